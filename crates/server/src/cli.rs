@@ -5,10 +5,10 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use avocet_config as config;
 use avocet_load::LoadArgs;
 use clap::{Args, Parser, Subcommand};
 
-use crate::config;
 use crate::trust::negative::MAX_LIFETIME_SECS;
 
 /// Avocet, the DNS server of a network.
@@ -173,7 +173,7 @@ pub(crate) struct ScopeArgs {
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
     /// How long: 90s, 30m, 2h, 1d, 1w; a year at most
-    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = crate::config::policy::duration_arg)]
+    #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = avocet_config::policy::duration_arg)]
     pub(crate) span: Duration,
     /// End it now
     #[arg(long)]

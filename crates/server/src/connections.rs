@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::TcpConfig;
+use avocet_config::TcpConfig;
 
 /// TCP connections open, in all and of each client. Touched when a connection opens or closes.
 #[derive(Default)]

@@ -144,7 +144,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
 
     /// The samples alone, so that the machine's own files change nothing.
     struct Samples;

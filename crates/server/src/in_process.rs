@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
+use avocet_config::Config;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::rule::Switches;
@@ -16,7 +17,6 @@ use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot,
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 
 use crate::clock::{self, Moment};
-use crate::config::Config;
 use crate::metrics::{Counter, STAGES, WorkerMetrics};
 use crate::policy::{self, GeoDatabase, Parts};
 use crate::query::asked::Transport;

@@ -5,10 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod callers;
+mod check;
 mod cli;
 mod cli_pages;
 mod clock;
-mod config;
 mod connections;
 mod file_watch;
 mod http;
@@ -57,9 +57,9 @@ pub fn run() -> Result<ExitCode, String> {
             log::drain();
             Ok(ExitCode::SUCCESS)
         }
-        Command::Check(args) => Ok(config::command::check(&args)),
+        Command::Check(args) => Ok(check::check(&args)),
         Command::Load(args) => Ok(avocet_load::run(&args)),
-        Command::Config(args) => Ok(config::command::show(&args)),
+        Command::Config(args) => Ok(check::show(&args)),
         Command::Import(args) => import::run(&args),
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),

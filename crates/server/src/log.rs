@@ -9,11 +9,11 @@ use std::panic;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use avocet_config::{LogConfig, LogFormat, LogLevel};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, fmt, reload};
 
-use crate::config::{LogConfig, LogFormat, LogLevel};
 use queue::LineQueue;
 
 /// How long the end of the process waits for its last lines to be read.

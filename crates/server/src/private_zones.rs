@@ -4,11 +4,11 @@
 //! they are treated as below a negative trust anchor (RFC 7646). Users of Unbound write
 //! `domain-insecure` for that.
 
+use avocet_config::Config;
+use avocet_config::recurse::Mode;
+use avocet_config::validate::is_private;
 use avocet_wire::{NameBuf, name};
 
-use crate::config::Config;
-use crate::config::recurse::Mode;
-use crate::config::validate::is_private;
 use crate::query::special::{special_apexes, wire};
 
 /// Names for private use that no RFC reserves: `internal` (ICANN, 2024), RFC 6762 appendix G, and

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
+use avocet_config::{Config, ConfigErrors, environment};
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::probe::has_family;
 use avocet_io::tcp::TcpListener;
@@ -17,7 +18,6 @@ use avocet_io::{Local, process};
 use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
-use crate::config::{Config, ConfigErrors, environment};
 use crate::file_watch::ConfigFile;
 use crate::lists::Store;
 use crate::mailbox::Mailbox;

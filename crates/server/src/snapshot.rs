@@ -4,16 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
+use avocet_config::recurse::{LocalRootSource, Mode};
+use avocet_config::{self as config, CacheConfig, Config, DnssecConfig, ForwardConfig};
+use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_resolver::{
     FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, Validation,
     ZoneRule,
 };
 use avocet_wire::hash::HashKey;
-use avocet_wire::name;
+use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{NameBuf, name};
 use ipnet::IpNet;
 
-use crate::config::recurse::{LocalRootSource, Mode};
-use crate::config::{self, CacheConfig, Config, ForwardConfig};
 use crate::policy::{Parts, Policy, PolicyError};
 use crate::private_zones::private_zones;
 use crate::query::addresses::AddressSet;
@@ -245,9 +247,11 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
         own: config.server.listen.clone(),
         stubs: config.stubs.clone(),
         local_root: has_copy.then(|| unconfigured.local_root.clone()),
-        validation: config.dnssec.validation(&unconfigured.trust).map(|validation| Validation {
-            private: private_zones(config).into_iter().map(|zone| (zone, ())).collect(),
-            ..validation
+        validation: validation_of(&config.dnssec, &unconfigured.trust).map(|validation| {
+            Validation {
+                private: private_zones(config).into_iter().map(|zone| (zone, ())).collect(),
+                ..validation
+            }
         }),
     }
 }
@@ -283,4 +287,27 @@ fn upstream(upstream: &config::Upstream) -> UpstreamSpec {
             config::Transport::Tcp => avocet_resolver::Transport::Tcp,
         },
     }
+}
+
+/// Returns what answers are validated with; `None` where validation is off.
+fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validation> {
+    let mut anchors = config.anchors();
+    if config.trust_anchor_updates {
+        trust.apply(&mut anchors);
+    }
+    let mut negative = NegativeAnchors::default();
+    for anchor in &trust.negative {
+        let _ = negative.insert(*anchor);
+    }
+    for name in &config.negative_anchors {
+        // The number was checked with the configuration.
+        let name = NameBuf::from_wire(name).ok();
+        let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
+    }
+    config.validate.then_some(Validation {
+        anchors,
+        negative,
+        private: SuffixMap::default(),
+        policy: config.policy(),
+    })
 }

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use avocet_config::name::reverse_name;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
-use crate::config::name::reverse_name;
 use crate::query_tool::exchange;
 use crate::query_tool::request::Request;
 

@@ -26,6 +26,7 @@ const ALL: &[&str] = &[
     "avocet-io",
     "avocet-cache",
     "avocet-policy",
+    "avocet-config",
     "avocet-dnssec",
     "avocet-zone",
     "avocet-resolver",
@@ -45,6 +46,10 @@ const LAYERS: &[Layer] = &[
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
+    rim(
+        "avocet-config",
+        &["avocet-wire", "avocet-dnssec", "avocet-io", "avocet-policy", "avocet-resolver"],
+    ),
     rim("avocet-load", &["avocet-wire", "avocet-io"]),
     rim("avocet-querylog", &["avocet-wire"]),
     rim("avocet-web", &["avocet-wire", "avocet-querylog"]),

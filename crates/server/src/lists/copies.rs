@@ -13,12 +13,12 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use avocet_config::policy::ListConfig;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::disk;
 use super::fetch::MAX_LIST_BYTES;
-use crate::config::policy::ListConfig;
 
 /// Most octets of a head.
 const MAX_HEAD: usize = 16 << 10;

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use avocet_config::validate::is_private;
 use ureq::http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
@@ -21,7 +22,6 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config};
 
 use super::copies::Head;
-use crate::config::validate::is_private;
 
 /// Most octets of a list, decompressed.
 pub(super) const MAX_LIST_BYTES: u64 = 256 << 20;

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use avocet_config::policy::{ListConfig, ListKind, ListSource};
 use serde_json::{Value, json};
 
 use super::store::{check as check_copy, digest, source_text};
-use crate::config::policy::{ListConfig, ListKind, ListSource};
 use crate::operate::Running;
 use crate::policy::load::{Compiled, shown_triggers};
 use crate::snapshot::Snapshot;

@@ -9,6 +9,7 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use avocet_config::policy::{ListConfig, ListSource, PolicyConfig};
 use avocet_policy::list::Report;
 
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
@@ -17,7 +18,6 @@ use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::ImageFile;
 use super::source::{Failure, SourceState, judge};
 use crate::clock::wall_secs;
-use crate::config::policy::{ListConfig, ListSource, PolicyConfig};
 use crate::file_watch::FileFingerprint;
 use crate::policy::Lists;
 use crate::policy::load::{self, Compilation, Compiled, Making};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::policy::{ListConfig, ListSource};
 use serde_json::{Value, json};
 
 use super::fetch::{BOUNDS, Fetcher, Lookup};
@@ -13,7 +14,6 @@ use super::source::Failure;
 use super::store::{Store, Taken, Taking, source_text};
 use super::{Order, status};
 use crate::clock::wall_secs;
-use crate::config::policy::{ListConfig, ListSource};
 use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::conditions::Condition;
 use crate::operate::{GeoWatch, Running, own_questions};

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use avocet_config::salvage::Whereabouts;
+use avocet_config::{environment, find};
 use avocet_policy::rule::Scope;
 use serde_json::Value;
 
@@ -16,8 +18,6 @@ use crate::cli::{
     PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::clock::wall_secs;
-use crate::config::salvage::Whereabouts;
-use crate::config::{environment, find};
 use crate::lists;
 use crate::output::{self, Reader};
 use crate::policy::command::unix_secs;

@@ -16,6 +16,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use avocet_cache::StoreStats;
+use avocet_config::name::{shown, typed_name};
+use avocet_config::policy::MAX_SPAN;
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::process::give_to_group;
 use avocet_policy::rule::{Grant, Pause, Scope};
@@ -27,8 +29,6 @@ use super::switches::{self, Change};
 use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, explain, status, take_over};
 use crate::clock::wall_secs;
-use crate::config::name::{shown, typed_name};
-use crate::config::policy::MAX_SPAN;
 use crate::lists::{self, Taking};
 use crate::metrics::{Stage, WorkerMetrics};
 use crate::query::rehearsal::At;

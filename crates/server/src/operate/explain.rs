@@ -7,6 +7,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
+use avocet_config::Config;
 use avocet_policy::client::Id;
 use avocet_policy::rule::{Scope, Zone};
 use avocet_resolver::NameServers;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::Running;
 use super::trace::{self, Asked as Question, Failure};
-use crate::config::Config;
 use crate::lists::open_text;
 use crate::metrics::Stage;
 use crate::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};

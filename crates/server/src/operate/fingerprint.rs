@@ -3,9 +3,9 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use avocet_config::{Config, ServerConfig};
 use siphasher::sip::SipHasher13;
 
-use crate::config::{Config, ServerConfig};
 use crate::policy::Parts;
 use crate::snapshot::Snapshot;
 

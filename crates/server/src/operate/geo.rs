@@ -8,10 +8,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use avocet_config::policy::PolicyConfig;
 use serde_json::Value;
 
 use super::Running;
-use crate::config::policy::PolicyConfig;
 use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::policy::{GeoDatabase, GeoFault, Parts};
 use crate::snapshot::Snapshot;

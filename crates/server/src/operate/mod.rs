@@ -549,7 +549,7 @@ fn save_interval(shared: &Shared) -> Option<u32> {
 }
 
 fn open(
-    config: &crate::config::Config,
+    config: &avocet_config::Config,
     taken: Option<&mut TakenOver>,
 ) -> Result<(ControlSocket, Option<TcpListener>), OperationError> {
     let (control, adopted) = match taken.and_then(TakenOver::listeners) {

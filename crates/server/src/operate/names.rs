@@ -16,13 +16,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::policy::PolicyConfig;
+use avocet_config::validate::is_private;
 use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Id, Neighbour};
 
 use super::Running;
 use super::conditions::Condition;
-use crate::config::policy::PolicyConfig;
-use crate::config::validate::is_private;
 use crate::stub_client;
 
 /// Most addresses of which names are kept.
@@ -224,7 +224,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
 
     fn ip(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])

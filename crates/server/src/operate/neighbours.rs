@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 
+use avocet_config::policy::PolicyConfig;
 use avocet_io::neighbours::neighbours;
 use avocet_policy::client::{Mac, Neighbour};
 
@@ -13,7 +14,6 @@ use super::Running;
 use super::conditions::Condition;
 use super::leases::Leases;
 use crate::clock::wall_secs;
-use crate::config::policy::PolicyConfig;
 
 /// Time between two looks, in seconds: how long a device may be a stranger after it came.
 const LOOK_SECS: u32 = 5;
@@ -131,7 +131,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
 
     fn wanted(more: &str) -> Option<Wanted> {
         let text = format!("[[list]]\nname = \"l\"\nfile = \"x\"\n{more}");

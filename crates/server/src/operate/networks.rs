@@ -3,12 +3,12 @@
 
 use std::net::IpAddr;
 
+use avocet_config::ServerConfig;
 use avocet_io::interfaces::{OwnAddress, own_addresses};
 use ipnet::IpNet;
 
 use super::Running;
 use super::conditions::Condition;
-use crate::config::ServerConfig;
 
 /// Time between two looks, in seconds: how long clients of a new network are refused.
 const LOOK_SECS: u32 = 5;
@@ -95,7 +95,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
 
     fn own(text: &str) -> OwnAddress {
         let network: IpNet = text.parse().unwrap();

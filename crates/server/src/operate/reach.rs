@@ -14,6 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::Config;
+use avocet_config::recurse::Mode;
 use avocet_wire::{Ede, MessageView, Rcode};
 use serde_json::Value;
 
@@ -21,8 +23,6 @@ use super::Running;
 use super::conditions::Condition;
 use super::trace::{self, Asked, Resolution};
 use crate::clock::wall_secs;
-use crate::config::Config;
-use crate::config::recurse::Mode;
 use crate::metrics::Stage;
 use crate::state::Shared;
 

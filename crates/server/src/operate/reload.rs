@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use avocet_config::{Config, environment};
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
 use super::fingerprint::answers_fingerprint;
 use super::geo::{GeoReads, Taken};
 use super::removed::Removed;
-use crate::config::{Config, environment};
 use crate::file_watch::FileFingerprint;
 use crate::log;
 use crate::policy::Parts;

@@ -4,12 +4,11 @@
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 
+use avocet_config::name::shown;
+use avocet_config::{Config, environment};
 use avocet_wire::Rtype;
 use serde_json::{Map, Value, json};
 use toml::Table;
-
-use crate::config::name::shown;
-use crate::config::{Config, environment};
 
 /// Names of one kind that are shown: the count says how many there are.
 const MAX_SHOWN: usize = 5;

@@ -5,12 +5,12 @@ use std::net::SocketAddr;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use avocet_config::recurse::Mode;
 use avocet_resolver::BreakerState;
 use serde_json::{Value, json};
 
 use super::Running;
 use crate::clock::wall_secs;
-use crate::config::recurse::Mode;
 use crate::lists;
 use crate::metrics::Stage;
 

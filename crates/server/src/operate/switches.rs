@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
+use avocet_config::policy::PolicyConfig;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};
 
 use super::Running;
 use crate::clock::wall_secs;
-use crate::config::policy::PolicyConfig;
 use crate::lists::disk::replace;
 
 const NAME: &str = "switches.json";

@@ -23,11 +23,11 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use avocet_config::Config;
 use avocet_io::handover::{recv_fds, send_fds};
 
 use super::control::{ControlSocket, MAX_LINE, Request, connect};
 use crate::clock::Moment;
-use crate::config::Config;
 use crate::http;
 use crate::query::asked::Transport;
 use crate::worker::Listeners;

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use avocet_cache::{FailureKey, ReadAt, Security};
+use avocet_config::name::{reverse_name, typed_name};
 use avocet_dnssec::{Reason, Verdict};
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::edns::EdnsOption;
@@ -16,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::dump;
 use crate::clock::wall_secs;
-use crate::config::name::{reverse_name, typed_name};
 use crate::mailbox::{KeptOrder, Letter, TraceOrder};
 use crate::metrics::{STAGES, Stage};
 use crate::query::late::Found;

@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use avocet_config::Config;
+use avocet_config::recurse::Mode;
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchor;
 use avocet_wire::query::QuestionKey;
@@ -12,8 +14,6 @@ use serde_json::{Value, json};
 
 use super::Running;
 use crate::clock::wall_secs;
-use crate::config::Config;
-use crate::config::recurse::Mode;
 use crate::mailbox::Letter;
 use crate::query::miss::Miss;
 use crate::query::octets::Octets;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use avocet_config::block::BlockConfig;
+use avocet_config::policy::PolicyConfig;
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
@@ -12,8 +14,6 @@ use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
-use crate::config::block::BlockConfig;
-use crate::config::policy::PolicyConfig;
 use crate::operate::names::are_wanted;
 use crate::query::respond::Note;
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use avocet_config::name::typed_name;
+use avocet_config::{Config, environment, find};
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
 use avocet_policy::rule::{self, Sample, Zone};
@@ -16,8 +18,6 @@ use super::load::Compilation;
 use super::{GeoDatabase, Parts, Policy, dry_run, load};
 use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::clock::wall_secs;
-use crate::config::name::typed_name;
-use crate::config::{Config, environment, find};
 use crate::lists::command::triggers_text;
 use crate::lists::open_text;
 use crate::{operate, output};

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use avocet_config::policy::PolicyConfig;
 use avocet_policy::rpz::TriggerKind;
 use avocet_policy::rule::RuleId;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
-use crate::config::policy::PolicyConfig;
 use crate::metrics::Counter;
 
 /// Most rules and lists that are counted by name since the server started; the first place is for
@@ -207,7 +207,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
 
     fn policy(lists: &[&str]) -> PolicyConfig {
         let tables =

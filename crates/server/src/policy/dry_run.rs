@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
+use avocet_config::{Config, find};
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
@@ -17,7 +18,6 @@ use super::explain::Outcome;
 use super::{Answered, Asked, Decider, KnownAnswer, Moment, Policy, Scratch};
 use crate::cli::PolicyDryRunArgs;
 use crate::clock::wall_secs;
-use crate::config::{Config, find};
 use crate::query::asked::Transport;
 use crate::query::local::LocalRecords;
 use crate::query::special::SpecialNames;

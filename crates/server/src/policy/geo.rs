@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fmt, io};
 
+use avocet_config::policy::PolicyConfig;
 use avocet_policy::geo::{About, Countries, MAX_OCTETS};
 use avocet_policy::rule::Country;
 use serde_json::{Value, json};
 
-use crate::config::policy::PolicyConfig;
 use crate::file_watch::FileFingerprint;
 use crate::lists::disk;
 

@@ -7,11 +7,11 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 
+use avocet_config::policy::PolicyConfig;
 use avocet_policy::client::{ClientTest, Clients, Profile};
 use avocet_policy::list::{ClientTest as Asked, Modifiers};
 
 use super::Lists;
-use crate::config::policy::PolicyConfig;
 
 /// Most names of clients and groups that lists ask for; further ones are about nobody.
 const MAX_NAMED: usize = 1_024;

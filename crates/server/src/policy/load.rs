@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Deref;
 
+use avocet_config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
+use avocet_config::recurse::Mode;
 use avocet_io::file::open_regular;
 use avocet_policy::list::{
     Compiler, Format, Image, ImageError, Kind, ListId, Origin, Progress, Report, Rewrites, Source,
@@ -12,8 +14,6 @@ use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
-use crate::config::recurse::Mode;
 use crate::lists::disk::PIECE;
 
 /// All lists of a configuration, compiled. The numbers in the image are places in

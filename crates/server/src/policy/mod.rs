@@ -25,6 +25,7 @@ mod zones;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use avocet_config::block::BlockConfig;
 use avocet_policy::client::{self, Clients, Origin, Profile};
 use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
@@ -32,16 +33,14 @@ use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::Rtype;
 
+use crate::query::asked::Transport;
+use crate::query::respond::Note;
 pub(crate) use build::{Parts, PolicyError};
 pub(crate) use counts::Counts;
 pub(crate) use explain::Outcome;
 pub(crate) use geo::{GeoDatabase, GeoFault};
 pub(crate) use load::Lists;
 pub(crate) use ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
-
-use crate::config::block::BlockConfig;
-use crate::query::asked::Transport;
-use crate::query::respond::Note;
 
 /// What is filtered, rewritten and limited, for whom.
 pub(crate) struct Policy {

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use avocet_config::RecordConfig;
 use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
@@ -15,7 +16,6 @@ use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
 use super::respond::Draft;
 use super::special::{SpecialNames, write_set};
-use crate::config::RecordConfig;
 
 /// Most CNAMEs followed for one question.
 pub(crate) const MAX_CNAMES: usize = 11;
@@ -315,7 +315,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::config::Config;
+    use avocet_config::Config;
     use avocet_wire::MessageView;
     use avocet_wire::header::TC;
 

@@ -31,6 +31,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use avocet_cache::{FailureKey, PacketKey, PacketLookup, PacketMeta, packet_flags};
+use avocet_config::recurse::Mode;
 use avocet_io::Peer;
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
@@ -38,7 +39,6 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
 use crate::clock::Moment;
-use crate::config::recurse::Mode;
 use crate::metrics::Stage;
 use crate::policy::{self, Validity};
 use crate::snapshot::Snapshot;

@@ -6,10 +6,10 @@
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use avocet_config::RateLimitConfig;
 use avocet_wire::hash::HashKey;
 
 use super::addresses::AddressSet;
-use crate::config::RateLimitConfig;
 
 /// Buckets in the table: 512 KiB.
 const BUCKETS: usize = 1 << 16;

@@ -12,6 +12,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use avocet_config::Config;
 use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
@@ -20,7 +21,6 @@ use avocet_wire::{Class, Rcode, Rtype, name};
 
 use super::local::{LocalQuestion, LocalRecords};
 use super::respond::Draft;
-use crate::config::Config;
 use crate::private_zones::served_zones;
 
 /// TTL of these answers in seconds, as RFC 6303 §3 has it.

@@ -10,12 +10,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
+use avocet_config::name::{reverse_name, shown};
+use avocet_config::salvage::Whereabouts;
+use avocet_config::{environment, find};
 use avocet_wire::NameBuf;
 
 use crate::cli::{ControlArgs, QueryArgs};
-use crate::config::name::{reverse_name, shown};
-use crate::config::salvage::Whereabouts;
-use crate::config::{environment, find};
 use crate::operate::command::{self, Checks};
 use crate::output;
 use crate::stub_client::from_here;

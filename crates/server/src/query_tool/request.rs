@@ -3,15 +3,14 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+use avocet_config::name::{reverse_name, typed_name};
+use avocet_config::upstream::interface_index;
 use avocet_policy::rule::WrittenAddress;
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, Rcode, Rtype, rdata};
 use ipnet::IpNet;
-
-use crate::config::name::{reverse_name, typed_name};
-use crate::config::upstream::interface_index;
 
 /// Port where none is written (RFC 1035 §4.2).
 const DNS_PORT: u16 = 53;

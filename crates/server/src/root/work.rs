@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_config::Config;
+use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_dnssec::Context;
 use avocet_resolver::{LocalRoot, Timers};
 
@@ -14,8 +16,6 @@ use super::transfer::{self, TransferError};
 use super::zone_file::{self, Line};
 use super::{RootKeeping, Status};
 use crate::clock::wall_secs;
-use crate::config::Config;
-use crate::config::recurse::{LocalRootSource, Mode};
 use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::Running;
 use crate::operate::conditions::Condition;

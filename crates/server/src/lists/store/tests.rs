@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap as Map;
 
+use avocet_config::Config;
+
 use super::*;
-use crate::config::Config;
 
 const SECRET: [u8; 32] = [7; 32];
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::{FORWARD, json_schema, read_with};
 
-const MANUAL: &str = include_str!("../../../../../docs/manual/configuration.md");
-const EXAMPLE: &str = include_str!("../../../../../deploy/avocet.example.toml");
+const MANUAL: &str = include_str!("../../../../docs/manual/configuration.md");
+const EXAMPLE: &str = include_str!("../../../../deploy/avocet.example.toml");
 
 /// Keys of `[[rule]]` that only some rules have.
 const RULE_SETTINGS: [&str; 10] =

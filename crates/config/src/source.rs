@@ -21,7 +21,7 @@ const PREFIX: &str = "AVOCET_";
 
 /// All that is wrong with a configuration, in the order of the file; never empty.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ConfigErrors(Vec<ConfigError>);
+pub struct ConfigErrors(Vec<ConfigError>);
 
 /// One error.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ struct ConfigError {
 
 impl ConfigErrors {
     /// Each error as an object with `location` and `message`.
-    pub(super) fn to_json(&self) -> Vec<serde_json::Value> {
+    pub fn to_json(&self) -> Vec<serde_json::Value> {
         let object = |error: &ConfigError| serde_json::json!({ "location": error.location, "message": error.message });
         self.0.iter().map(object).collect()
     }

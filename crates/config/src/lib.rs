@@ -10,6 +10,8 @@
 //! no socket and decides nothing about a running server: building state out of a `Config` is the
 //! snapshot's part.
 
+#![forbid(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -20,123 +22,122 @@ use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
-pub(crate) mod block;
+pub mod block;
 mod check;
-pub(crate) mod command;
 mod dns64;
 mod forward;
 mod hints;
 mod known;
 mod location;
-pub(crate) mod name;
-pub(crate) mod policy;
+pub mod name;
+pub mod policy;
 mod policy_spec;
 mod record;
-pub(crate) mod recurse;
-pub(crate) mod salvage;
+pub mod recurse;
+pub mod salvage;
 mod schema;
 mod setting;
 mod show;
 mod show_policy;
 mod source;
 mod spec;
-pub(crate) mod upstream;
-pub(crate) mod validate;
+pub mod upstream;
+pub mod validate;
 
 use dns64::Dns64Config;
-pub(crate) use location::find;
+pub use location::find;
 use recurse::{LocalRootSource, Mode};
-use schema::json_schema;
-pub(crate) use source::ConfigErrors;
+pub use schema::json_schema;
+pub use source::ConfigErrors;
 
 /// The data directory where none is written.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
 
 /// The whole configuration, validated, with every default filled in.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Config {
+pub struct Config {
     /// The file sets nothing: it is empty, or has comments and headers only. So is none.
-    pub(crate) is_bare: bool,
+    pub is_bare: bool,
     /// Listeners, admission and the shape of answers.
-    pub(crate) server: ServerConfig,
+    pub server: ServerConfig,
     /// How names are resolved.
-    pub(crate) resolver: ResolverConfig,
+    pub resolver: ResolverConfig,
     /// Zones with configured authoritative servers, each once.
-    pub(crate) stubs: Vec<StubZone>,
+    pub stubs: Vec<StubZone>,
     /// How answers are validated.
-    pub(crate) dnssec: DnssecConfig,
+    pub dnssec: DnssecConfig,
     /// How addresses are translated.
-    pub(crate) dns64: Dns64Config,
+    pub dns64: Dns64Config,
     /// Forwarding rules, at most one for a zone; not empty where names are resolved by them only.
-    pub(crate) forwards: Vec<ForwardConfig>,
+    pub forwards: Vec<ForwardConfig>,
     /// Sizes and time limits of the two answer caches.
-    pub(crate) cache: CacheConfig,
+    pub cache: CacheConfig,
     /// Local RRsets, one entry for each name and type, derived PTR records included.
-    pub(crate) records: Vec<RecordConfig>,
+    pub records: Vec<RecordConfig>,
     /// What is filtered, for whom.
-    pub(crate) policy: policy::PolicyConfig,
+    pub policy: policy::PolicyConfig,
     /// Response rate limiting; `None` when it is off.
-    pub(crate) rate_limit: Option<RateLimitConfig>,
+    pub rate_limit: Option<RateLimitConfig>,
     /// What the server writes about itself.
-    pub(crate) log: LogConfig,
+    pub log: LogConfig,
     /// Where state is kept.
-    pub(crate) data: DataConfig,
+    pub data: DataConfig,
 }
 
 /// `[server]`: listeners, admission and the shape of answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ServerConfig {
+pub struct ServerConfig {
     /// Addresses served over UDP and TCP; distinct, never empty.
-    pub(crate) listen: Vec<SocketAddr>,
+    pub listen: Vec<SocketAddr>,
     /// Hot threads and resolution shards, 1 to 256.
-    pub(crate) workers: usize,
+    pub workers: usize,
     /// Whether each hot thread is tied to one core.
-    pub(crate) pin_workers: bool,
+    pub pin_workers: bool,
     /// Metrics and health; a loopback or private address. `None` when off.
-    pub(crate) http: Option<SocketAddr>,
+    pub http: Option<SocketAddr>,
     /// Whose queries are answered; all others are refused.
-    pub(crate) allow: AllowConfig,
+    pub allow: AllowConfig,
     /// Whether the special names of RFC 6761, RFC 6303 and their like are answered here.
-    pub(crate) local_names: bool,
+    pub local_names: bool,
     /// Names in wire form, lower case: below them there is nothing but local records.
-    pub(crate) local_zones: Vec<Box<[u8]>>,
+    pub local_zones: Vec<Box<[u8]>>,
     /// Largest UDP answer and the EDNS buffer size advertised, in bytes, 512 to 4096.
-    pub(crate) max_udp_size: u16,
+    pub max_udp_size: u16,
     /// Whether records that the client did not ask for are left out.
-    pub(crate) minimal_responses: bool,
+    pub minimal_responses: bool,
     /// Account to become once the sockets are bound.
-    pub(crate) user: Option<String>,
+    pub user: Option<String>,
     /// Names by which metrics are asked beside those of the local network; folded, without closing
     /// dot.
-    pub(crate) http_names: Vec<String>,
+    pub http_names: Vec<String>,
     /// Group whose members may use the control socket.
-    pub(crate) control_group: Option<String>,
+    pub control_group: Option<String>,
     /// Text of `version.bind` and `version.server`; `None`: refused.
-    pub(crate) version: Option<String>,
+    pub version: Option<String>,
     /// Text of `id.server` and `hostname.bind` (RFC 4892); `None`: refused.
-    pub(crate) id_server: Option<String>,
+    pub id_server: Option<String>,
     /// Name server identifier given to clients that ask for it (RFC 5001).
-    pub(crate) nsid: Option<String>,
+    pub nsid: Option<String>,
     /// Whether DNS cookies are given and checked (RFC 7873).
-    pub(crate) cookies: bool,
+    pub cookies: bool,
     /// Secret of the server cookies (RFC 9018); `None`: drawn at start.
-    pub(crate) cookie_secret: Option<[u8; 16]>,
+    pub cookie_secret: Option<[u8; 16]>,
     /// Limits of TCP connections from clients.
-    pub(crate) tcp: TcpConfig,
+    pub tcp: TcpConfig,
 }
 
 /// `allow` of `[server]`: whose queries are answered.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AllowConfig {
+pub struct AllowConfig {
     /// Private networks and those of the host's own interfaces.
-    pub(crate) local: bool,
+    pub local: bool,
     /// Networks that are written.
-    pub(crate) networks: Vec<IpNet>,
+    pub networks: Vec<IpNet>,
 }
 
 impl AllowConfig {
     /// All networks, for a host whose interfaces are in these.
-    pub(crate) fn with_own(&self, own: &[IpNet]) -> Vec<IpNet> {
+    pub fn with_own(&self, own: &[IpNet]) -> Vec<IpNet> {
         let mut networks = self.networks.clone();
         if self.local {
             networks.extend(validate::private_networks());
@@ -148,106 +149,106 @@ impl AllowConfig {
 
 /// The `tcp-*` keys of `[server]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TcpConfig {
+pub struct TcpConfig {
     /// Connections open at once, all clients together.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Connections open at once from one client address.
-    pub(crate) connections_per_client: usize,
+    pub connections_per_client: usize,
     /// How long a connection may stay open with no query in flight.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// How long a query that has begun to arrive may take.
-    pub(crate) read: Duration,
+    pub read: Duration,
 }
 
 /// `[resolver]`: how names are resolved.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ResolverConfig {
+pub struct ResolverConfig {
     /// By rules only, or by recursion too.
-    pub(crate) mode: Mode,
+    pub mode: Mode,
     /// The file with the root's servers; `None`: those built in.
-    pub(crate) root_hints: Option<PathBuf>,
+    pub root_hints: Option<PathBuf>,
     /// The root's servers.
-    pub(crate) hints: Vec<RootServer>,
+    pub hints: Vec<RootServer>,
     /// Whether there is a copy of the root zone, and where from (RFC 8806).
-    pub(crate) local_root: LocalRootSource,
+    pub local_root: LocalRootSource,
     /// Servers that give it.
-    pub(crate) local_root_primaries: Vec<SocketAddr>,
+    pub local_root_primaries: Vec<SocketAddr>,
     /// Whether the root's servers are asked who they are (RFC 8109).
-    pub(crate) priming: bool,
+    pub priming: bool,
     /// Whether servers see no more of a name than they need to (RFC 9156).
-    pub(crate) qname_minimisation: bool,
+    pub qname_minimisation: bool,
     /// Whether letters are sent in random case to authoritative servers.
-    pub(crate) case_randomisation: bool,
+    pub case_randomisation: bool,
     /// Whether cookies are sent to authoritative servers (RFC 7873).
-    pub(crate) cookies: bool,
+    pub cookies: bool,
     /// Whether servers are asked over IPv4.
-    pub(crate) ipv4: bool,
+    pub ipv4: bool,
     /// Whether servers are asked over IPv6.
-    pub(crate) ipv6: bool,
+    pub ipv6: bool,
     /// Whether authoritative servers at private addresses are asked.
-    pub(crate) query_private: bool,
+    pub query_private: bool,
     /// Whether validated proofs answer for other names (RFC 8198).
-    pub(crate) aggressive_nsec: bool,
+    pub aggressive_nsec: bool,
     /// Whether errors are reported to whom zones name for that (RFC 9567).
-    pub(crate) error_reports: bool,
+    pub error_reports: bool,
     /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
-    pub(crate) edns_buffer_size: u16,
+    pub edns_buffer_size: u16,
     /// Inquiries under way at the servers of one zone, in all workers.
-    pub(crate) fetches_per_zone: u32,
+    pub fetches_per_zone: u32,
     /// Queries that one server has not answered yet, in all workers.
-    pub(crate) fetches_per_server: u32,
+    pub fetches_per_server: u32,
 }
 
 /// `[dnssec]`: how answers are validated.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DnssecConfig {
+pub struct DnssecConfig {
     /// Whether they are.
-    pub(crate) validate: bool,
+    pub validate: bool,
     /// DS and DNSKEY records; empty: those of the root that are built in.
-    pub(crate) trust_anchors: Vec<Anchor>,
+    pub trust_anchors: Vec<Anchor>,
     /// Whether changes of the anchors' keys are followed (RFC 5011).
-    pub(crate) trust_anchor_updates: bool,
+    pub trust_anchor_updates: bool,
     /// Whether zones are told which of their keys are trusted (RFC 8145).
-    pub(crate) key_tag_signal: bool,
+    pub key_tag_signal: bool,
     /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
-    pub(crate) negative_anchors: Vec<Box<[u8]>>,
+    pub negative_anchors: Vec<Box<[u8]>>,
     /// Whether signatures by SHA-1 count.
-    pub(crate) validate_sha1: bool,
+    pub validate_sha1: bool,
 }
 
 /// One `[[forward]]`: where the names under a zone are asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ForwardConfig {
+pub struct ForwardConfig {
     /// Name in wire form, lower case.
-    pub(crate) zone: Box<[u8]>,
+    pub zone: Box<[u8]>,
     /// Written `!zone`: the rule of the nearest zone above does not reach the names from here down.
-    pub(crate) exception: bool,
+    pub exception: bool,
     /// Servers to ask; empty for an exception only.
-    pub(crate) upstreams: Vec<Upstream>,
+    pub upstreams: Vec<Upstream>,
     /// In which order the servers are asked.
-    pub(crate) strategy: Strategy,
+    pub strategy: Strategy,
     /// Whether the letters of the question are sent in random case (0x20).
-    pub(crate) case_randomisation: bool,
+    pub case_randomisation: bool,
     /// What becomes of a client subnet option.
-    pub(crate) ecs: EcsPolicy,
+    pub ecs: EcsPolicy,
     /// Shortest time that one server is given to answer.
-    pub(crate) timeout_min: Duration,
+    pub timeout_min: Duration,
     /// Longest time that one server is given to answer.
-    pub(crate) timeout_max: Duration,
+    pub timeout_max: Duration,
 }
 
 /// A server that queries are forwarded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Upstream {
+pub struct Upstream {
     /// Where it listens.
-    pub(crate) addr: SocketAddr,
+    pub addr: SocketAddr,
     /// How it is asked.
-    pub(crate) transport: Transport,
+    pub transport: Transport,
 }
 
 /// How a server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Transport {
+pub enum Transport {
     /// UDP, and TCP where an answer was truncated.
     Udp,
     /// TCP only.
@@ -256,7 +257,7 @@ pub(crate) enum Transport {
 
 /// In which order the servers of a rule are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Strategy {
+pub enum Strategy {
     /// As written; the next one when the one before fails.
     Ordered,
     /// Each in its turn.
@@ -269,7 +270,7 @@ pub(crate) enum Strategy {
 
 /// What becomes of a client subnet option (RFC 7871).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EcsPolicy {
+pub enum EcsPolicy {
     /// It is taken out: upstreams learn nothing about clients.
     Strip,
     /// It is sent on as the client sent it.
@@ -278,77 +279,77 @@ pub(crate) enum EcsPolicy {
 
 /// `[cache]`: sizes and time limits of the two answer caches.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CacheConfig {
+pub struct CacheConfig {
     /// Memory of the packet cache.
-    pub(crate) packet_bytes: usize,
+    pub packet_bytes: usize,
     /// Memory of the RRset cache.
-    pub(crate) rrset_bytes: usize,
+    pub rrset_bytes: usize,
     /// Shorter TTLs are raised to this.
-    pub(crate) min_ttl_secs: u32,
+    pub min_ttl_secs: u32,
     /// Longer TTLs are cut to this; never below `min_ttl_secs`.
-    pub(crate) max_ttl_secs: u32,
+    pub max_ttl_secs: u32,
     /// Shortest time that a negative answer is kept, within the longest.
-    pub(crate) negative_min_ttl_secs: u32,
+    pub negative_min_ttl_secs: u32,
     /// Longest time that a negative answer is kept (RFC 2308 §5).
-    pub(crate) negative_max_ttl_secs: u32,
+    pub negative_max_ttl_secs: u32,
     /// Answers past their TTL where no server answers (RFC 8767); `None` when off.
-    pub(crate) serve_stale: Option<ServeStaleConfig>,
+    pub serve_stale: Option<ServeStaleConfig>,
     /// Whether much-used names are asked again shortly before they expire.
-    pub(crate) prefetch: bool,
+    pub prefetch: bool,
     /// How often the RRset cache is written to disk; `None`: never.
-    pub(crate) snapshot_interval: Option<Duration>,
+    pub snapshot_interval: Option<Duration>,
 }
 
 /// The keys of `[cache]` that say how expired records are used.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ServeStaleConfig {
+pub struct ServeStaleConfig {
     /// How long past its TTL a record may be used.
-    pub(crate) max_secs: u32,
+    pub max_secs: u32,
     /// How long a client waits for a fresh answer before it gets the stale one.
-    pub(crate) client_timeout: Duration,
+    pub client_timeout: Duration,
 }
 
 /// One local RRset, of class IN.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RecordConfig {
+pub struct RecordConfig {
     /// Owner in wire form, lower case; a first label `*` is a wildcard (RFC 4592).
-    pub(crate) name: Box<[u8]>,
+    pub name: Box<[u8]>,
     /// Record type; never a meta type.
-    pub(crate) rtype: Rtype,
+    pub rtype: Rtype,
     /// Record data in uncompressed wire form; distinct, never empty.
-    pub(crate) rdata: Vec<Box<[u8]>>,
+    pub rdata: Vec<Box<[u8]>>,
     /// Time to live.
-    pub(crate) ttl_secs: u32,
+    pub ttl_secs: u32,
 }
 
 /// `[rate-limit]`: limits of equal answers to one client network (RRL).
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RateLimitConfig {
+pub struct RateLimitConfig {
     /// Equal answers a second to one network; never 0.
-    pub(crate) responses_per_second: u32,
+    pub responses_per_second: u32,
     /// Each so many-th answer over the limit is sent truncated, the others not at all; 0: none is
     /// sent.
-    pub(crate) slip: u8,
+    pub slip: u8,
     /// Length of an IPv4 client network.
-    pub(crate) ipv4_prefix_length: u8,
+    pub ipv4_prefix_length: u8,
     /// Length of an IPv6 client network.
-    pub(crate) ipv6_prefix_length: u8,
+    pub ipv6_prefix_length: u8,
     /// Networks that are not limited.
-    pub(crate) exempt: Vec<IpNet>,
+    pub exempt: Vec<IpNet>,
 }
 
 /// `[log]`: what the server writes about itself.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LogConfig {
+pub struct LogConfig {
     /// Least important lines that are written.
-    pub(crate) level: LogLevel,
+    pub level: LogLevel,
     /// Form of a line.
-    pub(crate) format: LogFormat,
+    pub format: LogFormat,
 }
 
 /// Importance of a log line, most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum LogLevel {
+pub enum LogLevel {
     /// Something the operator must mend.
     Error,
     /// Something the operator should look at.
@@ -363,7 +364,7 @@ pub(crate) enum LogLevel {
 
 /// Form of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// For people.
     Text,
     /// One JSON object a line.
@@ -372,14 +373,14 @@ pub(crate) enum LogFormat {
 
 /// `[data]`: where state is kept.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct DataConfig {
+pub struct DataConfig {
     /// Directory of cache snapshots and the control socket; a relative one is below the working
     /// directory.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
 }
 
 /// The variables of this process, without those that are not Unicode: none of ours is.
-pub(crate) fn environment() -> impl Iterator<Item = (String, String)> {
+pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
@@ -390,7 +391,7 @@ impl Config {
     ///
     /// # Errors
     /// All that is wrong, each with `FILE:LINE:COLUMN` or the name of the variable.
-    pub(crate) fn load(
+    pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigErrors> {
@@ -403,7 +404,7 @@ impl Config {
     }
 
     /// The same with the text of the file; `file` is only named in errors.
-    pub(crate) fn from_text(
+    pub fn from_text(
         file: Option<&Path>,
         text: &str,
         environment: &BTreeMap<String, String>,

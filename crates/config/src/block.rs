@@ -15,21 +15,21 @@ const MAX_PAGES: usize = 16;
 
 /// How blocked questions are answered where no rule says otherwise.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct BlockConfig {
+pub struct BlockConfig {
     /// Form.
-    pub(crate) answer: BlockForm,
+    pub answer: BlockForm,
     /// With [`BlockForm::Addresses`]; none: those of the page.
-    pub(crate) addresses: Vec<IpAddr>,
+    pub addresses: Vec<IpAddr>,
     /// Time to live.
-    pub(crate) ttl_secs: u32,
+    pub ttl_secs: u32,
     /// Where the page that says what was blocked is served.
-    pub(crate) page: Vec<SocketAddr>,
+    pub page: Vec<SocketAddr>,
 }
 
 impl BlockConfig {
     /// What blocked questions get with [`BlockForm::Addresses`]: the addresses as written, or else
     /// those of the page.
-    pub(crate) fn answered(&self) -> Vec<IpAddr> {
+    pub fn answered(&self) -> Vec<IpAddr> {
         if !self.addresses.is_empty() {
             return self.addresses.clone();
         }

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use avocet_config::policy::ListSource;
+use avocet_config::recurse::{LocalRootSource, Mode};
+use avocet_config::{Config, ConfigErrors, environment, json_schema};
 use serde_json::json;
 
-use super::policy::ListSource;
-use super::recurse::{LocalRootSource, Mode};
-use super::{Config, ConfigErrors, environment, json_schema};
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::operate::names;
 use crate::operate::networks::own_networks;

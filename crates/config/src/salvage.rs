@@ -15,15 +15,15 @@ const SERVICE_DIRECTORY: &str = "/var/lib/avocet";
 
 /// Where the server of a configuration is.
 #[derive(Debug)]
-pub(crate) struct Whereabouts {
+pub struct Whereabouts {
     /// The data directory with the control socket.
-    pub(crate) directory: PathBuf,
+    pub directory: PathBuf,
     /// The first address that is listened on; none where none is written.
-    pub(crate) listen: Option<SocketAddr>,
+    pub listen: Option<SocketAddr>,
     /// The whole configuration, where it has no error.
-    pub(crate) config: Option<Config>,
+    pub config: Option<Config>,
     /// What its owner has to know of the file.
-    pub(crate) warning: Option<String>,
+    pub warning: Option<String>,
 }
 
 impl Whereabouts {
@@ -32,7 +32,7 @@ impl Whereabouts {
     ///
     /// # Errors
     /// The file cannot be read, so that nothing is known of its server.
-    pub(crate) fn find(
+    pub fn find(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, String> {

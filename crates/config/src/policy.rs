@@ -40,54 +40,54 @@ const MAX_NAME: usize = 64;
 const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
 /// Longest time between two looks at a list, and longest pause or grant.
-pub(crate) const MAX_SPAN: Duration = Duration::from_secs(365 * 86_400);
+pub const MAX_SPAN: Duration = Duration::from_secs(365 * 86_400);
 
 /// What is filtered, for whom.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PolicyConfig {
+pub struct PolicyConfig {
     /// How blocked questions are answered.
-    pub(crate) block: BlockConfig,
+    pub block: BlockConfig,
     /// IANA name of the time zone of schedules that name none.
-    pub(crate) time_zone: String,
+    pub time_zone: String,
     /// Whether private addresses of public names are taken out; names that may have some, in wire
     /// form.
-    pub(crate) rebinding: Option<Vec<Box<[u8]>>>,
+    pub rebinding: Option<Vec<Box<[u8]>>>,
     /// The file with the leases of the DHCP server.
-    pub(crate) leases: Option<PathBuf>,
+    pub leases: Option<PathBuf>,
     /// The file that says which country an address is in.
-    pub(crate) geo_database: Option<PathBuf>,
+    pub geo_database: Option<PathBuf>,
     /// Lists of names, each with a name of its own.
-    pub(crate) lists: Vec<ListConfig>,
+    pub lists: Vec<ListConfig>,
     /// Groups of clients.
-    pub(crate) groups: Vec<GroupSpec>,
+    pub groups: Vec<GroupSpec>,
     /// Clients with a name.
-    pub(crate) clients: Vec<ClientSpec>,
+    pub clients: Vec<ClientSpec>,
     /// Rules, those that are not enabled too.
-    pub(crate) rules: Vec<RuleSpec>,
+    pub rules: Vec<RuleSpec>,
 }
 
 /// One `[[list]]`.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ListConfig {
+pub struct ListConfig {
     /// Its name, of its own.
-    pub(crate) name: String,
+    pub name: String,
     /// Where it comes from.
-    pub(crate) source: ListSource,
+    pub source: ListSource,
     /// How it is written.
-    pub(crate) format: ListFormat,
+    pub format: ListFormat,
     /// What it does.
-    pub(crate) kind: ListKind,
+    pub kind: ListKind,
     /// How often its source is looked at.
-    pub(crate) refresh: Duration,
+    pub refresh: Duration,
     /// Whether it may choose answers.
-    pub(crate) rewrites: bool,
+    pub rewrites: bool,
     /// Words that rules find it by.
-    pub(crate) tags: Vec<String>,
+    pub tags: Vec<String>,
 }
 
 /// Where a list comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ListSource {
+pub enum ListSource {
     /// http or https.
     Url(String),
     /// A file of this machine.
@@ -96,11 +96,11 @@ pub(crate) enum ListSource {
 
 /// How a list is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ListFormat(pub(crate) &'static str);
+pub struct ListFormat(pub &'static str);
 
 /// What a list does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ListKind {
+pub enum ListKind {
     /// Its names are blocked.
     Block,
     /// No list blocks its names.
@@ -187,7 +187,7 @@ impl FromText for Refresh {
 }
 
 /// A time such as "90s", "30m", "24h", "7d", "1w".
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     const UNITS: [(char, u64); 5] =
         [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
     let (digits, scale) =
@@ -199,7 +199,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// The same of the command line.
-pub(crate) fn duration_arg(text: &str) -> Result<Duration, String> {
+pub fn duration_arg(text: &str) -> Result<Duration, String> {
     let time =
         parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
     time.ok_or_else(|| {
@@ -365,27 +365,27 @@ fn is_too_late(action: &Action) -> bool {
 
 impl PolicyConfig {
     /// Is anything to be filtered or rewritten?
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
     }
 
     /// The file with the countries of addresses, where anything is filtered.
-    pub(crate) fn geo_file(&self) -> Option<&Path> {
+    pub fn geo_file(&self) -> Option<&Path> {
         self.geo_database.as_deref().filter(|_| !self.is_empty())
     }
 
     /// Groups and clients, checked.
-    pub(crate) fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
+    pub fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
         Directory::new(&self.groups, &self.clients, &self.list_names())
     }
 
     /// The rules, checked.
-    pub(crate) fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
+    pub fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
         Rules::check(&self.rules, &self.vocabulary())
     }
 
     /// The sets of servers that rules forward to, each once.
-    pub(crate) fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
+    pub fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
         let rules = self.checked_rules().ok();
         let mut sets: Vec<Box<[SocketAddr]>> = Vec::new();
         for rule in rules.iter().flat_map(|rules| rules.rules()) {
@@ -399,12 +399,12 @@ impl PolicyConfig {
     }
 
     /// The lists' names in the order of their numbers.
-    pub(crate) fn list_names(&self) -> Vec<String> {
+    pub fn list_names(&self) -> Vec<String> {
         self.lists.iter().map(|list| list.name.clone()).collect()
     }
 
     /// What conditions may name.
-    pub(crate) fn vocabulary(&self) -> Vocabulary {
+    pub fn vocabulary(&self) -> Vocabulary {
         let groups = std::iter::once(DEFAULT_GROUP.to_owned());
         Vocabulary {
             lists: self.list_names(),
@@ -538,7 +538,7 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
 
 /// Can a list be fetched from there?
 fn is_fetched(url: &str) -> bool {
-    let has_host = |url: hyper::Uri| url.host().is_some_and(|host| !host.is_empty());
+    let has_host = |url: http::Uri| url.host().is_some_and(|host| !host.is_empty());
     (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)
 }
 

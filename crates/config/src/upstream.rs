@@ -46,7 +46,7 @@ fn server(text: &str) -> Result<SocketAddr, Option<String>> {
 }
 
 /// The number of a network interface of this name.
-pub(crate) fn interface_index(scope: &str) -> Option<u32> {
+pub fn interface_index(scope: &str) -> Option<u32> {
     if scope.contains(['/', '.']) {
         return None;
     }

@@ -6,11 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
-use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor, NegativeAnchors};
+use avocet_dnssec::negative::MAX_NEGATIVE_ANCHORS;
 use avocet_dnssec::{Policy, Sha1Signatures};
-use avocet_resolver::{RootServer, StubZone, Validation};
-use avocet_wire::NameBuf;
-use avocet_wire::suffix::SuffixMap;
+use avocet_resolver::{RootServer, StubZone};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
@@ -19,7 +17,6 @@ use super::name::{Name, shown};
 use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
 use super::{DnssecConfig, ResolverConfig, hints};
-use crate::trust::LearntTrust;
 
 /// Most servers of a stub zone.
 const MAX_SERVERS: usize = 32;
@@ -43,7 +40,7 @@ const ROOT_PRIMARIES: [IpAddr; 10] = [
 
 /// Where the copy of the root zone is from (RFC 8806).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum LocalRootSource {
+pub enum LocalRootSource {
     /// There is none.
     None,
     /// By transfer from the primaries.
@@ -83,7 +80,7 @@ impl Value for LocalRootSource {
 
 /// How names that are not answered here are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// By the servers of the forwarding rules.
     Forward,
     /// From the root down, where no forwarding rule says otherwise.
@@ -113,7 +110,7 @@ impl FromText for Anchor {
 
 impl DnssecConfig {
     /// The trust anchors as written, or those that are built in.
-    pub(crate) fn anchors(&self) -> Anchors {
+    pub fn anchors(&self) -> Anchors {
         match &self.trust_anchors[..] {
             [] => Anchors::built_in(),
             written => Anchors::of(written.to_vec()),
@@ -121,7 +118,7 @@ impl DnssecConfig {
     }
 
     /// Which algorithms count.
-    pub(crate) fn policy(&self) -> Policy {
+    pub fn policy(&self) -> Policy {
         Policy {
             sha1_signatures: if self.validate_sha1 {
                 Sha1Signatures::Verified
@@ -129,30 +126,6 @@ impl DnssecConfig {
                 Sha1Signatures::Unsupported
             },
         }
-    }
-
-    /// What validation goes by; `None` where it is off.
-    pub(crate) fn validation(&self, trust: &LearntTrust) -> Option<Validation> {
-        let mut anchors = self.anchors();
-        if self.trust_anchor_updates {
-            trust.apply(&mut anchors);
-        }
-        let mut negative = NegativeAnchors::default();
-        for anchor in &trust.negative {
-            let _ = negative.insert(*anchor);
-        }
-        for name in &self.negative_anchors {
-            // The number was checked with the configuration.
-            let name = NameBuf::from_wire(name).ok();
-            let _ =
-                name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
-        }
-        self.validate.then_some(Validation {
-            anchors,
-            negative,
-            private: SuffixMap::default(),
-            policy: self.policy(),
-        })
     }
 }
 

@@ -35,7 +35,7 @@ impl FromText for Name {
 ///
 /// # Errors
 /// It is no name.
-pub(crate) fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
+pub fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
     let fault = |error: &dyn std::fmt::Display| format!("{text:?} is no name: {error}");
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
     let ascii = ascii.map_err(|_| fault(&"it cannot be written as an internationalised name"))?;
@@ -46,7 +46,7 @@ pub(crate) fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
 }
 
 /// The name as a text, with a dot at the end.
-pub(crate) fn shown(name: &[u8]) -> String {
+pub fn shown(name: &[u8]) -> String {
     let mut out = String::new();
     // Writing to a `String` does not fail, and names here are well-formed.
     let _ = text::write_name(name, &mut out);
@@ -66,7 +66,7 @@ impl FromText for Rtype {
 }
 
 /// The name below in-addr.arpa or ip6.arpa that maps `address` back (RFC 1035 §3.5, RFC 3596 §2.5).
-pub(crate) fn reverse_name(address: IpAddr) -> Name {
+pub fn reverse_name(address: IpAddr) -> Name {
     let mut wire = Vec::with_capacity(74);
     let mut push = |label: &[u8]| {
         wire.push(label.len() as u8);

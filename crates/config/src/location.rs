@@ -11,7 +11,7 @@ const STANDARD: &str = "/etc/avocet/avocet.toml";
 
 /// The configuration file of a command: the one given, else that of `AVOCET_CONFIG`, else
 /// `/etc/avocet/avocet.toml` if there is one. None: all defaults. An empty variable means none.
-pub(crate) fn find(given: Option<&Path>) -> Option<PathBuf> {
+pub fn find(given: Option<&Path>) -> Option<PathBuf> {
     choose(given, env::var_os(VARIABLE), Path::new(STANDARD))
 }
 

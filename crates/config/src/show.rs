@@ -18,7 +18,7 @@ use super::{
 
 impl Config {
     /// Every key with its value, as the tables of the file. A cookie secret is in it.
-    pub(crate) fn effective(&self) -> Table {
+    pub fn effective(&self) -> Table {
         let mut tables = Table::new();
         let mut put = |name: &str, value: Value| {
             tables.insert(name.to_owned(), value);

@@ -12,16 +12,16 @@ use super::spec::Dns64Spec;
 
 /// How addresses are translated.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Dns64Config {
+pub struct Dns64Config {
     /// The translator's prefix; `None`: nothing is translated.
-    pub(crate) prefix: Option<Ipv6Net>,
+    pub prefix: Option<Ipv6Net>,
     /// AAAA records that count as none.
-    pub(crate) exclude: Vec<Ipv6Net>,
+    pub exclude: Vec<Ipv6Net>,
 }
 
 impl Dns64Config {
     /// What the resolver goes by; `None` where nothing is translated.
-    pub(crate) fn translation(&self) -> Option<Dns64> {
+    pub fn translation(&self) -> Option<Dns64> {
         let exclude = self.exclude.iter().map(|net| prefix(*net)).collect();
         Dns64::new(prefix(self.prefix?), exclude)
     }

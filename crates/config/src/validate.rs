@@ -186,7 +186,7 @@ fn cores() -> usize {
 }
 
 /// Loopback, link-local and private networks.
-pub(crate) fn private_networks() -> Vec<IpNet> {
+pub fn private_networks() -> Vec<IpNet> {
     PRIVATE_NETWORKS.iter().filter_map(|network| network.parse().ok()).collect()
 }
 
@@ -228,7 +228,7 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
 }
 
 /// Is the address of a network that is nobody's on the Internet?
-pub(crate) fn is_private(address: IpAddr) -> bool {
+pub fn is_private(address: IpAddr) -> bool {
     private_networks().iter().any(|network| network.contains(&address.to_canonical()))
 }
 
