@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::net::SocketAddr;
 
-use avocet::InProcess;
+use avocet_nameserver::InProcess;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{MessageView, Rtype};
 

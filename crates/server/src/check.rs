@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use avocet_config::policy::ListSource;
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{Config, ConfigErrors, environment, json_schema};
+use avocet_nameserver::policy::GeoDatabase;
+use avocet_nameserver::policy::are_wanted;
+use avocet_nameserver::policy::load::open_file;
+use avocet_nameserver::private_zones::doubtful_zones;
+use avocet_nameserver::query::addresses::AddressSet;
 use serde_json::json;
 
 use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
-use crate::operate::names;
 use crate::operate::networks::own_networks;
-use crate::policy::GeoDatabase;
-use crate::policy::load::open_file;
-use crate::private_zones::doubtful_zones;
-use crate::query::addresses::AddressSet;
 use crate::{operate, output, root, stub_client};
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard
@@ -98,7 +98,7 @@ fn warnings(config: &Config) -> Vec<String> {
     }
     let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
     let own = stub_client::from_here(config.server.listen[0]);
-    if names::are_wanted(&config.policy) && !allowed.contains(own.ip()) {
+    if are_wanted(&config.policy) && !allowed.contains(own.ip()) {
         let own = own.ip();
         warnings.push(format!(
             "names of clients are looked up by questions from {own} to this server, and `allow` \

@@ -1,33 +1,27 @@
 //! Avocet, the DNS server of a network: all of the binary `avocet`, which only calls [`run`].
 //!
-//! It is a library so that benches and tests reach the [way of a query](InProcess) without sockets.
+//! The query path is the crate `avocet_nameserver`; this crate has the sockets, the threads and the
+//! operation of the server.
 
 #![forbid(unsafe_code)]
 
-mod callers;
 mod check;
 mod cli;
 mod cli_pages;
-mod clock;
 mod connections;
-mod file_watch;
+mod dry_run;
 mod http;
 mod import;
-mod in_process;
 mod lists;
 mod log;
 mod mailbox;
-mod metrics;
 mod operate;
 mod output;
-mod policy;
-mod private_zones;
-mod query;
+mod policy_command;
 mod query_tool;
 mod resolver_report;
 mod root;
 mod serve;
-mod snapshot;
 mod state;
 mod stub_client;
 mod trust;
@@ -38,7 +32,6 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use cli::{Cli, Command};
-pub use in_process::{InProcess, MeantFor, RecordKey};
 
 /// Writes the last line of a process to standard error, behind those of its log. Waits a second at
 /// most for what reads them.
@@ -64,7 +57,7 @@ pub fn run() -> Result<ExitCode, String> {
         Command::Query(args) => Ok(query_tool::run(&args)),
         Command::Cache(args) => Ok(operate::command::cache(&args)),
         Command::Lists(args) => Ok(operate::command::lists(&args)),
-        Command::Policy(args) => Ok(policy::command::run(&args)),
+        Command::Policy(args) => Ok(policy_command::run(&args)),
         Command::Pause(args) => Ok(operate::command::pause(&args)),
         Command::Grant(args) => Ok(operate::command::grant(&args)),
         Command::Why(args) => Ok(operate::command::why(&args)),

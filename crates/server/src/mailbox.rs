@@ -8,9 +8,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::poll::Waker;
+use avocet_nameserver::query::miss::{Miss, StreamRoute};
 use avocet_resolver::{Trace, Traced};
-
-use crate::query::miss::{Miss, StreamRoute};
 
 /// Most messages that wait for one worker; more are dropped and counted as shed.
 const MAX_WAITING: usize = 65_536;

@@ -15,21 +15,21 @@ use avocet_io::probe::has_family;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_io::{Local, process};
+use avocet_nameserver::file_watch::ConfigFile;
+use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::cookie::CookieSecrets;
+use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::trust::LearntTrust;
 use avocet_resolver::LocalRootSlot;
 
 use crate::cli::ServeArgs;
-use crate::file_watch::ConfigFile;
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ListeningSockets, Operation};
-use crate::policy::{Counts, GeoDatabase, Parts};
-use crate::query::asked::Transport;
-use crate::query::cookie::CookieSecrets;
-use crate::snapshot::{Snapshot, Unconfigured};
 use crate::state::Shared;
-use crate::trust::LearntTrust;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
 /// Descriptors that are not for sockets towards upstreams: listeners, log, snapshot, control.

@@ -27,6 +27,7 @@ const ALL: &[&str] = &[
     "avocet-cache",
     "avocet-policy",
     "avocet-config",
+    "avocet-nameserver",
     "avocet-dnssec",
     "avocet-zone",
     "avocet-resolver",
@@ -46,9 +47,19 @@ const LAYERS: &[Layer] = &[
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
+    rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),
     rim(
-        "avocet-config",
-        &["avocet-wire", "avocet-dnssec", "avocet-io", "avocet-policy", "avocet-resolver"],
+        "avocet-nameserver",
+        &[
+            "avocet-wire",
+            "avocet-cache",
+            "avocet-config",
+            "avocet-dnssec",
+            "avocet-io",
+            "avocet-policy",
+            "avocet-resolver",
+            TESTKIT,
+        ],
     ),
     rim("avocet-load", &["avocet-wire", "avocet-io"]),
     rim("avocet-querylog", &["avocet-wire"]),
@@ -62,7 +73,7 @@ const LAYERS: &[Layer] = &[
     rim("avocet-bench-bare", &[]),
     rim(
         "avocet-bench-micro",
-        &["avocet", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT],
+        &["avocet-nameserver", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT],
     ),
     rim("xtask", &[]),
 ];

@@ -13,9 +13,9 @@ mod resolvers;
 use self::resolvers::Resolvers;
 use super::exposition::{Exposition, Kind};
 use crate::log;
-use crate::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 use crate::operate::Running;
 use crate::state::Shared;
+use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 
 /// What is read of a worker.
 type Count = fn(&WorkerMetrics) -> u64;
@@ -379,9 +379,9 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
 
 fn caches(metrics: &mut Exposition, shared: &Shared) {
     let caches = [
-        ("packet", shared.packets.stats()),
-        ("rrset", shared.rrsets.stats()),
-        ("failure", shared.failures.stats()),
+        ("packet", shared.name_server.packets.stats()),
+        ("rrset", shared.name_server.rrsets.stats()),
+        ("failure", shared.name_server.failures.stats()),
     ];
     type Gauge = (&'static str, &'static str, fn(&StoreStats) -> u64);
     let gauges: [Gauge; 3] = [

@@ -10,6 +10,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::policy::Outcome;
+use avocet_nameserver::query::rehearsal::At;
+use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::Zone;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{NameBuf, Rtype, text};
@@ -22,13 +26,9 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::{PLAIN, response};
-use crate::clock::wall_secs;
 use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::operate::Running;
 use crate::operate::explain::{Inquiry, outcome};
-use crate::policy::Outcome;
-use crate::query::rehearsal::At;
-use crate::snapshot::Snapshot;
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;

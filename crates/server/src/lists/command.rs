@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
+use avocet_nameserver::clock::wall_secs;
 use serde_json::Value;
-
-use crate::clock::wall_secs;
 
 /// `avocet lists status`.
 pub(crate) fn status_text(answer: &Value) -> String {

@@ -14,10 +14,10 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use avocet_config::policy::ListConfig;
+use avocet_nameserver::disk;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
-use super::disk;
 use super::fetch::MAX_LIST_BYTES;
 
 /// Most octets of a head.

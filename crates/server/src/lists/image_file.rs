@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use super::disk;
-use crate::policy::load::Making;
+use avocet_nameserver::disk;
+use avocet_nameserver::policy::load::Making;
 
 /// Most octets of an image that is read.
 const MAX_IMAGE_BYTES: u64 = 2 << 30;

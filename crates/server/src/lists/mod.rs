@@ -12,7 +12,6 @@
 
 pub(crate) mod command;
 mod copies;
-pub(crate) mod disk;
 mod fetch;
 mod image_file;
 pub(crate) mod leisure;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use avocet_config::policy::{ListConfig, ListKind, ListSource};
+use avocet_nameserver::policy::load::{Compiled, shown_triggers};
+use avocet_nameserver::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use super::store::{check as check_copy, digest, source_text};
 use crate::operate::Running;
-use crate::policy::load::{Compiled, shown_triggers};
-use crate::snapshot::Snapshot;
 
 /// What is in force of a list.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use avocet_config::policy::{ListConfig, ListSource, PolicyConfig};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::disk;
+use avocet_nameserver::file_watch::FileFingerprint;
+use avocet_nameserver::policy::Lists;
+use avocet_nameserver::policy::load::{self, Compilation, Compiled, Making};
 use avocet_policy::list::Report;
 
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
-use super::disk;
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
 use super::image_file::ImageFile;
 use super::source::{Failure, SourceState, judge};
-use crate::clock::wall_secs;
-use crate::file_watch::FileFingerprint;
-use crate::policy::Lists;
-use crate::policy::load::{self, Compilation, Compiled, Making};
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";

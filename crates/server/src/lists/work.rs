@@ -7,17 +7,17 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_config::policy::{ListConfig, ListSource};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
+use avocet_nameserver::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 use super::fetch::{BOUNDS, Fetcher, Lookup};
 use super::source::Failure;
 use super::store::{Store, Taken, Taking, source_text};
 use super::{Order, status};
-use crate::clock::wall_secs;
-use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::conditions::Condition;
 use crate::operate::{GeoWatch, Running, own_questions};
-use crate::snapshot::Snapshot;
 
 /// Time between looks at files and at what is due.
 const TICK: Duration = Duration::from_secs(1);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
+use avocet_nameserver::clock::wall_secs;
 use avocet_policy::rule::Scope;
 use serde_json::Value;
 
@@ -17,10 +18,9 @@ use crate::cli::{
     CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand,
     PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
 };
-use crate::clock::wall_secs;
 use crate::lists;
 use crate::output::{self, Reader};
-use crate::policy::command::unix_secs;
+use crate::policy_command::unix_secs;
 
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -20,6 +20,9 @@ use avocet_config::name::{shown, typed_name};
 use avocet_config::policy::MAX_SPAN;
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::process::give_to_group;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::{Stage, WorkerMetrics};
+use avocet_nameserver::query::rehearsal::At;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::NameBuf;
 use serde::{Deserialize, Serialize};
@@ -28,10 +31,7 @@ use serde_json::{Value, json};
 use super::switches::{self, Change};
 use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, explain, status, take_over};
-use crate::clock::wall_secs;
 use crate::lists::{self, Taking};
-use crate::metrics::{Stage, WorkerMetrics};
-use crate::query::rehearsal::At;
 
 /// Octets of a request at most.
 pub(super) const MAX_LINE: usize = 4096;
@@ -457,13 +457,13 @@ fn with_name(name: &str, act: impl FnOnce(&NameBuf) -> Value) -> Value {
 fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Value {
     let shared = &running.shared;
     let rrsets = match extent {
-        Extent::Name => shared.rrsets.flush_name(name.wire()),
-        Extent::Tree => shared.rrsets.flush(name.wire()),
+        Extent::Name => shared.name_server.rrsets.flush_name(name.wire()),
+        Extent::Tree => shared.name_server.rrsets.flush(name.wire()),
     };
-    shared.failures.flush(name.wire());
+    shared.name_server.failures.flush(name.wire());
     // Another name may have been denied by a gap that this one lies in, or be judged by its keys.
     shared.forget_proofs();
-    shared.packets.flush(ROOT);
+    shared.name_server.packets.flush(ROOT);
     tracing::info!(%name, rrsets, "flushed");
     json!({ "done": true, "rrsets": rrsets })
 }
@@ -472,16 +472,16 @@ fn stats(running: &Running) -> Value {
     let shared = &running.shared;
     let total =
         |count: fn(&WorkerMetrics) -> u64| -> u64 { shared.metrics.iter().map(count).sum() };
-    let mut packets = store_stats(&shared.packets.stats());
+    let mut packets = store_stats(&shared.name_server.packets.stats());
     packets["hits"] = total(|worker| worker.stages[Stage::PacketHit as usize].value()).into();
     packets["misses"] = total(|worker| worker.packet_misses()).into();
-    let mut rrsets = store_stats(&shared.rrsets.stats());
+    let mut rrsets = store_stats(&shared.name_server.rrsets.stats());
     rrsets["hits"] = total(|worker| worker.stages[Stage::RrsetHit as usize].value()).into();
     json!({
         "done": true,
         "packet-cache": packets,
         "rrset-cache": rrsets,
-        "failure-cache": store_stats(&shared.failures.stats()),
+        "failure-cache": store_stats(&shared.name_server.failures.stats()),
         "stale-answers": total(|worker| worker.stages[Stage::Stale as usize].value()),
         "prefetches": total(|worker| worker.prefetches.value()),
     })

@@ -14,14 +14,14 @@ use crate::state::Shared;
 /// Writes a line for each RRset, each denial and each final answer, and gives the last line.
 pub(super) fn write(shared: &Shared, out: &mut impl Write) -> io::Result<Value> {
     let state = shared.snapshot();
-    let now = shared.clock.now().secs();
+    let now = shared.name_server.clock.now().secs();
     let stale_window = state.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
     let (mut rrsets, mut packets) = (0u64, 0u64);
-    shared.rrsets.try_visit(ReadAt { now, stale_window }, |key, held| {
+    shared.name_server.rrsets.try_visit(ReadAt { now, stale_window }, |key, held| {
         rrsets += 1;
         writeln!(out, "{}", rrset_line(key, held))
     })?;
-    shared.packets.try_visit(now, state.epoch, |key, header, remaining_secs| {
+    shared.name_server.packets.try_visit(now, state.epoch, |key, header, remaining_secs| {
         packets += 1;
         writeln!(out, "{}", packet_line(key, header, remaining_secs))
     })?;

@@ -8,6 +8,14 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
 use avocet_config::Config;
+use avocet_nameserver::metrics::Stage;
+use avocet_nameserver::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::late::Found;
+use avocet_nameserver::query::miss::Miss;
+use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal, Witness};
+use avocet_nameserver::query::stored::{Keep, SaidBy};
+use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::Id;
 use avocet_policy::rule::{Scope, Zone};
 use avocet_resolver::NameServers;
@@ -18,14 +26,6 @@ use serde_json::{Value, json};
 use super::Running;
 use super::trace::{self, Asked as Question, Failure};
 use crate::lists::open_text;
-use crate::metrics::Stage;
-use crate::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
-use crate::query::asked::Transport;
-use crate::query::late::Found;
-use crate::query::miss::Miss;
-use crate::query::rehearsal::{At, Ended, Rehearsal, Witness};
-use crate::query::stored::{Keep, SaidBy};
-use crate::snapshot::Snapshot;
 use crate::state::Shared;
 
 /// Questions that one query puts to other servers at most: its own, and the target of an alias that
@@ -58,7 +58,10 @@ impl Inquiry<'_> {
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {
         (
-            Moment { wall_secs: self.at.wall_secs(), millis: shared.clock.now().millis() },
+            Moment {
+                wall_secs: self.at.wall_secs(),
+                millis: shared.name_server.clock.now().millis(),
+            },
             state.epoch,
         )
     }
@@ -71,7 +74,7 @@ impl Inquiry<'_> {
 /// What the policy makes of the question, as far as the caches tell; none where there is no policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
-    let rehearsal = Rehearsal::new((shared, state), inquiry.ip, inquiry.at);
+    let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at);
     if let Ended::Wait(_) = rehearsal.begin(&inquiry.question()) {
         // The answer is not known: the question alone decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
@@ -93,7 +96,7 @@ pub(super) fn why(
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
     let inquiry = Inquiry { ip, qname, qtype, at };
-    let rehearsal = Rehearsal::new((shared, &state), ip, at);
+    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at);
     let mut ended = rehearsal.begin(&inquiry.question());
     let mut looked = Vec::new();
     for _ in 0..MAX_TURNS {
@@ -131,8 +134,8 @@ fn ask(
     let Some(waiter) = &miss.waiter else { return Err("the query cannot be looked at".to_owned()) };
     let servers = waiter.servers.as_deref().unwrap_or_default();
     let question = Question::of(&miss.question);
-    let now = shared.clock.now().secs();
-    let remembered = shared.failures.lookup(&miss.failure_key(), now);
+    let now = shared.name_server.clock.now().secs();
+    let remembered = shared.name_server.failures.lookup(&miss.failure_key(), now);
     if let Some(failure) = remembered.filter(|_| servers.is_empty()) {
         let sections = trace::failed_before(shared, &question);
         let ede = Some((Ede::CACHED_ERROR, Ede(failure.ede).meaning()));
@@ -172,8 +175,9 @@ fn section(
     let passes = Outcome::passes();
     let said = witness.said().unwrap_or(&passes);
     let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
-    let now = shared.clock.now().secs();
-    let servers = |name: &[u8]| NameServers::above((&state.plan, &shared.rrsets), name, now);
+    let now = shared.name_server.clock.now().secs();
+    let servers =
+        |name: &[u8]| NameServers::above((&state.plan, &shared.name_server.rrsets), name, now);
     let answered: Option<KnownAnswer<'_>> = witness.judged().map(|message| Answered {
         message,
         has_own_servers: state.plan.has_own_rule(inquiry.qname),

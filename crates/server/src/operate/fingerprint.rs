@@ -4,10 +4,9 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use avocet_config::{Config, ServerConfig};
+use avocet_nameserver::policy::Parts;
+use avocet_nameserver::snapshot::Snapshot;
 use siphasher::sip::SipHasher13;
-
-use crate::policy::Parts;
-use crate::snapshot::Snapshot;
 
 /// Equal for configurations under which the same final answers hold. Another release of the server
 /// may build answers in another way, so its version counts too.

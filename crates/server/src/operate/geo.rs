@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::policy::PolicyConfig;
+use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
+use avocet_nameserver::policy::{GeoDatabase, GeoFault, Parts};
+use avocet_nameserver::snapshot::Snapshot;
 use serde_json::Value;
 
 use super::Running;
-use crate::file_watch::{FileFingerprint, FileWatch};
-use crate::policy::{GeoDatabase, GeoFault, Parts};
-use crate::snapshot::Snapshot;
 
 /// How it went with the file since the server started.
 #[derive(Default)]

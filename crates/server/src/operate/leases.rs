@@ -8,9 +8,8 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use avocet_io::file::open_regular;
+use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
-
-use crate::file_watch::FileFingerprint;
 
 /// Most octets of the file that are read: some hundred thousand leases.
 const MAX_OCTETS: u64 = 32 << 20;

@@ -56,17 +56,17 @@ use std::{fmt, io};
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
 use avocet_io::tcp::listen;
+use avocet_nameserver::clock::{WallClock, wall_secs};
+use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
+use avocet_nameserver::policy::Policy;
+use avocet_nameserver::snapshot::Unconfigured;
 use avocet_policy::rule::Switches;
 
-use crate::clock::{WallClock, wall_secs};
-use crate::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use crate::http::{self, HttpServer, Visits};
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{self, Keeping, Store};
 use crate::mailbox::Letter;
-use crate::policy::Policy;
 use crate::root::{self, RootKeeping};
-use crate::snapshot::Unconfigured;
 use crate::state::Shared;
 use conditions::{Condition, Conditions};
 use control::{ControlSocket, Orders};
@@ -192,7 +192,7 @@ pub(crate) struct Running {
 impl Running {
     /// Have all workers turned lately?
     pub(crate) fn is_healthy(&self) -> bool {
-        let now = self.shared.clock.now().secs();
+        let now = self.shared.name_server.clock.now().secs();
         let mut turned =
             self.shared.metrics.iter().map(|worker| worker.turned_at_secs.value() as u32);
         now.saturating_sub(self.started) < START_GRACE_SECS
@@ -295,7 +295,7 @@ impl Operation {
         let (control, own) = open(&config, taken)?;
         let is_served = own.is_some() || !pages.is_empty();
         let listeners = is_served.then_some(http::Listeners { own, pages });
-        let started = shared.clock.now().secs();
+        let started = shared.name_server.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
             reloader: Reloader::new(file.path, shared.clone(), unconfigured),
@@ -444,7 +444,7 @@ impl Operation {
             self.running.cache_file.save(&self.running.shared);
             let http = self.http.iter().flat_map(HttpServer::listeners).collect();
             let handed = Handed { listening: &self.listening, control: &self.control, http };
-            match Successor::begin(stream, &handed, self.running.shared.clock.now()) {
+            match Successor::begin(stream, &handed, self.running.shared.name_server.clock.now()) {
                 Ok(successor) => {
                     let added = self.poller.add(
                         successor.stream(),
@@ -480,7 +480,7 @@ impl Operation {
             return;
         }
         let shared = &self.running.shared;
-        let moment = shared.clock.now();
+        let moment = shared.name_server.clock.now();
         let now = moment.secs();
         if self.is_control_resting {
             let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
@@ -500,11 +500,11 @@ impl Operation {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
         }
-        if shared.clock.follow_wall_clock() == WallClock::WasSet {
+        if shared.name_server.clock.follow_wall_clock() == WallClock::WasSet {
             self.running.follow_wall_clock();
         }
         self.running.lists.leisure.hurry();
-        let retired = shared.take_retired();
+        let retired = shared.name_server.take_retired();
         if !retired.is_empty() {
             free_at_leisure(retired);
         }

@@ -16,10 +16,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use avocet_config::policy::PolicyConfig;
 use avocet_config::validate::is_private;
 use avocet_io::neighbours::neighbours;
-use avocet_policy::client::{Id, Neighbour};
+use avocet_nameserver::policy::are_wanted;
+use avocet_policy::client::Neighbour;
 
 use super::Running;
 use super::conditions::Condition;
@@ -86,20 +86,6 @@ impl Names {
     }
 }
 
-/// Does anything in the policy go by the host name of a client?
-pub(crate) fn are_wanted(policy: &PolicyConfig) -> bool {
-    let is_name = |text: &String| matches!(text.parse(), Ok(Id::Name(_)));
-    let is_client = |text: &String| policy.clients.iter().any(|client| client.name == *text);
-    !policy.is_empty()
-        && (policy.rules.iter().any(|rule| rule.enabled && rule.when.contains("client.name"))
-            || policy.clients.iter().flat_map(|client| &client.ids).any(is_name)
-            || policy
-                .groups
-                .iter()
-                .flat_map(|group| &group.clients)
-                .any(|text| is_name(text) && !is_client(text)))
-}
-
 /// Starts the thread.
 ///
 /// # Errors
@@ -145,7 +131,12 @@ fn ask(table: &mut Table, server: SocketAddr, names: &Names) {
 
 /// The private addresses of those who ask and of those who are there.
 fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
-    let callers = running.shared.callers.iter().flat_map(|worker| worker.all().collect::<Vec<_>>());
+    let callers = running
+        .shared
+        .name_server
+        .callers
+        .iter()
+        .flat_map(|worker| worker.all().collect::<Vec<_>>());
     // Where it cannot be read there are those who ask.
     let present = neighbours().unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
     callers.chain(present).filter(|ip| is_private(*ip))
@@ -221,11 +212,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
-    use avocet_config::Config;
-
     fn ip(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
@@ -261,24 +249,5 @@ mod tests {
             .map(|number| IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
         assert_eq!(table.meet(many, now), 10);
         assert_eq!(table.known.len(), MAX_KEPT);
-    }
-
-    #[test]
-    fn names_are_wanted_where_something_goes_by_them() {
-        let are_wanted = |more: &str| {
-            let text = format!("[[list]]\nname = \"l\"\nfile = \"x\"\n{more}");
-            are_wanted(&Config::from_text(None, &text, &BTreeMap::new()).unwrap().policy)
-        };
-        let client = "[[client]]\nname = \"tablet\"\nids = [\"10.0.0.1\"]\n";
-        assert!(!are_wanted(""));
-        assert!(!are_wanted(client));
-        assert!(!are_wanted(&format!(
-            "{client}[[group]]\nname = \"g\"\nclients = [\"tablet\", \"10.0.0.9\"]\n"
-        )));
-        assert!(are_wanted("[[group]]\nname = \"g\"\nclients = [\"tablet.lan\"]\n"));
-        assert!(are_wanted(&client.replace("10.0.0.1", "tablet.lan")));
-        let rule = "[[rule]]\nname = \"r\"\nwhen = 'client.name.ends_with(\".lan\")'\naction = \
-                    \"block\"\n";
-        assert!(are_wanted(rule) && !are_wanted(&format!("{rule}enabled = false\n")));
     }
 }

@@ -8,12 +8,12 @@ use std::net::IpAddr;
 
 use avocet_config::policy::PolicyConfig;
 use avocet_io::neighbours::neighbours;
+use avocet_nameserver::clock::wall_secs;
 use avocet_policy::client::{Mac, Neighbour};
 
 use super::Running;
 use super::conditions::Condition;
 use super::leases::Leases;
-use crate::clock::wall_secs;
 
 /// Time between two looks, in seconds: how long a device may be a stranger after it came.
 const LOOK_SECS: u32 = 5;

@@ -5,9 +5,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
+
 use super::trace::{self, Asked, Resolution};
-use crate::clock::wall_secs;
-use crate::query::rehearsal::{At, Ended, Rehearsal};
 use crate::state::Shared;
 use crate::stub_client::addresses_in;
 
@@ -33,8 +34,11 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Stri
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, String> {
     let state = shared.snapshot();
     let asked = Asked::read(host, Some(rtype))?;
-    let rehearsal =
-        Rehearsal::new((shared, &state), IpAddr::from(Ipv4Addr::LOCALHOST), At::Now(wall_secs()));
+    let rehearsal = Rehearsal::new(
+        (&shared.name_server, &state),
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        At::Now(wall_secs()),
+    );
     let message = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(format!("{host} is not answered here")),

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
+use avocet_nameserver::clock::{Moment, wall_secs};
+use avocet_nameserver::disk::{PIECE, Paced};
+use avocet_nameserver::query::packet_hash;
 
 use super::fingerprint::{answers_fingerprint, policy_fingerprint};
-use crate::clock::{Moment, wall_secs};
-use crate::lists::disk::{PIECE, Paced};
-use crate::query::packet_hash;
 use crate::state::Shared;
 
 const NAME: &str = "cache.snapshot";
@@ -43,7 +43,7 @@ impl CacheFile {
 
     /// Fills the caches, if there is a snapshot. A damaged one is refused whole and put aside.
     pub(crate) fn load(&self, shared: &Shared) {
-        let began = shared.clock.now();
+        let began = shared.name_server.clock.now();
         match read(&self.path, shared) {
             Ok(None) => {}
             Ok(Some(counts)) => tracing::info!(
@@ -74,7 +74,7 @@ impl CacheFile {
 
     /// Writes the caches. On failure the last snapshot stays.
     pub(crate) fn save(&self, shared: &Shared) {
-        let began = shared.clock.now();
+        let began = shared.name_server.clock.now();
         let written = self.path.with_added_extension("new");
         match write(&written, shared)
             .and_then(|counts| fs::rename(&written, &self.path).map(|()| counts))
@@ -105,14 +105,14 @@ impl CacheFile {
 }
 
 fn millis_since(shared: &Shared, began: Moment) -> u64 {
-    shared.clock.now().millis().saturating_sub(began.millis())
+    shared.name_server.clock.now().millis().saturating_sub(began.millis())
 }
 
 fn moment(shared: &Shared) -> SnapshotMoment {
     let state = shared.snapshot();
     SnapshotMoment {
         wall_now: wall_secs(),
-        now: shared.clock.now().secs(),
+        now: shared.name_server.clock.now().secs(),
         epoch: state.epoch,
         policy: answers_fingerprint(&state.config) ^ policy_fingerprint(&state),
     }
@@ -123,14 +123,27 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(SnapshotError::Io)?,
     };
-    let hash =
-        |key: &PacketKey<'_>| packet_hash(shared.key.hash(key.question, 0), key.profile, key.flags);
-    avocet_cache::load(&mut file, &shared.packets, &shared.rrsets, &moment(shared), hash).map(Some)
+    let hash = |key: &PacketKey<'_>| {
+        packet_hash(shared.name_server.key.hash(key.question, 0), key.profile, key.flags)
+    };
+    avocet_cache::load(
+        &mut file,
+        &shared.name_server.packets,
+        &shared.name_server.rrsets,
+        &moment(shared),
+        hash,
+    )
+    .map(Some)
 }
 
 fn write(path: &Path, shared: &Shared) -> io::Result<SnapshotCounts> {
     let mut out = BufWriter::with_capacity(PIECE, Paced::create(path)?);
-    let counts = avocet_cache::save(&mut out, &shared.packets, &shared.rrsets, &moment(shared))?;
+    let counts = avocet_cache::save(
+        &mut out,
+        &shared.name_server.packets,
+        &shared.name_server.rrsets,
+        &moment(shared),
+    )?;
     out.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(counts)
 }

@@ -16,14 +16,14 @@ use std::{io, thread};
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::Stage;
 use avocet_wire::{Ede, MessageView, Rcode};
 use serde_json::Value;
 
 use super::Running;
 use super::conditions::Condition;
 use super::trace::{self, Asked, Resolution};
-use crate::clock::wall_secs;
-use crate::metrics::Stage;
 use crate::state::Shared;
 
 /// Time between looks at the counters.

@@ -13,20 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::{Config, environment};
+use avocet_nameserver::file_watch::FileFingerprint;
+use avocet_nameserver::policy::Parts;
+use avocet_nameserver::query::cookie::CookieSecrets;
+use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
 use super::fingerprint::answers_fingerprint;
 use super::geo::{GeoReads, Taken};
 use super::removed::Removed;
-use crate::file_watch::FileFingerprint;
 use crate::log;
-use crate::policy::Parts;
-use crate::query::cookie::CookieSecrets;
 use crate::serve::without_missing_families;
-use crate::snapshot::{Snapshot, Unconfigured};
 use crate::state::Shared;
-use crate::trust::LearntTrust;
 
 /// How often a file is read that changes while it is read.
 const MAX_READS: usize = 8;
@@ -129,8 +129,8 @@ impl Reloader {
         let removed = Removed::between(&old.config, &snapshot.config);
         self.shared.replace(snapshot);
         for zone in zones {
-            self.shared.rrsets.flush(&zone);
-            self.shared.failures.flush(&zone);
+            self.shared.name_server.rrsets.flush(&zone);
+            self.shared.name_server.failures.flush(&zone);
         }
         Ok(Reloaded { restart, new_epoch, removed })
     }
@@ -236,8 +236,8 @@ impl Reloader {
             Err(error) => tracing::error!(%error, "cannot change what is trusted"),
         }
         for name in judged_anew {
-            self.shared.rrsets.flush(name.wire());
-            self.shared.failures.flush(name.wire());
+            self.shared.name_server.rrsets.flush(name.wire());
+            self.shared.name_server.failures.flush(name.wire());
         }
     }
 

@@ -6,13 +6,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use avocet_config::recurse::Mode;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::Stage;
 use avocet_resolver::BreakerState;
 use serde_json::{Value, json};
 
 use super::Running;
-use crate::clock::wall_secs;
 use crate::lists;
-use crate::metrics::Stage;
 
 /// How the server is.
 pub(super) fn of(running: &Running) -> Value {

@@ -6,12 +6,12 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use avocet_config::policy::PolicyConfig;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::disk::replace;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};
 
 use super::Running;
-use crate::clock::wall_secs;
-use crate::lists::disk::replace;
 
 const NAME: &str = "switches.json";
 

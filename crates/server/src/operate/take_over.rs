@@ -25,11 +25,11 @@ use std::time::Duration;
 
 use avocet_config::Config;
 use avocet_io::handover::{recv_fds, send_fds};
+use avocet_nameserver::clock::Moment;
+use avocet_nameserver::query::asked::Transport;
 
 use super::control::{ControlSocket, MAX_LINE, Request, connect};
-use crate::clock::Moment;
 use crate::http;
-use crate::query::asked::Transport;
 use crate::worker::Listeners;
 
 /// How long each side waits for one step of the other that takes no work.

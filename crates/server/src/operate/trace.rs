@@ -7,6 +7,12 @@ use std::time::Duration;
 use avocet_cache::{FailureKey, ReadAt, Security};
 use avocet_config::name::{reverse_name, typed_name};
 use avocet_dnssec::{Reason, Verdict};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::{STAGES, Stage};
+use avocet_nameserver::query::late::Found;
+use avocet_nameserver::query::local::LocalQuestion;
+use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
+use avocet_nameserver::query::respond::draft_empty;
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{HEADER_LEN, Header, TC};
@@ -16,13 +22,7 @@ use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype, name, rdata};
 use serde_json::{Value, json};
 
 use super::dump;
-use crate::clock::wall_secs;
 use crate::mailbox::{KeptOrder, Letter, TraceOrder};
-use crate::metrics::{STAGES, Stage};
-use crate::query::late::Found;
-use crate::query::local::LocalQuestion;
-use crate::query::rehearsal::{At, Ended, Rehearsal};
-use crate::query::respond::draft_empty;
 use crate::state::Shared;
 
 /// How long the worker may take to resolve: longer than any question is in flight.
@@ -110,7 +110,7 @@ impl Asked {
 /// The server cannot take it, or does not come to an end with it.
 pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, String> {
     let question = asked.question();
-    let hash = QuestionKey::new(&question, &shared.key, 0).hash;
+    let hash = QuestionKey::new(&question, &shared.name_server.key, 0).hash;
     // The worker that would resolve it for a client.
     let owner = (hash >> 48) as usize % shared.mailboxes.len();
     let (reply, traced) = channel();
@@ -151,7 +151,7 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
 pub(super) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String> {
     let state = shared.snapshot();
     let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
-    let rehearsal = Rehearsal::new((shared, &state), ip, At::Now(wall_secs()));
+    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, At::Now(wall_secs()));
     let miss = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Wait(miss) => miss,
         ended => return Ok(vec![answer_section(&asked, ip, &ended)]),
@@ -257,8 +257,9 @@ fn kept_value(trace: &Trace) -> Value {
 
 /// Failures that are remembered, so that the question is not tried again for a while.
 fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
-    let now = shared.clock.now().secs();
+    let now = shared.name_server.clock.now().secs();
     let failure = shared
+        .name_server
         .failures
         .lookup(&FailureKey { question: &asked.question(), checking_disabled: false }, now)?;
     let ede = Ede(failure.ede);
@@ -272,19 +273,22 @@ fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
 fn cached(shared: &Shared, asked: &Asked) -> Option<Value> {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
-    let at = ReadAt { now: shared.clock.now().secs(), stale_window };
+    let at = ReadAt { now: shared.name_server.clock.now().secs(), stale_window };
     let mut lines = Vec::new();
-    let visited: Result<(), std::convert::Infallible> = shared.rrsets.try_visit(at, |key, held| {
-        let is_here = *key.owner == *asked.qname;
-        let is_above = !is_here && name::is_under(&asked.qname, key.owner) && key.owner.len() > 1;
-        let rtype = Rtype(key.rtype);
-        let is_asked = asked.rtype.is_none_or(|asked| asked == rtype) || rtype == Rtype::CNAME;
-        if is_here && is_asked || is_above && matches!(rtype, Rtype::NS | Rtype::DNAME | Rtype::DS)
-        {
-            lines.push((key.owner.len(), dump::rrset_line(key, held)));
-        }
-        Ok(())
-    });
+    let visited: Result<(), std::convert::Infallible> =
+        shared.name_server.rrsets.try_visit(at, |key, held| {
+            let is_here = *key.owner == *asked.qname;
+            let is_above =
+                !is_here && name::is_under(&asked.qname, key.owner) && key.owner.len() > 1;
+            let rtype = Rtype(key.rtype);
+            let is_asked = asked.rtype.is_none_or(|asked| asked == rtype) || rtype == Rtype::CNAME;
+            if is_here && is_asked
+                || is_above && matches!(rtype, Rtype::NS | Rtype::DNAME | Rtype::DS)
+            {
+                lines.push((key.owner.len(), dump::rrset_line(key, held)));
+            }
+            Ok(())
+        });
     let Ok(()) = visited;
     // What is nearest to the name comes first.
     lines.sort_by_key(|(len, _)| std::cmp::Reverse(*len));

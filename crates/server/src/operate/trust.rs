@@ -8,17 +8,17 @@ use avocet_config::Config;
 use avocet_config::recurse::Mode;
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchor;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::query::miss::Miss;
+use avocet_nameserver::query::octets::Octets;
+use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, NameBuf, Rtype};
 use serde_json::{Value, json};
 
 use super::Running;
-use crate::clock::wall_secs;
 use crate::mailbox::Letter;
-use crate::query::miss::Miss;
-use crate::query::octets::Octets;
 use crate::state::Shared;
-use crate::trust::LearntTrust;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
 
@@ -49,7 +49,7 @@ impl KeptTrust {
 
 impl Asker for Shared {
     fn ask_anew(&self, name: &NameBuf, rtype: Rtype) {
-        self.rrsets.flush_name(name.wire());
+        self.name_server.rrsets.flush_name(name.wire());
         self.tell(name, rtype);
     }
 
@@ -57,7 +57,7 @@ impl Asker for Shared {
         let mut question = name.folded().wire().to_vec();
         question.extend_from_slice(&rtype.0.to_be_bytes());
         question.extend_from_slice(&Class::IN.0.to_be_bytes());
-        let hash = QuestionKey::new(&question, &self.key, 0).hash;
+        let hash = QuestionKey::new(&question, &self.name_server.key, 0).hash;
         let miss = Miss {
             question: Octets::new(&question),
             hash,
@@ -74,7 +74,7 @@ impl Asker for Shared {
 }
 
 fn now(shared: &Shared) -> Now {
-    Now { secs: shared.clock.now().secs(), wall_secs: wall_secs() }
+    Now { secs: shared.name_server.clock.now().secs(), wall_secs: wall_secs() }
 }
 
 fn validates(config: &Config) -> bool {
@@ -97,10 +97,10 @@ impl Running {
     /// Drops from the caches what was not validated by negative anchors that have ended.
     pub(super) fn drop_below(&self, names: &[NameBuf]) {
         for name in names {
-            self.shared.rrsets.flush(name.wire());
-            self.shared.failures.flush(name.wire());
+            self.shared.name_server.rrsets.flush(name.wire());
+            self.shared.name_server.failures.flush(name.wire());
             // Others may lead there by an alias.
-            self.shared.packets.flush(&[0]);
+            self.shared.name_server.packets.flush(&[0]);
         }
     }
 
@@ -122,7 +122,8 @@ impl Running {
         let settings = Settings { anchors: &anchors, policy: config.dnssec.policy(), signals };
         let mut kept = self.trust.anchors();
         let before = kept.followed();
-        if !kept.tick(&settings, now(&self.shared), &self.shared.rrsets, &*self.shared) {
+        if !kept.tick(&settings, now(&self.shared), &self.shared.name_server.rrsets, &*self.shared)
+        {
             return;
         }
         let followed = kept.followed();

@@ -17,10 +17,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use avocet_nameserver::clock::wall_secs;
 use avocet_resolver::LocalRootSlot;
 use serde_json::{Value, json};
 
-use crate::clock::wall_secs;
 pub(crate) use work::start;
 
 /// What keeps a file from being read as the root zone; whether it verifies is not looked at.

@@ -10,13 +10,13 @@ use std::{io, thread};
 use avocet_config::Config;
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_dnssec::Context;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_resolver::{LocalRoot, Timers};
 
 use super::transfer::{self, TransferError};
 use super::zone_file::{self, Line};
 use super::{RootKeeping, Status};
-use crate::clock::wall_secs;
-use crate::file_watch::{FileFingerprint, FileWatch};
 use crate::operate::Running;
 use crate::operate::conditions::Condition;
 

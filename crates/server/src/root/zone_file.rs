@@ -8,10 +8,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use avocet_dnssec::zonemd::ZoneRecord;
+use avocet_nameserver::disk;
 use avocet_wire::master::MasterFile;
 use avocet_wire::{Class, NameBuf, Rtype, rdata};
-
-use crate::lists::disk;
 
 /// Most octets of the zone, as text or in a transfer: the root has some two million.
 pub(super) const MAX_ZONE_OCTETS: u64 = 32 << 20;

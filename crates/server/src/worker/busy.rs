@@ -5,7 +5,7 @@
 //! clients that wait for each answer may use all of a core and harm nobody. Queries that pile up
 //! say that somebody loses.
 
-use crate::clock::Moment;
+use avocet_nameserver::clock::Moment;
 
 /// Over so many microseconds the share is taken.
 const WINDOW_US: u64 = 50_000;

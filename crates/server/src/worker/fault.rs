@@ -8,6 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::late;
+use avocet_nameserver::query::miss::Miss;
+use avocet_nameserver::query::octets::Octets;
+use avocet_nameserver::query::stored::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use chacha20::rand_core::Rng;
 
@@ -16,11 +21,6 @@ use super::share::Shares;
 use super::traces::Wanted;
 use super::upstreams::Upstreams;
 use super::{MAX_MESSAGE, Waiter, Worker};
-use crate::metrics::WorkerMetrics;
-use crate::query::late;
-use crate::query::miss::Miss;
-use crate::query::octets::Octets;
-use crate::query::stored::Scratch;
 
 /// Makes the next turn of a worker panic.
 #[cfg(test)]

@@ -11,6 +11,8 @@
 mod authorities;
 mod busy;
 pub(crate) mod fault;
+#[cfg(test)]
+mod faulty;
 mod share;
 mod streams;
 mod token;
@@ -23,24 +25,23 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-use avocet_io::Peer;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::tcp::TcpListener;
-use avocet_io::udp::{BATCH, Datagram, PacketSource, Panic, Service, UdpListener};
+use avocet_io::udp::{BATCH, PacketSource, UdpListener};
+use avocet_nameserver::clock::Moment;
+use avocet_nameserver::datagrams::{Datagrams, Newer};
+use avocet_nameserver::metrics::{Stage, WorkerMetrics};
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::miss::{Miss, Waiter, Way};
+use avocet_nameserver::query::stored::Scratch;
+use avocet_nameserver::query::{self, Client, Exit, Path, Seen};
+use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::{Actions, Resolver};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
-use crate::clock::Moment;
 use crate::connections::{ConnectionLimits, Crowded};
 use crate::mailbox::Letter;
-use crate::metrics::{Stage, WorkerMetrics};
-use crate::query::asked::Transport;
-use crate::query::miss::{Miss, Waiter, Way};
-use crate::query::rate_limit::Limited;
-use crate::query::stored::Scratch;
-use crate::query::{self, Client, Exit, Outcome, Path, Seen};
-use crate::snapshot::Snapshot;
 use crate::state::Shared;
 use authorities::{Authorities, NotSent};
 use busy::Busy;
@@ -61,8 +62,6 @@ const MAX_ACCEPTS: usize = 64;
 const SMALL_BATCH: usize = 8;
 /// Most slots of the pool towards an upstream, in each worker (RFC 5452 §9.2).
 pub(crate) const MAX_POOL: usize = 4096;
-/// So many answers ahead, the entry of a question in the packet cache is asked for.
-const LOOK_AHEAD: usize = 3;
 /// Octets of the largest message.
 const MAX_MESSAGE: usize = 65_535;
 /// Milliseconds between looks at timeouts of connections.
@@ -187,10 +186,10 @@ impl Worker {
         let resolver = Resolver::new(state.plan.clone(), seed, setup.pool_size as usize);
         Ok(Self {
             index: setup.index,
-            revision: shared.revision(),
-            forgotten: shared.forgotten(),
-            now: shared.clock.now(),
-            wall_secs: shared.clock.wall_secs(shared.clock.now()),
+            revision: shared.name_server.revision(),
+            forgotten: shared.name_server.forgotten(),
+            now: shared.name_server.clock.now(),
+            wall_secs: shared.name_server.clock.wall_secs(shared.name_server.clock.now()),
             addresses: state.config.server.listen.len(),
             state,
             poller,
@@ -250,7 +249,7 @@ impl Worker {
                 }
             }
             self.end_turn();
-            if let Some(percent) = self.busy.note(began, self.shared.clock.now()) {
+            if let Some(percent) = self.busy.note(began, self.shared.name_server.clock.now()) {
                 self.resolver.note_busy(percent);
             }
             if self.has_drained() {
@@ -266,14 +265,14 @@ impl Worker {
     fn begin_turn(&mut self) {
         #[cfg(test)]
         fault::planted(&fault::IN_TURN);
-        self.now = self.shared.clock.now();
-        self.wall_secs = self.shared.clock.wall_secs(self.now);
-        let forgotten = self.shared.forgotten();
+        self.now = self.shared.name_server.clock.now();
+        self.wall_secs = self.shared.name_server.clock.wall_secs(self.now);
+        let forgotten = self.shared.name_server.forgotten();
         if forgotten != self.forgotten {
             self.forgotten = forgotten;
             self.resolver.forget_proofs();
         }
-        let revision = self.shared.revision();
+        let revision = self.shared.name_server.revision();
         if revision != self.revision {
             self.revision = revision;
             self.state = self.shared.snapshot();
@@ -299,16 +298,22 @@ impl Worker {
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
-            let path = Path { shared, state, now: self.now, wall_secs: *wall_secs, scratch };
+            let path = Path {
+                shared: &shared.name_server,
+                state,
+                now: self.now,
+                wall_secs: *wall_secs,
+                scratch,
+            };
             let newer = Newer { known: *revision, state: None };
-            let batch = listener.serve(&mut Datagrams {
+            let batch = listener.serve(&mut served(Datagrams {
                 path,
                 newer,
                 metrics,
                 listener: number,
                 misses,
                 seen,
-            });
+            }));
             let batch = match batch {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -318,13 +323,13 @@ impl Worker {
             };
             waiting += batch.received;
             if batch.received > 0 {
-                let after = shared.clock.now();
+                let after = shared.name_server.clock.now();
                 let took = after.micros().saturating_sub(self.now.micros());
                 metrics.hit_latency.record(took, batch.sent as u64);
                 metrics.batches.add(1);
                 metrics.replies_dropped.add(batch.dropped as u64);
                 self.now = after;
-                *wall_secs = shared.clock.wall_secs(after);
+                *wall_secs = shared.name_server.clock.wall_secs(after);
             }
             if batch.received < SMALL_BATCH {
                 break;
@@ -466,11 +471,12 @@ impl Worker {
             ..
         } = self;
         let metrics = &shared.metrics[usize::from(*index)];
-        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let path =
+            Path { shared: &shared.name_server, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut newer = Newer { known: *revision, state: None };
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
             let client = Client { ip, transport: Transport::Tcp, route: Way::Stream(route) };
-            newer.look(shared);
+            newer.look(&shared.name_server);
             let mut later = None;
             let path = newer.path(&path, &mut later);
             let exit = contained(metrics, || {
@@ -516,120 +522,14 @@ impl Worker {
     }
 }
 
-/// A snapshot put in force after the worker began its turn: what comes in after that is answered by
-/// it.
-pub(crate) struct Newer {
-    /// The revision that the worker's own snapshot is of.
-    pub(crate) known: u64,
-    /// The later one.
-    pub(crate) state: Option<Arc<Snapshot>>,
+/// Returns the service of a listener.
+#[cfg(not(test))]
+fn served(datagrams: Datagrams<'_>) -> Datagrams<'_> {
+    datagrams
 }
 
-impl Newer {
-    /// Looks whether there is one, when something has come in.
-    #[inline]
-    fn look(&mut self, shared: &Shared) {
-        let revision = shared.revision();
-        if revision != self.known {
-            self.known = revision;
-            self.state = Some(shared.snapshot());
-        }
-    }
-
-    /// The path by the later snapshot, for which there is a place, if there is one; else this path.
-    #[inline]
-    fn path<'p>(&'p self, path: &'p Path<'p>, place: &'p mut Option<Path<'p>>) -> &'p Path<'p> {
-        match &self.state {
-            None => path,
-            // The wall clock may be why there is a later one.
-            Some(state) => place.insert(Path {
-                state,
-                wall_secs: path.shared.clock.wall_secs(path.now),
-                ..*path
-            }),
-        }
-    }
-}
-
-/// Answers the datagrams of a listener, a batch at a time.
-pub(crate) struct Datagrams<'w> {
-    /// What they are answered by.
-    pub(crate) path: Path<'w>,
-    /// What they are answered by if it has come meanwhile.
-    pub(crate) newer: Newer,
-    /// Where they are counted.
-    pub(crate) metrics: &'w WorkerMetrics,
-    /// Number of the listener.
-    pub(crate) listener: u16,
-    /// Where those go that must wait.
-    pub(crate) misses: &'w mut Vec<Miss>,
-    /// Of the datagrams of the batch.
-    pub(crate) seen: &'w mut [Seen; BATCH],
-}
-
-impl Service for Datagrams<'_> {
-    #[inline]
-    fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer) {
-        let Self { path, newer, seen, .. } = self;
-        if place == 0 {
-            newer.look(path.shared);
-        }
-        let mut later = None;
-        seen[place].look(newer.path(path, &mut later), bytes, peer);
-    }
-
-    #[inline]
-    fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
-        let Self { path, newer, metrics, misses, seen, .. } = self;
-        if let Some(ahead) = seen.get(place + LOOK_AHEAD) {
-            ahead.look_again(path.shared);
-        }
-        let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
-        let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
-        #[cfg(test)]
-        fault::planted(&fault::IN_QUERY);
-        let mut later = None;
-        let path = newer.path(path, &mut later);
-        match query::answer(path, (datagram.bytes, Some(&seen[place])), &client, (out, misses)) {
-            Exit::Reply { len, outcome } => {
-                metrics.count(outcome.stage, Transport::Udp, outcome.qtype, outcome.rcode);
-                limited(path, metrics, (&outcome, client.ip), (out, len))
-            }
-            Exit::Silent(stage) => {
-                metrics.count_silent(stage, Transport::Udp);
-                None
-            }
-            Exit::Wait => None,
-        }
-    }
-
-    fn failed(&mut self, _: Panic) {
-        self.metrics.panics.add(1);
-        self.metrics.count_silent(Stage::Failed, Transport::Udp);
-    }
-}
-
-/// Applies the rate limit to an answer in `out`; gives its length, or none if it is not sent.
-#[inline]
-fn limited(
-    path: &Path<'_>,
-    metrics: &WorkerMetrics,
-    (outcome, ip): (&Outcome, IpAddr),
-    (out, len): (&mut [u8], usize),
-) -> Option<usize> {
-    let Some(limiter) = &path.state.rate_limit else { return Some(len) };
-    if outcome.verified {
-        return Some(len);
-    }
-    match limiter.take(ip, outcome.kind, path.now.millis()) {
-        Limited::Send => Some(len),
-        Limited::Slip => {
-            metrics.limit_slips.add(1);
-            Some(query::stored::slip(out, len))
-        }
-        Limited::Drop => {
-            metrics.limit_drops.add(1);
-            None
-        }
-    }
+/// Returns the service of a listener, which panics where a test has planted a fault.
+#[cfg(test)]
+fn served(datagrams: Datagrams<'_>) -> faulty::Faulty<'_> {
+    faulty::Faulty(datagrams)
 }

@@ -10,9 +10,9 @@ use std::ops::ControlFlow;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_nameserver::query::miss::StreamRoute;
 
 use super::token::Token;
-use crate::query::miss::StreamRoute;
 
 /// Queries of one connection that may wait for the network at once.
 const MAX_IN_FLIGHT: u16 = 128;

@@ -11,6 +11,14 @@ use std::sync::atomic::Ordering;
 use avocet_cache::{PacketKey, packet_flags};
 use avocet_io::poll::Event;
 use avocet_io::udp::PacketSource;
+use avocet_nameserver::clock::Moment;
+use avocet_nameserver::datagrams::limited;
+use avocet_nameserver::metrics::Stage;
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::late::{self, Found, Late};
+use avocet_nameserver::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
+use avocet_nameserver::query::stored::{self, Keep, SaidBy};
+use avocet_nameserver::query::{Outcome, PROFILE, Path};
 use avocet_resolver::{
     Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId,
 };
@@ -20,15 +28,8 @@ use avocet_wire::header::HEADER_LEN;
 use super::authorities::NotSent;
 use super::fault::contained;
 use super::upstreams::{Query, SocketCounts, StreamState};
-use super::{DRAIN_MS, SWEEP_MS, Worker, limited};
-use crate::clock::Moment;
+use super::{DRAIN_MS, SWEEP_MS, Worker};
 use crate::mailbox::{Letter, Mailbox};
-use crate::metrics::Stage;
-use crate::query::asked::Transport;
-use crate::query::late::{self, Found, Late};
-use crate::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
-use crate::query::stored::{self, Keep, SaidBy};
-use crate::query::{Outcome, PROFILE, Path};
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
 
@@ -423,7 +424,7 @@ impl Worker {
 
     fn path(&self) -> Path<'_> {
         let Self { shared, state, now, wall_secs, scratch, .. } = self;
-        Path { shared, state, now: *now, wall_secs: *wall_secs, scratch }
+        Path { shared: &shared.name_server, state, now: *now, wall_secs: *wall_secs, scratch }
     }
 
     /// Does what is due by now, sends what was queued, and looks after connections.
@@ -565,7 +566,7 @@ pub(super) fn context<'a>(
     actions: &'a mut Actions<Waiter>,
     (now, wall_secs): (Moment, u64),
 ) -> Context<'a, Waiter> {
-    let (rrsets, failures) = (&shared.rrsets, &shared.failures);
+    let (rrsets, failures) = (&shared.name_server.rrsets, &shared.name_server.failures);
     Context { now_ms: now.millis(), wall_secs, rrsets, failures, actions }
 }
 

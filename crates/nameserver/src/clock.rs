@@ -1,0 +1,242 @@
+//! The one place where the server reads clocks.
+//!
+//! Cache expiry and timeouts run on the monotonic clock, time in suspend included, so a step of the
+//! wall clock changes no TTL and no timeout; wall time is for schedules, cookies (RFC 9018), the
+//! snapshot on disk and logs.
+//!
+//! Wall time in seconds is the monotonic count plus a whole number of seconds: seconds of the two
+//! begin together, so that an answer which is kept until a second of the wall clock ends with it.
+//! When the wall clock is set, that number follows, rounded to the nearest; steps of less than
+//! `TOLERANCE` are left alone.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use avocet_io::clock::since_boot;
+
+/// Microseconds of a second.
+const SECOND: i64 = 1_000_000;
+/// Seconds that the monotonic count begins with, so that ages loaded from disk stay above zero.
+const BASE_SECS: i64 = 30 * 86_400;
+/// Microseconds by which the two clocks may move apart before the wall clock is taken to have been
+/// set: hypervisors and NTP step by some milliseconds all day, and nothing here is decided by less
+/// than a second.
+const TOLERANCE: i64 = 250_000;
+/// Between the readings of the two no more time than this may have passed, else they are read
+/// again.
+const BRACKET: Duration = Duration::from_millis(1);
+/// Attempts at reading both without being interrupted.
+const MAX_READINGS: usize = 16;
+
+/// Monotonic time since an origin shared by all threads.
+#[derive(Debug)]
+pub struct Clock {
+    /// The count at boot, in microseconds.
+    at_boot: i64,
+    /// Wall time less monotonic time in microseconds, when the wall clock was last taken to have
+    /// been set.
+    apart: AtomicI64,
+    /// The same in whole seconds: what wall time is computed by.
+    wall_offset: AtomicI64,
+}
+
+/// A moment on the monotonic clock, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment {
+    micros: u64,
+}
+
+/// What became of the wall clock between two looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WallClock {
+    /// It went on, or was set by too little to matter.
+    WentOn,
+    /// It was set: seconds of wall time are others now.
+    WasSet,
+}
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        let (boot, wall) = Self::read_both();
+        Self::of(boot, wall)
+    }
+
+    /// A clock that begins at a time since boot and a wall time, in microseconds.
+    fn of(boot: i64, wall: i64) -> Self {
+        // Here, where nobody has seen the count yet, seconds of the two are made to begin together.
+        let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
+        let apart = wall - base;
+        Self {
+            at_boot: base - boot,
+            apart: AtomicI64::new(apart),
+            wall_offset: AtomicI64::new(apart / SECOND),
+        }
+    }
+
+    /// The time now.
+    #[inline]
+    pub fn now(&self) -> Moment {
+        self.at(since_boot().as_micros() as i64)
+    }
+
+    /// Wall time at a moment, in seconds since 1970.
+    #[inline]
+    pub fn wall_secs(&self, moment: Moment) -> u64 {
+        u64::from(moment.secs()).saturating_add_signed(self.wall_offset.load(Ordering::Relaxed))
+    }
+
+    /// Looks whether the wall clock was set since the last look. One thread at a time.
+    pub fn follow_wall_clock(&self) -> WallClock {
+        let (boot, wall) = Self::read_both();
+        self.follow(boot, wall)
+    }
+
+    fn follow(&self, boot: i64, wall: i64) -> WallClock {
+        let apart = wall - self.at(boot).micros as i64;
+        if (apart - self.apart.load(Ordering::Relaxed)).abs() <= TOLERANCE {
+            return WallClock::WentOn;
+        }
+        self.apart.store(apart, Ordering::Relaxed);
+        let offset = (apart + SECOND / 2).div_euclid(SECOND);
+        let before = self.wall_offset.swap(offset, Ordering::Relaxed);
+        if before == offset { WallClock::WentOn } else { WallClock::WasSet }
+    }
+
+    fn at(&self, boot: i64) -> Moment {
+        Moment { micros: (self.at_boot + boot) as u64 }
+    }
+
+    /// Both clocks, in microseconds.
+    fn read_both() -> (i64, i64) {
+        let mut reading = Self::read_once();
+        for _ in 1..MAX_READINGS {
+            if reading.1 <= BRACKET {
+                break;
+            }
+            reading = Self::read_once();
+        }
+        (reading.0.as_micros() as i64, reading.2)
+    }
+
+    /// The time since boot, how long it took to read it and the wall clock, and that in
+    /// microseconds.
+    fn read_once() -> (Duration, Duration, i64) {
+        let boot = since_boot();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_micros() as i64);
+        (boot, since_boot() - boot, wall)
+    }
+}
+
+impl Moment {
+    /// Microseconds.
+    #[inline]
+    pub fn micros(self) -> u64 {
+        self.micros
+    }
+
+    /// Milliseconds, the resolver's unit.
+    #[inline]
+    pub fn millis(self) -> u64 {
+        self.micros / 1000
+    }
+
+    /// So many seconds later.
+    pub fn plus_secs(self, secs: u32) -> Self {
+        Self { micros: self.micros + u64::from(secs) * SECOND as u64 }
+    }
+
+    /// Seconds, the caches' unit.
+    #[inline]
+    pub fn secs(self) -> u32 {
+        (self.micros / 1_000_000) as u32
+    }
+}
+
+/// Wall time in seconds since 1970.
+pub fn wall_secs() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: i64 = 500 * SECOND + 300_000;
+    const WALL: i64 = 1_795_262_400 * SECOND + 100_000;
+    const MILLI: i64 = 1_000;
+
+    /// A look at the clocks, and what is expected of it.
+    struct Look {
+        /// Time since the start.
+        passed_ms: i64,
+        /// By how much the wall clock was set in all.
+        set_ms: i64,
+        expected: WallClock,
+        /// Whole seconds of wall time since the start.
+        wall_secs: i64,
+    }
+
+    fn went_on(passed_ms: i64, set_ms: i64, wall_secs: i64) -> Look {
+        Look { passed_ms, set_ms, expected: WallClock::WentOn, wall_secs }
+    }
+
+    fn was_set(passed_ms: i64, set_ms: i64, wall_secs: i64) -> Look {
+        Look { passed_ms, set_ms, expected: WallClock::WasSet, wall_secs }
+    }
+
+    #[track_caller]
+    fn check(looks: &[Look]) {
+        let clock = Clock::of(BOOT, WALL);
+        let start = clock.at(BOOT);
+        for Look { passed_ms, set_ms, expected, wall_secs } in looks {
+            let (boot, wall) = (BOOT + passed_ms * MILLI, WALL + (passed_ms + set_ms) * MILLI);
+            let context = format!("after {passed_ms} ms, set by {set_ms} ms");
+            assert_eq!(clock.follow(boot, wall), *expected, "{context}");
+            let moment = clock.at(boot);
+            assert_eq!(
+                moment.micros - start.micros,
+                (passed_ms * MILLI) as u64,
+                "{context}: the count has moved"
+            );
+            assert_eq!(clock.wall_secs(moment) as i64 - WALL / SECOND, *wall_secs, "{context}");
+        }
+    }
+
+    #[test]
+    fn steps_of_milliseconds_change_nothing_however_many_there_are() {
+        let looks: Vec<_> =
+            (1..=20).map(|step| went_on(step * 1_200, -3 * step, step * 12 / 10)).collect();
+        check(&looks);
+    }
+
+    #[test]
+    fn a_step_changes_wall_time_and_leaves_the_monotonic_count_alone() {
+        check(&[
+            went_on(0, 0, 0),
+            was_set(1_000, -7_200_000, 1 - 7_200),
+            went_on(2_000, -7_200_000, 2 - 7_200),
+        ]);
+        check(&[
+            was_set(0, 7_200_400, 7_200),
+            went_on(1_000, 7_200_600, 7_201),
+            was_set(2_000, 7_200_700, 7_203),
+        ]);
+    }
+
+    #[test]
+    fn small_steps_that_add_up_are_followed_by_whole_seconds() {
+        check(&[went_on(0, 200, 0), went_on(0, 400, 0), went_on(0, 600, 0), was_set(0, 800, 1)]);
+    }
+
+    #[test]
+    fn seconds_of_both_clocks_begin_together_at_the_start() {
+        let clock = Clock::of(BOOT, WALL);
+        assert_eq!(clock.at(BOOT).micros() as i64 % SECOND, WALL % SECOND);
+        let clock = Clock::start();
+        let (now, wall) = (clock.wall_secs(clock.now()), wall_secs());
+        assert!(wall.abs_diff(now) <= 1, "{wall} {now}");
+    }
+}

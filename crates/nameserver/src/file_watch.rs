@@ -1,0 +1,119 @@
+//! Whether a file has changed, by looking at it now and then.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What tells whether a file was written or replaced; none while it is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FileFingerprint {
+    modified: (i64, i64),
+    size: u64,
+    device: u64,
+    inode: u64,
+    /// Changes with permissions, too.
+    changed: (i64, i64),
+}
+
+impl FileFingerprint {
+    /// Of the file at `path`, following symbolic links.
+    pub fn of(path: &Path) -> Option<Self> {
+        let facts = fs::metadata(path).ok()?;
+        Some(Self {
+            modified: (facts.mtime(), facts.mtime_nsec()),
+            size: facts.size(),
+            device: facts.dev(),
+            inode: facts.ino(),
+            changed: (facts.ctime(), facts.ctime_nsec()),
+        })
+    }
+}
+
+/// Watches a file for changes by looking at it now and then.
+#[derive(Default)]
+pub struct FileWatch {
+    acted_on: Option<FileFingerprint>,
+    last_seen: Option<FileFingerprint>,
+}
+
+impl FileWatch {
+    /// Takes the file as it is now to be known.
+    pub fn new(now: Option<FileFingerprint>) -> Self {
+        Self { acted_on: now, last_seen: now }
+    }
+
+    /// Has the file changed, and stayed the same since the last look? A file that is still being
+    /// written could be valid and yet lack its end.
+    pub fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
+        let is_stable = now == self.last_seen;
+        self.last_seen = now;
+        if !is_stable || now.is_none() || now == self.acted_on {
+            return false;
+        }
+        self.acted_on = now;
+        true
+    }
+}
+
+/// The file of the configuration, as it was before it was read at the start.
+pub struct ConfigFile {
+    /// None: there is none.
+    pub path: Option<PathBuf>,
+    /// What may have changed since.
+    pub seen: Option<FileFingerprint>,
+}
+
+impl ConfigFile {
+    /// The file at a path, which is to be read next.
+    pub fn about_to_be_read(path: Option<PathBuf>) -> Self {
+        Self { seen: path.as_deref().and_then(FileFingerprint::of), path }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn print(size: u64) -> Option<FileFingerprint> {
+        Some(FileFingerprint { modified: (1, 2), size, device: 3, inode: 4, changed: (5, 6) })
+    }
+
+    #[test]
+    fn a_change_counts_once_and_only_when_it_has_settled() {
+        let mut watch = FileWatch::new(print(1));
+        let looks = [
+            (print(1), false),
+            (print(2), false),
+            (print(3), false),
+            (print(3), true),
+            (print(3), false),
+            (None, false),
+            (None, false),
+            (print(3), false),
+            (print(3), false),
+            (print(1), false),
+            (print(1), true),
+        ];
+        for (number, (now, expected)) in looks.into_iter().enumerate() {
+            assert_eq!(watch.has_settled(now), expected, "look {number}");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_permissions_change_has_changed() {
+        let path = std::env::temp_dir().join(format!("avocet-fingerprint-{}", std::process::id()));
+        let of_mode = |mode| {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            FileFingerprint::of(&path)
+        };
+        fs::write(&path, "x").unwrap();
+        let before = of_mode(0o000);
+        while of_mode(0o600) == before {
+            // The clock of the file system goes in steps of some milliseconds.
+            of_mode(0o000);
+        }
+        fs::remove_file(&path).unwrap();
+    }
+}

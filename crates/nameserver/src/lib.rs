@@ -1,0 +1,23 @@
+//! The name server without sockets: from the octets of a query and its client to a step, a reply or
+//! a question to be resolved.
+//!
+//! The server calls it for each datagram and each frame. Benches and tests call it through
+//! [`InProcess`].
+
+#![forbid(unsafe_code)]
+
+pub mod callers;
+pub mod clock;
+pub mod datagrams;
+pub mod disk;
+pub mod file_watch;
+mod in_process;
+pub mod metrics;
+pub mod name_server;
+pub mod policy;
+pub mod private_zones;
+pub mod query;
+pub mod snapshot;
+pub mod trust;
+
+pub use in_process::{InProcess, MeantFor, RecordKey};

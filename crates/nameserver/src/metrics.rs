@@ -1,0 +1,236 @@
+//! Counters of the hot threads: each worker writes its own, a scrape adds them up.
+//!
+//! A counter has one writer, so adding is a load and a store of a line that no other thread
+//! writes: about a nanosecond, and no locked instruction.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_wire::{Rcode, Rtype};
+
+use crate::query::asked::Transport;
+
+/// A count with one writer.
+#[derive(Default, Debug)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to the count. Only the worker that owns it calls this.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+    }
+
+    /// Sets a level, such as the number of open connections.
+    pub fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// The count as it stands.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How a query ended: the last stage of the path that it reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stage {
+    /// FORMERR, NOTIMP, BADVERS, or a question that is never answered with data.
+    Malformed,
+    /// The client's address is not allowed.
+    Refused,
+    /// No answer: not a query at all, or too short to answer.
+    Ignored,
+    /// From the packet cache.
+    PacketHit,
+    /// Expired data, as resolution failed or took long.
+    Stale,
+    /// Local records.
+    Local,
+    /// Special names, and cookies asked for without a question.
+    Special,
+    /// Class CH.
+    Chaos,
+    /// Assembled from the RRset cache.
+    RrsetHit,
+    /// Resolved by asking upstream.
+    Resolved,
+    /// Resolution failed.
+    Failed,
+    /// A failure remembered (RFC 9520).
+    FailureHit,
+    /// RD was not set, and it is not in the caches.
+    NotRecursive,
+    /// Turned away as too much is in flight.
+    Shed,
+    /// Blocked by a list or a rule.
+    Blocked,
+    /// Answered by a rule with something else: addresses, a safe form of a search engine.
+    Rewritten,
+    /// Refused or truncated by a rule's rate limit.
+    Limited,
+    /// No answer, as a rule says.
+    Dropped,
+}
+
+/// Names of the stages in metrics, in the order of [`Stage`].
+pub const STAGES: [&str; 18] = [
+    "malformed",
+    "refused",
+    "ignored",
+    "packet-hit",
+    "stale",
+    "local",
+    "special",
+    "chaos",
+    "rrset-hit",
+    "resolved",
+    "failed",
+    "failure-hit",
+    "not-recursive",
+    "shed",
+    "blocked",
+    "rewritten",
+    "limited",
+    "dropped",
+];
+
+/// Types counted by name; all others together.
+pub const TYPES: [(Rtype, &str); 11] = [
+    (Rtype::A, "A"),
+    (Rtype::AAAA, "AAAA"),
+    (Rtype(65), "HTTPS"),
+    (Rtype::PTR, "PTR"),
+    (Rtype::TXT, "TXT"),
+    (Rtype::MX, "MX"),
+    (Rtype(33), "SRV"),
+    (Rtype::NS, "NS"),
+    (Rtype::SOA, "SOA"),
+    (Rtype::DS, "DS"),
+    (Rtype::ANY, "ANY"),
+];
+
+/// RCODEs counted one by one: those that have a name.
+pub const RCODES: usize = 24;
+/// Buckets of a latency histogram.
+pub const BUCKETS: usize = 24;
+
+/// Latencies in buckets of powers of two: bucket `i` holds those up to `2^i` microseconds.
+#[derive(Default, Debug)]
+pub struct Latencies {
+    buckets: [Counter; BUCKETS],
+    sum_micros: Counter,
+}
+
+impl Latencies {
+    /// Counts `n` answers that took so long.
+    #[inline]
+    pub fn record(&self, micros: u64, n: u64) {
+        let bucket = (64 - micros.saturating_sub(1).leading_zeros()) as usize;
+        self.buckets[bucket.min(BUCKETS - 1)].add(n);
+        self.sum_micros.add(micros * n);
+    }
+
+    /// The counts of the buckets, and the sum in microseconds.
+    pub fn read(&self) -> ([u64; BUCKETS], u64) {
+        (std::array::from_fn(|at| self.buckets[at].value()), self.sum_micros.value())
+    }
+}
+
+/// What one worker counts.
+#[derive(Default, Debug)]
+#[repr(align(128))]
+pub struct WorkerMetrics {
+    /// Queries by transport.
+    pub queries: [Counter; 2],
+    /// Queries by type; the last is all other types.
+    pub types: [Counter; TYPES.len() + 1],
+    /// Answers by RCODE.
+    pub rcodes: [Counter; RCODES],
+    /// Queries by the stage that ended them.
+    pub stages: [Counter; STAGES.len()],
+    /// Time from arrival to answer without the network, by batch.
+    pub hit_latency: Latencies,
+    /// Time from arrival to answer of queries that waited.
+    pub miss_latency: Latencies,
+    /// UDP batches received.
+    pub batches: Counter,
+    /// UDP replies that the kernel did not take.
+    pub replies_dropped: Counter,
+    /// Datagrams that the kernel discarded as our queue was full.
+    pub overflows: Counter,
+    /// Popular names asked for before they expired.
+    pub prefetches: Counter,
+    /// Answers dropped by the rate limit.
+    pub limit_drops: Counter,
+    /// Answers truncated by the rate limit.
+    pub limit_slips: Counter,
+    /// TCP connections accepted.
+    pub tcp_accepted: Counter,
+    /// TCP connections turned away: too many, in all or of one client.
+    pub tcp_rejected: Counter,
+    /// TCP connections closed at once as their client is not allowed.
+    pub tcp_refused: Counter,
+    /// TCP connections closed for a timeout or to make room.
+    pub tcp_expired: Counter,
+    /// TCP connections open.
+    pub tcp_open: Counter,
+    /// Panics after which the worker went on.
+    pub panics: Counter,
+    /// Queries handed to the worker that owns their name.
+    pub handed_over: Counter,
+    /// Monotonic seconds of the last sweep: a sign of life; 0 before the first.
+    pub turned_at_secs: Counter,
+}
+
+impl WorkerMetrics {
+    /// Counts a query that was answered.
+    #[inline]
+    pub fn count(&self, stage: Stage, transport: Transport, qtype: Rtype, rcode: Rcode) {
+        self.queries[transport as usize].add(1);
+        self.stages[stage as usize].add(1);
+        let at = TYPES.iter().position(|(rtype, _)| *rtype == qtype).unwrap_or(TYPES.len());
+        self.types[at].add(1);
+        self.rcodes[usize::from(rcode.0).min(RCODES - 1)].add(1);
+    }
+
+    /// Queries for what is resolved that the packet cache had no valid answer to.
+    pub fn packet_misses(&self) -> u64 {
+        self.rrset_misses() + self.stages[Stage::RrsetHit as usize].value()
+    }
+
+    /// Those of them that the RRset cache had none to either.
+    pub fn rrset_misses(&self) -> u64 {
+        let stages = [
+            Stage::Resolved,
+            Stage::Failed,
+            Stage::FailureHit,
+            Stage::NotRecursive,
+            Stage::Shed,
+            Stage::Stale,
+        ];
+        stages.into_iter().map(|at| self.stages[at as usize].value()).sum()
+    }
+
+    /// Counts a query that gets no answer.
+    pub fn count_silent(&self, stage: Stage, transport: Transport) {
+        self.queries[transport as usize].add(1);
+        self.stages[stage as usize].add(1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_fall_into_buckets_of_powers_of_two() {
+        let latencies = Latencies::default();
+        for (micros, bucket) in
+            [(0, 0), (1, 0), (2, 1), (3, 2), (4, 2), (5, 3), (1 << 40, BUCKETS - 1)]
+        {
+            let before = latencies.read().0[bucket];
+            latencies.record(micros, 1);
+            assert_eq!(latencies.read().0[bucket], before + 1, "{micros}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The state that all queries share: the caches and secrets, and the snapshot of the configuration.
+//!
+//! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
+//! newer one is there. The caches outlive it: `epoch` tells which of their answers still hold.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use avocet_cache::{BudgetTooSmall, FailureCache, PacketCache, RrsetCache};
+use avocet_wire::hash::HashKey;
+
+use crate::callers::Callers;
+use crate::clock::Clock;
+use crate::snapshot::{Snapshot, ttl_bounds};
+
+/// Memory of the failure cache in bytes.
+const FAILURE_BYTES: usize = 1 << 20;
+
+/// The state of the name server that outlives its configuration.
+pub struct NameServer {
+    /// Monotonic time.
+    pub clock: Clock,
+    /// Secret of all hashes of names.
+    pub key: HashKey,
+    /// Final answers.
+    pub packets: PacketCache,
+    /// Records.
+    pub rrsets: RrsetCache,
+    /// Failed questions.
+    pub failures: FailureCache,
+    /// The clients that asked each worker lately, where the policy goes by names of clients.
+    pub callers: Vec<Callers>,
+    /// Counts how often what was proven was dropped from the caches: workers forget what follows
+    /// from it.
+    forgotten: AtomicU64,
+    current: Mutex<Arc<Snapshot>>,
+    /// The snapshots before, until no worker uses them any more.
+    retired: Mutex<Vec<Arc<Snapshot>>>,
+    revision: AtomicU64,
+}
+
+impl NameServer {
+    /// Allocates the caches as the configuration has them.
+    ///
+    /// # Errors
+    /// A cache of that size holds nothing.
+    pub fn new(
+        snapshot: Snapshot,
+        workers: usize,
+        secret: [u8; 32],
+    ) -> Result<Self, BudgetTooSmall> {
+        let cache = &snapshot.config.cache;
+        let stale_secs = cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
+        let bounds = ttl_bounds(cache);
+        let (half_a, half_b) = secret.split_at(16);
+        let rrset_key = std::array::from_fn(|at| half_a[at] ^ 0x36);
+        let failure_key = std::array::from_fn(|at| half_b[at] ^ 0x5c);
+        Ok(Self {
+            clock: Clock::start(),
+            key: HashKey::new(secret),
+            packets: PacketCache::new(cache.packet_bytes, stale_secs)?,
+            rrsets: RrsetCache::new(cache.rrset_bytes, stale_secs, bounds, rrset_key)?,
+            failures: FailureCache::new(FAILURE_BYTES, failure_key)?,
+            callers: (0..workers).map(|_| Callers::default()).collect(),
+            revision: AtomicU64::new(1),
+            forgotten: AtomicU64::new(0),
+            current: Mutex::new(Arc::new(snapshot)),
+            retired: Mutex::default(),
+        })
+    }
+
+    /// Returns the snapshot in force.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts the snapshots put in force; a worker compares it with the one it knows.
+    #[inline]
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Acquire)
+    }
+
+    /// Counts the times that workers were to forget what was proven.
+    #[inline]
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
+    /// Has workers forget keys and gaps between names when they look next.
+    pub fn forget_proofs(&self) {
+        self.forgotten.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts a snapshot in force; workers take it when they look next.
+    pub fn replace(&self, mut snapshot: Snapshot) {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if snapshot.config.rate_limit == current.config.rate_limit {
+            // A client over the limit stays so.
+            snapshot.rate_limit.clone_from(&current.rate_limit);
+        }
+        let before = std::mem::replace(&mut *current, Arc::new(snapshot));
+        drop(current);
+        // A worker must not be the last to leave it: to free all of a policy takes longer than
+        // many answers.
+        self.retired().push(before);
+        self.revision.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes the snapshots that no worker uses any more, to be freed.
+    pub fn take_retired(&self) -> Vec<Arc<Snapshot>> {
+        let mut retired = self.retired();
+        let all = std::mem::take(&mut *retired).into_iter();
+        let (used, unused) = all.partition(|snapshot| Arc::strong_count(snapshot) > 1);
+        *retired = used;
+        unused
+    }
+
+    fn retired(&self) -> MutexGuard<'_, Vec<Arc<Snapshot>>> {
+        self.retired.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,229 @@
+//! From the configuration, the lists and the switches to a [`Policy`].
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use avocet_config::block::BlockConfig;
+use avocet_config::policy::PolicyConfig;
+use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
+use avocet_policy::list::{ListId, ListSet};
+use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
+use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
+use avocet_wire::Ede;
+
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
+use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
+use crate::policy::are_wanted;
+use crate::query::respond::Note;
+
+/// Octets of a zone's name that clients are told: every answer has room for so many.
+const MAX_ORIGIN: usize = 80;
+
+/// Why there can be no such policy; the configuration was checked before, so this is about its
+/// size.
+#[derive(Debug)]
+pub struct PolicyError(String);
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for PolicyError {}
+
+/// What a policy is made of besides the configuration.
+#[derive(Clone)]
+pub struct Parts {
+    /// The lists, compiled.
+    pub lists: Option<Arc<Lists>>,
+    /// Pauses and grants.
+    pub switches: Switches,
+    /// Who is behind which address.
+    pub neighbours: Arc<[Neighbour]>,
+    /// Which country an address is in.
+    pub countries: Option<Arc<GeoDatabase>>,
+    /// The buckets of rate limits, which outlive a policy.
+    pub limiter: Arc<Limiter>,
+    /// How often rules and lists held, which outlives a policy too.
+    pub counts: Arc<Counts>,
+}
+
+impl Parts {
+    /// Without lists, switches, neighbours and countries, for one worker. The secret keeps
+    /// strangers from choosing whose bucket they share.
+    pub fn new(secret: [u8; 32]) -> Self {
+        Self {
+            lists: None,
+            switches: Switches::default(),
+            neighbours: Arc::default(),
+            countries: None,
+            limiter: Arc::new(Limiter::new(secret)),
+            counts: Arc::new(Counts::new(1)),
+        }
+    }
+}
+
+impl Policy {
+    /// Puts the policy together; none where nothing is to be filtered.
+    ///
+    /// # Errors
+    /// There are too many kinds of clients.
+    pub fn build(config: &PolicyConfig, parts: &Parts) -> Result<Option<Self>, PolicyError> {
+        if config.is_empty() {
+            return Ok(None);
+        }
+        let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
+        let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
+        let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
+        let mut tests = rules.client_tests();
+        let of_lists = parts
+            .lists
+            .as_deref()
+            .map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+        for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
+            if !tests.contains(&test) {
+                tests.push(test);
+            }
+        }
+        add_tests_of_zones(&mut tests, parts.lists.as_deref());
+        let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
+        let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
+        let program = Program::build(&rules, &clients, &parts.switches);
+        let origins =
+            [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
+        let rebinding =
+            config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
+        let places = places(config, parts.lists.as_deref());
+        let in_force = in_force(&clients, &places);
+        let zones = zone_lists(parts.lists.as_deref(), &places);
+        let rule_names = program.rules().iter().map(|rule| rule.name.as_str());
+        Ok(Some(Self {
+            zones_in_force: zones_in_force(parts.lists.as_deref(), &in_force),
+            in_force,
+            known_to_lists: list_clients::known(parts.lists.as_deref(), &clients),
+            notes: notes(config, (parts.lists.as_deref(), &zones), program.rules()),
+            asks_for_lists: rules.rules().iter().any(Rule::reads_lists),
+            wants_names: are_wanted(config),
+            countries: parts
+                .countries
+                .clone()
+                .filter(|_| rules.rules().iter().any(Rule::reads_countries)),
+            lists: parts.lists.clone(),
+            block: BlockConfig { addresses: config.block.answered(), ..config.block.clone() },
+            limiter: parts.limiter.clone(),
+            counted: parts.counts.places(config, zones.iter().copied(), rule_names),
+            places,
+            counts: parts.counts.clone(),
+            clients,
+            program,
+            origins,
+            rebinding,
+        }))
+    }
+}
+
+/// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came
+/// over UDP where a trigger truncates its answer.
+fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
+    let zones = lists.map(Lists::zones);
+    let networks: BTreeSet<_> =
+        zones.iter().flat_map(|zones| zones.all()).flat_map(Zone::client_networks).collect();
+    let within = |test: &ClientTest| {
+        if let ClientTest::Within(network) = test { Some(*network) } else { None }
+    };
+    let known: BTreeSet<_> = tests.iter().filter_map(within).collect();
+    tests.extend(
+        networks.into_iter().filter(|network| !known.contains(network)).map(ClientTest::Within),
+    );
+    let by_datagram = ClientTest::Transport(Transport::Udp);
+    if zones.is_some_and(Zones::tells_transports) && !tests.contains(&by_datagram) {
+        tests.push(by_datagram);
+    }
+}
+
+/// Where the lists of the image stand in the configuration. It may have changed since the image was
+/// made: lists are what their names say, those that it has no longer are in force for nobody, and
+/// new ones wait for the next image.
+fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
+    let place = |name: &str| config.lists.iter().position(|list| list.name == name);
+    lists.into_iter().flat_map(|lists| lists.list_names()).map(place).collect()
+}
+
+fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
+    let numbers = 0..clients.profiles();
+    numbers
+        .map(|profile| {
+            let lists = clients.lists(avocet_policy::client::Profile(profile as u16));
+            let is_in_force = |place: usize| lists.is_some_and(|lists| lists.contains(place));
+            let of_image =
+                places.iter().enumerate().filter(|(_, place)| place.is_some_and(is_in_force));
+            of_image.filter_map(|(number, _)| ListId::at(number)).collect()
+        })
+        .collect()
+}
+
+/// The zones in force, by profile: those whose lists are.
+fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
+    let Some(lists) = lists else { return Vec::new() };
+    let of = |set: &ListSet| {
+        let mut zones = ZoneSet::default();
+        let places = 0..lists.zones().all().count();
+        places
+            .filter(|zone| lists.list_of_zone(*zone).is_some_and(|list| set.contains(list)))
+            .for_each(|zone| zones.insert(zone));
+        zones
+    };
+    in_force.iter().map(of).collect()
+}
+
+/// The places in the configuration of the lists that are policy zones, in the order of the zones.
+fn zone_lists(lists: Option<&Lists>, places: &[Option<usize>]) -> Vec<Option<usize>> {
+    let Some(lists) = lists else { return Vec::new() };
+    let zones = 0..lists.zones().all().count();
+    zones.map(|zone| places.get(lists.list_of_zone(zone)?.place()).copied().flatten()).collect()
+}
+
+/// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is
+/// filtered, what the operator's own rules say is blocked or forged.
+fn notes(
+    config: &PolicyConfig,
+    (lists, zone_lists): (Option<&Lists>, &[Option<usize>]),
+    rules: &[Rule],
+) -> Arc<[Note]> {
+    let nothing = || -> Note { (Ede::FILTERED, "".into()) };
+    let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "a private address of a public name".into())];
+    notes.push((Ede::BLOCKED, "more addresses or names in the answer than are looked at".into()));
+    debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
+    notes.extend(
+        config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())),
+    );
+    notes.resize_with(FIRST_ZONE_NOTE - 1, nothing);
+    let zones = lists.into_iter().flat_map(|lists| lists.zones().all()).zip(zone_lists);
+    for (zone, list) in zones {
+        let list = list.map_or("", |place| config.lists[place].name.as_str());
+        notes.extend(
+            TriggerKind::ALL.map(|kind| (Ede::FILTERED, zone_note(list, zone, kind).into())),
+        );
+    }
+    notes.resize_with(FIRST_RULE_NOTE - 1, nothing);
+    notes.extend(rules.iter().map(|rule| {
+        let code = match rule.action {
+            Action::Redirect(..) | Action::SafeSearch => Ede::FORGED_ANSWER,
+            Action::RateLimit(_) => Ede::PROHIBITED,
+            _ => Ede::BLOCKED,
+        };
+        (code, format!("rule {}", rule.name).into())
+    }));
+    notes.into()
+}
+
+/// The list, its zone and what of it fired. A zone with a long name is known by that of its list.
+fn zone_note(list: &str, zone: &Zone, kind: TriggerKind) -> String {
+    let origin = zone.origin().to_string();
+    if origin.len() > MAX_ORIGIN || origin == "." {
+        return format!("list {list}, {}", kind.name());
+    }
+    format!("list {list}, {} of zone {origin}", kind.name())
+}

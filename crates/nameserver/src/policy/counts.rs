@@ -1,0 +1,253 @@
+//! How often each rule and each list held.
+//!
+//! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a
+//! name, so it goes on over reloads, whatever the rule's place among the others has become.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use avocet_config::policy::PolicyConfig;
+use avocet_policy::rpz::TriggerKind;
+use avocet_policy::rule::RuleId;
+
+use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
+use crate::metrics::Counter;
+
+/// Most rules and lists that are counted by name since the server started; the first place is for
+/// all others together.
+const MAX_COUNTED: usize = 4_096;
+/// The place of those that are not counted by name.
+const OTHERS: usize = 0;
+
+/// What has a count.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+enum Subject {
+    Rebinding,
+    List(String),
+    Rule(String),
+}
+
+/// The counts of all workers. Outlives a policy.
+pub struct Counts {
+    /// Each with its place.
+    subjects: Mutex<HashMap<Subject, usize>>,
+    workers: Vec<Box<[Counter]>>,
+    /// Names for which lists ask for more work than a question may cost. One counter for all: it is
+    /// rare.
+    cut_short: AtomicU64,
+}
+
+impl Counts {
+    /// All are zero.
+    pub fn new(workers: usize) -> Self {
+        let counters = || (0..MAX_COUNTED).map(|_| Counter::default()).collect();
+        let workers = (0..workers).map(|_| counters()).collect();
+        Self { subjects: Mutex::default(), workers, cut_short: AtomicU64::new(0) }
+    }
+
+    /// Where the lists and rules of a policy are counted; `zones` are the places in the
+    /// configuration of the lists that are policy zones, `rules` the names of those in force.
+    pub(super) fn places<'a>(
+        &self,
+        config: &PolicyConfig,
+        zones: impl Iterator<Item = Option<usize>>,
+        rules: impl Iterator<Item = &'a str>,
+    ) -> Places {
+        let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = |subject: Subject| {
+            let next = subjects.len() + 1;
+            match subjects.get(&subject) {
+                Some(place) => *place,
+                None if next == MAX_COUNTED => OTHERS,
+                None => {
+                    subjects.insert(subject, next);
+                    next
+                }
+            }
+        };
+        let rebinding = place(Subject::Rebinding);
+        let lists: Vec<usize> =
+            config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect();
+        Places {
+            rebinding,
+            zones: zones
+                .map(|list| list.and_then(|list| lists.get(list)).copied().unwrap_or(OTHERS))
+                .collect(),
+            lists,
+            rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
+        }
+    }
+
+    /// Counts look-ups that were cut short, and warns of the first.
+    #[inline]
+    pub(super) fn count_cut_short(&self, look_ups: u64) {
+        if look_ups > 0 && self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
+            tracing::warn!(
+                "a list asks for more work for one name than a question may cost: the patterns \
+                 and lines that were not reached have no effect on such names \
+                 (avocet_list_lookups_cut_short_total counts them)"
+            );
+        }
+    }
+
+    /// How many look-ups were cut short.
+    pub fn cut_short(&self) -> u64 {
+        self.cut_short.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, worker: usize, place: usize) {
+        if let Some(counter) = self.workers.get(worker).and_then(|counters| counters.get(place)) {
+            counter.add(1);
+        }
+    }
+
+    fn total(&self, place: usize) -> u64 {
+        self.workers.iter().map(|counters| counters[place].value()).sum()
+    }
+}
+
+/// Where what a policy consists of is counted.
+pub(super) struct Places {
+    rebinding: usize,
+    /// By place in the configuration.
+    lists: Vec<usize>,
+    /// Those of the lists that are policy zones, in their order.
+    zones: Vec<usize>,
+    /// By [`RuleId`].
+    rules: Vec<usize>,
+}
+
+impl Places {
+    /// Counts an answer that the policy gave, for the reason of this note.
+    #[inline]
+    pub(super) fn count_note(&self, counts: &Counts, worker: usize, note: u16) {
+        let note = usize::from(note);
+        let place = match note.checked_sub(FIRST_RULE_NOTE) {
+            Some(rule) => self.rules.get(rule).copied(),
+            None if note == usize::from(REBINDING_NOTE) => Some(self.rebinding),
+            None if note < FIRST_LIST_NOTE => None,
+            None if note < FIRST_ZONE_NOTE => self.lists.get(note - FIRST_LIST_NOTE).copied(),
+            None => self.zones.get((note - FIRST_ZONE_NOTE) / TriggerKind::ALL.len()).copied(),
+        };
+        counts.count(worker, place.unwrap_or(OTHERS));
+    }
+
+    /// Counts a rule that held without an answer of its own.
+    pub(super) fn count_rule(&self, counts: &Counts, worker: usize, rule: RuleId) {
+        counts.count(worker, self.rules.get(rule.0 as usize).copied().unwrap_or(OTHERS));
+    }
+
+    /// How often answers were given for a list, by its place in the configuration.
+    pub(super) fn of_list(&self, counts: &Counts, place: usize) -> u64 {
+        self.lists.get(place).map_or(0, |place| counts.total(*place))
+    }
+
+    /// How often a rule held.
+    pub(super) fn of_rule(&self, counts: &Counts, rule: RuleId) -> u64 {
+        self.rules.get(rule.0 as usize).map_or(0, |place| counts.total(*place))
+    }
+
+    /// How often private addresses of public names were taken out.
+    pub(super) fn of_rebinding(&self, counts: &Counts) -> u64 {
+        counts.total(self.rebinding)
+    }
+}
+
+/// What held the last time that a worker asked, and was not counted yet.
+#[derive(Default)]
+pub(super) struct Held {
+    rules: Vec<RuleId>,
+    /// The note of a list that leads elsewhere, drops or truncates: no answer carries it.
+    list: u16,
+}
+
+impl Held {
+    /// Those of a verdict on a question: the rules that were noted, and the one that decided.
+    pub(super) fn note(&mut self, noted: &[RuleId], decided: Option<RuleId>) {
+        self.clear();
+        self.rules.extend_from_slice(noted);
+        self.rules.extend(decided);
+    }
+
+    /// Nothing held.
+    pub(super) fn clear(&mut self) {
+        self.rules.clear();
+        self.list = 0;
+    }
+
+    /// A list spoke for the reason of this note, and no answer carries it.
+    pub(super) fn note_list(&mut self, note: u16) {
+        self.list = note;
+    }
+
+    /// The note of the list that spoke, if no answer carries it.
+    pub(super) fn list(&self) -> u16 {
+        self.list
+    }
+
+    /// The same, once.
+    pub(super) fn take_list(&mut self) -> Option<u16> {
+        Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
+    }
+
+    /// Gives them, but for one that is counted by the note of its answer.
+    pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
+        self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
+    }
+}
+
+/// The rule that a note speaks of.
+pub(super) fn rule_of(note: u16) -> Option<RuleId> {
+    usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use avocet_config::Config;
+
+    fn policy(lists: &[&str]) -> PolicyConfig {
+        let tables =
+            lists.iter().map(|name| format!("[[list]]\nname = \"{name}\"\nfile = \"x\"\n"));
+        Config::from_text(None, &tables.collect::<String>(), &BTreeMap::new()).unwrap().policy
+    }
+
+    #[test]
+    fn counts_go_by_name_and_outlive_a_policy() {
+        let counts = Counts::new(2);
+        let places = counts.places(
+            &policy(&["ads", "adult"]),
+            [].into_iter(),
+            ["bedtime", "slow"].into_iter(),
+        );
+        places.count_note(&counts, 0, (FIRST_LIST_NOTE + 1) as u16);
+        places.count_note(&counts, 1, (FIRST_LIST_NOTE + 1) as u16);
+        places.count_note(&counts, 1, FIRST_RULE_NOTE as u16);
+        places.count_note(&counts, 0, 1);
+        places.count_rule(&counts, 0, RuleId(1));
+        let later = counts.places(
+            &policy(&["adult", "news"]),
+            [Some(1)].into_iter(),
+            ["slow", "other", "bedtime"].into_iter(),
+        );
+        assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 0]);
+        later.count_note(&counts, 0, (FIRST_ZONE_NOTE + 4) as u16);
+        assert_eq!([0, 1].map(|place| later.of_list(&counts, place)), [2, 1]);
+        assert_eq!([0, 1, 2].map(|rule| later.of_rule(&counts, RuleId(rule))), [1, 0, 1]);
+        assert_eq!(later.of_rebinding(&counts), 1);
+    }
+
+    #[test]
+    fn those_for_which_there_is_no_room_are_counted_together() {
+        let counts = Counts::new(1);
+        let names: Vec<String> = (0..MAX_COUNTED + 10).map(|number| number.to_string()).collect();
+        let places =
+            counts.places(&policy(&["ads"]), [].into_iter(), names.iter().map(String::as_str));
+        (0..names.len()).for_each(|rule| places.count_rule(&counts, 0, RuleId(rule as u32)));
+        assert_eq!(places.of_rule(&counts, RuleId(0)), 1);
+        assert!(counts.total(OTHERS) > 10);
+    }
+}

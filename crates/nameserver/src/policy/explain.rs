@@ -1,0 +1,376 @@
+//! Why the policy says what it says, in words: made from the same verdicts that queries get.
+
+use avocet_policy::list::{self, Decision, Effect};
+use avocet_policy::rpz::ZoneSet;
+use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
+use avocet_wire::{NameBuf, Rtype};
+use serde_json::{Value, json};
+
+use super::geo::letters;
+use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict};
+use super::verdict::names_it;
+use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
+use crate::metrics::Stage;
+
+/// What becomes of a question, in a word, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outcome {
+    /// "passes", "blocked", "rewritten", "forwarded", "dropped", "truncated".
+    pub says: &'static str,
+    /// The rule or list; empty where it passes.
+    pub why: String,
+}
+
+impl Outcome {
+    /// Nobody says anything.
+    pub const fn passes() -> Self {
+        Self { says: "passes", why: String::new() }
+    }
+}
+
+impl Policy {
+    /// What becomes of a question, and of its answer too, where that is known; and who says so.
+    pub fn outcome(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        moment: (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> (Outcome, Decider) {
+        let (verdict, by, _) = self.question(asked, moment, scratch);
+        let said = match (verdict, answered) {
+            (QuestionVerdict::Pass, Some(answered)) => {
+                let verdict = self.answer(asked, answered, moment, scratch);
+                self.said_of_answer(&verdict, scratch)
+            }
+            // What a zone waits for is not known here: the name decides, as where there is no
+            // answer.
+            (QuestionVerdict::Pass, None) if by == Decider::List => {
+                match self.without_answer(asked, moment, scratch) {
+                    Some(verdict) => self.said_of_question(&verdict, scratch),
+                    None => Outcome::passes(),
+                }
+            }
+            (verdict, _) => self.said_of_question(&verdict, scratch),
+        };
+        (said, by)
+    }
+
+    /// A verdict on a question in words, with `scratch` as [`Policy::question`] left it.
+    pub fn said_of_question(&self, verdict: &QuestionVerdict<'_>, scratch: &Scratch) -> Outcome {
+        self.said(of_question(verdict), scratch)
+    }
+
+    /// A verdict on an answer in words, with `scratch` as [`Policy::answer`] left it.
+    pub fn said_of_answer(&self, verdict: &AnswerVerdict<'_>, scratch: &Scratch) -> Outcome {
+        self.said(of_answer(verdict), scratch)
+    }
+
+    /// What a kept answer with this note says: see [`Policy::notes`].
+    pub fn said_by_note(&self, note: u16, stage: Stage) -> Outcome {
+        let says = if stage == Stage::Rewritten { "rewritten" } else { "blocked" };
+        self.said((says, note), &Scratch::default())
+    }
+
+    fn said(&self, (says, note): (&'static str, u16), scratch: &Scratch) -> Outcome {
+        // A trigger that leads elsewhere, drops or truncates leaves no note in an answer.
+        let note = if note == 0 { scratch.held.list() } else { note };
+        let note = usize::from(note)
+            .checked_sub(1)
+            .and_then(|at| self.notes.get(at))
+            .filter(|_| says != "passes");
+        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
+    }
+
+    /// All that decides about a question, and about its answer where that is known: client, rules,
+    /// and every line of a list that names it or an alias in the answer. `outcome` is what became
+    /// of it.
+    pub fn explain(
+        &self,
+        asked: &Asked<'_>,
+        (answered, outcome): (Option<&KnownAnswer<'_>>, &Outcome),
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Value {
+        let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
+        let decided = verdict.decided.and_then(|id| self.program.rule(id));
+        // Safe search blocks nothing: a list has decided.
+        let decided = decided
+            .filter(|rule| !matches!(rule.action, Action::SafeSearch) || outcome.says != "blocked");
+        let why = match decided {
+            // An alias, silence and truncation carry no reason to the client.
+            Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => {
+                format!("rule {}", rule.name)
+            }
+            _ => outcome.why.clone(),
+        };
+        let identity = self.clients.identify(asked.ip);
+        let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
+        json!({
+            "verdict": outcome.says,
+            "why": why,
+            "client": {
+                "address": asked.ip.to_string(),
+                "client": identity.client,
+                "name": identity.name,
+                "macs": macs,
+                "groups": identity.groups,
+                "profile": asked.profile,
+            },
+            "rule": decided.map(rule),
+            "noted": scratch.noted.iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
+            "lifted": lifted(&verdict),
+            "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
+            "countries": answered.and_then(|answered| self.countries_of(answered)),
+            "lists": self.lines(asked, answered, moment, scratch),
+        })
+    }
+
+    /// What the rules say, of the answer too where that is known and one reads it.
+    fn verdict(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Verdict {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let before = self.decide(asked, moment, scratch);
+        match answered {
+            Some(answered) if self.program.reads_answers() => {
+                scratch.found.read(answered.message, answered.translation);
+                if let Some(database) = &self.countries {
+                    scratch.found.locate(database, answered.translation);
+                }
+                self.free_names(asked, moment, scratch);
+                self.decide_answer(asked, &before, moment, scratch)
+            }
+            _ => before,
+        }
+    }
+
+    /// The countries of the addresses in an answer; none where no rule asks for them.
+    fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
+        let mut found = names::Found::default();
+        found.read(answered.message, answered.translation);
+        found.locate(self.countries.as_deref()?, answered.translation);
+        Some(found.countries.iter().copied().map(letters).collect())
+    }
+
+    /// Every line of a list that is about the name or about an alias in its answer, in force for
+    /// the client or not.
+    fn lines(
+        &self,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Value {
+        let Some(lists) = &self.lists else { return json!([]) };
+        let mut lines = self.lines_about(lists, asked, (asked.qname, Standing::Asked), scratch);
+        let is_named = lines.iter().any(decides);
+        let mut behind = Vec::new();
+        if let Some(answered) = answered {
+            scratch.found.read(answered.message, answered.translation);
+            self.free_names(asked, moment, scratch);
+        }
+        let read = std::mem::take(&mut scratch.found);
+        for (place, name) in read.names.iter().enumerate().filter(|_| answered.is_some()) {
+            let is_freed = read.freed.get(place).is_some_and(|freed| *freed);
+            let about = self.lines_about(lists, asked, (name.wire(), Standing::Behind), scratch);
+            behind.extend(about.into_iter().map(|mut line| {
+                line["decides"] = (decides(&line) && !is_freed).into();
+                (name, line)
+            }));
+        }
+        // The first name that lists block counts; a name that they allow only where there is no
+        // such name.
+        let blocks = |(_, line): &&(&NameBuf, Value)| decides(line) && line["effect"] == "block";
+        let blocked = behind.iter().find(blocks).map(|(name, _)| *name);
+        lines.extend(behind.into_iter().map(|(name, mut line)| {
+            let counts = !is_named && blocked.is_none_or(|blocked| blocked == name);
+            (line["decides"], line["alias"]) =
+                ((counts && decides(&line)).into(), name.to_string().into());
+            line
+        }));
+        lines.into_iter().chain(self.triggers(lists, asked, answered)).collect()
+    }
+
+    fn lines_about(
+        &self,
+        lists: &Lists,
+        asked: &Asked<'_>,
+        (name, standing): (&[u8], Standing),
+        scratch: &mut Scratch,
+    ) -> Vec<Value> {
+        let question = self.to_lists(asked, name);
+        let in_force = self.in_force.get(usize::from(asked.profile));
+        let Scratch { lists: memory, named_lists, .. } = scratch;
+        let all = standing.look(lists, (question, &list::ListSet::ALL), memory);
+        let decision = in_force.map(|set| standing.look(lists, (question, set), named_lists));
+        let decides = |one: &list::Match<'_>| {
+            decision.as_ref().is_some_and(|found| {
+                found.decision() != Decision::None
+                    && found
+                        .all_deciding()
+                        .any(|other| (other.list, other.line) == (one.list, one.line))
+            })
+        };
+        let lines = all.matches().map(|one| {
+            json!({
+                "list": lists.list_names().nth(one.list.place()),
+                "line": one.line,
+                "effect": if one.effect == Effect::Allow { "allow" } else { "block" },
+                "important": one.is_important,
+                "in-force": in_force.is_some_and(|set| set.contains(one.list)),
+                "decides": decides(&one),
+            })
+        });
+        lines.collect()
+    }
+
+    /// The triggers of policy zones that fire for the question and its answer, in force for the
+    /// client or not: of each zone those of the name that comes first in the chain.
+    fn triggers<'p>(
+        &'p self,
+        lists: &'p Lists,
+        asked: &Asked<'_>,
+        answered: Option<&KnownAnswer<'_>>,
+    ) -> Vec<Value> {
+        let in_force =
+            self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
+        let mut read = names::Found::default();
+        if let Some(answered) = answered {
+            read.read(answered.message, answered.translation);
+        }
+        let fired = |zones: ZoneSet| {
+            self.all_fired(zones, asked, answered.map(|answered| (answered, &read)))
+        };
+        let best = fired(in_force).into_iter().min_by_key(|found| (found.zone, found.kind));
+        let decides = best.map(|found| (found.zone, found.line));
+        let mut shown = Vec::new();
+        for zone in 0..lists.zones().all().count() {
+            let mut only = ZoneSet::default();
+            only.insert(zone);
+            shown.extend(fired(only).into_iter().map(|found| {
+                json!({
+                    "list": self.list_of(&found).and_then(|list| lists.list_names().nth(list.place())),
+                    "line": found.line,
+                    "trigger": found.kind.name(),
+                    "effect": found.action.name(),
+                    "in-force": in_force.contains(zone),
+                    "decides": decides == Some((zone, found.line)),
+                })
+            }));
+        }
+        shown
+    }
+
+    /// The lists that a name is on, in force for anybody or not.
+    pub fn on_lists(
+        &self,
+        qname: &[u8],
+        qtype: Rtype,
+        scratch: &mut list::Scratch,
+    ) -> Vec<rule::ListId> {
+        let Some(lists) = &self.lists else { return Vec::new() };
+        let question = list::Question { qname, qtype, asker: list::Asker::default() };
+        let found = lists.lookup(question, &list::ListSet::ALL, scratch);
+        let naming = found.matches().filter(names_it);
+        naming
+            .filter_map(|one| self.place_of(one.list))
+            .map(|place| rule::ListId(place as u16))
+            .collect()
+    }
+
+    /// Whether somebody behind one of these addresses goes by this name: a client of the
+    /// configuration, or a device whose name was learned.
+    pub fn goes_by(&self, ip: std::net::IpAddr, name: &str) -> bool {
+        let identity = self.clients.identify(ip);
+        identity.client.as_deref() == Some(name)
+            || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// The name of a profile's client for a count by clients.
+    pub fn client_name(&self, ip: std::net::IpAddr) -> String {
+        self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
+    }
+
+    /// How many rules read the answer.
+    pub fn rules_on_answers(&self) -> usize {
+        self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
+    }
+
+    /// What the numbers of [`Policy::profile`] stand for, as text.
+    pub fn meanings(&self) -> String {
+        self.clients.meanings()
+    }
+
+    /// How many different kinds of clients there are.
+    pub fn profiles(&self) -> usize {
+        self.clients.profiles()
+    }
+}
+
+/// Where a name stands that lists are asked about.
+#[derive(Clone, Copy)]
+enum Standing {
+    /// It is the one asked for.
+    Asked,
+    /// The answer leads to it.
+    Behind,
+}
+
+impl Standing {
+    fn look<'a>(
+        self,
+        lists: &'a Lists,
+        (question, set): (list::Question<'a>, &'a list::ListSet),
+        scratch: &'a mut list::Scratch,
+    ) -> list::Found<'a> {
+        match self {
+            Self::Asked => lists.lookup(question, set, scratch),
+            Self::Behind => lists.lookup_behind(question, set, scratch),
+        }
+    }
+}
+
+fn decides(line: &Value) -> bool {
+    line["decides"] == true
+}
+
+fn of_question(verdict: &QuestionVerdict<'_>) -> (&'static str, u16) {
+    match verdict {
+        QuestionVerdict::Pass => ("passes", 0),
+        QuestionVerdict::Answer(made) => of_made(made),
+        QuestionVerdict::Rename(_) => ("rewritten", 0),
+        QuestionVerdict::Forward(_) => ("forwarded", 0),
+        QuestionVerdict::Drop => ("dropped", 0),
+        QuestionVerdict::Truncate => ("truncated", 0),
+    }
+}
+
+fn of_answer(verdict: &AnswerVerdict<'_>) -> (&'static str, u16) {
+    match verdict {
+        AnswerVerdict::Pass { .. } => ("passes", 0),
+        AnswerVerdict::Answer(made) => of_made(made),
+        AnswerVerdict::Rename(_) => ("rewritten", 0),
+        AnswerVerdict::Drop => ("dropped", 0),
+        AnswerVerdict::Truncate => ("truncated", 0),
+    }
+}
+
+fn of_made(made: &Made<'_>) -> (&'static str, u16) {
+    (if made.stage == Stage::Rewritten { "rewritten" } else { "blocked" }, made.note)
+}
+
+fn rule(rule: &Rule) -> Value {
+    json!({ "name": rule.name, "when": rule.when, "action": rule.action.word(), "log-only": rule.log_only })
+}
+
+fn lifted(verdict: &Verdict) -> Option<&'static str> {
+    verdict.lifted.map(|lift| match lift {
+        Lift::Pause(_) => "pause",
+        Lift::Grant(_) => "grant",
+    })
+}

@@ -1,0 +1,116 @@
+//! The file that says which country an address is in: `[policy] geo-database`.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{fmt, io};
+
+use avocet_config::policy::PolicyConfig;
+use avocet_policy::geo::{About, Countries, MAX_OCTETS};
+use avocet_policy::rule::Country;
+use serde_json::{Value, json};
+
+use crate::disk;
+use crate::file_watch::FileFingerprint;
+
+/// A database that was read. Reading one of countries takes some tenths of a second: no worker does
+/// it.
+pub struct GeoDatabase {
+    path: PathBuf,
+    /// The file when it was read.
+    fingerprint: Option<FileFingerprint>,
+    countries: Countries,
+}
+
+/// Why a file is no database.
+#[derive(Debug)]
+pub struct GeoFault {
+    path: PathBuf,
+    why: String,
+}
+
+impl fmt::Display for GeoFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot use the geo database {}: {}", self.path.display(), self.why)
+    }
+}
+
+impl std::error::Error for GeoFault {}
+
+impl GeoDatabase {
+    /// The one that a configuration names; none where it names none, or where nothing is filtered.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no database of countries. Without it rules on countries would
+    /// hold for nothing, and those on all other countries for everything: so there is no going on.
+    pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, GeoFault> {
+        config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub fn read(path: &Path) -> Result<Self, GeoFault> {
+        let fault =
+            |why: &dyn fmt::Display| GeoFault { path: path.to_owned(), why: why.to_string() };
+        // Before it is read: what is written while it is read makes another one.
+        let fingerprint = FileFingerprint::of(path);
+        let octets = disk::read(path, MAX_OCTETS).map_err(|error| fault(&error))?;
+        let octets = octets.ok_or_else(|| fault(&io::Error::from(io::ErrorKind::NotFound)))?;
+        let countries = Countries::read(&octets).map_err(|error| fault(&error))?;
+        let About { database_type, nodes, countries: number, .. } = countries.about();
+        tracing::info!(
+            of = database_type,
+            nodes,
+            countries = number,
+            "the geo database {} is read",
+            path.display()
+        );
+        Ok(Self { path: path.to_owned(), fingerprint, countries })
+    }
+
+    /// The country of an address. No allocation.
+    #[inline]
+    pub fn country(&self, address: IpAddr) -> Option<Country> {
+        self.countries.country(address)
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file when it was read.
+    pub fn fingerprint(&self) -> Option<FileFingerprint> {
+        self.fingerprint
+    }
+
+    /// Equal for those that say the same.
+    pub fn digest(&self) -> u64 {
+        self.countries.digest()
+    }
+
+    /// What it says of itself.
+    pub fn about(&self) -> &About {
+        self.countries.about()
+    }
+
+    /// For the commands.
+    pub fn shown(&self) -> Value {
+        let About { database_type, built_at_secs, nodes, countries } = self.about();
+        json!({
+            "file": self.path.display().to_string(),
+            "type": database_type,
+            "built-at": built_at_secs,
+            "nodes": nodes,
+            "countries": countries,
+            "octets": self.countries.octets(),
+        })
+    }
+}
+
+/// Two letters, as they are shown.
+pub(super) fn letters(country: Country) -> String {
+    country.iter().copied().map(char::from).collect()
+}

@@ -1,0 +1,295 @@
+//! Lists from texts: compiled to one image, which knows what it was made of.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Deref;
+
+use avocet_config::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
+use avocet_config::recurse::Mode;
+use avocet_io::file::open_regular;
+use avocet_policy::list::{
+    Compiler, Format, Image, ImageError, Kind, ListId, Origin, Progress, Report, Rewrites, Source,
+};
+use avocet_policy::rpz::{TriggerKind, Zone, Zones};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::disk::PIECE;
+
+/// All lists of a configuration, compiled. The numbers in the image are places in
+/// [`Making::lists`], whatever the configuration has become since: they are read by the lists'
+/// names.
+pub struct Lists {
+    image: Image<Vec<u8>>,
+    making: Making,
+    zones: Zones,
+    /// The numbers of the lists that the zones are.
+    zone_lists: Vec<ListId>,
+}
+
+/// Policy zones with the numbers of their lists.
+pub type NumberedZones = Vec<(ListId, Zone)>;
+
+/// How an image came to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Making {
+    /// Wall time in seconds.
+    pub at_secs: u64,
+    /// How long it took in milliseconds.
+    pub millis: u64,
+    /// The lists by their numbers.
+    pub lists: Vec<Compiled>,
+}
+
+/// What was compiled of one list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Compiled {
+    /// Its name.
+    pub name: String,
+    /// What the configuration said of how it is read.
+    pub reading: String,
+    /// What tells its text from others; none where there was no text.
+    pub stamp: Option<String>,
+    /// Its format, as it is configured or was told from the text.
+    pub format: String,
+    /// Lines of the text.
+    pub lines: u32,
+    /// Entries taken.
+    pub entries: u64,
+    /// Lines that are none, such as comments.
+    pub skipped: u64,
+    /// Broken lines.
+    pub faults: u64,
+    /// Of these, the lines for which there was no room beside the other lists.
+    #[serde(default)]
+    pub beyond_limits: u64,
+    /// Of a policy zone, its triggers by their kinds.
+    #[serde(default)]
+    pub triggers: Option<[u64; 5]>,
+}
+
+impl Lists {
+    /// Opens an image.
+    ///
+    /// # Errors
+    /// It is none, or damaged.
+    pub fn open(octets: Vec<u8>, zones: NumberedZones, making: Making) -> Result<Self, ImageError> {
+        let image = Image::open(octets)?;
+        let (zone_lists, zones) = zones.into_iter().unzip();
+        // The compiler takes no more of them than there may be.
+        let zones = Zones::of(zones).unwrap_or_default();
+        Ok(Self { image, making, zones, zone_lists })
+    }
+
+    /// The lists that are policy zones, in the order of the configuration.
+    pub fn zones(&self) -> &Zones {
+        &self.zones
+    }
+
+    /// The list that is the zone at this place.
+    pub fn list_of_zone(&self, zone: usize) -> Option<ListId> {
+        self.zone_lists.get(zone).copied()
+    }
+
+    /// How it came to be.
+    pub fn making(&self) -> &Making {
+        &self.making
+    }
+
+    /// Was it made for these lists, in this order, read in this way?
+    pub fn belong_to(&self, config: &PolicyConfig) -> bool {
+        self.making.is_for(config)
+    }
+
+    /// The names of the lists by their numbers.
+    pub fn list_names(&self) -> impl Iterator<Item = &str> {
+        self.making.lists.iter().map(|list| list.name.as_str())
+    }
+}
+
+/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how
+/// many of them cannot fire, as a server that only forwards knows no name servers.
+pub fn shown_triggers(triggers: Option<[u64; 5]>, mode: Mode) -> Value {
+    let Some(triggers) = triggers else { return Value::Null };
+    let counts = TriggerKind::ALL
+        .iter()
+        .zip(triggers)
+        .map(|(kind, count)| (kind.name().to_owned(), count.into()));
+    let idle = |(kind, _): &(&TriggerKind, u64)| {
+        matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress)
+    };
+    let of_servers: u64 =
+        TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
+    let idle = if mode == Mode::Forward { of_servers } else { 0 };
+    let mut shown: Map<String, Value> = counts.collect();
+    shown.insert("cannot-fire".to_owned(), idle.into());
+    shown.into()
+}
+
+impl Deref for Lists {
+    type Target = Image<Vec<u8>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.image
+    }
+}
+
+impl Making {
+    /// Was it made for these lists, in this order, read in this way?
+    pub fn is_for(&self, config: &PolicyConfig) -> bool {
+        let made = self.lists.iter().map(|list| (list.name.as_str(), list.reading.clone()));
+        made.eq(config.lists.iter().map(|list| (list.name.as_str(), reading(list))))
+    }
+}
+
+/// What decides about how the text of a list is read.
+fn reading(list: &ListConfig) -> String {
+    let kind = match list.kind {
+        ListKind::Block => "block",
+        ListKind::Allow => "allow",
+    };
+    format!("{kind} {} {}", list.format.0, if list.rewrites { "rewrites" } else { "plain" })
+}
+
+impl Compiled {
+    /// What a report says of a text with this stamp; no report where there was no text.
+    pub fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
+        Self {
+            name: list.name.clone(),
+            reading: reading(list),
+            stamp,
+            format: report.map_or(list.format.0, |report| report.format.name()).to_owned(),
+            lines: report.map_or(0, |report| report.lines),
+            entries: report.map_or(0, |report| report.entries),
+            skipped: report.map_or(0, |report| report.skipped),
+            faults: report.map_or(0, |report| report.faults),
+            beyond_limits: report.map_or(0, |report| report.beyond_limits),
+            triggers: report.and_then(|report| report.triggers),
+        }
+    }
+}
+
+/// What the texts of all lists became.
+pub struct Compilation {
+    /// The image.
+    pub octets: Vec<u8>,
+    /// What is in no image.
+    pub zones: NumberedZones,
+    /// What was found in each list.
+    pub reports: Vec<io::Result<Option<Report>>>,
+}
+
+/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
+/// Files of this machine are read first: what all lists share is limited, and fetched ones must not
+/// use it up.
+pub fn compile<R: Read>(
+    config: &PolicyConfig,
+    secret: [u8; 32],
+    mut open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
+) -> Compilation {
+    let mut compiler = Compiler::new(secret);
+    let mut reports: Vec<io::Result<Option<Report>>> =
+        config.lists.iter().map(|_| Ok(None)).collect();
+    let by_origin = |wanted: Origin| {
+        config.lists.iter().enumerate().filter(move |(_, list)| origin(list) == wanted)
+    };
+    for (place, list) in by_origin(Origin::Own).chain(by_origin(Origin::Fetched)) {
+        reports[place] = match open(list) {
+            Ok(Some(text)) => read(&mut compiler, (place, list), text).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+    }
+    let zones = compiler.take_zones();
+    Compilation { octets: compiler.finish().0, zones, reports }
+}
+
+fn origin(list: &ListConfig) -> Origin {
+    match list.source {
+        ListSource::File(_) => Origin::Own,
+        ListSource::Url(_) => Origin::Fetched,
+    }
+}
+
+/// Reads the policy zones alone, for an image that was made of these lists before.
+///
+/// # Errors
+/// The text of one cannot be read.
+pub fn read_zones<R: Read>(
+    (config, making): (&PolicyConfig, &Making),
+    secret: [u8; 32],
+    mut open: impl FnMut(&ListConfig) -> io::Result<R>,
+) -> io::Result<NumberedZones> {
+    let mut compiler = Compiler::new(secret);
+    for (place, list) in config.lists.iter().enumerate() {
+        if making.lists.get(place).is_some_and(|made| made.triggers.is_some()) {
+            let _ = read(&mut compiler, (place, list), open(list)?)?;
+        }
+    }
+    Ok(compiler.take_zones())
+}
+
+/// Reads the text of one list for itself: what would be taken of it.
+pub fn examine(list: &ListConfig, text: impl Read) -> io::Result<Report> {
+    read(&mut Compiler::new([0; 32]), (0, list), text)
+}
+
+fn read(
+    compiler: &mut Compiler,
+    (place, list): (usize, &ListConfig),
+    mut text: impl Read,
+) -> io::Result<Report> {
+    let number = ListId::at(place).ok_or_else(|| io::Error::other("there are too many lists"))?;
+    let mut reader = compiler.list(Source {
+        list: number,
+        kind: match list.kind {
+            ListKind::Block => Kind::Block,
+            ListKind::Allow => Kind::Allow,
+        },
+        format: Format::from_name(list.format.0),
+        rewrites: if list.rewrites { Rewrites::Permitted } else { Rewrites::Refused },
+        origin: origin(list),
+    });
+    let mut chunk = vec![0; PIECE];
+    loop {
+        let len = text.read(&mut chunk)?;
+        if len == 0 || reader.feed(&chunk[..len]) == Progress::Enough {
+            return Ok(reader.finish());
+        }
+    }
+}
+
+/// The text of a list that is a file of this machine.
+pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
+    match &list.source {
+        ListSource::File(path) => open_regular(path).map(Some),
+        ListSource::Url(_) => Ok(None),
+    }
+}
+
+/// The lists that are files of this machine, compiled for a server without a data directory.
+pub fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+    from_texts(config, secret, open_file)
+}
+
+/// The lists compiled of the texts that `open` gives.
+pub fn from_texts<R: Read>(
+    config: &PolicyConfig,
+    secret: [u8; 32],
+    open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
+) -> Result<Option<Lists>, String> {
+    if config.lists.is_empty() {
+        return Ok(None);
+    }
+    let Compilation { octets, zones, reports } = compile(config, secret, open);
+    let mut lists = Vec::new();
+    for (list, report) in config.lists.iter().zip(reports) {
+        let report =
+            report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
+        lists.push(Compiled::of(list, report.as_ref(), None));
+    }
+    let making = Making { at_secs: 0, millis: 0, lists };
+    Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
+}

@@ -1,0 +1,231 @@
+//! What an answer leads to: addresses, and the names behind aliases and services.
+
+use std::net::IpAddr;
+
+use avocet_policy::rule::{Country, embedded};
+use avocet_resolver::Dns64;
+use avocet_wire::view::RecordSection;
+use avocet_wire::{MessageView, NameBuf, Rtype};
+
+use super::{Asked, GeoDatabase};
+use crate::query::local::Alias;
+
+/// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with
+/// more gets none of it.
+const MAX_FOUND: usize = 512;
+/// Most aliases of one answer that are followed: more than resolution does.
+const MAX_CHAIN: usize = 16;
+/// SvcParamKeys of address hints (RFC 9460 §7.3).
+const IPV4_HINT: u16 = 4;
+const IPV6_HINT: u16 = 6;
+
+/// Memory for what an answer leads to.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4
+    /// addresses that IPv6 addresses hold or, made for a translator, stand for.
+    pub addresses: Vec<IpAddr>,
+    /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
+    pub names: Vec<NameBuf>,
+    /// The places in `names` of those of SVCB and HTTPS records.
+    services: Vec<u16>,
+    /// For each of the names whether a rule would let it pass if it was asked for; empty where none
+    /// does.
+    pub(super) freed: Vec<bool>,
+    /// Of the addresses, each once.
+    pub countries: Vec<Country>,
+    /// Whether there are more addresses or names than are looked at.
+    pub is_cut: bool,
+}
+
+impl Found {
+    /// Reads the answer section of a message. `translation` is how addresses in it may be
+    /// translated.
+    pub(super) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
+        self.addresses.clear();
+        self.names.clear();
+        self.freed.clear();
+        self.services.clear();
+        self.countries.clear();
+        self.is_cut = false;
+        self.read_records(message);
+        for place in 0..self.addresses.len() {
+            if let IpAddr::V6(address) = self.addresses[place] {
+                let stands_for =
+                    translation.and_then(|translation| translation.translated(address));
+                self.addresses.extend(stands_for.or_else(|| embedded(address)).map(IpAddr::V4));
+            }
+        }
+    }
+
+    /// The names that lists, and conditions on them, look at.
+    pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
+        let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
+        self.names
+            .iter()
+            .enumerate()
+            .filter(move |(place, _)| !is_freed(*place))
+            .map(|(_, name)| name)
+    }
+
+    /// The targets of SVCB and HTTPS records.
+    pub(super) fn services(&self) -> impl Iterator<Item = &NameBuf> {
+        self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
+    }
+
+    /// The addresses that clients reach. One that was made for a translator is only its way to an
+    /// IPv4 address.
+    pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
+        self.addresses.iter().copied().filter(move |address| match (address, translation) {
+            (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
+            _ => true,
+        })
+    }
+
+    fn read_records(&mut self, message: &[u8]) {
+        let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return };
+        for record in records
+            .map_while(Result::ok)
+            .take_while(|record| record.section == RecordSection::Answer)
+        {
+            let rdata = record.rdata();
+            match record.rtype {
+                Rtype::A => self.address(<[u8; 4]>::try_from(rdata).map(IpAddr::from).ok()),
+                Rtype::AAAA => self.address(<[u8; 16]>::try_from(rdata).map(IpAddr::from).ok()),
+                Rtype::CNAME | Rtype::DNAME => {
+                    let at = record.ttl_offset() + 6;
+                    self.name(NameBuf::read(message, at).ok());
+                }
+                Rtype::SVCB | Rtype::HTTPS => self.service(rdata),
+                _ => {}
+            }
+        }
+    }
+
+    /// Looks up the countries of the addresses. One that was made for a translator has that of the
+    /// address it stands for.
+    pub(super) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
+        self.countries.clear();
+        for address in &self.addresses {
+            let v4 = match (address, translation) {
+                (IpAddr::V6(address), Some(translation)) => {
+                    translation.translated(*address).map(IpAddr::V4)
+                }
+                _ => None,
+            };
+            let country = database.country(v4.unwrap_or(*address));
+            self.countries.extend(country.filter(|country| !self.countries.contains(country)));
+        }
+    }
+
+    fn address(&mut self, address: Option<IpAddr>) {
+        if self.addresses.len() < MAX_FOUND {
+            self.addresses.extend(address);
+        } else {
+            self.is_cut |= address.is_some();
+        }
+    }
+
+    fn name(&mut self, name: Option<NameBuf>) {
+        if self.names.len() < MAX_FOUND {
+            self.names.extend(name.map(|name| name.folded()));
+        } else {
+            self.is_cut |= name.is_some();
+        }
+    }
+
+    /// Priority, target and parameters (RFC 9460 §2.2); the target is never compressed.
+    fn service(&mut self, rdata: &[u8]) {
+        let Some(target) = rdata.get(2..) else { return };
+        let Ok(len) = avocet_wire::name::wire_len(target) else { return };
+        let place = self.names.len();
+        // The root stands for the owner.
+        self.name(NameBuf::from_wire(&target[..len]).ok().filter(|_| len > 1));
+        self.services.extend((place..self.names.len()).map(|place| place as u16));
+        let mut parameters = &target[len..];
+        while let Some((head, rest)) = parameters.split_first_chunk::<4>() {
+            let (key, len) =
+                (u16::from_be_bytes([head[0], head[1]]), u16::from_be_bytes([head[2], head[3]]));
+            let Some(value) = rest.get(..usize::from(len)) else { return };
+            match key {
+                IPV4_HINT => value
+                    .as_chunks::<4>()
+                    .0
+                    .iter()
+                    .for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                IPV6_HINT => value
+                    .as_chunks::<16>()
+                    .0
+                    .iter()
+                    .for_each(|hint| self.address(Some(IpAddr::from(*hint)))),
+                _ => {}
+            }
+            parameters = &rest[usize::from(len)..];
+        }
+    }
+}
+
+/// The aliases from the qname to where an answer ends, folded; none where an alias itself is asked
+/// for.
+pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
+    let mut chain: Vec<Alias> = Vec::new();
+    if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) {
+        return chain;
+    }
+    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
+        return chain;
+    };
+    for record in
+        records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer)
+    {
+        let (Ok(owner), Ok(target)) =
+            (record.owner(), NameBuf::read(message, record.ttl_offset() + 6))
+        else {
+            continue;
+        };
+        let (owner, ttl_secs) = (owner.folded(), record.ttl_secs());
+        let end = chain.last().map_or(asked.qname, |last| last.target.wire());
+        if record.rtype == Rtype::CNAME && owner.wire() == end && chain.len() < MAX_CHAIN {
+            chain.push(Alias { owner, target: target.folded(), ttl_secs });
+        }
+    }
+    chain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_wire::Class;
+    use avocet_wire::builder::{Builder, Record, Section};
+    use avocet_wire::header::QR;
+
+    #[test]
+    fn aliases_addresses_and_hints_are_found() {
+        let mut out = [0; 512];
+        let mut builder = Builder::new(&mut out, 512, 0, QR).unwrap();
+        let owner: &[u8] = b"\x01a\x07example\x00";
+        builder.question(owner, Rtype::HTTPS, Class::IN).unwrap();
+        let service: &[u8] =
+            b"\x00\x01\x03CDN\x04test\x00\x00\x04\x00\x08\xc0\x00\x02\x01\x0a\x00\x00\x01";
+        let sets: [(Rtype, &[u8]); 4] = [
+            (Rtype::CNAME, b"\x01b\x07example\x00"),
+            (Rtype::A, &[192, 0, 2, 9]),
+            (Rtype::HTTPS, service),
+            (
+                Rtype::HTTPS,
+                b"\x00\x01\x00\x00\x06\x00\x10\xfd\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01",
+            ),
+        ];
+        for (rtype, rdata) in sets {
+            let record = Record { owner, rtype, class: Class::IN, ttl_secs: 5, rdata };
+            builder.record(Section::Answer, &record).unwrap();
+        }
+        let len = builder.finish();
+        let mut found = Found::default();
+        found.read(&out[..len], None);
+        let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
+        assert_eq!(addresses, ["192.0.2.9", "192.0.2.1", "10.0.0.1", "fd00::1"]);
+        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
+        assert_eq!(names, [&b"\x01b\x07example\x00"[..], b"\x03cdn\x04test\x00"]);
+    }
+}

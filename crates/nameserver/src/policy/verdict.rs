@@ -1,0 +1,620 @@
+//! What the policy says of a question and of an answer.
+
+use std::net::IpAddr;
+
+use avocet_policy::list::{self, Decision, ListId, ListSet, Rewrite};
+use avocet_policy::rpz::{self, Found};
+use avocet_policy::rule::{
+    self, Action, Admission, Answer, BlockForm, Hours, ListLookup, NoLists, Over, Rule, RuleId,
+    Target, Verdict, rebinds, safe_name,
+};
+use avocet_resolver::NameServers;
+use avocet_wire::{Class, NameBuf, Rcode};
+
+use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
+use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
+use crate::metrics::Stage;
+use crate::query::asked::Transport;
+use crate::query::blocked::{Form, MAX_RECORDS};
+use crate::query::local::Alias;
+
+/// The note of an answer with private addresses.
+pub(super) const REBINDING_NOTE: u16 = 1;
+/// The note of an answer that leads to more than is looked at.
+const UNREAD_NOTE: u16 = 2;
+/// The note of the first list.
+pub(super) const FIRST_LIST_NOTE: usize = 3;
+/// The note of the first kind of triggers of the first policy zone.
+pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
+/// The note of the first rule.
+pub(super) const FIRST_RULE_NOTE: usize =
+    FIRST_ZONE_NOTE + rpz::MAX_ZONES * rpz::TriggerKind::ALL.len();
+/// Nanoseconds of a millisecond.
+const MILLI: u64 = 1_000_000;
+
+/// What deciding reads and writes beside the question.
+struct Rooms<'a> {
+    hours: &'a Hours,
+    named_lists: &'a mut list::Scratch,
+    noted: &'a mut Vec<RuleId>,
+}
+
+impl Scratch {
+    pub(super) fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
+        for lists in [&mut self.lists, &mut self.named_lists] {
+            policy.counts.count_cut_short(lists.take_cut_short());
+            lists.begin_question();
+        }
+        if self.epoch != Some(epoch) || !self.hours.is_current(wall_secs) {
+            policy.program.renew(&mut self.hours, wall_secs);
+            self.epoch = Some(epoch);
+        }
+    }
+}
+
+impl Policy {
+    /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit
+    /// that holds for it, but for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
+    pub fn question(
+        &self,
+        asked: &Asked<'_>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> (QuestionVerdict<'_>, Decider, Validity) {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let verdict = self.decide(asked, moment, scratch);
+        scratch.held.note(&scratch.noted, verdict.decided);
+        let validity = Validity::of(&verdict, moment);
+        for &id in &scratch.noted {
+            if let Some(over) = self.over_limit(id, asked, moment, scratch.tokens) {
+                let limited = match over {
+                    Over::Drop => QuestionVerdict::Drop,
+                    Over::Truncate => QuestionVerdict::Truncate,
+                    Over::Refuse => QuestionVerdict::Answer(self.refusal(id)),
+                };
+                return (limited, Decider::Rule, validity);
+            }
+        }
+        match verdict.decided {
+            Some(id) => {
+                let (verdict, by) = self.by_rule_or_lists(id, asked, validity, scratch);
+                (verdict, by, validity)
+            }
+            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, validity),
+            None => (self.by_lists(asked, validity, scratch), Decider::List, validity),
+        }
+    }
+
+    /// What becomes of an answer.
+    pub fn answer(
+        &self,
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> AnswerVerdict<'_> {
+        scratch.renew(self, epoch, moment.wall_secs);
+        let before = self.decide(asked, moment, scratch);
+        scratch.found.read(answered.message, answered.translation);
+        scratch.noted_later.clear();
+        let until = self.free_names(asked, moment, scratch);
+        let mut verdict = before;
+        if self.program.reads_answers() {
+            if let Some(database) = &self.countries {
+                scratch.found.locate(database, answered.translation);
+            }
+            verdict = self.decide_answer(asked, &before, moment, scratch);
+        }
+        scratch.held.note(
+            &scratch.noted_later,
+            verdict.decided.filter(|_| verdict.decided != before.decided),
+        );
+        verdict.valid_until = verdict.valid_until.min(until);
+        let validity = Validity::of(&verdict, moment);
+        // Also where the rule has decided on the question: it may have begun to hold while the
+        // query waited.
+        let by_rule =
+            verdict.decided.map(|id| self.by_rule_or_lists(id, asked, validity, scratch).0);
+        if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
+            return in_place;
+        }
+        if scratch.found.is_cut && self.reads_all_of(asked, &verdict) {
+            let made = self.blocked((self.block_form(), None), (UNREAD_NOTE, validity));
+            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+        }
+        let pass = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
+        if verdict.decided.is_some() || verdict.lifted.is_some() {
+            return pass;
+        }
+        let listed = self.by_lists_behind(asked, validity, scratch);
+        if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
+            && self.goes_first(&fired.found, listed.as_ref().map(|(_, list)| *list))
+            && !self.is_allowed(asked, &mut scratch.lists)
+        {
+            let verdict = self.by_zone(fired, asked, (validity, &mut scratch.held));
+            if let Some(verdict) = verdict.in_place_of_an_answer() {
+                return verdict;
+            }
+        } else if let Some((made, _)) = listed {
+            return AnswerVerdict::Answer(made);
+        }
+        let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
+        let mut reached = scratch.found.reached(answered.translation);
+        if rebound
+            .is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some())
+        {
+            let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
+            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+        }
+        pass
+    }
+
+    /// What becomes of a question to which there is no answer, where a policy zone has waited for
+    /// one.
+    pub fn without_answer(
+        &self,
+        asked: &Asked<'_>,
+        (moment, epoch): (Moment, u32),
+        scratch: &mut Scratch,
+    ) -> Option<QuestionVerdict<'_>> {
+        let fired = self.zone_without_answer(asked)?;
+        scratch.renew(self, epoch, moment.wall_secs);
+        let verdict = self.decide(asked, moment, scratch);
+        scratch.held.clear();
+        if verdict.decided.is_some()
+            || verdict.lifted.is_some()
+            || self.is_allowed(asked, &mut scratch.lists)
+        {
+            return None;
+        }
+        Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
+    }
+
+    /// Could what was not looked at in an answer change this verdict on it?
+    fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
+        let is_filtered = self.rebinding.is_some() || self.lists_for(asked).is_some();
+        verdict.lifted.is_none()
+            && (self.program.reads_answers() || (verdict.decided.is_none() && is_filtered))
+    }
+
+    /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
+    pub(super) fn decide(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Verdict {
+        let Scratch { hours, named_lists, noted, .. } = scratch;
+        self.decide_in(asked, moment, Rooms { hours, named_lists, noted })
+    }
+
+    fn decide_in(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        Rooms { hours, named_lists, noted }: Rooms<'_>,
+    ) -> Verdict {
+        let question = to_rules(asked, moment);
+        match self.lists.as_ref().filter(|_| self.asks_for_lists) {
+            None => self.decide_with((&question, None), hours, &NoLists, noted),
+            Some(lists) => {
+                let found =
+                    lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, named_lists);
+                let on_list = |wanted: rule::ListId| {
+                    found.matches().any(|one| self.is_on(&one, wanted))
+                        || self
+                            .zones_naming(asked.qname)
+                            .any(|place| place == usize::from(wanted.0))
+                };
+                self.decide_with((&question, None), hours, &on_list, noted)
+            }
+        }
+    }
+
+    /// Finds the names in an answer that a rule would let pass if they were asked for: an answer is
+    /// not blocked because it leads there. Returns until when that is so, in Unix seconds.
+    pub(super) fn free_names(
+        &self,
+        asked: &Asked<'_>,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> u64 {
+        let Scratch { found, hours, named_lists, .. } = scratch;
+        found.freed.clear();
+        let mut until = u64::MAX;
+        if !self.program.allows_names() {
+            return until;
+        }
+        for name in &found.names {
+            let asked = Asked { qname: name.wire(), ..*asked };
+            let verdict = self.decide_in(
+                &asked,
+                moment,
+                Rooms { hours, named_lists, noted: &mut Vec::new() },
+            );
+            let rule = verdict.decided.and_then(|id| self.program.rule(id));
+            found.freed.push(rule.is_some_and(|rule| matches!(rule.action, Action::Allow)));
+            until = until.min(verdict.valid_until);
+        }
+        until
+    }
+
+    /// Asks the rules about a question, or about its answer after the verdict on the question.
+    /// `noted` gets all that hold and do not decide.
+    fn decide_with(
+        &self,
+        (question, after): (&rule::Question<'_>, Option<(&Answer<'_>, &Verdict)>),
+        hours: &Hours,
+        lists: &impl ListLookup,
+        noted: &mut Vec<RuleId>,
+    ) -> Verdict {
+        let mut verdict = match after {
+            None => self.program.decide(question, hours, lists),
+            Some(after) => self.program.decide_answer(question, after, hours, lists),
+        };
+        if verdict.overflowed {
+            // Of an answer those that held for the question are noted already.
+            let mut all = self.program.all_noted(
+                question,
+                (after.map(|(answer, _)| answer), verdict.decided),
+                hours,
+                lists,
+            );
+            all.extend(noted.iter().filter(|id| {
+                after.is_some() && verdict.decided.is_none_or(|decided| **id < decided)
+            }));
+            all.sort_unstable();
+            all.dedup();
+            *noted = all;
+            verdict.per_query =
+                noted.iter().filter_map(|id| self.program.rule(*id)).any(Rule::is_per_query);
+        } else {
+            noted.clear();
+            noted.extend_from_slice(verdict.noted());
+        }
+        verdict
+    }
+
+    pub(super) fn decide_answer(
+        &self,
+        asked: &Asked<'_>,
+        before: &Verdict,
+        moment: Moment,
+        scratch: &mut Scratch,
+    ) -> Verdict {
+        let question = to_rules(asked, moment);
+        let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
+        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
+        let judged: Vec<&[u8]> = found.judged().map(NameBuf::wire).collect();
+        let answer = Answer {
+            addresses: &found.addresses,
+            names: &names,
+            judged: &judged,
+            countries: &found.countries,
+        };
+        let mut on = [ListSet::EMPTY; 2];
+        if self.asks_for_lists
+            && let Some(lists) = &self.lists
+        {
+            for (place, name) in [asked.qname].into_iter().chain(judged.iter().copied()).enumerate()
+            {
+                let question = self.to_lists(asked, name);
+                let found = match place {
+                    0 => lists.lookup(question, &ListSet::ALL, named_lists),
+                    _ => lists.lookup_behind(question, &ListSet::ALL, named_lists),
+                };
+                let naming = found.matches().filter(names_it);
+                let places = naming.filter_map(|one| self.place_of(one.list).and_then(ListId::at));
+                let places = places.chain(self.zones_naming(name).filter_map(ListId::at));
+                places.for_each(|list| on[place.min(1)].insert(list));
+            }
+        }
+        noted_later.clone_from(noted);
+        let verdict =
+            self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
+        // From here on they are those that did not hold before.
+        let of_question = noted_later.len();
+        for id in noted.iter() {
+            if !noted_later[..of_question].contains(id) {
+                noted_later.push(*id);
+            }
+        }
+        noted_later.drain(..of_question);
+        verdict
+    }
+
+    fn over_limit(
+        &self,
+        id: RuleId,
+        asked: &Asked<'_>,
+        moment: Moment,
+        tokens: Tokens,
+    ) -> Option<Over> {
+        let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
+        let Action::RateLimit(limit) = &rule.action else { return None };
+        let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
+        let admission = match tokens {
+            Tokens::Take => self.limiter.admit(id, limit, whose, now),
+            Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
+        };
+        // A query over TCP has come back already: what is behind this limit decides about it.
+        let is_decision = limit.over != Over::Truncate || asked.transport == Transport::Udp;
+        (admission == Admission::Over && is_decision).then_some(limit.over)
+    }
+
+    fn ttl_bounds(&self, noted: &[RuleId]) -> Option<(u32, u32)> {
+        noted.iter().filter_map(|id| self.program.rule(*id)).find_map(|rule| match rule.action {
+            Action::Ttl { min_secs, max_secs } if !rule.log_only => Some((min_secs, max_secs)),
+            _ => None,
+        })
+    }
+
+    /// What the rule that decided does with the question. Safe search takes nothing away from what
+    /// lists block.
+    fn by_rule_or_lists(
+        &self,
+        id: RuleId,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> (QuestionVerdict<'_>, Decider) {
+        if self.program.rule(id).is_some_and(|rule| matches!(rule.action, Action::SafeSearch)) {
+            let listed = self.by_lists(asked, validity, scratch);
+            if !matches!(listed, QuestionVerdict::Pass) {
+                return (listed, Decider::List);
+            }
+        }
+        (self.by_rule(id, asked, validity), Decider::Rule)
+    }
+
+    fn by_rule(&self, id: RuleId, asked: &Asked<'_>, validity: Validity) -> QuestionVerdict<'_> {
+        let Some(rule) = self.program.rule(id) else { return QuestionVerdict::Pass };
+        let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, validity);
+        match &rule.action {
+            Action::Block(block) => {
+                let form =
+                    block.form.map_or(self.block_form(), |form| to_form(form, &block.addresses));
+                QuestionVerdict::Answer(self.blocked((form, block.ttl_secs), why))
+            }
+            Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
+            Action::SafeSearch => match safe_name(asked.qname) {
+                Some(safe) => self.redirected(asked, (&safe.target, None), why),
+                None => QuestionVerdict::Pass,
+            },
+            Action::Drop => QuestionVerdict::Drop,
+            Action::Truncate => QuestionVerdict::Truncate,
+            Action::Forward(servers) => QuestionVerdict::Forward(servers.clone()),
+            Action::Allow | Action::Ttl { .. } | Action::RateLimit(_) | Action::Tag(_) => {
+                QuestionVerdict::Pass
+            }
+        }
+    }
+
+    fn redirected<'p>(
+        &self,
+        asked: &Asked<'_>,
+        (target, ttl_secs): (&'p Target, Option<u32>),
+        (note, validity): (u16, Validity),
+    ) -> QuestionVerdict<'p> {
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
+        match target {
+            Target::Addresses(addresses) => {
+                let form = Form::Addresses(addresses);
+                let stage = Stage::Rewritten;
+                QuestionVerdict::Answer(Made {
+                    form,
+                    ttl_secs,
+                    note,
+                    validity,
+                    stage,
+                    behind: Vec::new(),
+                })
+            }
+            Target::Name(name) => rename(asked.qname, name, ttl_secs),
+        }
+    }
+
+    fn by_lists(
+        &self,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> QuestionVerdict<'_> {
+        let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
+        let Scratch { lists: scratch, held, .. } = scratch;
+        let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        if let Some(fired) = self.zone_at_question(asked)
+            && found.decision() != Decision::Allowed
+            && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
+        {
+            return self.by_zone(fired, asked, (validity, held));
+        }
+        let note = found.deciding().map_or(0, |one| self.list_note(one.list));
+        let made = self.blocked((self.block_form(), None), (note, validity));
+        match found.decision() {
+            Decision::None | Decision::Allowed => QuestionVerdict::Pass,
+            Decision::Blocked => QuestionVerdict::Answer(made),
+            Decision::Rewritten => match found.rewrite() {
+                Some(Rewrite::Cname(target)) => rename(asked.qname, target, made.ttl_secs),
+                Some(rewrite @ Rewrite::Rcode(_)) => match denial(rewrite) {
+                    Some(form) => QuestionVerdict::Answer(Made { form, ..made }),
+                    None => QuestionVerdict::Pass,
+                },
+                Some(Rewrite::Record(..)) => {
+                    let records = found.all_deciding().filter_map(|one| match one.rewrite {
+                        Some(Rewrite::Record(rtype, rdata)) => Some((*rtype, rdata.clone())),
+                        _ => None,
+                    });
+                    let form = Form::Records(records.take(MAX_RECORDS).collect());
+                    QuestionVerdict::Answer(Made { form, stage: Stage::Rewritten, ..made })
+                }
+                Some(Rewrite::Any) | None => QuestionVerdict::Pass,
+            },
+        }
+    }
+
+    /// Blocks an answer that leads to a name which lists block: an alias does not hide it.
+    fn by_lists_behind(
+        &self,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> Option<(Made<'_>, ListId)> {
+        let (lists, in_force) = self.lists_for(asked)?;
+        let Scratch { found, lists: scratch, .. } = scratch;
+        if found.names.is_empty() {
+            return None;
+        }
+        let asked_for = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        if asked_for.decision() == Decision::Allowed {
+            return None;
+        }
+        for name in found.judged() {
+            let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
+            let form = match behind.decision() {
+                // A list that allows a name of the answer allows that one: its owner does not speak
+                // for the others.
+                Decision::None | Decision::Allowed => continue,
+                Decision::Blocked => self.block_form(),
+                Decision::Rewritten => {
+                    behind.rewrite().and_then(denial).unwrap_or_else(|| self.block_form())
+                }
+            };
+            let list = behind.deciding()?.list;
+            return Some((self.blocked((form, None), (self.list_note(list), validity)), list));
+        }
+        None
+    }
+
+    /// Does a trigger of a zone go before what a list says? One that only ends what zones say does
+    /// not.
+    fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
+        list.is_none_or(|list| {
+            *found.action != rpz::Action::Passthru
+                && self.list_of(found).is_some_and(|zone| zone < list)
+        })
+    }
+
+    /// Does a list let the name through, whatever others say?
+    fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
+        self.lists_for(asked).is_some_and(|(lists, in_force)| {
+            lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch).decision()
+                == Decision::Allowed
+        })
+    }
+
+    fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
+        let in_force =
+            self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
+        Some((self.lists.as_deref()?, in_force))
+    }
+
+    pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+        let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile))
+        {
+            Some(known) => (&known.names, &known.tags),
+            None => (&[], &[]),
+        };
+        let asker = list::Asker { address: Some(asked.ip), names, tags };
+        list::Question { qname: name, qtype: asked.qtype, asker }
+    }
+
+    fn is_on(&self, one: &list::Match<'_>, wanted: rule::ListId) -> bool {
+        self.place_of(one.list) == Some(usize::from(wanted.0)) && names_it(one)
+    }
+
+    pub(super) fn list_note(&self, list: ListId) -> u16 {
+        self.place_of(list).map_or(0, |place| (FIRST_LIST_NOTE + place) as u16)
+    }
+
+    pub(super) fn zone_note(&self, found: &Found<'_>) -> u16 {
+        (FIRST_ZONE_NOTE + found.zone * rpz::TriggerKind::ALL.len() + found.kind as usize) as u16
+    }
+
+    fn block_form(&self) -> Form<'_> {
+        to_form(self.block.answer, &self.block.addresses)
+    }
+
+    fn blocked<'p>(
+        &self,
+        (form, ttl_secs): (Form<'p>, Option<u32>),
+        (note, validity): (u16, Validity),
+    ) -> Made<'p> {
+        let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
+        Made { form, ttl_secs, note, validity, stage: Stage::Blocked, behind: Vec::new() }
+    }
+
+    fn refusal(&self, id: RuleId) -> Made<'static> {
+        let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
+        Made {
+            form: Form::Refused,
+            ttl_secs: 0,
+            note,
+            validity: Validity::ALWAYS,
+            stage: Stage::Limited,
+            behind: Vec::new(),
+        }
+    }
+}
+
+/// Does a line put the name on its list? On one of names to allow all lines do, on others
+/// exceptions do not.
+pub(super) fn names_it(one: &list::Match<'_>) -> bool {
+    one.effect == list::Effect::Block || one.is_of_allow_list
+}
+
+/// The lists that name the qname, and those that name what the answer leads to.
+struct Naming {
+    on: [ListSet; 2],
+}
+
+impl ListLookup for Naming {
+    fn contains(&self, wanted: rule::ListId) -> bool {
+        ListId::at(wanted.0.into()).is_some_and(|list| self.on.iter().any(|on| on.contains(list)))
+    }
+
+    fn contains_qname(&self, wanted: rule::ListId) -> bool {
+        ListId::at(wanted.0.into()).is_some_and(|list| self.on[0].contains(list))
+    }
+}
+
+pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
+    let profile = avocet_policy::client::Profile(asked.profile);
+    rule::Question {
+        qname: asked.qname,
+        qtype: asked.qtype,
+        qclass: Class::IN,
+        profile,
+        now: moment.wall_secs,
+    }
+}
+
+fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
+    match form {
+        BlockForm::Nxdomain => Form::Nxdomain,
+        BlockForm::Nodata => Form::Nodata,
+        BlockForm::Refused => Form::Refused,
+        BlockForm::Zero => Form::Zero,
+        BlockForm::Addresses => Form::Addresses(addresses),
+    }
+}
+
+/// How an answer without records says what a rewrite to an RCODE wants.
+fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
+    match rewrite {
+        Rewrite::Rcode(Rcode::NOERROR) => Some(Form::Nodata),
+        Rewrite::Rcode(Rcode::NXDOMAIN) => Some(Form::Nxdomain),
+        Rewrite::Rcode(_) => Some(Form::Refused),
+        _ => None,
+    }
+}
+
+/// An alias to another name; a name that leads to itself goes its way.
+fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static> {
+    match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
+        (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
+            QuestionVerdict::Rename(vec![Alias { owner, target, ttl_secs }])
+        }
+        _ => QuestionVerdict::Pass,
+    }
+}

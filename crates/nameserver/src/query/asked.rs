@@ -1,0 +1,155 @@
+//! What the shape of an answer depends on beside the question: kept while a query waits.
+
+use std::net::IpAddr;
+
+use avocet_wire::edns::{Edns, EdnsOption};
+use avocet_wire::header::{AD, CD, RD};
+use avocet_wire::{Header, QueryView};
+
+use super::cookie::{COOKIE_LEN, CookieSecrets};
+
+/// Smallest UDP message that every client takes, in octets (RFC 1035 §4.2.1).
+const MIN_UDP_SIZE: u16 = 512;
+
+/// How a query came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// In a datagram.
+    Udp = 0,
+    /// On a stream.
+    Tcp = 1,
+}
+
+/// What a client's query said, without its question.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Message ID.
+    pub id: u16,
+    /// RD and CD as sent, to be echoed.
+    pub flags: u16,
+    /// He understands AD: he set it, or DO (RFC 6840 §5.7).
+    pub wants_ad: bool,
+    /// Most octets that the answer may have.
+    pub limit: u16,
+    /// How it came.
+    pub transport: Transport,
+    /// What OPT said, if there was one.
+    pub edns: Option<AskedEdns>,
+}
+
+/// What the OPT record of a query said.
+#[derive(Clone, Copy, Debug)]
+pub struct AskedEdns {
+    /// DO.
+    pub dnssec_ok: bool,
+    /// NSID is wanted.
+    pub nsid: bool,
+    /// edns-tcp-keepalive was sent.
+    pub keepalive: bool,
+    /// A client subnet was sent.
+    pub subnet: bool,
+    /// The client proved its address by a server cookie of ours.
+    pub cookie_valid: bool,
+    /// The cookie to send back.
+    pub cookie: Option<[u8; COOKIE_LEN]>,
+}
+
+/// Who asks, and by what rules his query is read.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
+    /// The client's address.
+    pub ip: IpAddr,
+    /// How the query came.
+    pub transport: Transport,
+    /// Most octets of a UDP answer.
+    pub max_udp_size: u16,
+    /// None when cookies are off.
+    pub cookies: Option<&'a CookieSecrets>,
+    /// Wall time in seconds.
+    pub wall_secs: u64,
+}
+
+/// An EDNS option is malformed: FORMERR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BadOption;
+
+impl Asked {
+    /// What is known when only the header could be read.
+    pub fn from_header(header: Header, transport: Transport) -> Self {
+        let (flags, wants_ad) = (header.flags & (RD | CD), header.has(AD));
+        Self { id: header.id, flags, wants_ad, limit: MIN_UDP_SIZE, transport, edns: None }
+    }
+
+    /// Reads the header and OPT of a query.
+    #[inline]
+    pub fn read(query: &QueryView<'_>, reader: &Reader<'_>) -> Result<Self, BadOption> {
+        Self::read_parts(query.header(), query.edns.as_ref(), reader)
+    }
+
+    /// The same of a message without a question.
+    #[inline]
+    pub fn read_parts(
+        header: Header,
+        edns: Option<&Edns<'_>>,
+        reader: &Reader<'_>,
+    ) -> Result<Self, BadOption> {
+        let mut asked = Self::from_header(header, reader.transport);
+        if let Some(edns) = edns {
+            asked.wants_ad |= edns.dnssec_ok;
+            asked.limit = edns.udp_size.max(MIN_UDP_SIZE).min(reader.max_udp_size);
+            let mut facts = AskedEdns {
+                dnssec_ok: edns.dnssec_ok,
+                nsid: false,
+                keepalive: false,
+                subnet: false,
+                cookie_valid: false,
+                cookie: None,
+            };
+            if edns.has_options() {
+                read_options(edns.options(), reader, &mut facts)?;
+            }
+            asked.edns = Some(facts);
+        }
+        if reader.transport == Transport::Tcp {
+            asked.limit = u16::MAX;
+        }
+        Ok(asked)
+    }
+
+    /// DO was set.
+    #[inline]
+    pub fn dnssec_ok(&self) -> bool {
+        self.edns.is_some_and(|edns| edns.dnssec_ok)
+    }
+
+    /// The address is the client's own: it came over TCP or with a valid cookie.
+    pub fn is_verified(&self) -> bool {
+        self.transport == Transport::Tcp || self.edns.is_some_and(|edns| edns.cookie_valid)
+    }
+}
+
+fn read_options<'q, E>(
+    options: impl Iterator<Item = Result<EdnsOption<'q>, E>>,
+    reader: &Reader<'_>,
+    facts: &mut AskedEdns,
+) -> Result<(), BadOption> {
+    for option in options {
+        match option.map_err(|_| BadOption)? {
+            EdnsOption::Nsid(_) => facts.nsid = true,
+            EdnsOption::Ecs { .. } => facts.subnet = true,
+            EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport == Transport::Tcp,
+            // RFC 7828 §3.2.1: a timeout in a query is an error.
+            EdnsOption::TcpKeepalive(Some(_)) => return Err(BadOption),
+            // The first cookie counts (RFC 7873 §5.2).
+            EdnsOption::Cookie { client, server } if facts.cookie.is_none() => {
+                if let Some(secrets) = reader.cookies {
+                    let (is_valid, cookie) =
+                        secrets.check(client, server, reader.ip, reader.wall_secs);
+                    (facts.cookie_valid, facts.cookie) = (is_valid, Some(cookie));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,467 @@
+//! Local records of the configuration: names that this network answers by itself.
+//!
+//! A name with any local record exists: its other types are NODATA and are never asked for
+//! elsewhere. A wildcard answers for names below it that have no records of their own
+//! (RFC 4592). CNAMEs are followed among the local records; where a chain leaves them, the rest
+//! is resolved as any other name.
+
+use std::collections::{HashMap, HashSet};
+
+use avocet_config::RecordConfig;
+use avocet_resolver::{Data, Own, OwnSet};
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
+
+use super::respond::Draft;
+use super::special::{SpecialNames, write_set};
+
+/// Most CNAMEs followed for one question.
+pub const MAX_CNAMES: usize = 11;
+
+/// All local records.
+#[derive(Debug, Default)]
+pub struct LocalRecords {
+    names: SuffixMap<Owner>,
+    has_wildcards: bool,
+    /// Names above owners, but for the root: they exist, with no records of their own (RFC 8020).
+    above: HashSet<Box<[u8]>>,
+}
+
+/// A name with records of its own, or with a wildcard right below it.
+#[derive(Debug, Default)]
+struct Owner {
+    /// Its records; none where it has only the wildcard.
+    sets: Vec<LocalSet>,
+    /// Those for names below it that are no owners.
+    wildcard: Vec<LocalSet>,
+    /// Where the SOA of its denials is, and how long they hold.
+    denials: Denials,
+}
+
+/// The SOA of what a name with records does not have: of the zone that it is in, or else its own.
+#[derive(Clone, Copy, Debug, Default)]
+struct Denials {
+    /// Octets of the owner, which the name ends in.
+    apex_len: u8,
+    /// As the zone has it, and no longer than the records of the name.
+    ttl_secs: u32,
+}
+
+impl Denials {
+    fn of<'s>(name: &[u8], sets: impl Iterator<Item = &'s LocalSet>, zones: &SpecialNames) -> Self {
+        let ttl_secs = sets.map(|set| set.ttl_secs).min().unwrap_or_default();
+        match zones.soa_above(name) {
+            Some(soa) => {
+                Self { apex_len: soa.owner.len() as u8, ttl_secs: soa.ttl_secs.min(ttl_secs) }
+            }
+            None => Self { apex_len: name.len() as u8, ttl_secs },
+        }
+    }
+
+    fn soa<'a>(&self, name: &'a [u8]) -> OwnSet<'a> {
+        OwnSet::soa(&name[name.len().saturating_sub(usize::from(self.apex_len))..], self.ttl_secs)
+    }
+}
+
+/// The records that answer for a name.
+#[derive(Clone, Copy)]
+struct Records<'r> {
+    sets: &'r [LocalSet],
+    denials: Denials,
+}
+
+/// The records of one type of a name.
+#[derive(Debug)]
+struct LocalSet {
+    rtype: Rtype,
+    ttl_secs: u32,
+    rdata: Vec<Box<[u8]>>,
+}
+
+/// A CNAME of a local chain that goes on outside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// Owner, folded.
+    pub owner: NameBuf,
+    /// Target as configured.
+    pub target: NameBuf,
+    /// TTL in seconds.
+    pub ttl_secs: u32,
+}
+
+/// What the local records say about a question.
+#[derive(Debug)]
+pub enum Local {
+    /// A whole answer.
+    Answer(Draft),
+    /// CNAMEs, of which the last leads to a name that is not local.
+    Outside(Vec<Alias>),
+    /// Nothing: not a local name.
+    Absent,
+}
+
+impl LocalRecords {
+    /// Indexes the configured records. What names in these zones do not have is denied by the zone.
+    pub fn new(records: &[RecordConfig], zones: &SpecialNames) -> Self {
+        let mut names: HashMap<&[u8], Owner> = HashMap::new();
+        let set = |record: &RecordConfig| {
+            let RecordConfig { rtype, ttl_secs, ref rdata, .. } = *record;
+            LocalSet { rtype, ttl_secs, rdata: rdata.clone() }
+        };
+        for record in records {
+            names.entry(&record.name).or_default().sets.push(set(record));
+            // The wildcard's own name is an owner as well (RFC 4592 §2.1.1).
+            if let Some(above) = record.name.strip_prefix(b"\x01*") {
+                names.entry(above).or_default().wildcard.push(set(record));
+            }
+        }
+        for (name, owner) in &mut names {
+            let denying = owner.sets.iter().chain(&owner.wildcard);
+            owner.denials = Denials::of(name, denying, zones);
+        }
+        let above = names
+            .keys()
+            .flat_map(|name| name::ancestors(name).skip(1))
+            .filter(|name| name.len() > 1);
+        let above = above.map(Box::from).collect();
+        let has_wildcards = names.values().any(|owner| !owner.wildcard.is_empty());
+        Self {
+            names: names.into_iter().map(|(name, owner)| (name.into(), owner)).collect(),
+            has_wildcards,
+            above,
+        }
+    }
+
+    /// Answers the question into `out`, if its name is local.
+    pub fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Local {
+        let Some(first) = self.records_of(question.qname) else { return Local::Absent };
+        let mut aliases = Vec::new();
+        let mut records = first;
+        while let Some(alias) = alias_of(records.sets, question, &aliases) {
+            let target = alias.target.folded();
+            aliases.push(alias);
+            match self.records_of(target.wire()) {
+                Some(next) if aliases.len() < MAX_CNAMES => records = next,
+                Some(_) => return Local::Answer(servfail(question, out)),
+                None => return Local::Outside(aliases),
+            }
+        }
+        let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
+        Local::Answer(
+            write(question, &aliases, (owner, records), out)
+                .unwrap_or_else(|Full| servfail(question, out)),
+        )
+    }
+
+    /// What a folded name has of this type, or an alias in its place. None: it is not local.
+    pub(super) fn find<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
+        let Records { sets, denials } = self.records_of(qname)?;
+        let of_type = |rtype| sets.iter().find(|set| set.rtype == rtype);
+        let Some(set) = of_type(qtype).or_else(|| of_type(Rtype::CNAME)) else {
+            return Some(Own::Denied(Rcode::NOERROR, denials.soa(qname)));
+        };
+        let data = match &*set.rdata {
+            [first, ..] if set.rtype == Rtype::CNAME => Data::One(first),
+            rdata => Data::Records(rdata),
+        };
+        Some(Own::Set(OwnSet { owner: qname, rtype: set.rtype, ttl_secs: set.ttl_secs, data }))
+    }
+
+    /// Is this folded name one of ours?
+    pub fn has(&self, qname: &[u8]) -> bool {
+        self.records_of(qname).is_some()
+    }
+
+    /// Whether names below this folded name have records.
+    pub fn has_below(&self, qname: &[u8]) -> bool {
+        self.above.contains(qname)
+    }
+
+    /// Does this very folded name have records?
+    pub fn is_owner(&self, qname: &[u8]) -> bool {
+        self.names.get(qname).is_some_and(|owner| !owner.sets.is_empty())
+    }
+
+    /// The records of a name, or those of the wildcard that stands for it.
+    #[inline]
+    fn records_of(&self, qname: &[u8]) -> Option<Records<'_>> {
+        if self.names.is_empty() {
+            return None;
+        }
+        let own = self.names.get(qname).filter(|owner| !owner.sets.is_empty());
+        let own = own.map(|owner| Records { sets: &owner.sets, denials: owner.denials });
+        own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
+    }
+
+    /// Only the closest name above counts (RFC 4592 §3.3.1).
+    fn records_of_wildcard(&self, qname: &[u8]) -> Option<Records<'_>> {
+        let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
+        (!encloser.wildcard.is_empty())
+            .then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
+    }
+}
+
+/// A question to the local records.
+#[derive(Clone, Copy)]
+pub struct LocalQuestion<'a> {
+    /// Folded QNAME.
+    pub qname: &'a [u8],
+    /// QTYPE.
+    pub qtype: Rtype,
+    /// Which of several addresses comes first: that many places on, around the end. The message ID
+    /// will do.
+    pub turn: u16,
+}
+
+impl<'a> LocalQuestion<'a> {
+    /// The question in folded wire form.
+    pub fn of(question: &'a [u8]) -> Self {
+        let (qname, qtype) = match question.split_last_chunk::<4>() {
+            Some((qname, fixed)) => (qname, u16::from_be_bytes([fixed[0], fixed[1]])),
+            None => (question, 0),
+        };
+        Self { qname, qtype: Rtype(qtype), turn: 0 }
+    }
+
+    /// Returns which record of a set comes first. Clients take the first address: each gets its
+    /// share of them.
+    fn first_of(&self, set: &LocalSet) -> usize {
+        match set.rdata.len() {
+            0 | 1 => 0,
+            count if matches!(set.rtype, Rtype::A | Rtype::AAAA) => usize::from(self.turn) % count,
+            _ => 0,
+        }
+    }
+}
+
+/// The CNAME to follow from the current name, if the question wants it followed.
+fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) -> Option<Alias> {
+    if question.qtype == Rtype::CNAME || question.qtype == Rtype::ANY {
+        return None;
+    }
+    let set = sets.iter().find(|set| set.rtype == Rtype::CNAME)?;
+    let owner = match aliases.last() {
+        Some(last) => last.target.folded(),
+        None => NameBuf::from_wire(question.qname).ok()?,
+    };
+    let target = NameBuf::from_wire(set.rdata.first()?).ok()?;
+    Some(Alias { owner, target, ttl_secs: set.ttl_secs })
+}
+
+fn write(
+    question: &LocalQuestion<'_>,
+    aliases: &[Alias],
+    (owner, records): (&[u8], Records<'_>),
+    out: &mut [u8],
+) -> Result<Draft, Full> {
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
+    builder.question(question.qname, question.qtype, Class::IN)?;
+    write_aliases(&mut builder, aliases)?;
+    // ANY gets one RRset (RFC 8482 §4.1).
+    let set =
+        records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
+    if let Some(set) = set {
+        let record = |rdata| Record {
+            owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            rdata,
+        };
+        let (last, ahead) = set.rdata.split_at(question.first_of(set));
+        let written = match last {
+            [] => builder.rrset(Section::Answer, ahead.iter().map(|rdata| record(rdata))),
+            _ => {
+                builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
+            }
+        };
+        // Longer than a datagram of ours: by TCP there is room.
+        if written.is_err() {
+            builder.truncate();
+        }
+    } else {
+        write_set(&mut builder, Section::Authority, &records.denials.soa(owner))?;
+    }
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
+}
+
+/// Writes the CNAMEs of a chain to the answer section.
+pub fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(), Full> {
+    for alias in aliases {
+        let record = Record {
+            owner: alias.owner.wire(),
+            rtype: Rtype::CNAME,
+            class: Class::IN,
+            ttl_secs: alias.ttl_secs,
+            rdata: alias.target.wire(),
+        };
+        builder.record(Section::Answer, &record)?;
+    }
+    Ok(())
+}
+
+fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
+    let mut octets = question.qname.to_vec();
+    octets.extend_from_slice(&question.qtype.0.to_be_bytes());
+    octets.extend_from_slice(&Class::IN.0.to_be_bytes());
+    super::respond::draft_empty(out, Some(&octets), Rcode::SERVFAIL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use avocet_config::Config;
+    use avocet_wire::MessageView;
+    use avocet_wire::header::TC;
+
+    fn wire(text: &str) -> Box<[u8]> {
+        let mut out = [0; 255];
+        let len = avocet_wire::text::name_to_wire(text.as_bytes(), None, &mut out).unwrap();
+        out[..len].into()
+    }
+
+    fn records() -> LocalRecords {
+        let record = |name: &str, rtype, rdata: Vec<Box<[u8]>>| RecordConfig {
+            name: wire(name),
+            rtype,
+            rdata,
+            ttl_secs: 300,
+        };
+        let records = [
+            record("nas.lan.", Rtype::A, vec![[10, 0, 0, 2].into(), [10, 0, 0, 3].into()]),
+            record("www.lan.", Rtype::CNAME, vec![wire("nas.lan.")]),
+            record("out.lan.", Rtype::CNAME, vec![wire("hop.lan.")]),
+            record("hop.lan.", Rtype::CNAME, vec![wire("www.example.")]),
+            record("*.dev.lan.", Rtype::A, vec![[10, 0, 0, 9].into()]),
+            record("real.dev.lan.", Rtype::A, vec![[10, 0, 0, 8].into()]),
+            record("a.loop.", Rtype::CNAME, vec![wire("b.loop.")]),
+            record("b.loop.", Rtype::CNAME, vec![wire("a.loop.")]),
+        ];
+        records_of(&records)
+    }
+
+    fn records_of(records: &[RecordConfig]) -> LocalRecords {
+        LocalRecords::new(records, &SpecialNames::default())
+    }
+
+    #[test]
+    fn a_wildcard_below_the_root_stands_for_all_names() {
+        for (owner, is_found) in [("*.", true), ("*.lan.", false), ("www.example.", true)] {
+            let rdata = vec![[10, 0, 0, 1].as_slice().into()];
+            let record = RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs: 300 };
+            assert_eq!(records_of(&[record]).has(&wire("www.example.")), is_found, "{owner}");
+        }
+        assert!(!records_of(&[]).has(&wire("www.example.")));
+    }
+
+    fn check(qname: &str, qtype: Rtype, expected: &str) {
+        let mut out = [0; 512];
+        let qname = wire(qname);
+        let answer = records().answer(&LocalQuestion { qname: &qname, qtype, turn: 0 }, &mut out);
+        let got = match answer {
+            Local::Absent => "absent".to_string(),
+            Local::Outside(aliases) => format!("to {}", aliases.last().unwrap().target),
+            Local::Answer(draft) => {
+                let view = MessageView::new(&out[..draft.len]).unwrap();
+                let mut text = draft.rcode.to_string();
+                for record in view.records().unwrap() {
+                    let record = record.unwrap();
+                    text += &format!(" {}/{}", record.owner().unwrap(), record.rtype);
+                }
+                text
+            }
+        };
+        assert_eq!(got, expected, "{qtype}");
+    }
+
+    #[test]
+    fn a_set_longer_than_the_buffer_is_a_truncated_answer() {
+        let rdata = (0..200u8).map(|last| [10, 0, 0, last].as_slice().into()).collect();
+        let record =
+            RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
+        let mut out = [0; 512];
+        let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
+        let Local::Answer(draft) = records_of(&[record]).answer(&question, &mut out) else {
+            panic!()
+        };
+        let header = MessageView::new(&out[..draft.len]).unwrap().header();
+        assert_eq!(
+            (draft.rcode, header.rcode(), header.has(TC)),
+            (Rcode::NOERROR, Rcode::NOERROR, true)
+        );
+    }
+
+    #[test]
+    fn each_address_of_a_record_comes_first_in_its_turn() {
+        let (records, qname) = (records(), wire("nas.lan."));
+        let order = |turn, qtype| {
+            let mut out = [0; 512];
+            let Local::Answer(draft) =
+                records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out)
+            else {
+                panic!()
+            };
+            let view = MessageView::new(&out[..draft.len]).unwrap();
+            view.records()
+                .unwrap()
+                .map(|record| *record.unwrap().rdata().last().unwrap())
+                .collect::<Vec<u8>>()
+        };
+        assert_eq!(
+            [0, 1, 2, 65_535].map(|turn| order(turn, Rtype::A)),
+            [[2, 3], [3, 2], [2, 3], [3, 2]]
+        );
+    }
+
+    #[test]
+    fn what_a_name_does_not_have_is_denied_by_its_zone_for_no_longer_than_its_records_hold() {
+        let config = "[server]\nlocal-zones = [\"lan\"]\n";
+        let zones = SpecialNames::of(&Config::from_text(None, config, &BTreeMap::new()).unwrap());
+        let own = |owner: &str, ttl_secs| {
+            let rdata = vec![[10, 0, 0, 1].as_slice().into()];
+            RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs }
+        };
+        let records = [
+            own("nas.lan.", 300),
+            own("brief.lan.", 20),
+            own("nas.example.", 300),
+            own("*.dev.example.", 40),
+        ];
+        let records = LocalRecords::new(&records, &zones);
+        for (owner, expected) in [
+            ("nas.lan.", "lan. 60"),
+            ("brief.lan.", "lan. 20"),
+            ("nas.example.", "nas.example. 300"),
+            ("x.y.dev.example.", "dev.example. 40"),
+        ] {
+            let qname = wire(owner);
+            let Some(Own::Denied(Rcode::NOERROR, soa)) = records.find(&qname, Rtype::MX) else {
+                panic!("{owner}")
+            };
+            assert_eq!(
+                format!("{} {}", NameBuf::from_wire(soa.owner).unwrap(), soa.ttl_secs),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn names_types_wildcards_and_chains_are_answered() {
+        check("nas.lan.", Rtype::A, "NOERROR nas.lan./A nas.lan./A");
+        check("nas.lan.", Rtype::AAAA, "NOERROR nas.lan./SOA");
+        check("nas.lan.", Rtype::ANY, "NOERROR nas.lan./A nas.lan./A");
+        check("www.lan.", Rtype::A, "NOERROR www.lan./CNAME nas.lan./A nas.lan./A");
+        check("www.lan.", Rtype::CNAME, "NOERROR www.lan./CNAME");
+        check("x.y.dev.lan.", Rtype::A, "NOERROR x.y.dev.lan./A");
+        check("real.dev.lan.", Rtype::A, "NOERROR real.dev.lan./A");
+        check("x.real.dev.lan.", Rtype::A, "absent");
+        check("out.lan.", Rtype::A, "to www.example.");
+        check("a.loop.", Rtype::A, "SERVFAIL");
+        check("lan.", Rtype::A, "absent");
+    }
+}

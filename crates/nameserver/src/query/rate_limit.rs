@@ -1,0 +1,148 @@
+//! Response rate limiting: equal answers to one client network are bounded (RRL).
+//!
+//! A fixed table of token buckets, shared by all workers, each one atomic word. Two networks
+//! that fall on the same bucket share it: the table is keyed, so nobody can choose that.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use avocet_config::RateLimitConfig;
+use avocet_wire::hash::HashKey;
+
+use super::addresses::AddressSet;
+
+/// Buckets in the table: 512 KiB.
+const BUCKETS: usize = 1 << 16;
+/// A bucket holds at most so many seconds of its rate.
+const WINDOW_SECS: u64 = 2;
+/// Tokens are counted in thousandths.
+const SCALE: u64 = 1000;
+/// Bits for the credit in a bucket's word; above them stands the time in milliseconds.
+const CREDIT_BITS: u32 = 24;
+
+/// What is to become of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limited {
+    /// Send it.
+    Send,
+    /// Send it empty with TC, so that a real client comes back over TCP.
+    Slip,
+    /// Send nothing.
+    Drop,
+}
+
+/// The limiter's state.
+pub struct RateLimiter {
+    buckets: Box<[AtomicU64]>,
+    key: HashKey,
+    rate: u64,
+    slip: u64,
+    prefix: (u8, u8),
+    exempt: AddressSet,
+    over: AtomicU64,
+}
+
+impl RateLimiter {
+    /// An empty table with the limits of the configuration.
+    pub fn new(config: &RateLimitConfig, key: HashKey) -> Self {
+        let rate = u64::from(config.responses_per_second)
+            .min((1 << CREDIT_BITS) / (SCALE * WINDOW_SECS) - 1);
+        Self {
+            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            key,
+            rate,
+            slip: u64::from(config.slip),
+            prefix: (config.ipv4_prefix_length, config.ipv6_prefix_length),
+            exempt: AddressSet::new(&config.exempt),
+            over: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a token for an answer to `client`. `kind` tells equal answers: the hash of the
+    /// question for data, the RCODE for errors and denials.
+    pub fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
+        if self.exempt.contains(client) {
+            return Limited::Send;
+        }
+        let hash = self.key.hash(&network(client, self.prefix), kind);
+        let bucket = &self.buckets[hash as usize % BUCKETS];
+        let full = self.rate * SCALE * WINDOW_SECS;
+        let mut word = bucket.load(Ordering::Relaxed);
+        loop {
+            let (last_ms, credit) = (word >> CREDIT_BITS, word & ((1 << CREDIT_BITS) - 1));
+            // An untouched bucket is full.
+            let earned = now_ms.saturating_sub(last_ms).min(WINDOW_SECS * 1000) * self.rate;
+            let credit = if word == 0 { full } else { (credit + earned).min(full) };
+            let left = credit.saturating_sub(SCALE);
+            let next = now_ms.max(last_ms) << CREDIT_BITS | left;
+            match bucket.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) if credit >= SCALE => return Limited::Send,
+                Ok(_) => return self.over_the_limit(),
+                Err(current) => word = current,
+            }
+        }
+    }
+
+    /// Each `slip`-th answer over the limit is a truncated one.
+    #[cold]
+    fn over_the_limit(&self) -> Limited {
+        let count = self.over.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.slip > 0 && count.is_multiple_of(self.slip) { Limited::Slip } else { Limited::Drop }
+    }
+}
+
+/// The client's network: its address with the bits after the prefix cleared.
+fn network(ip: IpAddr, prefix: (u8, u8)) -> [u8; 16] {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix.0.min(32))).unwrap_or(0);
+            std::net::Ipv4Addr::from_bits(ip.to_bits() & mask).to_ipv6_mapped().octets()
+        }
+        IpAddr::V6(ip) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix.1.min(128))).unwrap_or(0);
+            (ip.to_bits() & mask).to_be_bytes()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limiter(rate: u32, slip: u8) -> RateLimiter {
+        let config = RateLimitConfig {
+            responses_per_second: rate,
+            slip,
+            ipv4_prefix_length: 24,
+            ipv6_prefix_length: 56,
+            exempt: vec!["192.0.2.0/24".parse().unwrap()],
+        };
+        RateLimiter::new(&config, HashKey::new(std::array::from_fn(|at| at as u8 * 7 + 1)))
+    }
+
+    fn sent(limiter: &RateLimiter, client: &str, now_ms: u64) -> usize {
+        let client = client.parse().unwrap();
+        (0..100).filter(|_| limiter.take(client, 7, now_ms) == Limited::Send).count()
+    }
+
+    #[test]
+    fn a_network_gets_two_seconds_of_its_rate_and_then_its_rate() {
+        let limiter = limiter(5, 0);
+        assert_eq!(sent(&limiter, "198.51.100.1", 1_000_000), 10);
+        assert_eq!(sent(&limiter, "198.51.100.200", 1_000_000), 0, "the same /24");
+        assert_eq!(sent(&limiter, "198.51.101.1", 1_000_000), 10, "another /24");
+        assert_eq!(sent(&limiter, "198.51.100.1", 1_001_000), 5);
+        assert_eq!(sent(&limiter, "198.51.100.1", 1_900_000), 10);
+        assert_eq!(sent(&limiter, "192.0.2.1", 1_000_000), 100, "exempt");
+    }
+
+    #[test]
+    fn slip_sends_each_nth_truncated() {
+        let limiter = limiter(1, 2);
+        let client = "198.51.100.1".parse().unwrap();
+        let outcomes: Vec<_> =
+            (0..2000).map(|ms| limiter.take(client, 7, 5_000_000 + ms / 100)).collect();
+        assert_eq!(outcomes.iter().filter(|o| **o == Limited::Send).count(), 2);
+        assert_eq!(outcomes.iter().filter(|o| **o == Limited::Slip).count(), 999);
+    }
+}

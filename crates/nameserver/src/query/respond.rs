@@ -1,0 +1,410 @@
+//! The last step of every answer: the client's ID, case and flags, his size, and OPT.
+//!
+//! A [`Draft`] is a message in the form of the packet cache: folded question at offset 12, no OPT.
+
+use std::sync::Arc;
+
+use avocet_wire::builder::OptFields;
+use avocet_wire::edns::{EdnsOption, OPT_LEN};
+use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
+use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{Ede, Rcode, short};
+
+use super::asked::{Asked, AskedEdns};
+
+/// Most octets of our OPT: cookie, EDE with its text, NSID, keepalive.
+const MAX_OPT: usize = 512;
+/// Longest NSID given, in octets; longer ones are cut.
+const MAX_NSID: usize = 128;
+
+/// An answer as it is known before the client's wishes are applied.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft {
+    /// Octets of the message in the buffer.
+    pub len: usize,
+    /// The whole RCODE.
+    pub rcode: Rcode,
+    /// The extended error to tell, with a text of ours.
+    pub ede: Option<(Ede, &'static str)>,
+    /// Number of the note that says why the policy gave this answer ([`Identity::notes`]), from 1;
+    /// 0: it did not.
+    pub note: u16,
+}
+
+/// Why the policy gives an answer, as clients are told: extended error and its text.
+pub type Note = (Ede, Box<str>);
+
+/// What every answer of this server says about itself.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// Our EDNS buffer size.
+    pub udp_size: u16,
+    /// NSID, if one is configured.
+    pub nsid: Option<Box<[u8]>>,
+    /// Idle timeout told to TCP clients that ask, in units of 100 ms (RFC 7828).
+    pub keepalive: u16,
+    /// What clients are told of the policy's reasons.
+    pub notes: Arc<[Note]>,
+}
+
+/// Writes a message without records: header and, if given, the question.
+pub fn draft_empty(out: &mut [u8], question: Option<&[u8]>, rcode: Rcode) -> Draft {
+    let count = u16::from(question.is_some());
+    let question = question.unwrap_or_default();
+    let len = HEADER_LEN + question.len();
+    let header = Header { id: 0, flags: QR | RA | rcode.low(), counts: [count, 0, 0, 0] };
+    if let Some((head, rest)) = out.split_first_chunk_mut() {
+        header.write(head);
+        rest[..question.len()].copy_from_slice(question);
+    }
+    Draft { len, rcode, ede: None, note: 0 }
+}
+
+/// Makes the draft in `out` the client's answer; `question` is as he sent it. Returns its length.
+#[inline]
+pub fn finish(
+    out: &mut [u8],
+    draft: Draft,
+    asked: &Asked,
+    question: &[u8],
+    identity: &Identity,
+) -> usize {
+    out[..2].copy_from_slice(&asked.id.to_be_bytes());
+    let [flags_high, flags_low] = asked.flags.to_be_bytes();
+    out[2] |= flags_high;
+    out[3] |= flags_low;
+    if !asked.wants_ad {
+        out[3] &= !(AD as u8);
+    }
+    if let Some(ours) = out.get_mut(HEADER_LEN..HEADER_LEN + question.len()) {
+        short::copy(question, ours);
+    }
+    match &asked.edns {
+        None if draft.len <= usize::from(asked.limit) => draft.len,
+        None => truncate(out, draft.len, usize::from(asked.limit)),
+        Some(edns) => finish_with_opt(out, draft, edns, usize::from(asked.limit), identity),
+    }
+}
+
+#[inline]
+fn finish_with_opt(
+    out: &mut [u8],
+    draft: Draft,
+    edns: &AskedEdns,
+    limit: usize,
+    identity: &Identity,
+) -> usize {
+    let limit = limit.min(out.len());
+    let len = draft.len;
+    // Mostly there is room for it where it belongs.
+    let opt_len =
+        out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
+    let (len, opt_len) = match opt_len.filter(|opt_len| len + opt_len <= limit) {
+        Some(opt_len) => (len, opt_len),
+        None => finish_short(out, draft, (edns, limit), identity),
+    };
+    let additional = u16::from_be_bytes([out[10], out[11]]) + 1;
+    out[10..12].copy_from_slice(&additional.to_be_bytes());
+    len + opt_len
+}
+
+/// Puts the OPT record behind a message where there is little room for both. Returns the length of
+/// each.
+///
+/// The text of the extended error goes first, then the error, and TC says so, then records
+/// (RFC 8914 §3). NSID goes where not even the question has room else.
+#[cold]
+fn finish_short(
+    out: &mut [u8],
+    draft: Draft,
+    (edns, limit): (&AskedEdns, usize),
+    identity: &Identity,
+) -> (usize, usize) {
+    let error = draft.ede.or_else(|| note(draft, identity));
+    let without_text = Draft { ede: error.map(|(code, _)| (code, "")), note: 0, ..draft };
+    let without_error = Draft { ede: None, note: 0, ..draft };
+    let without_nsid = AskedEdns { nsid: false, ..*edns };
+    let forms = [
+        (draft, edns),
+        (without_text, edns),
+        (without_error, edns),
+        (without_error, &without_nsid),
+    ];
+    let mut opt = [0; MAX_OPT];
+    let mut first_that_fits = |forms: &[(Draft, &AskedEdns)], room: usize| {
+        forms.iter().find_map(|(form, edns)| {
+            let opt_len = write_opt(&mut opt, *form, edns, identity);
+            (opt_len <= room).then_some((form.ede.is_some() || form.note != 0, opt_len))
+        })
+    };
+    let mut len = draft.len;
+    let room = |len: usize| limit.saturating_sub(len);
+    let fitting = first_that_fits(&forms[..3], room(len)).or_else(|| {
+        let least = write_opt(&mut [0; MAX_OPT], without_error, edns, identity);
+        len = truncate(out, len, room(least));
+        first_that_fits(&forms, room(len))
+    });
+    // The last form is written in any case: it has room behind the longest question, as no limit is
+    // below 512 octets.
+    let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
+    if error.is_some() && !has_error {
+        set_truncated(out);
+    }
+    out[len..len + opt_len].copy_from_slice(&opt[..opt_len]);
+    (len, opt_len)
+}
+
+fn set_truncated(out: &mut [u8]) {
+    if let Some(head) = out.first_chunk_mut()
+        && let Some(mut header) = Header::read(&head[..])
+    {
+        header.flags |= TC;
+        header.write(head);
+    }
+}
+
+/// Why the policy gave the answer: the extended error and its text.
+fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
+    let place = usize::from(draft.note).checked_sub(1)?;
+    identity.notes.get(place).map(|(code, text)| (*code, &**text))
+}
+
+/// Writes the OPT record to the front of `room`, which has [`MAX_OPT`] octets. Returns its length.
+#[inline]
+fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
+    let fields =
+        OptFields { udp_size: identity.udp_size, rcode: draft.rcode, dnssec_ok: edns.dnssec_ok };
+    let (head, options) = room.split_at_mut(OPT_LEN);
+    let mut options_len = 0;
+    if edns.cookie.is_some()
+        || draft.ede.is_some()
+        || draft.note != 0
+        || edns.nsid
+        || edns.keepalive
+    {
+        options_len = write_options(options, draft, edns, identity);
+    }
+    let (fixed, length) = head.split_at_mut(OPT_LEN - 2);
+    fixed.copy_from_slice(&fields.head());
+    length.copy_from_slice(&(options_len as u16).to_be_bytes());
+    OPT_LEN + options_len
+}
+
+fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
+    let mut len = 0;
+    let mut put = |option: EdnsOption<'_>| len += option.write(&mut out[len..]).unwrap_or(0);
+    if let Some(cookie) = &edns.cookie
+        && let Some((client, server)) = cookie.split_first_chunk()
+    {
+        put(EdnsOption::Cookie { client, server });
+    }
+    if edns.keepalive {
+        put(EdnsOption::TcpKeepalive(Some(identity.keepalive)));
+    }
+    if edns.nsid
+        && let Some(nsid) = &identity.nsid
+    {
+        put(EdnsOption::Nsid(&nsid[..nsid.len().min(MAX_NSID)]));
+    }
+    if let Some((code, text)) = draft.ede.or_else(|| note(draft, identity)) {
+        put(EdnsOption::Ede(code, text.as_bytes()));
+    }
+    len
+}
+
+/// Cuts the message to at most `room` octets at the bounds of RRsets (RFC 2181 §9). TC is set
+/// unless only additional records had to go.
+#[cold]
+fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
+    let Ok(view) = MessageView::new(&out[..len]) else { return len };
+    let mut header = view.header();
+    let Ok(mut records) = view.records() else { return len };
+    let mut kept = records.position();
+    let mut kept_counts = [header.counts[0], 0, 0, 0];
+    let mut counts = kept_counts;
+    let mut truncated = false;
+    let mut previous = None;
+    loop {
+        let start = records.position();
+        let record = records.next().and_then(Result::ok);
+        let set = record.map(|r| (r.section, r.owner().ok(), r.rtype, r.class));
+        if set != previous {
+            if start > room {
+                truncated =
+                    previous.is_some_and(|(section, ..)| section != RecordSection::Additional);
+                break;
+            }
+            (kept, kept_counts) = (start, counts);
+        }
+        let Some((section, ..)) = set else { break };
+        previous = set;
+        counts[1 + section as usize] += 1;
+    }
+    header.counts = kept_counts;
+    if truncated {
+        header.flags |= TC;
+    }
+    if let Some(head) = out.first_chunk_mut() {
+        header.write(head);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::asked::Transport;
+    use avocet_wire::builder::{Builder, Record, Section};
+    use avocet_wire::{Class, Rtype};
+
+    const QNAME: &[u8] = b"\x03www\x07example\x00";
+    const QUESTION: &[u8] = b"\x03WWW\x07example\x00\x00\x01\x00\x01";
+
+    const EDNS: AskedEdns = AskedEdns {
+        dnssec_ok: true,
+        nsid: true,
+        keepalive: false,
+        subnet: false,
+        cookie_valid: false,
+        cookie: Some([9; 24]),
+    };
+
+    fn asked(limit: u16, edns: Option<AskedEdns>) -> Asked {
+        Asked {
+            id: 0x1234,
+            flags: 0x0110,
+            limit,
+            transport: Transport::Udp,
+            wants_ad: edns.is_some(),
+            edns,
+        }
+    }
+
+    fn identity() -> Identity {
+        Identity {
+            udp_size: 1232,
+            nsid: Some(b"gw1".as_slice().into()),
+            keepalive: 100,
+            notes: Arc::default(),
+        }
+    }
+
+    /// A CNAME and `addresses` A records.
+    fn draft(out: &mut [u8], addresses: u8) -> Draft {
+        let mut b = Builder::new(out, 4096, 0, QR | RA).unwrap();
+        b.question(QNAME, Rtype::A, Class::IN).unwrap();
+        fn record<'r>(owner: &'r [u8], rtype: Rtype, rdata: &'r [u8]) -> Record<'r> {
+            Record { owner, rtype, class: Class::IN, ttl_secs: 60, rdata }
+        }
+        b.record(Section::Answer, &record(QNAME, Rtype::CNAME, b"\x01a\x07example\x00")).unwrap();
+        for i in 0..addresses {
+            let address = [10, 0, 0, i];
+            b.record(Section::Answer, &record(b"\x01a\x07example\x00", Rtype::A, &address))
+                .unwrap();
+        }
+        Draft {
+            len: b.finish(),
+            rcode: Rcode::NOERROR,
+            ede: Some((Ede::STALE_ANSWER, "old")),
+            note: 0,
+        }
+    }
+
+    #[test]
+    fn id_case_flags_and_options_are_the_clients() {
+        let mut out = [0; 4096];
+        let draft = draft(&mut out, 1);
+        let len = finish(&mut out, draft, &asked(1232, Some(EDNS)), QUESTION, &identity());
+        let view = MessageView::new(&out[..len]).unwrap();
+        assert_eq!((view.header().id, view.header().flags), (0x1234, 0x8190));
+        assert_eq!(view.question().unwrap().octets(), QUESTION);
+        let edns = view.edns().unwrap().unwrap();
+        assert!(edns.dnssec_ok);
+        let options: Vec<_> = edns.options().map(Result::unwrap).collect();
+        assert_eq!(options.len(), 3);
+        assert!(options.contains(&EdnsOption::Nsid(b"gw1")));
+        assert!(options.contains(&EdnsOption::Ede(Ede::STALE_ANSWER, b"old")));
+    }
+
+    #[test]
+    fn an_answer_that_is_too_large_is_cut_at_an_rrset() {
+        for (addresses, limit, answers, tc) in
+            [(10, 512, 11, false), (100, 512, 1, true), (60, 1232, 61, false), (80, 1232, 1, true)]
+        {
+            for edns in [None, Some(EDNS)] {
+                let mut out = [0; 4096];
+                let draft = draft(&mut out, addresses);
+                let len = finish(&mut out, draft, &asked(limit, edns), QUESTION, &identity());
+                assert!(len <= usize::from(limit));
+                let view = MessageView::new(&out[..len]).unwrap();
+                assert_eq!(view.header().counts[1], answers, "{addresses} {limit}");
+                assert_eq!(view.header().has(TC), tc);
+                assert_eq!(view.edns().unwrap().is_some(), edns.is_some());
+                assert_eq!(view.records().unwrap().filter(|r| r.is_err()).count(), 0);
+            }
+        }
+    }
+
+    /// What a client of 512 octets gets for a message of so many addresses and a policy's note of
+    /// so many octets: whether TC is set, the answers, whether NSID is there, and the octets of the
+    /// error's text.
+    fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
+        let mut out = [0; 4096];
+        let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();
+        builder.question(qname, Rtype::A, Class::IN).unwrap();
+        for last in 0..addresses {
+            let rdata = &[10, 0, 0, last];
+            let record =
+                Record { owner: qname, rtype: Rtype::A, class: Class::IN, ttl_secs: 60, rdata };
+            builder.record(Section::Answer, &record).unwrap();
+        }
+        let len = builder.finish();
+        let notes = Arc::new([(Ede::BLOCKED, "x".repeat(text).into())]);
+        let identity = Identity { nsid: Some([b'n'; 128].into()), notes, ..identity() };
+        let draft = Draft { len, rcode: Rcode::NOERROR, ede: None, note: 1 };
+        let question = [qname, &[0, 1, 0, 1]].concat();
+        let len = finish(&mut out, draft, &asked(512, Some(EDNS)), &question, &identity);
+        assert!(len <= 512, "{len} octets");
+        let view = MessageView::new(&out[..len]).unwrap();
+        assert_eq!(view.records().unwrap().filter(|record| record.is_err()).count(), 0);
+        let edns = view.edns().unwrap().unwrap();
+        let options: Vec<_> = edns.options().map(Result::unwrap).collect();
+        let text = options.iter().find_map(|option| match option {
+            EdnsOption::Ede(Ede::BLOCKED, text) => Some(text.len()),
+            _ => None,
+        });
+        let has_nsid = options.iter().any(|option| matches!(option, EdnsOption::Nsid(_)));
+        (view.header().has(TC), view.header().counts[1], has_nsid, text)
+    }
+
+    #[test]
+    fn options_give_way_to_records_and_records_to_the_limit() {
+        let long = [&[63; 64][..], &[63; 64], &[63; 64], &[61; 62], &[0]].concat();
+        for (qname, message, expected) in [
+            (QNAME, (1, 64), (false, 1, true, Some(64))),
+            (QNAME, (16, 64), (false, 16, true, Some(0))),
+            // 336 octets, 171 of OPT without the error, and 6 of an error without text.
+            (b"\x06wwwwww\x07example\x00", (19, 64), (true, 19, true, None)),
+            (QNAME, (20, 64), (true, 0, true, Some(64))),
+            (&long[..], (0, 64), (false, 0, true, Some(64))),
+            (&long[..], (0, 128), (false, 0, true, Some(0))),
+            (&long[..], (5, 64), (true, 0, true, Some(64))),
+        ] {
+            assert_eq!(
+                fitted(qname, message),
+                expected,
+                "{} octets of name, {message:?}",
+                qname.len()
+            );
+        }
+    }
+
+    #[test]
+    fn a_message_without_question_has_only_a_header() {
+        let mut out = [0; 512];
+        let draft = draft_empty(&mut out, None, Rcode::FORMERR);
+        let len = finish(&mut out, draft, &asked(512, None), &[], &identity());
+        assert_eq!(len, HEADER_LEN);
+        assert_eq!(MessageView::new(&out[..len]).unwrap().header().rcode(), Rcode::FORMERR);
+    }
+}

@@ -1,0 +1,302 @@
+//! Names that must not leak to the Internet's servers, answered here: local zones, as configured,
+//! and special names.
+//!
+//! A local zone has no data but the local records of its names, which are found before. So a name
+//! in it that comes here does not exist, or has no records of its own (NODATA): the apex, and a
+//! name above one with records.
+//!
+//! `localhost` and loopback reverse names have data; the others are empty zones, with the SOA
+//! that RFC 6303 §3 asks for. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared
+//! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa),
+//! RFC 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
+
+use std::collections::{BTreeMap, HashSet};
+
+use avocet_config::Config;
+use avocet_resolver::{Data, Own, OwnSet};
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{Class, Rcode, Rtype, name};
+
+use super::local::{LocalQuestion, LocalRecords};
+use super::respond::Draft;
+use crate::private_zones::served_zones;
+
+/// TTL of these answers in seconds, as RFC 6303 §3 has it.
+const TTL_SECS: u32 = 10_800;
+/// TTL of denials in local zones, in seconds: a device that has just got its record is found within
+/// a minute.
+const LOCAL_TTL_SECS: u32 = 60;
+/// Addresses and name of this host.
+const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
+const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+const LOCALHOST: &[u8] = b"\x09localhost\x00";
+/// The root's octet ends the list of names below.
+const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
+     254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
+     100.51.198.in-addr.arpa 113.0.203.in-addr.arpa 255.255.255.255.in-addr.arpa d.f.ip6.arpa \
+     8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
+
+/// What a special zone holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Zone {
+    /// Nothing but its SOA.
+    Empty,
+    /// As configured: nothing but its SOA and local records.
+    Local,
+    /// `localhost` and all below it: the loopback addresses.
+    Localhost,
+    /// The reverse name of a loopback address: PTR to localhost.
+    LoopbackReverse,
+}
+
+/// The zones by their folded wire names.
+#[derive(Debug, Default)]
+pub struct SpecialNames {
+    zones: SuffixMap<Zone>,
+    /// Zones with servers of their own, and all names above them, which exist.
+    above_served: HashSet<Box<[u8]>>,
+}
+
+/// A question whose name is in a zone that is answered here.
+pub struct InZone<'a> {
+    question: LocalQuestion<'a>,
+    apex: &'a [u8],
+    zone: Zone,
+    names: &'a SpecialNames,
+}
+
+impl SpecialNames {
+    /// The local zones of a configuration, and the special names where they are wanted.
+    pub fn of(config: &Config) -> Self {
+        let server = &config.server;
+        let special = if server.local_names { special_zones() } else { Vec::new() };
+        let local = server.local_zones.iter().map(|apex| (apex.clone(), Zone::Local));
+        // A local zone takes the place of a special one of its name.
+        let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
+        let above_served = served_zones(config).flat_map(name::ancestors).map(Box::from).collect();
+        Self { zones: zones.into_iter().collect(), above_served }
+    }
+
+    /// The SOA of the zone that a name is in; none where it is in none.
+    pub(super) fn soa_above<'a>(&self, name: &'a [u8]) -> Option<OwnSet<'a>> {
+        let (apex, zone) = self.zones.nearest(name)?;
+        Some(OwnSet::soa(apex, zone.ttl_secs()))
+    }
+
+    /// The zone that the question's name is in; none where it is in none.
+    #[inline]
+    pub fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
+        let (apex, zone) = self.zones.nearest(question.qname)?;
+        Some(InZone { question: *question, apex, zone: *zone, names: self })
+    }
+}
+
+impl<'a> InZone<'a> {
+    /// The name whose servers may go before the zone. DS records of a zone within it are its own
+    /// (RFC 4035 §3.1.4.1).
+    pub fn side(&self) -> &'a [u8] {
+        let LocalQuestion { qname, qtype, .. } = self.question;
+        let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
+        if is_within { name::parent(qname).unwrap_or(qname) } else { qname }
+    }
+
+    /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone
+    /// that they are configured for. Before a special name all do, before a local zone those of a
+    /// zone below it.
+    pub fn gives_way(&self, apex_len: Option<usize>) -> bool {
+        match self.zone {
+            Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
+            Zone::Empty | Zone::Localhost | Zone::LoopbackReverse => apex_len.is_some(),
+        }
+    }
+
+    /// Answers the question into `out`.
+    pub fn answer(&self, records: &LocalRecords, out: &mut [u8]) -> Option<Draft> {
+        write(&self.question, &self.find(records), out).ok()
+    }
+
+    /// What the zone has of the question's name, which has no record among these.
+    pub(super) fn find(&self, records: &LocalRecords) -> Own<'a> {
+        let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
+        let at_apex = qname.len() == apex.len();
+        let soa = OwnSet::soa(apex, zone.ttl_secs());
+        let data = match (zone, qtype) {
+            (Zone::Localhost, Rtype::A) => Data::One(&LOOPBACK),
+            (Zone::Localhost, Rtype::AAAA) => Data::One(&LOOPBACK_V6),
+            (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Data::One(LOCALHOST),
+            (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex),
+            (_, Rtype::SOA) if at_apex => return Own::Set(soa),
+            _ => {
+                let has_more = || records.has_below(qname) || names.above_served.contains(qname);
+                let exists = at_apex || zone == Zone::Localhost || has_more();
+                return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
+            }
+        };
+        Own::Set(OwnSet { owner: qname, rtype: qtype, ttl_secs: zone.ttl_secs(), data })
+    }
+}
+
+impl Zone {
+    fn ttl_secs(self) -> u32 {
+        if self == Self::Local { LOCAL_TTL_SECS } else { TTL_SECS }
+    }
+}
+
+/// The apexes of all special zones, by their folded wire names.
+pub fn special_apexes() -> impl Iterator<Item = Box<[u8]>> {
+    special_zones().into_iter().map(|(apex, _)| apex)
+}
+
+fn special_zones() -> Vec<(Box<[u8]>, Zone)> {
+    let mut zones = Vec::new();
+    let mut add = |text: &str, zone| zones.push((wire(text), zone));
+    for text in EMPTY_ZONES.split_whitespace() {
+        add(text, Zone::Empty);
+    }
+    for octet in 16..32 {
+        add(&format!("{octet}.172.in-addr.arpa"), Zone::Empty);
+    }
+    for octet in 64..128 {
+        add(&format!("{octet}.100.in-addr.arpa"), Zone::Empty);
+    }
+    add(&format!("{}ip6.arpa", "0.".repeat(32)), Zone::Empty);
+    add(&format!("1.{}ip6.arpa", "0.".repeat(31)), Zone::LoopbackReverse);
+    add("1.0.0.127.in-addr.arpa", Zone::LoopbackReverse);
+    add("localhost", Zone::Localhost);
+    zones
+}
+
+/// Returns the wire form of a name that is written here in small letters.
+pub fn wire(text: &str) -> Box<[u8]> {
+    let mut out = Vec::new();
+    for label in text.split('.') {
+        out.push(label.len() as u8);
+        out.extend_from_slice(label.as_bytes());
+    }
+    out.push(0);
+    out.into()
+}
+
+fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<Draft, Full> {
+    let (rcode, section, set) = match *own {
+        Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
+        Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
+    };
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
+    builder.question(question.qname, question.qtype, Class::IN)?;
+    write_set(&mut builder, section, &set)?;
+    Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
+}
+
+/// Writes a set of this server to a section.
+pub(super) fn write_set(
+    builder: &mut Builder<'_>,
+    section: Section,
+    set: &OwnSet<'_>,
+) -> Result<(), Full> {
+    let mut written = Ok(());
+    set.for_each(|rdata| {
+        let record = Record {
+            owner: set.owner,
+            rtype: set.rtype,
+            class: Class::IN,
+            ttl_secs: set.ttl_secs,
+            rdata,
+        };
+        if written.is_ok() {
+            written = builder.record(section, &record);
+        }
+    });
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use avocet_wire::MessageView;
+    use avocet_wire::view::RecordSection;
+
+    fn check(qname: &str, qtype: Rtype, expected: &str) {
+        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \
+                     \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n[[stub]]\nzone = \
+                     \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
+        let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
+        let (names, records) = (
+            SpecialNames::of(&config),
+            LocalRecords::new(&config.records, &SpecialNames::default()),
+        );
+        let mut out = [0; 512];
+        let qname = wire(qname);
+        let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
+        let got = match names.find(&question).and_then(|zone| zone.answer(&records, &mut out)) {
+            None => "absent".to_string(),
+            Some(draft) => {
+                let view = MessageView::new(&out[..draft.len]).unwrap();
+                let record = view.records().unwrap().next().unwrap().unwrap();
+                let mut rdata = [0; 255];
+                let len = record.expand_rdata(&mut rdata).unwrap();
+                let text = avocet_wire::rdata::display(record.rtype.0, &rdata[..len]).to_string();
+                match record.section {
+                    RecordSection::Answer => format!("{} {text}", draft.rcode),
+                    _ => format!("{} {} {}", draft.rcode, record.owner().unwrap(), record.rtype),
+                }
+            }
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn localhost_is_the_loopback_address_and_nothing_else() {
+        check("localhost", Rtype::A, "NOERROR 127.0.0.1");
+        check("foo.localhost", Rtype::AAAA, "NOERROR ::1");
+        check("localhost", Rtype::MX, "NOERROR localhost. SOA");
+        check("1.0.0.127.in-addr.arpa", Rtype::PTR, "NOERROR localhost.");
+        check("2.0.0.127.in-addr.arpa", Rtype::PTR, "NXDOMAIN 127.in-addr.arpa. SOA");
+    }
+
+    #[test]
+    fn private_reverse_names_and_reserved_names_do_not_leak() {
+        check("4.3.2.10.in-addr.arpa", Rtype::PTR, "NXDOMAIN 10.in-addr.arpa. SOA");
+        check("1.1.31.172.in-addr.arpa", Rtype::PTR, "NXDOMAIN 31.172.in-addr.arpa. SOA");
+        check("1.1.32.172.in-addr.arpa", Rtype::PTR, "absent");
+        check("1.1.64.100.in-addr.arpa", Rtype::PTR, "NXDOMAIN 64.100.in-addr.arpa. SOA");
+        check("facebookcorewwwi.onion", Rtype::A, "NXDOMAIN onion. SOA");
+        check("a.b.invalid", Rtype::A, "NXDOMAIN invalid. SOA");
+        check("home.arpa", Rtype::NS, "NOERROR home.arpa.");
+        check("home.arpa", Rtype::A, "NOERROR home.arpa. SOA");
+        check("www.example.com", Rtype::A, "absent");
+        check("arpa", Rtype::A, "absent");
+    }
+
+    #[test]
+    fn names_of_a_local_zone_without_records_end_here() {
+        check("unknown.lan", Rtype::A, "NXDOMAIN lan. SOA");
+        check("x.a.b.lan", Rtype::A, "NXDOMAIN lan. SOA");
+        check("b.lan", Rtype::A, "NOERROR lan. SOA");
+        check("lan", Rtype::A, "NOERROR lan. SOA");
+        check("lan", Rtype::SOA, "NOERROR lan. nobody.invalid. 1 3600 1200 604800 60");
+        check("lan", Rtype::NS, "NOERROR lan.");
+        check("x.home.arpa", Rtype::A, "NXDOMAIN home.arpa. SOA");
+        check("xlan", Rtype::A, "absent");
+        // A zone with servers of its own exists, and so does what is above it.
+        check("house.lan", Rtype::A, "NOERROR lan. SOA");
+        check("iot.house.lan", Rtype::DS, "NOERROR lan. SOA");
+    }
+
+    #[test]
+    fn servers_of_a_zone_below_a_local_zone_go_before_it() {
+        let names = SpecialNames::default();
+        let in_zone = |zone| InZone {
+            question: LocalQuestion::of(b""),
+            apex: b"\x03lan\x00",
+            zone,
+            names: &names,
+        };
+        let own = |zone| [None, Some(2), Some(5), Some(9)].map(|len| in_zone(zone).gives_way(len));
+        assert_eq!(own(Zone::Local), [false, false, false, true]);
+        assert_eq!(own(Zone::Empty), [false, true, true, true]);
+    }
+}

@@ -1,0 +1,315 @@
+//! `avocet policy dry-run`: what another configuration would change for queries in a file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::IpAddr;
+
+use avocet_config::{Config, find};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::policy::{
+    Answered, Asked, Decider, KnownAnswer, Moment, Outcome, Policy, Scratch,
+};
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::local::LocalRecords;
+use avocet_nameserver::query::special::SpecialNames;
+use avocet_resolver::{Dns64, NameServers};
+use avocet_wire::builder::{Builder, Record, Section};
+use avocet_wire::header::QR;
+use avocet_wire::name::is_under;
+use avocet_wire::{Class, Rtype, text};
+use serde_json::{Value, json};
+
+use crate::cli::PolicyDryRunArgs;
+use crate::policy_command::{NOBODY, config, countries, policy, rtype, wire};
+
+/// Names that are shown of each kind of change.
+const SHOWN: usize = 20;
+/// Octets of an answer at most.
+const MAX_MESSAGE: usize = 65_535;
+
+/// What changes for names and clients.
+#[derive(Default)]
+struct Changes {
+    /// By name: how many queries.
+    names: BTreeMap<String, u64>,
+    /// By client.
+    clients: BTreeMap<String, u64>,
+    queries: u64,
+}
+
+impl Changes {
+    fn count(&mut self, name: &str, client: String) {
+        self.queries += 1;
+        *self.names.entry(name.to_owned()).or_default() += 1;
+        *self.clients.entry(client).or_default() += 1;
+    }
+
+    fn show(&self, what: &str) -> String {
+        let mut text = format!(
+            "{what}: {} queries, {} names, {} clients\n",
+            self.queries,
+            self.names.len(),
+            self.clients.len()
+        );
+        let mut names: Vec<_> = self.names.iter().collect();
+        names.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        for (name, count) in names.iter().take(SHOWN) {
+            text += &format!("  {count:>6} {name}\n");
+        }
+        if names.len() > SHOWN {
+            text += &format!("         and {} more\n", names.len() - SHOWN);
+        }
+        text
+    }
+
+    fn json(&self) -> Value {
+        json!({ "queries": self.queries, "names": self.names, "clients": self.clients })
+    }
+}
+
+/// A configuration, and what is judged by it.
+struct Side {
+    config: Config,
+    policy: Option<Policy>,
+    local: LocalRecords,
+    translation: Option<Dns64>,
+    scratch: Scratch,
+}
+
+/// A line of the file.
+struct Query {
+    client: IpAddr,
+    /// Folded, in wire form.
+    name: Vec<u8>,
+    rtype: Rtype,
+    /// What it was answered with; empty where that is not known.
+    addresses: Vec<IpAddr>,
+}
+
+impl Side {
+    fn of(config: Config) -> Result<Self, String> {
+        let policy = policy(&config, countries(&config)?)?;
+        let local = LocalRecords::new(&config.records, &SpecialNames::default());
+        Ok(Self {
+            translation: config.dns64.translation(),
+            config,
+            policy,
+            local,
+            scratch: Scratch::for_looking(),
+        })
+    }
+
+    fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
+        let has_own_servers = self.has_own_servers(&query.name);
+        let Some(policy) = &self.policy else { return Outcome::passes() };
+        let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
+        let transport = Transport::Udp;
+        let profile = policy.profile(ip, transport);
+        let asked = Asked { profile, ip, transport, qname: &query.name, qtype: query.rtype };
+        let translation = self.translation.as_ref();
+        let servers = |_: &[u8]| NameServers::default();
+        let (outcome, by) = match answer {
+            None => policy.outcome(&asked, None, moment, &mut self.scratch),
+            Some(message) => {
+                let answered: KnownAnswer<'_> =
+                    Answered { message, has_own_servers, translation, servers: &servers };
+                policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
+            }
+        };
+        // Lists do not count for names with records of their own.
+        if by == Decider::List && self.local.has(&query.name) { Outcome::passes() } else { outcome }
+    }
+
+    /// Whether the configuration names servers for a zone below the root that the name lies in.
+    fn has_own_servers(&self, name: &[u8]) -> bool {
+        let forwards = self.config.forwards.iter().filter(|forward| is_within(name, &forward.zone));
+        let nearest = forwards.max_by_key(|forward| forward.zone.len());
+        nearest.is_some_and(|forward| !forward.exception)
+            || self.config.stubs.iter().any(|stub| is_within(name, &stub.zone))
+    }
+
+    /// Rules on answers, of which a line without addresses does not tell what they do.
+    fn rules_on_answers(&self) -> usize {
+        self.policy.as_ref().map_or(0, Policy::rules_on_answers)
+    }
+}
+
+fn is_within(name: &[u8], zone: &[u8]) -> bool {
+    zone.len() > 1 && is_under(name, zone)
+}
+
+/// What all lines come to.
+#[derive(Default)]
+struct Report {
+    queries: u64,
+    /// Lines without addresses.
+    unanswered: u64,
+    blocked: Changes,
+    freed: Changes,
+    other: Changes,
+}
+
+impl Report {
+    fn judge(&mut self, query: &Query, (now, then): (&mut Side, &mut Side)) {
+        let answer = answer_of(query);
+        self.queries += 1;
+        self.unanswered += u64::from(answer.is_none());
+        let (before, after) =
+            (now.outcome(query, answer.as_deref()), then.outcome(query, answer.as_deref()));
+        if before.says == after.says {
+            return;
+        }
+        let policy = then.policy.as_ref().or(now.policy.as_ref());
+        let client = policy
+            .map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
+        let mut shown = String::new();
+        let _ = text::write_name(&query.name, &mut shown);
+        let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
+        match (before.says, after.says) {
+            (_, "blocked") => self.blocked.count(&shown, client),
+            ("blocked", "passes") => self.freed.count(&shown, client),
+            _ => self.other.count(&shown, client),
+        }
+    }
+
+    /// `blind`: how many rules wanted to read the answer.
+    fn show(&self, blind: usize) -> String {
+        let mut text = format!("{} queries\n", self.queries);
+        if self.unanswered > 0 && blind > 0 {
+            let lines = self.unanswered;
+            text += &format!(
+                "{lines} of them without addresses: what rules on answers ({blind}) do there is \
+                 not counted\n"
+            );
+        }
+        let changes = [
+            (&self.blocked, "newly blocked"),
+            (&self.freed, "freed"),
+            (&self.other, "changed otherwise"),
+        ];
+        text + &changes.map(|(changes, what)| changes.show(what)).concat()
+    }
+
+    fn json(&self, blind: usize) -> Value {
+        json!({
+            "queries": self.queries,
+            "queries-without-answer": self.unanswered,
+            "rules-on-answers": blind,
+            "newly-blocked": self.blocked.json(),
+            "freed": self.freed.json(),
+            "otherwise-changed": self.other.json(),
+        })
+    }
+}
+
+/// Says what would be blocked and freed.
+///
+/// # Errors
+/// A configuration, a list or a line of the queries cannot be read.
+pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
+    let in_force = find(args.config.as_deref());
+    let (now, then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
+    let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
+    let path = args.queries.display();
+    let file = File::open(&args.queries).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let mut report = Report::default();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.map_err(|error| format!("{path}: {error}"))?;
+        if let Some(query) =
+            query_line(&line).map_err(|error| format!("{path}:{}: {error}", number + 1))?
+        {
+            report.judge(&query, (&mut now, &mut then));
+        }
+    }
+    let blind = now.rules_on_answers().max(then.rules_on_answers());
+    if args.json {
+        let mut json = report.json(blind);
+        json["compared-with"] = in_force.map(|file| file.display().to_string()).into();
+        return Ok(format!("{json}\n"));
+    }
+    let compared = match in_force {
+        Some(file) => format!("compared with {}\n", file.display()),
+        None => "compared with a server without configuration: give --config the file that is in \
+                 force\n"
+            .to_owned(),
+    };
+    Ok(report.show(blind) + &compared)
+}
+
+/// `[CLIENT] NAME [TYPE] [ADDRESS ...]`; none for an empty line or a comment.
+fn query_line(line: &str) -> Result<Option<Query>, String> {
+    let mut words = line.split_whitespace().peekable();
+    if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
+        return Ok(None);
+    }
+    let client =
+        words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
+    let name = wire(words.next().ok_or("a name is missing")?)?;
+    let qtype =
+        words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
+    let address =
+        |word: &str| word.parse().map_err(|_| format!("{word:?} is no address of an answer"));
+    let addresses = words.map(address).collect::<Result<_, _>>()?;
+    Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
+}
+
+/// An answer with the addresses of a line; none without any. Addresses beyond what a message holds
+/// are left out.
+fn answer_of(query: &Query) -> Option<Vec<u8>> {
+    if query.addresses.is_empty() {
+        return None;
+    }
+    let mut message = vec![0; MAX_MESSAGE];
+    let mut builder = Builder::new(&mut message, MAX_MESSAGE, 0, QR).ok()?;
+    builder.question(&query.name, query.rtype, Class::IN).ok()?;
+    for address in &query.addresses {
+        let (rtype, rdata) = match address {
+            IpAddr::V4(address) => (Rtype::A, address.octets().to_vec()),
+            IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec()),
+        };
+        let record =
+            Record { owner: &query.name, rtype, class: Class::IN, ttl_secs: 0, rdata: &rdata };
+        if builder.record(Section::Answer, &record).is_err() {
+            break;
+        }
+    }
+    let len = builder.finish();
+    message.truncate(len);
+    Some(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let shown = match query_line(line) {
+            Err(error) => error,
+            Ok(None) => "nothing".to_owned(),
+            Ok(Some(query)) => {
+                let mut name = String::new();
+                text::write_name(&query.name, &mut name).unwrap();
+                format!("{} {name} {} {:?}", query.client, query.rtype, query.addresses)
+            }
+        };
+        assert_eq!(shown, expected, "{line}");
+    }
+
+    #[test]
+    fn a_line_has_a_name_and_what_is_known_of_the_query() {
+        check("www.example", "127.0.0.1 www.example. A []");
+        check("10.0.0.7 www.example AAAA", "10.0.0.7 www.example. AAAA []");
+        check("www.example 192.0.2.1", "127.0.0.1 www.example. A [192.0.2.1]");
+        check(
+            "fd00::7 a.example HTTPS 192.0.2.1 2001:db8::1",
+            "fd00::7 a.example. HTTPS [192.0.2.1, 2001:db8::1]",
+        );
+        check("", "nothing");
+        check("# www.example", "nothing");
+        check("10.0.0.7", "a name is missing");
+        check("www.example NOTYPE", "\"NOTYPE\" is no type");
+        check("www.example A NXDOMAIN", "\"NXDOMAIN\" is no address of an answer");
+    }
+}

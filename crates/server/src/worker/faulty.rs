@@ -1,0 +1,25 @@
+//! Datagrams with a fault that a test has planted.
+
+use avocet_io::Peer;
+use avocet_io::udp::{Datagram, Panic, Service};
+use avocet_nameserver::datagrams::Datagrams;
+
+use super::fault::{IN_QUERY, planted};
+
+/// Datagrams of which the next one panics if a test has planted a fault there.
+pub(super) struct Faulty<'w>(pub(super) Datagrams<'w>);
+
+impl Service for Faulty<'_> {
+    fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer) {
+        self.0.look(place, bytes, peer);
+    }
+
+    fn answer(&mut self, place: usize, datagram: Datagram<'_>, out: &mut [u8]) -> Option<usize> {
+        planted(&IN_QUERY);
+        self.0.answer(place, datagram, out)
+    }
+
+    fn failed(&mut self, panic: Panic) {
+        self.0.failed(panic);
+    }
+}
