@@ -186,7 +186,8 @@ impl Reply {
                 }
             }
         }
-        if records.position() == view.octets().len() { Ok(()) } else { Err(Malformed::Message) }
+        // What follows the last record is ignored, as other resolvers do: RFC 1035 says nothing.
+        Ok(())
     }
 
     /// Does the record stand behind all that is of use?

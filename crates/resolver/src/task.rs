@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use avocet_cache::FailureKey;
+use avocet_dnssec::Reason;
 use avocet_wire::Rtype;
 
 use crate::action::AskedFor;
@@ -249,6 +250,16 @@ impl<W> Task<W> {
     pub(crate) fn is_recursive(&self) -> bool {
         self.servers.is_empty()
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
+    }
+
+    /// Returns why the question fails, given what its walk ended with: where it may ask no more,
+    /// that is why links of a chain of trust were not asked for.
+    pub(crate) fn cause(&self, failure: Failure) -> Failure {
+        let is_not_asked = failure == Failure::Bogus(Reason::NotAsked.ede().0);
+        match self.failure {
+            Failure::TooManyQueries if is_not_asked => self.failure,
+            _ => failure,
+        }
     }
 
     pub(crate) fn note(&mut self, failure: Failure) {

@@ -12,7 +12,7 @@ use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
 use super::classify::{Sort, is_malformed, sort};
 use super::cut::{Cut, CutServers};
-use super::fetch::{Candidate, Extent, Fetched, Inquiry, Manner, NotFetched, Patience};
+use super::fetch::{Candidate, Extent, Fetched, Inquiry, Letters, Manner, NotFetched, Patience};
 use super::frame::Frame;
 use super::part::Part;
 use super::rrset::{Found, Name, Rrset, Side};
@@ -31,6 +31,8 @@ pub(crate) const MAX_MALFORMED: u32 = 2;
 /// Most servers of a zone that one question passes over because signatures are missing: what these
 /// all do, others do, too (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
+/// Most servers of a zone that are asked again in lower case, where they gave errors to mixed case.
+const MAX_LOWER_CASE: usize = 2;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
@@ -68,6 +70,9 @@ struct Tried {
     hearsay: Option<Box<Part>>,
     /// What a server said before did not verify.
     is_retry: bool,
+    letters: Letters,
+    /// Servers whose errors may be for mixed case, to be asked in lower case.
+    minding_case: Vec<Candidate>,
     /// The first reply without signatures that were due: for want of better.
     unsigned: Option<(Inquiry, Arc<Fetched>)>,
 }
@@ -75,6 +80,31 @@ struct Tried {
 impl Tried {
     fn note(&mut self, failure: Failure) {
         self.failure = self.failure.max(Some(failure));
+    }
+
+    /// Keeps a server that may answer in lower case.
+    fn note_case(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
+        let server = inquiry.servers.iter().find(|server| server.addr == fetched.server);
+        if let Some(server) = server
+            && fetched.may_mind_case
+            && self.minding_case.len() < MAX_LOWER_CASE
+        {
+            self.minding_case.push(*server);
+        }
+    }
+
+    /// Returns whether the question fails unless a server answers in lower case.
+    fn may_ask_in_lower_case(&self) -> bool {
+        !self.minding_case.is_empty() && self.hearsay.is_none() && self.unsigned.is_none()
+    }
+
+    /// Takes the next server to be asked in lower case.
+    fn next_in_lower_case(&mut self) -> Vec<Candidate> {
+        if !self.may_ask_in_lower_case() {
+            return Vec::new();
+        }
+        self.letters = Letters::Lower;
+        vec![self.minding_case.remove(0)]
     }
 
     /// Keeps what may be used for want of better: the first that says anything.
@@ -100,6 +130,7 @@ impl Tried {
         self.note(failure_of(why));
         let addresses = inquiry.servers.iter().map(|server| server.addr);
         if inquiry.patience != Patience::All
+            && inquiry.letters == Letters::Random
             && matches!(why, NotFetched::Silence(_) | NotFetched::Unsent)
         {
             self.silent.extend(addresses.clone());
@@ -161,6 +192,8 @@ impl Walker {
             let sorted = sort(&inquiry, &fetched);
             tried.servers.push(fetched.server);
             tried.bad_replies += 1;
+            tried.note_case(&inquiry, &fetched);
+            self.rely_on(&inquiry, &fetched);
             if self.lacks_signatures(&inquiry, &fetched, &sorted) && self.has_untried(cut, &tried) {
                 self.io.record(Step::Taken(Taken::Unsigned));
                 tried.unsigned.get_or_insert((inquiry, fetched));
@@ -169,7 +202,7 @@ impl Walker {
             {
                 return Ok(reply);
             }
-            if tried.bad_replies >= MAX_BAD_REPLIES {
+            if tried.bad_replies >= MAX_BAD_REPLIES && !tried.may_ask_in_lower_case() {
                 tried.failure.get_or_insert(Failure::Unusable);
                 return self.make_do(cut, Tried { hearsay: None, ..tried });
             }
@@ -181,20 +214,36 @@ impl Walker {
         &mut self,
         cut: &Cut,
         question: Question<'_>,
-        servers: Vec<Candidate>,
+        mut servers: Vec<Candidate>,
         tried: &Tried,
         frame: &Frame<'_>,
     ) -> Inquiry {
+        let manner = self.manner(cut).await;
+        if manner.strategy == Strategy::Ordered {
+            // Stable: the one that answered before comes first.
+            servers.sort_by_key(|server| Some(server.addr) != self.relied_on);
+        }
         Inquiry {
             zone: cut.zone.clone(),
             qname: question.name.clone(),
             qtype: question.rtype,
-            manner: self.manner(cut).await,
+            manner,
+            letters: tried.letters,
             patience: self.patience(cut, tried, question.extent),
             unanswered: self.unanswered(&cut.zone, &servers),
             servers,
             are_listed: !cut.is_named(),
             is_of_client: frame.is_first(),
+        }
+    }
+
+    /// Has the rest of the question begin at the server that answered in place of a slow one, where
+    /// they are asked in their order.
+    fn rely_on(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
+        let is_answer = matches!(fetched.rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
+        let is_first = inquiry.servers.first().is_some_and(|first| first.addr == fetched.server);
+        if inquiry.manner.strategy == Strategy::Ordered && is_answer && !is_first {
+            self.relied_on = Some(fetched.server);
         }
     }
 
@@ -326,7 +375,8 @@ impl Walker {
         self.io.note(Note::LocalRoot);
         let flags = if is_authoritative { QR | AA } else { QR };
         let inquiry = inquiry_of(cut, (qname, qtype), Manner::OF_COPY);
-        Some((inquiry, Arc::new(Fetched { reply, rcode, flags, server: HERE })))
+        let fetched = Fetched { reply, rcode, flags, server: HERE, may_mind_case: false };
+        Some((inquiry, Arc::new(fetched)))
     }
 
     /// The copy of the root zone, if there is one to use now.
@@ -386,6 +436,7 @@ impl Walker {
         let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
             _ if extent == Extent::Part => Patience::Shortened,
+            _ if tried.letters == Letters::Lower => Patience::OneRound,
             // There is a reply to make do with.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
@@ -460,14 +511,20 @@ impl Walker {
     }
 
     /// As [`Walker::next_servers`]; where nobody else is left and nothing was said, those who kept
-    /// silent are given more time.
+    /// silent are given more time, and at last some that gave errors are asked in lower case.
     async fn servers_to_ask(
         &mut self,
         cut: &mut Cut,
         tried: &mut Tried,
         frame: &Frame<'_>,
     ) -> Vec<Candidate> {
+        if tried.bad_replies >= MAX_BAD_REPLIES {
+            return tried.next_in_lower_case();
+        }
         let servers = self.next_servers(cut, tried, frame).await;
+        if servers.is_empty() && tried.silent.is_empty() {
+            return tried.next_in_lower_case();
+        }
         let may_do_without = tried.unsigned.is_some() || tried.is_retry;
         if !servers.is_empty() || tried.silent.is_empty() || may_do_without {
             return servers;
@@ -547,6 +604,7 @@ fn inquiry_of(cut: &Cut, (qname, qtype): (&Name, Rtype), manner: Manner) -> Inqu
         patience: Patience::All,
         are_listed: !cut.is_named(),
         is_of_client: false,
+        letters: Letters::Random,
         unanswered: 0,
     }
 }

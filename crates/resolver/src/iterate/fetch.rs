@@ -62,8 +62,19 @@ pub(crate) struct Inquiry {
     /// Does a client want to know of the name? What is looked up to find servers costs no more than
     /// it must.
     pub(crate) is_of_client: bool,
+    pub(crate) letters: Letters,
     /// Queries that these servers left unanswered before.
     pub(crate) unanswered: u32,
+}
+
+/// The case of the letters of names that servers are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Letters {
+    /// Drawn at random where the server keeps it.
+    #[default]
+    Random,
+    /// Lower case, after all servers gave errors to mixed case.
+    Lower,
 }
 
 /// How much of a name.
@@ -108,6 +119,7 @@ impl Inquiry {
             && self.qname == other.qname
             && self.zone == other.zone
             && self.manner == other.manner
+            && self.letters == other.letters
             && self.servers == other.servers
     }
 }
@@ -119,6 +131,8 @@ pub(crate) struct Fetched {
     pub(crate) rcode: Rcode,
     pub(crate) flags: u16,
     pub(crate) server: SocketAddr,
+    /// It is an error that the server may give to mixed case alone.
+    pub(crate) may_mind_case: bool,
 }
 
 impl Fetched {

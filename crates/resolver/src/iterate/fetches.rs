@@ -31,6 +31,14 @@ pub(crate) struct Exchange {
     pub(crate) question: Vec<u8>,
 }
 
+impl Exchange {
+    /// Returns whether the name was sent in mixed case.
+    pub(crate) fn is_mixed(&self) -> bool {
+        let qname = self.question.len().saturating_sub(4);
+        self.question[..qname].iter().any(u8::is_ascii_uppercase)
+    }
+}
+
 /// An inquiry under way. Sets of servers are bits by their place in the inquiry.
 #[derive(Debug)]
 pub(crate) struct Fetch {

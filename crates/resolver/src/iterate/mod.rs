@@ -163,6 +163,8 @@ pub(crate) struct Walker {
     pub(crate) proofs: Vec<Rrset>,
     /// Servers that left out the signatures of a zone that is signed.
     pub(crate) unsigned: Vec<(Name, SocketAddr)>,
+    /// Of servers that are asked in their order, one that answered in place of those before it.
+    pub(crate) relied_on: Option<SocketAddr>,
     /// Servers whose answer to a question did not verify.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
     /// The question itself is asked of servers, whatever the cache has.
@@ -208,6 +210,7 @@ impl Walker {
             chains: HashMap::new(),
             proofs: Vec::new(),
             unsigned: Vec::new(),
+            relied_on: None,
             distrusted: Vec::new(),
             asks_anew: asked.anew,
             passes_over_cache: false,

@@ -17,7 +17,7 @@ pub(crate) const MAX_SERVERS: usize = 16_384;
 const MAX_ZONES: usize = 8;
 /// How long it is remembered of a server and a zone, in ms (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
-/// How long it is remembered that a server cannot do something, in ms.
+/// How long it is remembered that a server cannot do something, or does it in no other way, in ms.
 const INABILITY_MS: u64 = 900_000;
 
 /// See the module.
@@ -30,6 +30,7 @@ pub(crate) struct Server {
     folds_case_until_ms: u64,
     /// It has found a name that was asked for in mixed case, or denied one in lower case as well.
     pub(crate) finds_any_case: bool,
+    fails_any_case_until_ms: u64,
     fails_edns_until_ms: u64,
     /// It has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
@@ -51,6 +52,7 @@ impl Server {
             breaker: Breaker::default(),
             folds_case_until_ms: 0,
             finds_any_case: false,
+            fails_any_case_until_ms: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
             guesses: 0,
@@ -109,6 +111,23 @@ impl Server {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
     }
 
+    /// May an error of it be for the mixed case of a name? No server that has found one in mixed
+    /// case, or that gives errors to lower case as well, is doubted.
+    pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
+        !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
+    }
+
+    /// It gave an error to lower case as it did to mixed case.
+    pub(crate) fn note_failed_any_case(&mut self, now_ms: u64) {
+        self.fails_any_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    /// It answers for a zone in lower case, after it gave an error to mixed case.
+    pub(crate) fn note_minded_case(&mut self, zone: &[u8], now_ms: u64) {
+        self.note_folded_case(now_ms);
+        self.lame.remove(zone);
+    }
+
     pub(crate) fn takes_edns(&self, now_ms: u64) -> bool {
         now_ms >= self.fails_edns_until_ms
     }
@@ -143,6 +162,10 @@ struct Zones(Vec<(Name, u64)>);
 impl Zones {
     fn has(&self, zone: &[u8], now_ms: u64) -> bool {
         self.0.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+    }
+
+    fn remove(&mut self, zone: &[u8]) {
+        self.0.retain(|(name, _)| **name != *zone);
     }
 
     fn add(&mut self, zone: Name, now_ms: u64) {

@@ -19,9 +19,10 @@ use super::send::{UNSENT_WAIT_MS, draw_id, timeout};
 use super::{Context, Resolver};
 use crate::action::Action;
 use crate::endpoint::{Strategy, Transport};
+use crate::failure::Failure;
 use crate::guess::Guessed;
 use crate::ids::SocketId;
-use crate::iterate::fetch::{Fetched, Inquiry, NotFetched, Patience};
+use crate::iterate::fetch::{Fetched, Inquiry, Letters, NotFetched, Patience};
 use crate::iterate::fetches::{Exchange, Fetch};
 use crate::iterate::loss::Level;
 use crate::iterate::server::Server;
@@ -58,6 +59,7 @@ impl<W> Resolver<W> {
     ) -> Result<u32, NotFetched> {
         if !self.tasks[at].may_ask() {
             self.counters.budget_sends += 1;
+            self.tasks[at].note(Failure::TooManyQueries);
             return Err(NotFetched::Exhausted);
         }
         let (joined, patience) = (self.fetches.find(&inquiry), inquiry.patience);
@@ -179,6 +181,9 @@ impl<W> Resolver<W> {
             fetch if fetch.any_unreachable => NotFetched::Unreachable,
             fetch => NotFetched::Silence(fetch.sends - fetch.unsent),
         };
+        if why == NotFetched::Exhausted {
+            fetch.waiters.iter().for_each(|&at| self.tasks[at].note(Failure::TooManyQueries));
+        }
         self.complete(fetch_at, Err(why), cx);
     }
 
@@ -429,7 +434,9 @@ impl<W> Resolver<W> {
             _ => {}
         }
         let addr = self.servers[exchange.server].addr;
-        let fetched = Arc::new(Fetched { reply, rcode, flags: view.header().flags, server: addr });
+        let may_mind_case = self.may_mind_case(&exchange, rcode, cx.now_ms);
+        let flags = view.header().flags;
+        let fetched = Arc::new(Fetched { reply, rcode, flags, server: addr, may_mind_case });
         if self.doubts_denial(&exchange, &fetched, cx.now_ms) {
             if let Some(fetch) = self.fetches.get_mut(exchange.fetch) {
                 fetch.denied = Some(fetched);
@@ -444,8 +451,7 @@ impl<W> Resolver<W> {
     fn doubts_denial(&mut self, exchange: &Exchange, fetched: &Fetched, now_ms: u64) -> bool {
         let server = &mut self.servers[exchange.server];
         let Some(fetch) = self.fetches.get(exchange.fetch) else { return false };
-        let is_mixed =
-            exchange.question[..exchange.question.len() - 4].iter().any(u8::is_ascii_uppercase);
+        let is_mixed = exchange.is_mixed();
         let is_denied = fetched.rcode == Rcode::NXDOMAIN;
         if is_mixed && is_denied {
             // The root's servers are known to find all letters.
@@ -464,6 +470,21 @@ impl<W> Resolver<W> {
             }
         }
         false
+    }
+
+    /// Returns whether this RCODE may be for the mixed case of the name: some servers refuse it, or
+    /// fail. Takes note of what such a server says to lower case.
+    fn may_mind_case(&mut self, exchange: &Exchange, rcode: Rcode, now_ms: u64) -> bool {
+        let server = &mut self.servers[exchange.server];
+        let Some(Fetch { inquiry, .. }) = self.fetches.get(exchange.fetch) else { return false };
+        let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
+        if inquiry.letters == Letters::Lower {
+            match rcode {
+                Rcode::NOERROR | Rcode::NXDOMAIN => server.note_minded_case(&inquiry.zone, now_ms),
+                _ => server.note_failed_any_case(now_ms),
+            }
+        }
+        is_error && exchange.is_mixed() && server.may_mind_case(now_ms)
     }
 
     fn record_exchange(&mut self, socket: SocketId, reaction: Reaction, now_ms: u64) {
@@ -623,6 +644,7 @@ fn form_of(fetch: &mut Fetch, place: u8, server: &Server, level: Level, now_ms: 
     let listed = fetch.inquiry.servers[usize::from(place)].transport;
     let over_tcp = listed == Transport::Tcp || fetch.by_tcp & 1 << place != 0;
     let randomises = manner.case_randomisation
+        && fetch.inquiry.letters == Letters::Random
         && fetch.round < LOWER_CASE_ROUND
         && fetch.lower_case & 1 << place == 0;
     let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };

@@ -143,7 +143,11 @@ impl<W> Resolver<W> {
             true => MAX_SENDS_AGAIN.max(silent),
             false => silent,
         };
-        if task.looped || task.target_sends >= most || !task.may_ask() {
+        if !task.may_ask() {
+            task.note(Failure::TooManyQueries);
+            return None;
+        }
+        if task.looped || task.target_sends >= most {
             return None;
         }
         choice.next(task)
@@ -198,6 +202,7 @@ impl<W> Resolver<W> {
     fn form(&mut self, at: u32, place: u8, now_ms: u64) -> Option<Form> {
         let task = &mut self.tasks[at];
         if !task.may_ask() {
+            task.note(Failure::TooManyQueries);
             return None;
         }
         let bound = task.bound.as_ref()?;

@@ -250,6 +250,7 @@ impl<W> Resolver<W> {
 
     /// Ends a task with SERVFAIL beside what was gathered.
     fn end_with(&mut self, at: u32, failure: Failure, cx: &mut Context<'_, W>) {
+        let failure = self.tasks[at].cause(failure);
         self.tasks[at].note(failure);
         self.count_failure(failure);
         if failure == Failure::Crowded {

@@ -6,6 +6,8 @@ use avocet_testkit::{Faults, Query, Response};
 use avocet_wire::Rcode;
 use avocet_wire::header::AA;
 
+use crate::attacks::rule;
+use crate::dns64::dns64;
 use crate::world::{World, authority, recursion, settings};
 
 /// The root, and test. at these, which all have an address for every name.
@@ -145,7 +147,7 @@ fn servers_of_a_rule_that_answer_nothing_are_asked_8_times_at_most() {
                     transport: Transport::Udp,
                 })
                 .collect();
-            let rule = ZoneRule { upstreams, ..crate::attacks::rule(".", 2) };
+            let rule = ZoneRule { upstreams, ..rule(".", 2) };
             let plan = Plan::new(vec![rule], settings()).unwrap().with_recursion(recursion());
             let mut world = World::with_plan(7, plan);
             for last in 2..2 + count {
@@ -205,6 +207,34 @@ fn a_server_that_drops_questions_with_upper_case_letters_is_asked_without() {
     let answer = world.resolve("a-name-with-many-letters.test. A");
     assert_eq!(answer.rcode, Rcode::NOERROR);
     assert!(answer.took_ms <= 5_000, "{} ms", answer.took_ms);
+}
+
+/// Aliases that a forwarder tells one by one: each costs a query.
+#[test]
+fn where_the_first_forwarder_is_slow_one_question_goes_on_at_the_next() {
+    let upstream =
+        |last| UpstreamSpec { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp };
+    let both = ZoneRule { upstreams: [8, 9].map(upstream).to_vec(), ..rule(".", 8) };
+    let plan = Plan::new(vec![both], settings()).unwrap().with_dns64(dns64());
+    let mut world = World::with_plan(7, plan);
+    for last in [8, 9] {
+        let chain = |query: &Query| {
+            let number: u32 = query.qname[1..query.qname.len() - 6].parse().unwrap();
+            let data = if number < 8 {
+                format!("CNAME n{}.test.", number + 1)
+            } else {
+                "AAAA 2001:db8::1".to_owned()
+            };
+            Some(Response::to(query).answer(&format!("{} 60 {data}", query.qname)))
+        };
+        world.serve(last, Box::new(chain));
+    }
+    world.slow.insert([192, 0, 2, 8].into(), 3_000);
+    let answer = world.resolve("n0.test. AAAA");
+    assert_eq!((answer.rcode, answer.records.len()), (Rcode::NOERROR, 9));
+    assert!(answer.took_ms <= 1_500, "{} ms", answer.took_ms);
+    let slow = world.take_sent().iter().filter(|sent| sent.starts_with("8:")).count();
+    assert!(slow <= 2, "{slow} queries to the slow one");
 }
 
 /// A want of descriptors or buffers of our own.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::NegativeAnchor;
-use avocet_resolver::{Plan, Recursion};
+use avocet_resolver::{Event, Plan, Recursion, Step};
 use avocet_testkit::{Query, Response, name};
 use avocet_wire::header::{AA, RA, RD};
 use avocet_wire::{NameBuf, Rcode, Rtype};
@@ -285,7 +285,17 @@ fn a_question_that_reaches_its_limit_leaves_the_chains_of_other_zones_whole() {
     for labels in 1..=5 {
         let (mut world, question) = world_with_costly_aliases(labels);
         let is_answered = world.resolve(&question).rcode == Rcode::NOERROR;
-        reached += usize::from(!is_answered && world.take_sent().len() == 64);
+        let is_reached = !is_answered && world.take_sent().len() == 64;
+        reached += usize::from(is_reached);
+        if is_reached {
+            let text = "too many queries for one question";
+            let kept = world.kept();
+            let last = kept.last().and_then(|trace| trace.events().last());
+            assert!(
+                matches!(last, Some(Event { step: Step::Failed { text: told, .. }, .. }) if *told == text),
+                "{last:?}"
+            );
+        }
         assert!(world.resolve("nothing.example. A").authentic, "{labels} labels");
     }
     assert!(

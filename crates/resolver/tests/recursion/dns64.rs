@@ -7,7 +7,7 @@ use crate::attacks::rule;
 use crate::secure::{NOW_SECS, Setup, served, validation};
 use crate::world::{World, authority, recursion, settings};
 
-fn dns64() -> Dns64 {
+pub(crate) fn dns64() -> Dns64 {
     let prefix = |text: &str, len| Prefix::new(text.parse().unwrap(), len);
     Dns64::new(prefix("64:ff9b::", 96), vec![prefix("::ffff:0:0", 96)]).unwrap()
 }

@@ -140,6 +140,23 @@ fn an_answer_of_a_server_that_recurses_goes_before_an_empty_reply() {
     world.resolve("www.example. A").check(Rcode::NOERROR, &["answer www.example. 60 A 192.0.2.80"]);
 }
 
+/// RFC 1035 says nothing of them, and other resolvers take such replies.
+#[test]
+fn octets_behind_the_last_record_of_a_reply_are_ignored() {
+    let answer = |query: &Query| {
+        let response = Response::to(query).without_flags(RA | RD).flags(AA);
+        let address = response.answer(&format!("{} 60 A 192.0.2.80", query.qname));
+        let behind = b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\xcb\x00\x71\x42";
+        [&address.octets(), &behind[..]].concat()
+    };
+    let mut world = world_with_three(answer, recursion());
+    let expected = ["answer www.example. 60 A 192.0.2.80"];
+    for queries in [2, 0] {
+        world.resolve("www.example. A").check(Rcode::NOERROR, &expected);
+        assert_eq!(world.take_sent().len(), queries);
+    }
+}
+
 /// A server that finds no name in mixed case.
 fn finds_lower_case(query: &Query) -> Vec<u8> {
     let response = Response::to(query).without_flags(RA | RD).flags(AA);

@@ -11,6 +11,7 @@ mod dns64;
 mod faults;
 mod floods;
 mod glue;
+mod letters;
 mod limits;
 mod local_root;
 mod own;

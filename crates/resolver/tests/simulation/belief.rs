@@ -133,7 +133,7 @@ fn malformed_replies_are_passed_over_until_the_good_one_comes() {
                 2 => bad[2] &= 0x7f,
                 3 => bad[5] = 0,
                 4 => bad[7] = 200,
-                5 => bad.push(0),
+                5 => bad[9] = 200,
                 6 => bad[2] |= 0x20,
                 _ => bad[12] = 0xc0,
             }
@@ -147,6 +147,22 @@ fn malformed_replies_are_passed_over_until_the_good_one_comes() {
     assert_eq!((world.sent.len(), answer.at_ms - crate::world::START_MS), (1, 26));
     let counters = world.resolver.counters();
     assert_eq!(counters.malformed + counters.foreign, 50);
+}
+
+/// RFC 1035 says nothing of them, and other resolvers take such replies.
+#[test]
+fn octets_behind_the_last_record_are_ignored() {
+    let behind = b"\x03www\x07example\x00\x00\x01\x00\x01\x00\x00\x00\x3c\x00\x04\xcb\x00\x71\x42";
+    for len in [1, 12, behind.len()] {
+        let mut world = World::simple(move |query| {
+            let good = crate::world::address(query).octets();
+            vec![(0, [&good, &behind[..len]].concat())]
+        });
+        for _ in 0..2 {
+            let answer = world.resolve("www.example. A");
+            answer.check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
+        }
+    }
 }
 
 /// An address record of five octets.

@@ -1,0 +1,97 @@
+//! Servers that give errors to names in mixed case, and answer in lower case.
+
+use avocet_testkit::{Query, Response};
+use avocet_wire::Rcode;
+use avocet_wire::header::{AA, RA, RD};
+
+use crate::world::{World, authority, recursion};
+
+const NAME: &str = "a-name-of-many-letters.example.";
+
+/// Between two questions: longer than failures are remembered, and shorter than what is known of
+/// servers.
+const PASS_SECS: u64 = 310;
+
+/// What a server says in mixed case, and in lower case.
+#[derive(Clone, Copy)]
+struct Says {
+    mixed: Rcode,
+    lower: Rcode,
+}
+
+impl Says {
+    fn reply(self, query: &Query) -> Response {
+        let is_mixed =
+            query.question[..query.question.len() - 4].iter().any(u8::is_ascii_uppercase);
+        let response = Response::to(query).without_flags(RA | RD).flags(AA);
+        match if is_mixed { self.mixed } else { self.lower } {
+            Rcode::NOERROR => response.answer(&format!("{} 5 A 198.51.100.1", query.qname)),
+            rcode => response.rcode(rcode),
+        }
+    }
+}
+
+/// The servers of example., from 192.0.2.2 on.
+fn world(servers: &[Says]) -> World {
+    let mut world = World::new(recursion());
+    let lasts = 2..2 + servers.len() as u8;
+    let mut down: Vec<String> =
+        lasts.clone().map(|last| format!("au example. 3600 NS ns{last}.example.")).collect();
+    down.extend(lasts.map(|last| format!("ad ns{last}.example. 3600 A 192.0.2.{last}")));
+    for (last, &says) in (2..).zip(servers) {
+        world.serve(last, Box::new(move |query| Some(says.reply(query))));
+    }
+    let down: Vec<&str> = down.iter().map(String::as_str).collect();
+    world.serve(1, authority(".", &[("*example. A", &down)]));
+    world
+}
+
+/// Asks for the name and returns the RCODE and how many queries its servers got.
+fn ask(world: &mut World) -> (Rcode, usize) {
+    let rcode = world.resolve(&format!("{NAME} A")).rcode;
+    let sent = world.take_sent();
+    // Failures are remembered, and the record expires.
+    world.pass(PASS_SECS);
+    (rcode, sent.iter().filter(|sent| !sent.starts_with("1:")).count())
+}
+
+#[test]
+fn where_all_servers_give_errors_to_mixed_case_one_is_asked_in_lower_case_and_remembered() {
+    for mixed in [Rcode::REFUSED, Rcode::SERVFAIL] {
+        let says = Says { mixed, lower: Rcode::NOERROR };
+        for count in [1, 2, 3, 9] {
+            let mut world = world(&vec![says; count]);
+            let (rcode, sent) = ask(&mut world);
+            assert_eq!((rcode, sent), (Rcode::NOERROR, count.min(8) + 1), "{mixed} of {count}");
+        }
+        let mut world = world(&[says]);
+        ask(&mut world);
+        assert_eq!(ask(&mut world), (Rcode::NOERROR, 1), "it is asked in lower case now");
+    }
+    // Without EDNS, in mixed case and then in lower case.
+    let says = Says { mixed: Rcode::FORMERR, lower: Rcode::NOERROR };
+    assert_eq!(ask(&mut world(&[says])), (Rcode::NOERROR, 3));
+}
+
+#[test]
+fn no_server_is_asked_in_lower_case_where_another_one_answers() {
+    let refuses = Says { mixed: Rcode::REFUSED, lower: Rcode::REFUSED };
+    let answers = Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR };
+    for servers in [[refuses, answers], [answers, refuses]] {
+        let mut world = world(&servers);
+        let sent: usize = (0..3).map(|_| ask(&mut world).1).sum();
+        assert!(sent <= 4, "{sent} queries for three questions");
+    }
+}
+
+#[test]
+fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
+    for rcode in [Rcode::REFUSED, Rcode::SERVFAIL] {
+        let says = Says { mixed: rcode, lower: rcode };
+        let mut world = world(&[says; 3]);
+        assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 2), "two of three");
+        // The parent is asked whether the delegation is still so: they are asked twice.
+        assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 3 + 1), "the third one");
+        assert_eq!(ask(&mut world), (Rcode::SERVFAIL, 3 + 3), "all three are known");
+    }
+}
