@@ -71,12 +71,12 @@ fn machine(document: &Value) -> String {
         .max()
         .unwrap_or(0);
     let trial = if rounds < FEW_ROUNDS {
-        " So few rounds are a trial of the bench, not figures to go by."
+        " Fewer than three rounds: this is only a trial of the bench."
     } else {
         ""
     };
     format!(
-        "Measured on {} at commit `{}` by `{}`: {rounds} round{}, on {} cores of {}, Linux \
+        "Measured on {} at commit `{}` by\n`{}`:\n{rounds} round{}, on {} cores of {}, Linux \
          {}.{trial}\n",
         text(&document["date"]),
         text(&document["commit"]),
@@ -204,7 +204,7 @@ mod tests {
             "![Cached names over UDP](pictures/hot.svg)",
             "commit `abc`",
             "1 round, on 2 cores of C",
-            "a trial of the bench",
+            "only a trial of the bench",
             "- nsd, hot: wrong answers\n",
             "- nsd: NSD 4\n",
             "<= 1.10 x bare",

@@ -103,7 +103,7 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     let figure = match workload.measure() {
         Measure::Cpu => "CPU us",
         Measure::Latency => "p99 us",
-        Measure::Memory => "bytes a name",
+        Measure::Memory => "bytes per name",
     };
     let extra = extra_heads(workload);
     let heads =
@@ -150,9 +150,9 @@ fn figure_text(workload: Workload, value: f64) -> String {
 fn extra_heads(workload: Workload) -> &'static [&'static str] {
     match workload {
         Workload::Latency => &["p50 us", "p99.9 us", "CPU us"],
-        Workload::Blocked => &["of it user", "queries/s", "list MB", "ready s"],
+        Workload::Blocked => &["user us", "queries/s", "list MB", "ready s"],
         Workload::MemorySmall | Workload::Memory => &["at start MB", "still cached"],
-        _ => &["of it user", "queries/s"],
+        _ => &["user us", "queries/s"],
     }
 }
 

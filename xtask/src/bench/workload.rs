@@ -15,7 +15,7 @@ pub(super) enum Workload {
     Latency,
     /// The same names over persistent TCP connections.
     Tcp,
-    /// Names never asked before, all forwarded.
+    /// Names never queried before, all forwarded.
     Miss,
     /// 200,000 names by Zipf's law from an empty cache.
     Zipf,
@@ -98,12 +98,12 @@ impl Workload {
         match self {
             Self::Hot => "Cached names over UDP",
             Self::HotEdns => "Cached names over UDP with EDNS",
-            Self::Latency => "Latency at 20,000 queries a second",
+            Self::Latency => "Latency at 20,000 queries per second",
             Self::Tcp => "Cached names over TCP",
-            Self::Miss => "Names never asked before",
+            Self::Miss => "Names never queried before",
             Self::Zipf => "Names by Zipf's law from an empty cache",
-            Self::Unlisted => "Cached names beside a list of 500,000",
-            Self::Blocked => "Blocked names out of a list of 500,000",
+            Self::Unlisted => "Cached names with a list of 500,000",
+            Self::Blocked => "Blocked names from a list of 500,000",
             Self::MemorySmall => "Memory for 200,000 names",
             Self::Memory => "Memory for 1,000,000 names",
             Self::Veth => "Cached names through virtual Ethernet",
