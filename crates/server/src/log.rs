@@ -58,7 +58,7 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
 
 /// Writes a line, behind those of the log if there is one, and waits a second at most until all are
 /// written.
-pub(crate) fn write_last_line(line: &str) {
+pub fn write_last_line(line: &str) {
     match LINES.get() {
         Some(queue) => {
             queue.push(format!("{line}\n").as_bytes());
@@ -70,7 +70,7 @@ pub(crate) fn write_last_line(line: &str) {
 }
 
 /// Waits until all lines are written, for a second at most.
-pub(crate) fn drain() {
+pub fn drain() {
     if let Some(queue) = LINES.get() {
         queue.drain(LAST_LINES);
     }

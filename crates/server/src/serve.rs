@@ -5,6 +5,7 @@ use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::panic::{self, AssertUnwindSafe};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
@@ -23,7 +24,6 @@ use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
 use avocet_resolver::LocalRootSlot;
 
-use crate::cli::ServeArgs;
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::networks::own_networks;
@@ -45,7 +45,7 @@ const FEW_PORTS: u32 = 256;
 
 /// Why the server did not start.
 #[derive(Debug)]
-pub(crate) enum StartError {
+pub enum StartError {
     /// The configuration is wrong.
     Config(ConfigErrors),
     /// An address cannot be listened on.
@@ -92,13 +92,25 @@ impl From<operate::OperationError> for StartError {
     }
 }
 
-/// Runs the server until it is told to end.
-pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
+/// What a server starts from.
+#[derive(Debug)]
+pub struct Start {
+    /// The configuration file; without one, the defaults hold.
+    pub file: Option<PathBuf>,
+    /// Take the sockets and the cache over from the running server.
+    pub take_over: bool,
+}
+
+/// Runs the server until a signal or another server ends it.
+///
+/// # Errors
+/// Why it did not start.
+pub fn run(start: Start) -> Result<(), StartError> {
     process::keep_large_memory_apart();
     // Where it is not allowed to, it is said when it matters.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
-    let file = ConfigFile::about_to_be_read(args.file.find());
+    let file = ConfigFile::about_to_be_read(start.file);
     let mut config =
         Config::load(file.path.as_deref(), environment()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
@@ -116,7 +128,7 @@ pub(crate) fn run(args: &ServeArgs) -> Result<(), StartError> {
     create_directory(&config)?;
     process::keep_files_private();
     let workers = config.server.workers;
-    let (sockets, mut taken) = if args.take_over {
+    let (sockets, mut taken) = if start.take_over {
         let (sockets, taken) =
             operate::take_over::request(&config).map_err(StartError::TakeOver)?;
         (adopt(sockets, workers, &config.server.listen)?, Some(taken))

@@ -89,8 +89,7 @@ impl Goal {
 
 /// One row a goal for each workload that was run; none if Avocet was not measured at all.
 pub(super) fn table(report: &Report) -> Table {
-    let mut table =
-        Table::of("Goals of Avocet", &["workload", "goal", "measured (min-max)", ""]);
+    let mut table = Table::of("Goals of Avocet", &["workload", "goal", "measured (min-max)", ""]);
     let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);
     let is_run =
         |workload: Workload| report.samples.iter().any(|sample| sample.workload == workload);

@@ -16,6 +16,8 @@ struct Ban {
 const RIM: &[&str] = &[
     "crates/nameserver/src/clock.rs",
     "crates/server/",
+    "crates/cli/",
+    "crates/client/",
     "crates/io/",
     "crates/load/",
     "crates/querylog/",
@@ -23,14 +25,7 @@ const RIM: &[&str] = &[
     "xtask/",
     "bench/",
 ];
-const TERMINAL: &[&str] = &[
-    "crates/server/src/main.rs",
-    "crates/server/src/cli",
-    "crates/server/src/query_tool",
-    "crates/load/",
-    "xtask/",
-    "bench/",
-];
+const TERMINAL: &[&str] = &["crates/cli/", "crates/load/", "xtask/", "bench/"];
 
 const BANS: &[Ban] = &[
     Ban {
@@ -196,7 +191,7 @@ mod tests {
     fn printing_belongs_to_the_command_line() {
         let text = "fn a() { println!(\"x\"); }\n// println!\n";
         check("crates/wire/src/lib.rs", text, &[1]);
-        check("crates/server/src/main.rs", text, &[]);
+        check("crates/cli/src/main.rs", text, &[]);
     }
 
     #[test]

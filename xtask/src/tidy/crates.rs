@@ -28,6 +28,9 @@ const ALL: &[&str] = &[
     "avocet-policy",
     "avocet-config",
     "avocet-nameserver",
+    "avocet-client",
+    "avocet-control",
+    "avocet-server",
     "avocet-dnssec",
     "avocet-zone",
     "avocet-resolver",
@@ -67,6 +70,24 @@ const LAYERS: &[Layer] = &[
     rim(
         "avocet-testkit",
         &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-zone", "avocet-resolver"],
+    ),
+    rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
+    rim("avocet-control", &["avocet-policy"]),
+    rim(
+        "avocet-server",
+        &[
+            "avocet-wire",
+            "avocet-cache",
+            "avocet-client",
+            "avocet-config",
+            "avocet-control",
+            "avocet-dnssec",
+            "avocet-io",
+            "avocet-nameserver",
+            "avocet-policy",
+            "avocet-resolver",
+            TESTKIT,
+        ],
     ),
     rim("avocet", ALL),
     rim("avocet-fuzz", ALL),
@@ -220,9 +241,9 @@ mod tests {
         let head = "[package]\nname = \"avocet\"\n";
         let tests = format!("{head}[dev-dependencies]\navocet-testkit.workspace = true\n");
         let shipped = format!("{head}[dependencies]\navocet-testkit.workspace = true\n");
-        check(directions, &[("crates/server/Cargo.toml", &tests)], &[]);
-        let wanted = "crates/server/Cargo.toml:4: `avocet` must not import `avocet-testkit`";
-        check(directions, &[("crates/server/Cargo.toml", &shipped)], &[wanted]);
+        check(directions, &[("crates/cli/Cargo.toml", &tests)], &[]);
+        let wanted = "crates/cli/Cargo.toml:4: `avocet` must not import `avocet-testkit`";
+        check(directions, &[("crates/cli/Cargo.toml", &shipped)], &[wanted]);
     }
 
     #[test]

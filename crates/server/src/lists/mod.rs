@@ -10,7 +10,6 @@
 //! the lists in force stay so: a source that fails, sends something else than a list or lost most
 //! of its entries keeps its last good copy.
 
-pub(crate) mod command;
 mod copies;
 mod fetch;
 mod image_file;
@@ -29,7 +28,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use source::SourceState;
-pub(crate) use store::{Store, Taking, open_text};
+pub use store::open_text;
+pub(crate) use store::{Store, Taking};
 pub(crate) use work::start;
 
 /// What others know of the keeping of lists, and how they ask it for something.

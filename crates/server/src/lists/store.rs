@@ -346,7 +346,7 @@ pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, St
 ///
 /// # Errors
 /// It cannot be read.
-pub(crate) fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Read>>> {
+pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Read>>> {
     if let ListSource::File(_) = list.source {
         return Ok(load::open_file(list)?.map(|file| Box::new(file) as Box<dyn Read>));
     }

@@ -18,6 +18,7 @@ use std::{fs, thread};
 use avocet_cache::StoreStats;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::policy::MAX_SPAN;
+use avocet_control::{MAX_LINE, Request, SOCKET, connect};
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::process::give_to_group;
 use avocet_nameserver::clock::wall_secs;
@@ -25,7 +26,6 @@ use avocet_nameserver::metrics::{Stage, WorkerMetrics};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::NameBuf;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::switches::{self, Change};
@@ -33,133 +33,14 @@ use super::trace::{self, Asked};
 use super::{OperationError, Running, dump, explain, status, take_over};
 use crate::lists::{self, Taking};
 
-/// Octets of a request at most.
-pub(super) const MAX_LINE: usize = 4096;
 /// Clients served at once.
 const MAX_CLIENTS: usize = 8;
 /// How long a client may keep silent, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-const NAME: &str = "control.sock";
 const ROOT: &[u8] = &[0];
 /// Who asks where `why` names no client.
 const THIS_MACHINE: &str = "127.0.0.1";
-
-/// What a client asks.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) enum Request {
-    /// Counts of the caches.
-    Stats,
-    /// All that the caches hold.
-    Dump,
-    /// Drop what is cached for a name.
-    Flush {
-        /// The name.
-        name: String,
-    },
-    /// Drop what is cached for a name and all names below it.
-    FlushTree {
-        /// The name.
-        name: String,
-    },
-    /// How the server is.
-    Status,
-    /// What there is of the lists.
-    ListsStatus,
-    /// Look at the source of a list, or of all.
-    ListsRefresh {
-        /// The list.
-        name: Option<String>,
-        /// Whether what would be held back is taken.
-        force: bool,
-    },
-    /// The broken lines of a list.
-    ListsCheck {
-        /// The list.
-        name: String,
-    },
-    /// Filter nothing for a while.
-    Pause {
-        /// For whom.
-        #[serde(default)]
-        scope: Scope,
-        /// For how many seconds; 0 ends the pause.
-        secs: u64,
-    },
-    /// Do not filter a name for a while.
-    Grant {
-        /// The name; those below it too.
-        name: String,
-        /// For whom.
-        #[serde(default)]
-        scope: Scope,
-        /// For how many seconds; 0 ends the grant.
-        secs: u64,
-    },
-    /// The pauses and grants in force.
-    Switches,
-    /// Resolve a question anew, and tell how.
-    Trace {
-        /// The name.
-        name: String,
-        /// The type; A where none is given.
-        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-        rtype: Option<String>,
-        /// Give DNSSEC records (DO).
-        #[serde(default)]
-        dnssec: bool,
-        /// Do not validate (CD).
-        #[serde(default)]
-        checking_disabled: bool,
-    },
-    /// Tell what is known of a name: its last failures, what is cached; or else as `trace`.
-    Why {
-        /// The name.
-        name: String,
-        /// The type; without one, of all types.
-        #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
-        rtype: Option<String>,
-        /// For the client with this address or name; this machine where none is given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        client: Option<String>,
-        /// As the policy is at this Unix second; now where none is given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        at: Option<u64>,
-    },
-    /// What is known of the trust anchors.
-    Anchors,
-    /// All negative trust anchors.
-    NtaList,
-    /// Take a name out of validation for so many seconds.
-    NtaAdd {
-        /// The name.
-        name: String,
-        /// For how long.
-        secs: u64,
-    },
-    /// Validate a name again.
-    NtaRemove {
-        /// The name.
-        name: String,
-    },
-    /// Read the configuration again.
-    Reload,
-    /// Hand the sockets over.
-    TakeOver,
-}
-
-impl Request {
-    /// The request as it is sent.
-    pub(super) fn line(&self) -> String {
-        format!("{}\n", json!(self))
-    }
-}
-
-/// Connects to the server that runs in a data directory.
-pub(super) fn connect(directory: &Path) -> io::Result<UnixStream> {
-    UnixStream::connect(directory.join(NAME))
-}
 
 /// The listening end.
 pub(super) struct ControlSocket {
@@ -174,7 +55,7 @@ impl ControlSocket {
         if connect(directory).is_ok() {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
         }
-        let path = directory.join(NAME);
+        let path = directory.join(SOCKET);
         let listener =
             bind_for(&path, group).map_err(|error| OperationError::Control(path.clone(), error))?;
         Ok(Self { listener, path, clients: Arc::default() })
@@ -184,7 +65,7 @@ impl ControlSocket {
     pub(super) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
         Self {
             listener: UnixListener::from(listener),
-            path: directory.join(NAME),
+            path: directory.join(SOCKET),
             clients: Arc::default(),
         }
     }

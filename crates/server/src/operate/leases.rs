@@ -50,7 +50,7 @@ impl Leases {
 }
 
 /// What keeps the file from being read.
-pub(crate) fn fault_of_leases(path: &Path) -> Option<io::Error> {
+pub fn fault_of_leases(path: &Path) -> Option<io::Error> {
     read(path).err()
 }
 

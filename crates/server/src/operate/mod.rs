@@ -23,7 +23,6 @@
 //!   HandingOver ────────────────────────┴──"ready"──> HandedOver: nothing is saved or removed
 //! ```
 
-pub(crate) mod command;
 pub(crate) mod conditions;
 mod control;
 mod dump;
@@ -44,7 +43,6 @@ pub(crate) mod switches;
 pub(crate) mod take_over;
 mod trace;
 mod trust;
-mod why;
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -71,17 +69,18 @@ use crate::state::Shared;
 use conditions::{Condition, Conditions};
 use control::{ControlSocket, Orders};
 pub(crate) use geo::GeoWatch;
-pub(crate) use leases::fault_of_leases;
+pub use leases::fault_of_leases;
 use names::Names;
 use neighbours::NeighbourWatch;
-pub(crate) use neighbours::fault_of_neighbours;
+pub use neighbours::fault_of_neighbours;
 use networks::NetworkWatch;
 use persist::CacheFile;
 use reach::Reach;
 use reload::Reloader;
 use switches::Unsaved;
+pub use take_over::TakeOverError;
 use take_over::{Handed, Reply, Successor};
-pub(crate) use take_over::{ListeningSockets, TakeOverError, TakenOver};
+pub(crate) use take_over::{ListeningSockets, TakenOver};
 use trust::KeptTrust;
 
 /// Time between looks at timers and at the configuration file, in milliseconds.

@@ -16,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use avocet_client::stub as stub_client;
 use avocet_config::validate::is_private;
 use avocet_io::neighbours::neighbours;
 use avocet_nameserver::policy::are_wanted;
@@ -23,7 +24,6 @@ use avocet_policy::client::Neighbour;
 
 use super::Running;
 use super::conditions::Condition;
-use crate::stub_client;
 
 /// Most addresses of which names are kept.
 const MAX_KEPT: usize = 4_096;

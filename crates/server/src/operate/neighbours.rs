@@ -75,7 +75,7 @@ impl NeighbourWatch {
 
 /// Why clients that are configured by MAC address would not be recognised; none where there are
 /// none.
-pub(crate) fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
+pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
     Wanted::of(policy)?;
     neighbours().err().map(|error| fault(&error))
 }

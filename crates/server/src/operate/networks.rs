@@ -17,7 +17,7 @@ const LOOK_SECS: u32 = 5;
 const MIN_PREFIX: (u8, u8) = (8, 32);
 
 /// The networks of the host's own addresses; none where the system does not tell.
-pub(crate) fn own_networks() -> Vec<IpNet> {
+pub fn own_networks() -> Vec<IpNet> {
     own_addresses().map(|own| networks(&own)).unwrap_or_default()
 }
 

@@ -5,12 +5,12 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use avocet_client::stub::addresses_in;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
 use super::trace::{self, Asked, Resolution};
 use crate::state::Shared;
-use crate::stub_client::addresses_in;
 
 /// The addresses of a host, IPv4 first.
 ///

@@ -24,11 +24,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_config::Config;
+use avocet_control::{MAX_LINE, Request, connect};
 use avocet_io::handover::{recv_fds, send_fds};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::query::asked::Transport;
 
-use super::control::{ControlSocket, MAX_LINE, Request, connect};
+use super::control::ControlSocket;
 use crate::http;
 use crate::worker::Listeners;
 
@@ -44,7 +45,7 @@ const CONTROL: &[u8] = b"control";
 
 /// Why the running server could not be taken over.
 #[derive(Debug)]
-pub(crate) enum TakeOverError {
+pub enum TakeOverError {
     /// Nobody answers on the control socket of this directory.
     NoServer(PathBuf),
     /// The running server declines, and says why.

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 pub(crate) use work::start;
 
 /// What keeps a file from being read as the root zone; whether it verifies is not looked at.
-pub(crate) fn fault_of_file(path: &Path) -> Option<String> {
+pub fn fault_of_file(path: &Path) -> Option<String> {
     zone_file::read(path).err()
 }
 

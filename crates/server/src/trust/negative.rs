@@ -10,7 +10,7 @@ use avocet_wire::{NameBuf, name, text};
 use super::state_file::StateFile;
 
 /// How long one may hold at most, in seconds: a week (RFC 7646 §2).
-pub(crate) const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
+pub const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
 
 const FILE: &str = "negative-anchors.state";
 const FALLBACK: &str = "only negative anchors of the configuration hold";

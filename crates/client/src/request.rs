@@ -17,57 +17,72 @@ const DNS_PORT: u16 = 53;
 /// UDP size in OPT unless written: nothing larger is fragmented on the way.
 const BUFFER_SIZE: u16 = 1232;
 /// Largest query: one question and an OPT with its options.
-pub(crate) const MAX_QUERY: usize = 512;
+pub const MAX_QUERY: usize = 512;
 
 /// The forms of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Form {
+pub enum Form {
+    /// All sections, as dig writes them.
     Text,
+    /// The data of the answer alone.
     Short,
+    /// One JSON object.
     Json,
 }
 
 /// One question to one server, and how it is asked.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Request {
+pub struct Request {
     /// The server, where one is written.
-    pub(crate) server: Option<SocketAddr>,
+    pub server: Option<SocketAddr>,
     /// Name in wire form, as written.
-    pub(crate) name: Box<[u8]>,
-    pub(crate) rtype: Rtype,
-    pub(crate) class: Class,
+    pub name: Box<[u8]>,
+    /// QTYPE.
+    pub rtype: Rtype,
+    /// QCLASS.
+    pub class: Class,
     /// Ask over TCP at once.
-    pub(crate) tcp: bool,
+    pub tcp: bool,
     /// Show a truncated reply.
-    pub(crate) ignore_truncation: bool,
-    pub(crate) recurse: bool,
-    pub(crate) checking_disabled: bool,
+    pub ignore_truncation: bool,
+    /// RD.
+    pub recurse: bool,
+    /// CD.
+    pub checking_disabled: bool,
     /// The OPT record, unless there is to be none.
-    pub(crate) edns: Option<EdnsRequest>,
+    pub edns: Option<EdnsRequest>,
     /// How long to wait for a reply to one query.
-    pub(crate) timeout: Duration,
+    pub timeout: Duration,
     /// How often a UDP query is sent.
-    pub(crate) tries: u32,
-    pub(crate) form: Form,
+    pub tries: u32,
+    /// The form in which the reply is written.
+    pub form: Form,
     /// The running server is to resolve it and tell how.
-    pub(crate) trace: bool,
+    pub trace: bool,
 }
 
 /// What is asked in the OPT record.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct EdnsRequest {
-    pub(crate) buffer_size: u16,
-    pub(crate) dnssec: bool,
-    pub(crate) cookie: bool,
-    pub(crate) nsid: bool,
-    pub(crate) subnet: Option<IpNet>,
+pub struct EdnsRequest {
+    /// The largest datagram that the client takes, in octets.
+    pub buffer_size: u16,
+    /// DO.
+    pub dnssec: bool,
+    /// Send a cookie (RFC 7873).
+    pub cookie: bool,
+    /// Ask for the identity of the server (RFC 5001).
+    pub nsid: bool,
+    /// The network in the client subnet option (RFC 7871).
+    pub subnet: Option<IpNet>,
 }
 
 /// A DNS cookie (RFC 7873): ours, and what the server gave for it, at first nothing.
 #[derive(Debug, Clone)]
-pub(crate) struct Cookie {
-    pub(crate) client: [u8; 8],
-    pub(crate) server: Vec<u8>,
+pub struct Cookie {
+    /// The part that the client draws.
+    pub client: [u8; 8],
+    /// The part that the server gave; empty before its first reply.
+    pub server: Vec<u8>,
 }
 
 impl Request {
@@ -75,7 +90,7 @@ impl Request {
     ///
     /// # Errors
     /// A word that is not understood, with what would be.
-    pub(crate) fn from_words(words: &[String]) -> Result<Self, String> {
+    pub fn from_words(words: &[String]) -> Result<Self, String> {
         let mut request = Self {
             server: None,
             name: Box::default(),
@@ -175,7 +190,7 @@ impl Request {
     }
 
     /// Writes the query to `out` and returns its length.
-    pub(crate) fn write(
+    pub fn write(
         &self,
         id: u16,
         cookie: &Cookie,

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::dump;
+use crate::dump;
 
 /// One line of the server's answer, as text. Sections come in this order: what the policy decided,
 /// what failed, what is cached or was resolved for this command, and the answer that the client
 /// gets.
-pub(super) fn text(line: &Value) -> String {
+pub(crate) fn text(line: &Value) -> String {
     match field(line, "section") {
         "policy" => policy(line),
         "failed" => format!("It failed {} s ago:\n{}", line["secs-ago"], tree(line)),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
-use crate::cli::Cli;
+use crate::args::Cli;
 use crate::output;
 
 /// Writes the completions of a shell to standard output.

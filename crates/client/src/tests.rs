@@ -8,9 +8,9 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, QR, RA, RD, TC};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
-use super::exchange::{Carrier, Reply, exchange};
-use super::request::{Cookie, Form, MAX_QUERY, Request};
 use super::*;
+use crate::exchange::{Carrier, Reply, exchange};
+use crate::request::{Cookie, Form, MAX_QUERY, Request};
 
 fn request(line: &str) -> Result<Request, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -71,7 +71,7 @@ fn udp_server(
 fn fixed_reply(octets: Vec<u8>) -> Reply {
     Reply {
         octets,
-        server: DEFAULT_SERVER,
+        server: SocketAddr::from(([127, 0, 0, 1], 5300)),
         carrier: Carrier::Udp,
         elapsed: Duration::from_micros(1_500),
     }

@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
+use avocet_control::{Request, connect};
 use avocet_nameserver::clock::wall_secs;
 use avocet_policy::rule::Scope;
 use serde_json::Value;
 
-use super::control::{Request, connect};
-use super::{dump, why};
-use crate::cli::{
+use crate::args::{
     CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand,
     PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::lists;
 use crate::output::{self, Reader};
-use crate::policy_command::unix_secs;
+use crate::policy::unix_secs;
+use crate::{dump, why};
 
 /// How long the server may keep silent; a reload with many records takes its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,18 +42,13 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
 /// `avocet lists`.
 pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
     let (request, write): (_, fn(&Value) -> String) = match &args.command {
-        ListsCommand::Status => (Request::ListsStatus, lists::command::status_text),
-        ListsCommand::Refresh { name, force } => (
-            Request::ListsRefresh { name: name.clone(), force: *force },
-            lists::command::refresh_text,
-        ),
+        ListsCommand::Status => (Request::ListsStatus, lists::status_text),
+        ListsCommand::Refresh { name, force } => {
+            (Request::ListsRefresh { name: name.clone(), force: *force }, lists::refresh_text)
+        }
         ListsCommand::Check { name, skipped } => (
             Request::ListsCheck { name: name.clone() },
-            if *skipped {
-                lists::command::check_text_with_skipped
-            } else {
-                lists::command::check_text
-            },
+            if *skipped { lists::check_text_with_skipped } else { lists::check_text },
         ),
     };
     run(&args.control, &request, write)

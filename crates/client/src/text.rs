@@ -7,7 +7,7 @@ use avocet_wire::header::{AA, AD, CD, Header, QR, RA, RD, TC, Z};
 use avocet_wire::view::{RecordSection, RecordView, WireError};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
-use super::exchange::{Carrier, Reply};
+use crate::exchange::{Carrier, Reply};
 
 /// Names of the header's flags, in the order dig shows them.
 pub(super) const FLAGS: [(u16, &str); 8] =
@@ -63,7 +63,7 @@ pub(super) fn harmless(octets: &[u8]) -> String {
 }
 
 /// Each answer's data on a line of its own.
-pub(super) fn short(reply: &Reply) -> Result<String, WireError> {
+pub fn short(reply: &Reply) -> Result<String, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let mut out = String::new();
     for record in message.section(RecordSection::Answer)? {
@@ -73,7 +73,7 @@ pub(super) fn short(reply: &Reply) -> Result<String, WireError> {
 }
 
 /// The whole reply.
-pub(super) fn full(reply: &Reply) -> Result<String, WireError> {
+pub fn full(reply: &Reply) -> Result<String, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let mut out = String::new();
     let _ = write_header(&message, &mut out);

@@ -12,11 +12,11 @@ use avocet_nameserver::policy::are_wanted;
 use avocet_nameserver::policy::load::open_file;
 use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
+use avocet_server::own_networks;
 use serde_json::json;
 
-use crate::cli::{CheckArgs, ConfigArgs, ConfigCommand};
-use crate::operate::networks::own_networks;
-use crate::{operate, output, root, stub_client};
+use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
+use crate::output;
 
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard
 /// output). Files that it names and that cannot be read keep no server from starting and are
@@ -69,16 +69,17 @@ fn warnings(config: &Config) -> Vec<String> {
         (config.resolver.mode, &config.resolver.local_root)
     {
         warnings.extend(
-            root::fault_of_file(path).map(|fault| format!("the copy of the root zone: {fault}")),
+            avocet_server::fault_of_root_file(path)
+                .map(|fault| format!("the copy of the root zone: {fault}")),
         );
     }
     if let Some(path) = config.policy.leases.as_deref().filter(|_| !config.policy.is_empty()) {
-        let fault = operate::fault_of_leases(path);
+        let fault = avocet_server::fault_of_leases(path);
         warnings.extend(
             fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())),
         );
     }
-    warnings.extend(operate::fault_of_neighbours(&config.policy));
+    warnings.extend(avocet_server::fault_of_neighbours(&config.policy));
     if let Some(group) = &config.server.control_group {
         warnings.extend(
             avocet_io::process::find_group(group)
@@ -97,7 +98,7 @@ fn warnings(config: &Config) -> Vec<String> {
         warnings.push("[server] allow is empty: all queries are refused".to_owned());
     }
     let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
-    let own = stub_client::from_here(config.server.listen[0]);
+    let own = avocet_client::stub::from_here(config.server.listen[0]);
     if are_wanted(&config.policy) && !allowed.contains(own.ip()) {
         let own = own.ip();
         warnings.push(format!(

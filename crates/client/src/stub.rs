@@ -7,8 +7,8 @@ use avocet_config::name::reverse_name;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
-use crate::query_tool::exchange;
-use crate::query_tool::request::Request;
+use crate::exchange;
+use crate::request::Request;
 
 /// How long to wait for the name of an address: longer than the server takes to give up.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
@@ -19,10 +19,7 @@ const TTL_AND_LENGTH: usize = 6;
 ///
 /// # Errors
 /// The server does not answer, or with an error.
-pub(crate) fn name_of(
-    server: SocketAddr,
-    address: IpAddr,
-) -> Result<Option<(String, u32)>, String> {
+pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
     let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
     let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
     (request.tries, request.timeout) = (1, NAME_PATIENCE);
@@ -43,7 +40,7 @@ pub(crate) fn name_of(
 }
 
 /// The addresses in the answer section, or the RCODE of an error.
-pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
+pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
     match message.header().rcode() {
         Rcode::NOERROR => {}
@@ -61,7 +58,7 @@ pub(crate) fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
 }
 
 /// Where a server of this machine that listens on `listen` is reached.
-pub(crate) fn from_here(listen: SocketAddr) -> SocketAddr {
+pub fn from_here(listen: SocketAddr) -> SocketAddr {
     let mut server = listen;
     if server.ip().is_unspecified() {
         server.set_ip(match server.ip() {

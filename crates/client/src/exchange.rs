@@ -13,28 +13,33 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{QR, TC};
 use avocet_wire::{MessageView, Rcode};
 
-use super::request::{Cookie, MAX_QUERY, Request};
+use crate::request::{Cookie, MAX_QUERY, Request};
 
 /// How a reply came.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Carrier {
+pub enum Carrier {
+    /// A datagram.
     Udp,
+    /// A frame on a stream of its own.
     Tcp,
 }
 
 /// A reply, not yet read but for its header and question.
 #[derive(Debug)]
-pub(crate) struct Reply {
-    pub(crate) octets: Vec<u8>,
-    pub(crate) server: SocketAddr,
-    pub(crate) carrier: Carrier,
+pub struct Reply {
+    /// The whole message.
+    pub octets: Vec<u8>,
+    /// The server that sent it.
+    pub server: SocketAddr,
+    /// The transport that carried it.
+    pub carrier: Carrier,
     /// From the sending of the query that was answered to its reply.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
 }
 
 /// Asks `server`: over UDP, over TCP where the reply was truncated, and once more where the server
 /// wanted its cookie back (RFC 7873 §5.3).
-pub(crate) fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
+pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
     let mut cookie = Cookie { client: random().to_be_bytes(), server: Vec::new() };
     let reply = ask_with(request, server, &cookie)?;
     match cookie_wanted(&reply.octets, &cookie) {

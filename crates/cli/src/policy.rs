@@ -14,24 +14,24 @@ use avocet_nameserver::policy::{GeoDatabase, Parts, Policy, load};
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
 use avocet_policy::rule::{self, Sample, Zone};
+use avocet_server::open_text;
 use avocet_wire::{Class, Rtype, rdata};
 use serde_json::{Value, json};
 
-use crate::cli::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
+use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::dry_run;
-use crate::lists::command::triggers_text;
-use crate::lists::open_text;
-use crate::{operate, output};
+use crate::lists::triggers_text;
+use crate::{output, running};
 
 /// Keys that need not be secret: nobody asks what is compiled here.
 const KEY: [u8; 32] = [7; 32];
 /// Who asks where a line of a query file names no client.
-pub(super) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+pub(crate) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// `avocet policy`.
 pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
     let done = match &args.command {
-        PolicyCommand::Status(args) => return operate::command::policy_status(args),
+        PolicyCommand::Status(args) => return running::policy_status(args),
         PolicyCommand::Check(args) => check(args),
         PolicyCommand::Test(args) => test(args),
         PolicyCommand::DryRun(args) => dry_run::run(args),
@@ -54,20 +54,20 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
     }
 }
 
-pub(super) fn config(path: Option<&Path>) -> Result<Config, String> {
+pub(crate) fn config(path: Option<&Path>) -> Result<Config, String> {
     Config::load(path, environment()).map_err(|errors| errors.to_string())
 }
 
 /// The countries of addresses, as the file has them now: without any rule too, for one may be
 /// written by them.
-pub(super) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
+pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
     let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
     read.map(|database| database.map(Arc::new)).map_err(|fault| fault.to_string())
 }
 
 /// The policy of a configuration, with the lists as they are on this machine: files, and copies of
 /// what the running server fetched.
-pub(super) fn policy(
+pub(crate) fn policy(
     config: &Config,
     countries: Option<Arc<GeoDatabase>>,
 ) -> Result<Option<Policy>, String> {
@@ -148,7 +148,7 @@ fn check_text(report: &Value) -> String {
             text += &format!("  {fault}\n");
         }
     }
-    if let Some(database) = operate::command::geo_text(&report["geo-database"]) {
+    if let Some(database) = running::geo_text(&report["geo-database"]) {
         text += &format!("{database}\n");
     }
     text + &format!(
@@ -158,7 +158,7 @@ fn check_text(report: &Value) -> String {
 }
 
 /// A name in folded wire form.
-pub(super) fn wire(name: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn wire(name: &str) -> Result<Vec<u8>, String> {
     Ok(typed_name(name)?.to_ascii_lowercase())
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
     })
 }
 
-pub(super) fn rtype(text: &str) -> Result<Rtype, String> {
+pub(crate) fn rtype(text: &str) -> Result<Rtype, String> {
     rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| format!("{text:?} is no type"))
 }
 

@@ -20,8 +20,8 @@ use avocet_wire::name::is_under;
 use avocet_wire::{Class, Rtype, text};
 use serde_json::{Value, json};
 
-use crate::cli::PolicyDryRunArgs;
-use crate::policy_command::{NOBODY, config, countries, policy, rtype, wire};
+use crate::args::PolicyDryRunArgs;
+use crate::policy::{NOBODY, config, countries, policy, rtype, wire};
 
 /// Names that are shown of each kind of change.
 const SHOWN: usize = 20;
@@ -207,7 +207,7 @@ impl Report {
 ///
 /// # Errors
 /// A configuration, a list or a line of the queries cannot be read.
-pub(super) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
+pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let in_force = find(args.config.as_deref());
     let (now, then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
     let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);

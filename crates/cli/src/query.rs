@@ -10,22 +10,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
+use avocet_client::request::{Form, Request};
+use avocet_client::stub::from_here;
+use avocet_client::{exchange, json, text};
 use avocet_config::name::{reverse_name, shown};
 use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
 use avocet_wire::NameBuf;
 
-use crate::cli::{ControlArgs, QueryArgs};
-use crate::operate::command::{self, Checks};
+use crate::args::{ControlArgs, QueryArgs};
 use crate::output;
-use crate::stub_client::from_here;
-
-pub(crate) mod exchange;
-mod json;
-pub(crate) mod request;
-mod text;
-
-use request::{Form, Request};
+use crate::running::{self, Checks};
 
 /// The server that is asked where none is given: the one `avocet serve` starts without a file.
 const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
@@ -75,7 +70,7 @@ fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String
     let control = ControlArgs { config: args.config.clone(), json };
     let dnssec = request.edns.as_ref().is_some_and(|edns| edns.dnssec);
     let checks = Checks { dnssec, checking_disabled: request.checking_disabled };
-    Ok(Some(command::trace(&control, (name, request.rtype.to_string()), checks)))
+    Ok(Some(running::trace(&control, (name, request.rtype.to_string()), checks)))
 }
 
 /// The words of the command line; `-x` stands for a name and its type.
@@ -110,6 +105,3 @@ fn configured_server(file: &Path) -> Result<SocketAddr, String> {
     }
     Ok(found.listen.map_or(DEFAULT_SERVER, from_here))
 }
-
-#[cfg(test)]
-mod tests;

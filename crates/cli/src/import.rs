@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use avocet_import::{Files, Imported, Known, Origin};
 use avocet_policy::rule::{Zone, service_names};
 
-use crate::cli::ImportArgs;
+use crate::args::ImportArgs;
 use crate::output;
 
 /// Most names of a directory.

@@ -5,11 +5,11 @@ use avocet_wire::view::{RecordSection, RecordView, WireError};
 use avocet_wire::{MessageView, Rtype};
 use serde_json::{Value, json};
 
-use super::exchange::{Carrier, Reply};
 use super::text::{data, flags, harmless, hex, name, rcode, subnet};
+use crate::exchange::{Carrier, Reply};
 
 /// The whole reply.
-pub(super) fn object(reply: &Reply) -> Result<Value, WireError> {
+pub fn object(reply: &Reply) -> Result<Value, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let header = message.header();
     let mut questions = Vec::new();

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use avocet_config as config;
 use avocet_load::LoadArgs;
+use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
-
-use crate::trust::negative::MAX_LIFETIME_SECS;
 
 /// Avocet, the DNS server of a network.
 #[derive(Debug, Parser)]

@@ -1,0 +1,65 @@
+//! The command line of Avocet: what each command reads, asks and writes.
+//!
+//! `serve` runs the server; `status`, `why` and others ask the running one over its control socket
+//! (`running`); `check`, `config`, `policy` and `import` work on files alone.
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod check;
+mod dry_run;
+mod dump;
+mod import;
+mod lists;
+mod output;
+mod pages;
+mod policy;
+mod query;
+mod running;
+mod why;
+
+use std::process::ExitCode;
+
+use avocet_server::Start;
+use clap::Parser;
+
+use args::{Cli, Command};
+
+fn main() -> ExitCode {
+    run().unwrap_or_else(|error| {
+        avocet_server::write_last_line(&format!("avocet: {error}"));
+        ExitCode::FAILURE
+    })
+}
+
+/// Does what the command line says, and gives the status to end with.
+///
+/// # Errors
+/// Why the server did not start.
+fn run() -> Result<ExitCode, String> {
+    match Cli::parse().command {
+        Command::Serve(args) => {
+            let start = Start { file: args.file.find(), take_over: args.take_over };
+            avocet_server::run(start).map_err(|error| error.to_string())?;
+            avocet_server::drain_log();
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Check(args) => Ok(check::check(&args)),
+        Command::Load(args) => Ok(avocet_load::run(&args)),
+        Command::Config(args) => Ok(check::show(&args)),
+        Command::Import(args) => import::run(&args),
+        Command::Query(args) => Ok(query::run(&args)),
+        Command::Cache(args) => Ok(running::cache(&args)),
+        Command::Lists(args) => Ok(running::lists(&args)),
+        Command::Policy(args) => Ok(policy::run(&args)),
+        Command::Pause(args) => Ok(running::pause(&args)),
+        Command::Grant(args) => Ok(running::grant(&args)),
+        Command::Why(args) => Ok(running::why(&args)),
+        Command::Anchors(args) => Ok(running::anchors(&args)),
+        Command::Nta(args) => Ok(running::nta(&args)),
+        Command::Reload(args) => Ok(running::reload(&args)),
+        Command::Status(args) => Ok(running::status(&args)),
+        Command::Completions { shell } => pages::completions(shell),
+        Command::ManPages { directory } => pages::manual(&directory),
+    }
+}
