@@ -133,6 +133,14 @@ impl Anchor {
             _ => self.data == key.rdata,
         }
     }
+
+    /// Does it trust each key that `other` trusts? A DNSKEY anchor does so for DS anchors of its
+    /// key.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        let of_key = || self.dnskey().and_then(Dnskey::read).is_some_and(|key| other.is_of(&key));
+        self.zone == other.zone && (self == other || of_key())
+    }
 }
 
 impl fmt::Display for Anchor {
@@ -249,6 +257,19 @@ mod tests {
                 anchor.is_of(&key) && key.is_secure_entry_point() && key.tag() == anchor.key_tag()
             );
         }
+    }
+
+    #[test]
+    fn an_anchor_of_a_key_covers_those_of_its_digests() {
+        let [first, second] = ROOT_KEYS.map(|text| {
+            let mut data = Vec::new();
+            rdata::parse(Rtype::DNSKEY.0, text, &[0], &mut data).unwrap();
+            Anchor::of_key(&NameBuf::ROOT, &data).unwrap()
+        });
+        let digest = Anchor::parse(ROOT_ANCHORS[0]).unwrap();
+        assert!(first.covers(&first) && first.covers(&digest) && digest.covers(&digest));
+        assert!(!second.covers(&digest) && !second.covers(&first));
+        assert!(!digest.covers(&first), "another key may have the same digest");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::Running;
 use crate::mailbox::Letter;
 use crate::state::Shared;
-use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors};
+use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors, less_trusted};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
 
 /// Followed keys and negative anchors, as they are kept.
@@ -129,12 +129,7 @@ impl Running {
         let followed = kept.followed();
         drop(kept);
         // Where less is trusted than before, what was judged by it is judged again.
-        let holds = |(zone, trusted): &&(NameBuf, Vec<_>)| {
-            let now = followed.iter().find(|(other, _)| other == zone);
-            now.is_some_and(|(_, now)| trusted.iter().all(|anchor| now.contains(anchor)))
-        };
-        let lost: Vec<NameBuf> =
-            before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect();
+        let lost = less_trusted(&before, &followed);
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 

@@ -188,6 +188,20 @@ impl std::fmt::Display for TrustAnchors {
     }
 }
 
+/// Returns the zones of which less is trusted than before. A key that is trusted in place of its
+/// digest is no loss.
+pub(crate) fn less_trusted(
+    before: &[(NameBuf, Vec<Anchor>)],
+    now: &[(NameBuf, Vec<Anchor>)],
+) -> Vec<NameBuf> {
+    let holds = |(zone, trusted): &&(NameBuf, Vec<Anchor>)| {
+        let now = now.iter().find(|(other, _)| other == zone);
+        let is_covered = |anchor: &Anchor, now: &[Anchor]| now.iter().any(|key| key.covers(anchor));
+        now.is_some_and(|(_, now)| trusted.iter().all(|anchor| is_covered(anchor, now)))
+    };
+    before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect()
+}
+
 /// The lines of a state that are about a zone: `STATE SECONDS ZONE ...`.
 fn lines_of(state: &str, zone: &NameBuf) -> String {
     let zone = zone.to_string();

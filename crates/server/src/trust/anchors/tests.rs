@@ -203,6 +203,28 @@ fn a_key_is_followed_by_another_and_revoked() {
     world.clean();
 }
 
+/// What was validated by a digest is not judged again because its key is known now.
+#[test]
+fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
+    let mut world = World::new("loss");
+    let configured = world.anchors.followed();
+    assert!(world.look(BEFORE));
+    let seen = world.anchors.followed();
+    assert_ne!(configured, seen);
+    assert!(less_trusted(&configured, &seen).is_empty());
+    world.look(ADDED);
+    world.pass(30 * DAY);
+    world.look(ADDED);
+    let added = world.anchors.followed();
+    assert!(less_trusted(&seen, &added).is_empty());
+    world.look(REVOKED);
+    assert_eq!(
+        less_trusted(&added, &world.anchors.followed()),
+        [NameBuf::from_wire(EXAMPLE).unwrap()]
+    );
+    world.clean();
+}
+
 /// RFC 5011 §2.3: half of the TTL later, and an hour at least after a failure.
 #[test]
 fn keys_are_asked_for_when_they_are_due() {
