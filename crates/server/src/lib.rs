@@ -6,23 +6,28 @@
 #![forbid(unsafe_code)]
 
 mod connections;
+mod control;
+mod explain;
 mod http;
+mod keepers;
 mod lists;
 mod log;
 mod mailbox;
 mod operate;
 mod resolver_report;
 mod root;
+mod running;
 mod serve;
 mod state;
+mod trace;
 mod trust;
 mod worker;
 
 pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};
 pub use operate::TakeOverError;
-pub use operate::networks::own_networks;
-pub use operate::{fault_of_leases, fault_of_neighbours};
 pub use root::fault_of_file as fault_of_root_file;
+pub use running::networks::own_networks;
+pub use running::{OperationError, fault_of_leases, fault_of_neighbours};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;

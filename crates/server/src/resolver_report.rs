@@ -4,8 +4,6 @@ use std::net::SocketAddr;
 
 use avocet_resolver::{BreakerState, Counters, Transport, UpstreamCounters};
 
-use crate::worker::upstreams::SocketCounts;
-
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
 pub(crate) struct ResolverReport {
@@ -27,4 +25,17 @@ pub(crate) struct UpstreamReport {
     pub(crate) counters: UpstreamCounters,
     /// Whether it is asked.
     pub(crate) breaker: BreakerState,
+}
+
+/// Counts of what was opened, for the metrics.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct SocketCounts {
+    /// UDP sockets open in pools.
+    pub(crate) pooled: u64,
+    /// UDP sockets open for one query.
+    pub(crate) fresh: u64,
+    /// TCP connections open.
+    pub(crate) streams: u64,
+    /// UDP sockets and TCP connections open towards authoritative servers, each for one query.
+    pub(crate) authorities: u64,
 }

@@ -12,7 +12,6 @@ use std::{fmt, io};
 
 use avocet_config::{Config, ConfigErrors, environment};
 use avocet_io::poll::{Poller, Waker};
-use avocet_io::probe::has_family;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_io::{Local, process};
@@ -26,9 +25,11 @@ use avocet_resolver::LocalRootSlot;
 
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
-use crate::operate::networks::own_networks;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ListeningSockets, Operation};
+use crate::running::networks::own_networks;
+use crate::running::reload::without_missing_families;
+use crate::running::{OperationError, switches};
 use crate::state::Shared;
 use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
 
@@ -86,8 +87,8 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-impl From<operate::OperationError> for StartError {
-    fn from(error: operate::OperationError) -> Self {
+impl From<OperationError> for StartError {
+    fn from(error: OperationError) -> Self {
         Self::Setting(error.to_string())
     }
 }
@@ -155,7 +156,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
         GeoDatabase::of(&config.policy).map_err(|fault| StartError::Setting(fault.to_string()))?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
-    let switches = operate::switches::load(&config.data.directory);
+    let switches = switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
     let snapshot = Snapshot::build(config, 1, &secrets, parts)
@@ -176,17 +177,6 @@ pub fn run(start: Start) -> Result<(), StartError> {
 
 fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
     move |error| StartError::System(what.to_owned(), error)
-}
-
-/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those
-/// taken out.
-pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let (served, missing): (Vec<_>, Vec<_>) = listen.iter().partition(|addr| has_family(**addr));
-    if served.is_empty() {
-        return Vec::new();
-    }
-    *listen = served;
-    missing
 }
 
 /// Creates the data directory if there is none, for the account that the server becomes. What is in

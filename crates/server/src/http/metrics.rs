@@ -13,7 +13,7 @@ mod resolvers;
 use self::resolvers::Resolvers;
 use super::exposition::{Exposition, Kind};
 use crate::log;
-use crate::operate::Running;
+use crate::running::Running;
 use crate::state::Shared;
 use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 
@@ -283,7 +283,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     }
     let configured = &state.config.policy.lists;
     let sources = running.lists.sources();
-    let compiled = |name: &str| crate::lists::status::compiled(&state, name);
+    let compiled = |name: &str| crate::keepers::lists::status::compiled(&state, name);
     type Value<'a> = &'a dyn Fn(&str) -> u64;
     let families: [(&str, Kind, &str, Value<'_>); 4] = [
         ("avocet_list_entries", Kind::Gauge, "Entries in force of a list.", &|name| {

@@ -29,8 +29,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use crate::connections::{ConnectionCounts, ConnectionLimits};
-use crate::operate::Running;
-pub(crate) use page::Visits;
+use crate::running::Running;
 
 /// Connections of the one listener served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;

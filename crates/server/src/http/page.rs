@@ -26,9 +26,9 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::{PLAIN, response};
-use crate::connections::{ConnectionCounts, ConnectionLimits};
-use crate::operate::Running;
-use crate::operate::explain::{Inquiry, outcome};
+use crate::connections::ConnectionLimits;
+use crate::explain::{Inquiry, outcome};
+use crate::running::Running;
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;
@@ -49,20 +49,6 @@ const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em aut
                      anywhere}dt{color:#666}dd{margin:0 0 \
                      .8em;overflow-wrap:anywhere}@media(prefers-color-scheme:dark){body{color:#\
                      ddd;background:#111}dt{color:#999}}";
-
-/// Who is on the page, and how many were.
-#[derive(Default)]
-pub(crate) struct Visits {
-    open: ConnectionCounts,
-    /// Requests for a name that is blocked for the client.
-    pub(crate) blocked: AtomicU64,
-    /// Requests for a name that is not.
-    pub(crate) not_blocked: AtomicU64,
-    /// Requests without a name that can be read, or with a method other than GET and HEAD.
-    pub(crate) unreadable: AtomicU64,
-    /// Connections of clients who may not ask the server, or have too many open.
-    pub(crate) refused: AtomicU64,
-}
 
 /// One connection.
 pub(super) struct Visit {

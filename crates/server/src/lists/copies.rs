@@ -29,36 +29,36 @@ const EXTENSION: &str = "list";
 /// What is known of a copy besides its text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// Where it came from: URL or path.
-    pub(super) source: String,
+    pub(crate) source: String,
     /// `ETag` of the answer.
-    pub(super) etag: Option<String>,
+    pub(crate) etag: Option<String>,
     /// `Last-Modified` of the answer.
-    pub(super) last_modified: Option<String>,
+    pub(crate) last_modified: Option<String>,
     /// What told the file from what it was before.
-    pub(super) fingerprint: Option<String>,
+    pub(crate) fingerprint: Option<String>,
     /// Wall time in seconds.
-    pub(super) fetched_at_secs: u64,
+    pub(crate) fetched_at_secs: u64,
     /// Entries that were taken of the text.
-    pub(super) entries: u64,
+    pub(crate) entries: u64,
     /// Octets of the text.
-    pub(super) octets: u64,
+    pub(crate) octets: u64,
     /// Checksum of the text.
-    pub(super) crc32: u32,
+    pub(crate) crc32: u32,
 }
 
 /// A text with its head.
-pub(super) struct Copy {
+pub(crate) struct Copy {
     /// What is known of it.
-    pub(super) head: Head,
+    pub(crate) head: Head,
     octets: Vec<u8>,
     begins: usize,
 }
 
 /// Why a copy is not used.
 #[derive(Debug)]
-pub(super) enum CopyError {
+pub(crate) enum CopyError {
     /// It cannot be read.
     Io(io::Error),
     /// It is not as it was written.
@@ -76,7 +76,7 @@ impl fmt::Display for CopyError {
 
 /// Where a text is kept.
 #[derive(Debug)]
-pub(super) enum Kept {
+pub(crate) enum Kept {
     /// On disk.
     OnDisk,
     /// In memory, until the server ends: why the disk did not take it.
@@ -85,20 +85,20 @@ pub(super) enum Kept {
 
 impl Head {
     /// Notes what the text is.
-    pub(super) fn seal(&mut self, text: &[u8]) {
+    pub(crate) fn seal(&mut self, text: &[u8]) {
         self.octets = text.len() as u64;
         self.crc32 = crc32fast::hash(text);
     }
 
     /// What tells the text from others.
-    pub(super) fn stamp(&self) -> String {
+    pub(crate) fn stamp(&self) -> String {
         format!("{:08x}-{}", self.crc32, self.octets)
     }
 }
 
 impl Copy {
     /// The text.
-    pub(super) fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         self.octets.get(self.begins..).unwrap_or_default()
     }
 
@@ -119,14 +119,14 @@ impl AsRef<[u8]> for Copy {
 }
 
 /// All copies. Those that the disk does not take are kept in memory.
-pub(super) struct Copies {
+pub(crate) struct Copies {
     directory: PathBuf,
     unsaved: HashMap<String, (Head, Vec<u8>)>,
 }
 
 impl Copies {
     /// Of the directory, which need not be there.
-    pub(super) fn new(directory: &Path) -> Self {
+    pub(crate) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), unsaved: HashMap::new() }
     }
 
@@ -134,7 +134,7 @@ impl Copies {
     ///
     /// # Errors
     /// The disk did not take it, and there is too much in memory.
-    pub(super) fn keep(
+    pub(crate) fn keep(
         &mut self,
         list: &ListConfig,
         head: Head,
@@ -161,7 +161,7 @@ impl Copies {
     ///
     /// # Errors
     /// There is a copy that cannot be used.
-    pub(super) fn open(&self, list: &ListConfig) -> Result<Option<Copy>, CopyError> {
+    pub(crate) fn open(&self, list: &ListConfig) -> Result<Option<Copy>, CopyError> {
         if let Some((head, text)) = self.unsaved.get(&list.name) {
             return Ok(Some(Copy { head: head.clone(), octets: text.clone(), begins: 0 }));
         }
@@ -175,7 +175,7 @@ impl Copies {
 
     /// What is known of the last good text, which is not looked at; none also where there is
     /// something else.
-    pub(super) fn head(&self, list: &ListConfig) -> Option<Head> {
+    pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         if let Some((head, _)) = self.unsaved.get(&list.name) {
             return Some(head.clone());
         }
@@ -186,13 +186,13 @@ impl Copies {
     }
 
     /// Removes the copy of a list.
-    pub(super) fn remove(&mut self, list: &ListConfig) {
+    pub(crate) fn remove(&mut self, list: &ListConfig) {
         self.unsaved.remove(&list.name);
         let _ = fs::remove_file(self.path(&list.name));
     }
 
     /// Removes the copies of lists that are no more.
-    pub(super) fn clear(&mut self, lists: &[ListConfig]) {
+    pub(crate) fn clear(&mut self, lists: &[ListConfig]) {
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
         let Ok(files) = fs::read_dir(&self.directory) else { return };

@@ -24,7 +24,7 @@ use ureq::{Agent, config::Config};
 use super::copies::Head;
 
 /// Most octets of a list, decompressed.
-pub(super) const MAX_LIST_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
 /// Redirects that are followed.
 const MAX_REDIRECTS: u32 = 5;
 /// Addresses of a server that are tried.
@@ -36,17 +36,17 @@ const CHUNK: usize = 64 << 10;
 
 /// Bounds of one fetch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// From the question for the address to the last octet.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     /// For a connection to one address.
-    pub(super) connect: Duration,
+    pub(crate) connect: Duration,
     /// Octets of the text.
-    pub(super) octets: u64,
+    pub(crate) octets: u64,
 }
 
 /// The bounds in force.
-pub(super) const BOUNDS: Bounds = Bounds {
+pub(crate) const BOUNDS: Bounds = Bounds {
     time: Duration::from_secs(300),
     connect: Duration::from_secs(15),
     octets: MAX_LIST_BYTES,
@@ -54,7 +54,7 @@ pub(super) const BOUNDS: Bounds = Bounds {
 
 /// What came of a fetch.
 #[derive(Debug, PartialEq)]
-pub(super) enum Fetched {
+pub(crate) enum Fetched {
     /// The copy is still what the source has.
     Unchanged,
     /// A text, and what the next fetch is to tell the source.
@@ -70,7 +70,7 @@ pub(super) enum Fetched {
 
 /// Why there is no text.
 #[derive(Debug, PartialEq)]
-pub(super) enum FetchError {
+pub(crate) enum FetchError {
     /// The name of its server has no address, or none that could be: why.
     Unresolved(String),
     /// An answer other than a text.
@@ -113,10 +113,10 @@ impl fmt::Display for FetchError {
 }
 
 /// Gives the addresses of a host, or says why there are none.
-pub(super) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, String> + Send + Sync>;
+pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, String> + Send + Sync>;
 
 /// Fetches lists, one after the other.
-pub(super) struct Fetcher {
+pub(crate) struct Fetcher {
     agent: Agent,
     bounds: Bounds,
     configured: Arc<Mutex<String>>,
@@ -124,7 +124,7 @@ pub(super) struct Fetcher {
 
 impl Fetcher {
     /// Certificates are held against those that the system trusts now.
-    pub(super) fn new(lookup: Lookup, bounds: Bounds) -> Self {
+    pub(crate) fn new(lookup: Lookup, bounds: Bounds) -> Self {
         let config = Config::builder()
             .tls_config(tls())
             .http_status_as_error(false)
@@ -148,7 +148,7 @@ impl Fetcher {
     ///
     /// # Errors
     /// There is no whole text, or a larger one than is taken.
-    pub(super) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
+    pub(crate) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
         *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = host_of(url);
         let mut request =
             self.agent.get(url).config().https_only(url.starts_with("https://")).build();

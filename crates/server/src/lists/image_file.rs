@@ -19,7 +19,7 @@ const TAIL: usize = 4 + MAGIC.len();
 
 /// Why an image on disk is not used.
 #[derive(Debug)]
-pub(super) enum Unusable {
+pub(crate) enum Unusable {
     /// It cannot be read.
     Io(io::Error),
     /// It does not say how it was made: cut off, or no image.
@@ -36,16 +36,16 @@ impl fmt::Display for Unusable {
 }
 
 /// The place of the image in a directory.
-pub(super) struct ImageFile(PathBuf);
+pub(crate) struct ImageFile(PathBuf);
 
 impl ImageFile {
     /// In this directory.
-    pub(super) fn new(directory: &Path) -> Self {
+    pub(crate) fn new(directory: &Path) -> Self {
         Self(directory.join("image"))
     }
 
     /// Where it is.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
@@ -53,7 +53,7 @@ impl ImageFile {
     ///
     /// # Errors
     /// It cannot be read, or is not whole.
-    pub(super) fn load(&self) -> Result<Option<(Vec<u8>, Making)>, Unusable> {
+    pub(crate) fn load(&self) -> Result<Option<(Vec<u8>, Making)>, Unusable> {
         let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else {
             return Ok(None);
         };
@@ -66,7 +66,7 @@ impl ImageFile {
     ///
     /// # Errors
     /// The disk does not take it; the one that was there stays.
-    pub(super) fn save(&self, image: &[u8], making: &Making) -> io::Result<()> {
+    pub(crate) fn save(&self, image: &[u8], making: &Making) -> io::Result<()> {
         let making = serde_json::to_vec(making)?;
         let len = u32::try_from(making.len()).map_err(io::Error::other)?.to_le_bytes();
         disk::replace(&self.0, &[image, &making, &len, MAGIC])

@@ -11,13 +11,11 @@
 //! of its entries keeps its last good copy.
 
 mod copies;
-mod fetch;
+pub(crate) mod fetch;
 mod image_file;
 pub(crate) mod leisure;
 pub(crate) mod source;
-pub(crate) mod status;
-mod store;
-mod work;
+pub(crate) mod store;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +28,6 @@ use serde_json::Value;
 use source::SourceState;
 pub use store::open_text;
 pub(crate) use store::{Store, Taking};
-pub(crate) use work::start;
 
 /// What others know of the keeping of lists, and how they ask it for something.
 #[derive(Default)]
@@ -51,12 +48,12 @@ struct Desk {
 }
 
 /// Somebody wants sources to be looked at now.
-struct Order {
+pub(crate) struct Order {
     /// Of this list; none: of all.
-    name: Option<String>,
-    taking: Taking,
+    pub(crate) name: Option<String>,
+    pub(crate) taking: Taking,
     /// Where the outcome goes.
-    reply: Sender<Value>,
+    pub(crate) reply: Sender<Value>,
 }
 
 impl Keeping {
@@ -86,12 +83,12 @@ impl Keeping {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.desk().is_closed
     }
 
     /// Waits for orders, so long at most; none if the thread is to end.
-    fn wait(&self, time: Duration) -> Option<Vec<Order>> {
+    pub(crate) fn wait(&self, time: Duration) -> Option<Vec<Order>> {
         let is_idle = |desk: &mut Desk| desk.orders.is_empty() && !desk.is_closed;
         let waited = self.changed.wait_timeout_while(self.desk(), time, is_idle);
         let (mut desk, _) = waited.unwrap_or_else(PoisonError::into_inner);
@@ -102,7 +99,7 @@ impl Keeping {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count_compile(&self) {
+    pub(crate) fn count_compile(&self) {
         self.compiles.fetch_add(1, Ordering::Relaxed);
     }
 }

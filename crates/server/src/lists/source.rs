@@ -47,7 +47,7 @@ pub(crate) struct SourceState {
 
 /// Why a look at a source brought nothing.
 #[derive(Debug, PartialEq)]
-pub(super) enum Failure {
+pub(crate) enum Failure {
     /// There is no text.
     Fetch(FetchError),
     /// The file cannot be read.
@@ -68,7 +68,7 @@ impl std::fmt::Display for Failure {
 
 impl SourceState {
     /// The source gave a text, or said that it has no other. `random` is for the jitter.
-    pub(super) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
+    pub(crate) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
         self.succeeded_at_secs = now_secs;
         self.due_at_secs = now_secs + refresh_secs + random % (refresh_secs / JITTER_PART + 1);
         self.failures_in_row = 0;
@@ -76,7 +76,7 @@ impl SourceState {
     }
 
     /// The look failed.
-    pub(super) fn fail(&mut self, now_secs: u64, failure: &Failure, random: u64) {
+    pub(crate) fn fail(&mut self, now_secs: u64, failure: &Failure, random: u64) {
         let first = match failure {
             Failure::Fetch(FetchError::Unresolved(_)) => FIRST_RESOLVE_RETRY_SECS,
             _ => FIRST_RETRY_SECS,
@@ -90,7 +90,7 @@ impl SourceState {
 
     /// Is it time for a look? A clock that was set back does not put it off for longer than a
     /// refresh.
-    pub(super) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
+    pub(crate) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
         let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
         now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)
     }
@@ -100,7 +100,7 @@ impl SourceState {
 ///
 /// # Errors
 /// Why not.
-pub(super) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> {
+pub(crate) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> {
     if let Some(refusal) = report.refusal {
         return Err(Failure::HeldBack(refusal.to_string()));
     }

@@ -38,7 +38,7 @@ pub(crate) enum Taking {
 
 /// What a look at a source brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     /// Another text.
     Changed,
     /// None, or the same.
@@ -55,7 +55,7 @@ pub(crate) struct Store {
 }
 
 /// What a list's source is called.
-pub(super) fn source_text(list: &ListConfig) -> String {
+pub(crate) fn source_text(list: &ListConfig) -> String {
     match &list.source {
         ListSource::Url(url) => url.clone(),
         ListSource::File(path) => path.display().to_string(),
@@ -167,7 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// The image cannot be opened: no list is in force by it.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         &mut self,
         config: &PolicyConfig,
         secret: [u8; 32],
@@ -209,7 +209,7 @@ impl Store {
     ///
     /// # Errors
     /// There is no text, or none that is taken: the last good copy stays.
-    pub(super) fn take_url(
+    pub(crate) fn take_url(
         &mut self,
         list: &ListConfig,
         url: &str,
@@ -239,7 +239,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be read, or is no list: the last good copy stays.
-    pub(super) fn take_file(&mut self, list: &ListConfig, path: &Path) -> Result<Taken, Failure> {
+    pub(crate) fn take_file(&mut self, list: &ListConfig, path: &Path) -> Result<Taken, Failure> {
         let unreadable =
             |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
         let fingerprint = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
@@ -289,17 +289,17 @@ impl Store {
     }
 
     /// Why a list in force has no copy on the disk, if so.
-    pub(super) fn unsaved(&self, name: &str) -> Option<&str> {
+    pub(crate) fn unsaved(&self, name: &str) -> Option<&str> {
         self.unsaved.get(name).map(String::as_str)
     }
 
     /// What is known of the copy of a list.
-    pub(super) fn head(&self, list: &ListConfig) -> Option<Head> {
+    pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         self.copies.head(list)
     }
 
     /// How it went with the sources when the server ended; nothing where that is not known.
-    pub(super) fn load_states(&self) -> BTreeMap<String, SourceState> {
+    pub(crate) fn load_states(&self) -> BTreeMap<String, SourceState> {
         let octets =
             disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
         serde_json::from_slice(&octets).unwrap_or_default()
@@ -309,7 +309,7 @@ impl Store {
     ///
     /// # Errors
     /// The disk does not take it.
-    pub(super) fn save_states(&self, states: &BTreeMap<String, SourceState>) -> io::Result<()> {
+    pub(crate) fn save_states(&self, states: &BTreeMap<String, SourceState>) -> io::Result<()> {
         self.make_directory()?;
         disk::replace(&self.directory.join(STATES), &[&serde_json::to_vec(states)?])
     }
@@ -332,7 +332,7 @@ fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
 ///
 /// # Errors
 /// The copy cannot be read.
-pub(super) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
+pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
     let Some(copy) =
         Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| error.to_string())?
     else {
@@ -358,7 +358,7 @@ pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Re
 }
 
 /// The hash of an image, as it is shown.
-pub(super) fn digest(lists: &Lists) -> String {
+pub(crate) fn digest(lists: &Lists) -> String {
     format!("{:032x}", lists.digest())
 }
 

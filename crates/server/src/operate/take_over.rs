@@ -29,7 +29,7 @@ use avocet_io::handover::{recv_fds, send_fds};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::query::asked::Transport;
 
-use super::control::ControlSocket;
+use crate::control::ControlSocket;
 use crate::http;
 use crate::worker::Listeners;
 
@@ -198,12 +198,6 @@ impl TakenOver {
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
         Ok(self.stream.write_all(READY)?)
     }
-}
-
-/// Declines a request to take over.
-pub(super) fn refuse(mut stream: UnixStream, reason: &str) {
-    // Whoever asked may be gone.
-    let _ = writeln!(stream, "{}", serde_json::json!({ "error": reason }));
 }
 
 /// What was heard of the new process.

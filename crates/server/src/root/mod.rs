@@ -8,9 +8,8 @@
 //! All of it is done on one thread, "root", which no query waits for. What is refused, fails or has
 //! expired leaves things as they are without a copy: the root's servers are asked.
 
-mod transfer;
-mod work;
-mod zone_file;
+pub(crate) mod transfer;
+pub(crate) mod zone_file;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +20,6 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_resolver::LocalRootSlot;
 use serde_json::{Value, json};
 
-pub(crate) use work::start;
-
 /// What keeps a file from being read as the root zone; whether it verifies is not looked at.
 pub fn fault_of_file(path: &Path) -> Option<String> {
     zone_file::read(path).err()
@@ -30,7 +27,7 @@ pub fn fault_of_file(path: &Path) -> Option<String> {
 
 /// See the module.
 pub(crate) struct RootKeeping {
-    slot: LocalRootSlot,
+    pub(crate) slot: LocalRootSlot,
     status: Mutex<Status>,
     is_closed: Mutex<bool>,
     closing: Condvar,
@@ -44,15 +41,15 @@ pub(crate) struct RootKeeping {
 
 /// How it went last.
 #[derive(Clone, Default)]
-struct Status {
+pub(crate) struct Status {
     /// Is there to be a copy at all?
-    is_wanted: bool,
+    pub(crate) is_wanted: bool,
     /// Where the copy in use is from.
-    from: String,
+    pub(crate) from: String,
     /// When it was last known to be the latest, in seconds since 1970.
-    checked_at_secs: u64,
+    pub(crate) checked_at_secs: u64,
     /// What went wrong last; none since a success.
-    fault: Option<String>,
+    pub(crate) fault: Option<String>,
 }
 
 impl RootKeeping {
@@ -98,23 +95,23 @@ impl RootKeeping {
         })
     }
 
-    fn status(&self) -> MutexGuard<'_, Status> {
+    pub(crate) fn status(&self) -> MutexGuard<'_, Status> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits so long. False if the thread is to end.
-    fn wait(&self, time: Duration) -> bool {
+    pub(crate) fn wait(&self, time: Duration) -> bool {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closing.wait_timeout_while(is_closed, time, |is_closed| !*is_closed);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
     /// Takes note of what went wrong, and tells it.
-    fn note_fault(&self, fault: String) {
+    pub(crate) fn note_fault(&self, fault: String) {
         let use_is = if self.in_use().is_some() {
             "the copy in use stays"
         } else {
@@ -124,7 +121,7 @@ impl RootKeeping {
         self.status().fault = Some(fault);
     }
 
-    fn count(counter: &AtomicU64) {
+    pub(crate) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }

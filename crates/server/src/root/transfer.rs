@@ -24,7 +24,7 @@ const AXFR: Rtype = Rtype(252);
 
 /// Why there is no zone.
 #[derive(Debug)]
-pub(super) enum TransferError {
+pub(crate) enum TransferError {
     /// The network, or the time that it takes.
     Network(io::Error),
     /// The primary does not give it.
@@ -83,7 +83,7 @@ struct Exchange<'a> {
 ///
 /// # Errors
 /// See [`TransferError`].
-pub(super) fn timers(
+pub(crate) fn timers(
     primary: SocketAddr,
     is_closed: &dyn Fn() -> bool,
 ) -> Result<Timers, TransferError> {
@@ -99,7 +99,7 @@ pub(super) fn timers(
 ///
 /// # Errors
 /// See [`TransferError`].
-pub(super) fn zone(
+pub(crate) fn zone(
     primary: SocketAddr,
     is_closed: &dyn Fn() -> bool,
 ) -> Result<Vec<Line>, TransferError> {

@@ -13,23 +13,23 @@ use avocet_wire::master::MasterFile;
 use avocet_wire::{Class, NameBuf, Rtype, rdata};
 
 /// Most octets of the zone, as text or in a transfer: the root has some two million.
-pub(super) const MAX_ZONE_OCTETS: u64 = 32 << 20;
+pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
 /// Most records: the root has some 25,000.
-pub(super) const MAX_ZONE_RECORDS: usize = 400_000;
+pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
 
 /// A record of the zone that is not verified yet.
-pub(super) struct Line {
+pub(crate) struct Line {
     /// Uncompressed.
-    pub(super) owner: Box<[u8]>,
-    pub(super) rtype: Rtype,
-    pub(super) ttl_secs: u32,
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) rtype: Rtype,
+    pub(crate) ttl_secs: u32,
     /// Uncompressed.
-    pub(super) rdata: Box<[u8]>,
+    pub(crate) rdata: Box<[u8]>,
 }
 
 impl Line {
     /// Lends the record.
-    pub(super) fn record(&self) -> ZoneRecord<'_> {
+    pub(crate) fn record(&self) -> ZoneRecord<'_> {
         let Self { owner, rtype, ttl_secs, rdata } = self;
         ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata }
     }
@@ -39,7 +39,7 @@ impl Line {
 ///
 /// # Errors
 /// It cannot be read, is too large, or has a line that is no record.
-pub(super) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
+pub(crate) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
     let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
     let text = disk::read(path, MAX_ZONE_OCTETS).map_err(failed)?;
@@ -64,7 +64,7 @@ pub(super) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
 ///
 /// # Errors
 /// The disk is full or cannot be written.
-pub(super) fn write(path: &Path, lines: &[Line]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, lines: &[Line]) -> io::Result<()> {
     let mut text = String::new();
     for Line { owner, rtype, ttl_secs, rdata } in lines {
         let owner = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
@@ -77,7 +77,7 @@ pub(super) fn write(path: &Path, lines: &[Line]) -> io::Result<()> {
 ///
 /// # Errors
 /// The file is gone or cannot be written.
-pub(super) fn touch(path: &Path, at_secs: u64) -> io::Result<()> {
+pub(crate) fn touch(path: &Path, at_secs: u64) -> io::Result<()> {
     let at: SystemTime = UNIX_EPOCH + Duration::from_secs(at_secs);
     File::options().append(true).open(path)?.set_modified(at)
 }

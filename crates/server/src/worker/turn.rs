@@ -27,9 +27,10 @@ use avocet_wire::header::HEADER_LEN;
 
 use super::authorities::NotSent;
 use super::fault::contained;
-use super::upstreams::{Query, SocketCounts, StreamState};
+use super::upstreams::{Query, StreamState};
 use super::{DRAIN_MS, SWEEP_MS, Worker};
 use crate::mailbox::{Letter, Mailbox};
+use crate::resolver_report::SocketCounts;
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
 

@@ -16,6 +16,7 @@ use avocet_io::uring::{BATCH, SyscallBatch};
 use chacha20::rand_core::Rng;
 
 use super::token::Token;
+use crate::resolver_report::SocketCounts;
 
 /// Ports tried before the kernel chooses one.
 const PORT_DRAWS: usize = 8;
@@ -83,19 +84,6 @@ pub(crate) struct Upstreams {
     buffer: ReadBuffer,
     /// None where io_uring is not to be had.
     batch: Option<SyscallBatch>,
-}
-
-/// Counts of what was opened, for the metrics.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct SocketCounts {
-    /// UDP sockets open in pools.
-    pub(crate) pooled: u64,
-    /// UDP sockets open for one query.
-    pub(crate) fresh: u64,
-    /// TCP connections open.
-    pub(crate) streams: u64,
-    /// UDP sockets and TCP connections open towards authoritative servers, each for one query.
-    pub(crate) authorities: u64,
 }
 
 impl Upstreams {

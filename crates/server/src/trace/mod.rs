@@ -1,5 +1,8 @@
 //! How a name was resolved, told to control clients: traces and what the caches have, as JSON.
 
+pub(crate) mod dump;
+pub(crate) mod own_questions;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -21,7 +24,6 @@ use avocet_wire::view::RecordView;
 use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype, name, rdata};
 use serde_json::{Value, json};
 
-use super::dump;
 use crate::mailbox::{KeptOrder, Letter, TraceOrder};
 use crate::state::Shared;
 
@@ -32,33 +34,33 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
 #[derive(Default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     qname: Vec<u8>,
     /// None: all of them, or A where one is needed.
     rtype: Option<Rtype>,
-    pub(super) dnssec_ok: bool,
-    pub(super) checking_disabled: bool,
+    pub(crate) dnssec_ok: bool,
+    pub(crate) checking_disabled: bool,
     /// The servers to ask; empty: those of the plan.
     servers: Box<[SocketAddr]>,
 }
 
 /// What came of resolving a question.
-pub(super) struct Resolution {
+pub(crate) struct Resolution {
     /// How it went, for the control client.
-    pub(super) section: Value,
+    pub(crate) section: Value,
     /// The answer as a message; empty where there is none.
-    pub(super) message: Vec<u8>,
+    pub(crate) message: Vec<u8>,
     /// Why there is none.
-    pub(super) failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// Why a question could not be resolved.
 #[derive(Clone, Copy)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// The extended error for clients.
-    pub(super) ede: u16,
+    pub(crate) ede: u16,
     /// Its text.
-    pub(super) text: &'static str,
+    pub(crate) text: &'static str,
 }
 
 impl Asked {
@@ -66,7 +68,7 @@ impl Asked {
     ///
     /// # Errors
     /// What is wrong with them.
-    pub(super) fn read(shown: &str, rtype: Option<&str>) -> Result<Self, String> {
+    pub(crate) fn read(shown: &str, rtype: Option<&str>) -> Result<Self, String> {
         let address = shown
             .parse()
             .ok()
@@ -83,22 +85,22 @@ impl Asked {
     }
 
     /// A question in folded wire form.
-    pub(super) fn of(question: &[u8]) -> Self {
+    pub(crate) fn of(question: &[u8]) -> Self {
         let LocalQuestion { qname, qtype, .. } = LocalQuestion::of(question);
         Self { qname: qname.to_vec(), rtype: Some(qtype), ..Self::default() }
     }
 
     /// The same question, put to these servers if there are any.
-    pub(super) fn by(self, servers: &[SocketAddr]) -> Self {
+    pub(crate) fn by(self, servers: &[SocketAddr]) -> Self {
         Self { servers: servers.into(), ..self }
     }
 
     /// The folded name, and the type; A where none was given.
-    pub(super) fn name_and_type(&self) -> (&[u8], Rtype) {
+    pub(crate) fn name_and_type(&self) -> (&[u8], Rtype) {
         (&self.qname, self.rtype.unwrap_or(Rtype::A))
     }
 
-    pub(super) fn question(&self) -> Vec<u8> {
+    pub(crate) fn question(&self) -> Vec<u8> {
         let rtype = self.rtype.unwrap_or(Rtype::A);
         [&self.qname[..], &rtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat()
     }
@@ -108,7 +110,7 @@ impl Asked {
 ///
 /// # Errors
 /// The server cannot take it, or does not come to an end with it.
-pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, String> {
+pub(crate) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, String> {
     let question = asked.question();
     let hash = QuestionKey::new(&question, &shared.name_server.key, 0).hash;
     // The worker that would resolve it for a client.
@@ -148,7 +150,7 @@ pub(super) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
 ///
 /// # Errors
 /// As of [`resolve`].
-pub(super) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String> {
+pub(crate) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String> {
     let state = shared.snapshot();
     let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
     let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, At::Now(wall_secs()));
@@ -171,19 +173,19 @@ pub(super) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String>
 }
 
 /// RCODE of a message; SERVFAIL where there is none.
-pub(super) fn rcode(message: &[u8]) -> Rcode {
+pub(crate) fn rcode(message: &[u8]) -> Rcode {
     MessageView::new(message).map_or(Rcode::SERVFAIL, |message| Rcode(message.header().flags & 0xf))
 }
 
 /// The reply to a question that no server is configured for.
-pub(super) fn refusal(question: &[u8]) -> Vec<u8> {
+pub(crate) fn refusal(question: &[u8]) -> Vec<u8> {
     let mut message = vec![0; HEADER_LEN + question.len()];
     draft_empty(&mut message, Some(question), Rcode::REFUSED);
     message
 }
 
 /// The answer that a client with this address gets, and which stage gives it.
-pub(super) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value {
+pub(crate) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value {
     let (qname, qtype) = asked.name_and_type();
     let mut section = json!({
         "section": "answer", "name": shown(qname), "type": qtype.to_string(), "client": ip.to_string(),
@@ -218,14 +220,14 @@ pub(super) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value 
 
 /// All that is known of a name without asking anyone: traces of failures that were kept, what the
 /// caches have.
-pub(super) fn known(shared: &Shared, asked: &Asked) -> Vec<Value> {
+pub(crate) fn known(shared: &Shared, asked: &Asked) -> Vec<Value> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
     sections
 }
 
 /// Traces of failures that were kept, and the failure that is remembered.
-pub(super) fn failed_before(shared: &Shared, asked: &Asked) -> Vec<Value> {
+pub(crate) fn failed_before(shared: &Shared, asked: &Asked) -> Vec<Value> {
     let mut sections: Vec<Value> = kept(shared, asked).iter().map(kept_value).collect();
     sections.extend(failures(shared, asked));
     sections

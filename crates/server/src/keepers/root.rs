@@ -14,11 +14,11 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_resolver::{LocalRoot, Timers};
 
-use super::transfer::{self, TransferError};
-use super::zone_file::{self, Line};
-use super::{RootKeeping, Status};
-use crate::operate::Running;
-use crate::operate::conditions::Condition;
+use crate::root::transfer::{self, TransferError};
+use crate::root::zone_file::{self, Line};
+use crate::root::{RootKeeping, Status};
+use crate::running::Running;
+use crate::running::conditions::Condition;
 
 /// Time between looks at the configuration, at a file and at what is due.
 const TICK: Duration = Duration::from_secs(1);

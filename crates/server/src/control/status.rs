@@ -11,8 +11,8 @@ use avocet_nameserver::metrics::Stage;
 use avocet_resolver::BreakerState;
 use serde_json::{Value, json};
 
-use super::Running;
-use crate::lists;
+use crate::keepers::lists;
+use crate::running::Running;
 
 /// How the server is.
 pub(super) fn of(running: &Running) -> Value {

@@ -23,10 +23,10 @@ use avocet_wire::{Class, Ede, Rcode, Rtype};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-use super::Running;
-use super::trace::{self, Asked as Question, Failure};
 use crate::lists::open_text;
+use crate::running::Running;
 use crate::state::Shared;
+use crate::trace::{self, Asked as Question, Failure};
 
 /// Questions that one query puts to other servers at most: its own, and the target of an alias that
 /// the policy puts in place of the question and then of its answer.
@@ -88,7 +88,7 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
 ///
 /// # Errors
 /// The server is too busy to resolve the name.
-pub(super) fn why(
+pub(crate) fn why(
     running: &Running,
     question: &Question,
     (ip, at): (IpAddr, At),
@@ -239,7 +239,7 @@ fn line_text(config: &Config, line: &Value) -> Option<String> {
 ///
 /// # Errors
 /// Nobody goes by that name, or it has no address now.
-pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, String> {
+pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, String> {
     if let Ok(ip) = client.parse::<IpAddr>() {
         return Ok(ip.to_canonical());
     }
@@ -265,7 +265,7 @@ pub(super) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
 /// What the client of a pause or a grant may be called: by a name as it is, and by an address as
 /// the `[[client]]` that it belongs to, if any, and as the address. The first one is the closest to
 /// what is meant.
-pub(super) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
+pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
     let ip = ip.to_canonical();
     let identity = state.policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();

@@ -16,8 +16,8 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, NameBuf, Rtype};
 use serde_json::{Value, json};
 
-use super::Running;
 use crate::mailbox::Letter;
+use crate::running::Running;
 use crate::state::Shared;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors, less_trusted};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
@@ -30,7 +30,7 @@ pub(crate) struct KeptTrust {
 
 impl KeptTrust {
     /// What the data directory holds.
-    pub(super) fn load(directory: &Path, shared: &Shared) -> Self {
+    pub(crate) fn load(directory: &Path, shared: &Shared) -> Self {
         let configured = shared.snapshot().config.dnssec.anchors();
         Self {
             anchors: Mutex::new(TrustAnchors::load(directory, &configured, now(shared))),
@@ -85,7 +85,7 @@ impl Running {
     /// Puts in force what was kept, before the caches are filled from disk: final answers in them
     /// hold for the trust that is in force then. Gives the negative anchors that ended while no
     /// server ran.
-    pub(super) fn begin_trust(&self) -> Vec<NameBuf> {
+    pub(crate) fn begin_trust(&self) -> Vec<NameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
         let negative = self.trust.negative().anchors().to_vec();
@@ -95,7 +95,7 @@ impl Running {
     }
 
     /// Drops from the caches what was not validated by negative anchors that have ended.
-    pub(super) fn drop_below(&self, names: &[NameBuf]) {
+    pub(crate) fn drop_below(&self, names: &[NameBuf]) {
         for name in names {
             self.shared.name_server.rrsets.flush(name.wire());
             self.shared.name_server.failures.flush(name.wire());
@@ -105,7 +105,7 @@ impl Running {
     }
 
     /// Ends negative anchors and looks at keys when it is time.
-    pub(super) fn tick_trust(&self) {
+    pub(crate) fn tick_trust(&self) {
         let ended = self.trust.negative().expire(wall_secs());
         for name in &ended {
             tracing::info!(%name, "a negative trust anchor has ended");
@@ -134,7 +134,7 @@ impl Running {
     }
 
     /// Tries again to save what the disk refused. Returns why it still does.
-    pub(super) fn save_trust_again(&self) -> Vec<String> {
+    pub(crate) fn save_trust_again(&self) -> Vec<String> {
         let mut negative = self.trust.negative();
         negative.save_again();
         let anchors = self.trust.anchors();
@@ -158,7 +158,7 @@ impl Running {
     }
 
     /// What is known of each trust anchor.
-    pub(super) fn show_anchors(&self) -> Value {
+    pub(crate) fn show_anchors(&self) -> Value {
         let config = &self.shared.snapshot().config;
         let is_followed = validates(config) && config.dnssec.trust_anchor_updates;
         let keys: Vec<Value> = self.trust.anchors().status().iter().map(key).collect();
@@ -172,7 +172,7 @@ impl Running {
     }
 
     /// Sets a negative anchor for so many seconds.
-    pub(super) fn add_negative(&self, name: &NameBuf, lifetime_secs: u64) -> Value {
+    pub(crate) fn add_negative(&self, name: &NameBuf, lifetime_secs: u64) -> Value {
         if !(1..=MAX_LIFETIME_SECS).contains(&lifetime_secs) {
             return json!({ "error": format!("expected 1 to {MAX_LIFETIME_SECS} seconds (a week, RFC 7646)") });
         }
@@ -189,7 +189,7 @@ impl Running {
     }
 
     /// Removes a negative anchor.
-    pub(super) fn remove_negative(&self, name: &NameBuf) -> Value {
+    pub(crate) fn remove_negative(&self, name: &NameBuf) -> Value {
         let mut list = self.trust.negative();
         if !list.remove(name) {
             return json!({ "error": format!("{name} has no negative anchor that was set at run time") });
@@ -202,7 +202,7 @@ impl Running {
     }
 
     /// All negative anchors, those of the configuration first.
-    pub(super) fn show_negative(&self) -> Value {
+    pub(crate) fn show_negative(&self) -> Value {
         let configured = self.shared.snapshot().config.dnssec.negative_anchors.clone();
         let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
         let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });

@@ -16,7 +16,7 @@ const MAX_OCTETS: u64 = 32 << 20;
 
 /// The leases of a file, read again when it has changed.
 #[derive(Default)]
-pub(super) struct Leases {
+pub(crate) struct Leases {
     read: Option<FileFingerprint>,
     devices: Vec<Neighbour>,
     error: Option<String>,
@@ -24,7 +24,7 @@ pub(super) struct Leases {
 
 impl Leases {
     /// The devices in the file as it is now. Where it cannot be read, what was known stays.
-    pub(super) fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
+    pub(crate) fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
         let fingerprint = FileFingerprint::of(path);
         if fingerprint.is_some() && fingerprint == self.read {
             return &self.devices;
@@ -40,7 +40,7 @@ impl Leases {
     }
 
     /// Why the last look at the file failed, if it did.
-    pub(super) fn fault(&self, path: &Path) -> Option<String> {
+    pub(crate) fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!(
             "cannot read the leases in {}: {error}; what was known of devices stays",

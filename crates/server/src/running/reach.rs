@@ -21,10 +21,10 @@ use avocet_nameserver::metrics::Stage;
 use avocet_wire::{Ede, MessageView, Rcode};
 use serde_json::Value;
 
-use super::Running;
-use super::conditions::Condition;
-use super::trace::{self, Asked, Resolution};
+use crate::running::Running;
+use crate::running::conditions::Condition;
 use crate::state::Shared;
+use crate::trace::{self, Asked, Resolution};
 
 /// Time between looks at the counters.
 const TICK: Duration = Duration::from_secs(2);
@@ -48,7 +48,7 @@ pub(crate) struct Reach {
 
 impl Reach {
     /// Ends the thread, after the question that it waits for.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();
     }
@@ -65,7 +65,7 @@ impl Reach {
 ///
 /// # Errors
 /// The system gives no thread.
-pub(super) fn start(running: Arc<Running>) -> io::Result<()> {
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let watched = move || {
         running.conditions.contain(Condition::Threads, FAULT, || work(&running));
     };

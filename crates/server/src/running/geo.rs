@@ -14,7 +14,7 @@ use avocet_nameserver::policy::{GeoDatabase, GeoFault, Parts};
 use avocet_nameserver::snapshot::Snapshot;
 use serde_json::Value;
 
-use super::Running;
+use crate::running::Running;
 
 /// How it went with the file since the server started.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(crate) struct GeoReads {
 
 /// Whether the countries of addresses are others now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     /// They may be.
     Changed,
     /// They are not.
@@ -38,7 +38,7 @@ impl GeoReads {
     ///
     /// # Errors
     /// It cannot be used, and there is none of before of this path.
-    pub(super) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<Taken, GeoFault> {
+    pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<Taken, GeoFault> {
         let Some(path) = config.geo_file() else {
             self.set_fault(None);
             let before = parts.countries.take();
@@ -80,7 +80,7 @@ impl GeoReads {
     }
 
     /// The database in force with what is wrong with the file now; null where there is none.
-    pub(super) fn status(&self, state: &Snapshot) -> Value {
+    pub(crate) fn status(&self, state: &Snapshot) -> Value {
         let Some(database) = &state.parts.countries else { return Value::Null };
         let mut shown = database.shown();
         shown["error"] = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().into();

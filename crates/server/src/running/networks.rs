@@ -7,8 +7,8 @@ use avocet_config::ServerConfig;
 use avocet_io::interfaces::{OwnAddress, own_addresses};
 use ipnet::IpNet;
 
-use super::Running;
-use super::conditions::Condition;
+use crate::running::Running;
+use crate::running::conditions::Condition;
 
 /// Time between two looks, in seconds: how long clients of a new network are refused.
 const LOOK_SECS: u32 = 5;
@@ -35,13 +35,13 @@ fn networks(own: &[OwnAddress]) -> Vec<IpNet> {
 
 /// Looks at the host's addresses when it is time to.
 #[derive(Default)]
-pub(super) struct NetworkWatch {
+pub(crate) struct NetworkWatch {
     due: u32,
 }
 
 impl NetworkWatch {
     /// Puts what has changed in force. `now` is monotonic, in seconds.
-    pub(super) fn look(&mut self, running: &Running, now: u32) {
+    pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
             return;
         }

@@ -11,16 +11,16 @@ use avocet_io::neighbours::neighbours;
 use avocet_nameserver::clock::wall_secs;
 use avocet_policy::client::{Mac, Neighbour};
 
-use super::Running;
-use super::conditions::Condition;
-use super::leases::Leases;
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::running::leases::Leases;
 
 /// Time between two looks, in seconds: how long a device may be a stranger after it came.
 const LOOK_SECS: u32 = 5;
 
 /// Looks at the table when it is time to.
 #[derive(Default)]
-pub(super) struct NeighbourWatch {
+pub(crate) struct NeighbourWatch {
     due: u32,
     /// Those of the last look that succeeded.
     last: Vec<Neighbour>,
@@ -29,7 +29,7 @@ pub(super) struct NeighbourWatch {
 
 impl NeighbourWatch {
     /// Puts what has changed in force. `now` is monotonic, in seconds.
-    pub(super) fn look(&mut self, running: &Running, now: u32) {
+    pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
             return;
         }

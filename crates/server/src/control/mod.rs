@@ -4,6 +4,8 @@
 //! A client sends one line of JSON and gets lines of JSON; the last has `done` or `error`. Each
 //! client has a thread of its own, for a dump may take as long as he likes to read.
 
+mod status;
+
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -28,10 +30,12 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::NameBuf;
 use serde_json::{Value, json};
 
-use super::switches::{self, Change};
-use super::trace::{self, Asked};
-use super::{OperationError, Running, dump, explain, status, take_over};
-use crate::lists::{self, Taking};
+use crate::explain;
+use crate::keepers::lists;
+use crate::lists::Taking;
+use crate::running::switches::{self, Change};
+use crate::running::{OperationError, Running};
+use crate::trace::{self, Asked, dump};
 
 /// Clients served at once.
 const MAX_CLIENTS: usize = 8;
@@ -43,7 +47,7 @@ const ROOT: &[u8] = &[0];
 const THIS_MACHINE: &str = "127.0.0.1";
 
 /// The listening end.
-pub(super) struct ControlSocket {
+pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
     clients: Arc<AtomicUsize>,
@@ -51,7 +55,7 @@ pub(super) struct ControlSocket {
 
 impl ControlSocket {
     /// Opens the socket of a data directory. One that a dead server left is replaced.
-    pub(super) fn open(directory: &Path, group: Option<&str>) -> Result<Self, OperationError> {
+    pub(crate) fn open(directory: &Path, group: Option<&str>) -> Result<Self, OperationError> {
         if connect(directory).is_ok() {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
         }
@@ -62,7 +66,7 @@ impl ControlSocket {
     }
 
     /// Goes on with the socket of the server that was taken over.
-    pub(super) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
+    pub(crate) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
         Self {
             listener: UnixListener::from(listener),
             path: directory.join(SOCKET),
@@ -74,7 +78,7 @@ impl ControlSocket {
     ///
     /// # Errors
     /// The system has no descriptor left: the clients go on waiting.
-    pub(super) fn accept(&self, running: &Arc<Running>, orders: &Arc<Orders>) -> io::Result<()> {
+    pub(crate) fn accept(&self, running: &Arc<Running>, orders: &Arc<Orders>) -> io::Result<()> {
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -85,7 +89,7 @@ impl ControlSocket {
             };
             if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
                 self.clients.fetch_sub(1, Ordering::Relaxed);
-                take_over::refuse(stream, "too many control clients at once; try again");
+                refuse(stream, "too many control clients at once; try again");
                 continue;
             }
             let (running, orders, clients) =
@@ -102,7 +106,7 @@ impl ControlSocket {
     }
 
     /// Removes the socket from the directory, as nobody listens any more.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -130,13 +134,13 @@ fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
 }
 
 /// Requests that the main thread fulfils: streams of processes that want to take over.
-pub(super) struct Orders {
+pub(crate) struct Orders {
     streams: Mutex<Vec<UnixStream>>,
     waker: Waker,
 }
 
 impl Orders {
-    pub(super) fn new(poller: &Poller, token: u64) -> io::Result<Self> {
+    pub(crate) fn new(poller: &Poller, token: u64) -> io::Result<Self> {
         Ok(Self { streams: Mutex::default(), waker: Waker::new(poller, token)? })
     }
 
@@ -145,7 +149,7 @@ impl Orders {
         self.waker.wake();
     }
 
-    pub(super) fn take(&self) -> Vec<UnixStream> {
+    pub(crate) fn take(&self) -> Vec<UnixStream> {
         self.waker.clear();
         std::mem::take(&mut *self.streams.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -219,6 +223,12 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
     };
     writeln!(out, "{answer}")?;
     out.flush()
+}
+
+/// Declines a request to take over.
+pub(crate) fn refuse(mut stream: UnixStream, reason: &str) {
+    // Whoever asked may be gone.
+    let _ = writeln!(stream, "{}", serde_json::json!({ "error": reason }));
 }
 
 /// Explains what `client` would be given at `at`, in seconds since 1970: by default this machine,

@@ -1,6 +1,8 @@
 //! The thread that looks at sources when they are due, compiles what has changed and puts it in
 //! force. It also looks at the file of the geo database, which takes as long to read as a list.
 
+pub(crate) mod status;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,12 +14,13 @@ use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Snapshot;
 use serde_json::{Value, json};
 
-use super::fetch::{BOUNDS, Fetcher, Lookup};
-use super::source::Failure;
-use super::store::{Store, Taken, Taking, source_text};
-use super::{Order, status};
-use crate::operate::conditions::Condition;
-use crate::operate::{GeoWatch, Running, own_questions};
+use crate::lists::Order;
+use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
+use crate::lists::source::Failure;
+use crate::lists::store::{Store, Taken, Taking, source_text};
+use crate::running::conditions::Condition;
+use crate::running::{GeoWatch, Running};
+use crate::trace::own_questions;
 
 /// Time between looks at files and at what is due.
 const TICK: Duration = Duration::from_secs(1);

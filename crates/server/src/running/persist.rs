@@ -14,7 +14,7 @@ use avocet_nameserver::clock::{Moment, wall_secs};
 use avocet_nameserver::disk::{PIECE, Paced};
 use avocet_nameserver::query::packet_hash;
 
-use super::fingerprint::{answers_fingerprint, policy_fingerprint};
+use crate::running::fingerprint::{answers_fingerprint, policy_fingerprint};
 use crate::state::Shared;
 
 const NAME: &str = "cache.snapshot";

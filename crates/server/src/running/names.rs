@@ -22,8 +22,8 @@ use avocet_io::neighbours::neighbours;
 use avocet_nameserver::policy::are_wanted;
 use avocet_policy::client::Neighbour;
 
-use super::Running;
-use super::conditions::Condition;
+use crate::running::Running;
+use crate::running::conditions::Condition;
 
 /// Most addresses of which names are kept.
 const MAX_KEPT: usize = 4_096;
@@ -56,12 +56,12 @@ pub(crate) struct Names {
 
 impl Names {
     /// The names that are known, in the order of their addresses.
-    pub(super) fn found(&self) -> Arc<[Neighbour]> {
+    pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the thread after the question that it waits for.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();
     }
@@ -90,7 +90,7 @@ impl Names {
 ///
 /// # Errors
 /// The system gives no thread.
-pub(super) fn start(running: Arc<Running>) -> io::Result<()> {
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let watched = move || {
         running.conditions.contain(Condition::Threads, FAULT, || work(&running));
     };

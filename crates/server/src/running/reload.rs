@@ -8,11 +8,13 @@
 //! line says so.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::{Config, environment};
+use avocet_io::probe::has_family;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
@@ -21,11 +23,10 @@ use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
-use super::fingerprint::answers_fingerprint;
-use super::geo::{GeoReads, Taken};
-use super::removed::Removed;
 use crate::log;
-use crate::serve::without_missing_families;
+use crate::running::fingerprint::answers_fingerprint;
+use crate::running::geo::{GeoReads, Taken};
+use crate::running::removed::Removed;
 use crate::state::Shared;
 
 /// How often a file is read that changes while it is read.
@@ -336,6 +337,17 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
         rerouted.push([0].into());
     }
     rerouted
+}
+
+/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those
+/// taken out.
+pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let (served, missing): (Vec<_>, Vec<_>) = listen.iter().partition(|addr| has_family(**addr));
+    if served.is_empty() {
+        return Vec::new();
+    }
+    *listen = served;
+    missing
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::state::Shared;
 
 /// Writes a line for each RRset, each denial and each final answer, and gives the last line.
-pub(super) fn write(shared: &Shared, out: &mut impl Write) -> io::Result<Value> {
+pub(crate) fn write(shared: &Shared, out: &mut impl Write) -> io::Result<Value> {
     let state = shared.snapshot();
     let now = shared.name_server.clock.now().secs();
     let stale_window = state.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
@@ -28,7 +28,7 @@ pub(super) fn write(shared: &Shared, out: &mut impl Write) -> io::Result<Value> 
     Ok(json!({ "done": true, "rrsets": rrsets, "packets": packets }))
 }
 
-pub(super) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
+pub(crate) fn rrset_line(key: &RrsetKey<'_>, held: Held<'_>) -> Value {
     let rtype = Rtype(key.rtype);
     let (mut line, freshness) = match held {
         Held::Rrset(view) => {
@@ -78,7 +78,7 @@ fn packet_line(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> V
     })
 }
 
-pub(super) fn shown(wire: &[u8]) -> String {
+pub(crate) fn shown(wire: &[u8]) -> String {
     let mut name = String::new();
     // Writing to a `String` does not fail; what is no name in a cache ends early.
     let _ = text::write_name(wire, &mut name);
@@ -94,7 +94,7 @@ fn rank(rank: Rank) -> &'static str {
     }
 }
 
-pub(super) fn security(security: Security) -> &'static str {
+pub(crate) fn security(security: Security) -> &'static str {
     match security {
         Security::Unchecked => "unchecked",
         Security::Indeterminate => "indeterminate",

@@ -9,8 +9,8 @@ use avocet_client::stub::addresses_in;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
-use super::trace::{self, Asked, Resolution};
 use crate::state::Shared;
+use crate::trace::{self, Asked, Resolution};
 
 /// The addresses of a host, IPv4 first.
 ///

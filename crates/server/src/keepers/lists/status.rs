@@ -7,8 +7,8 @@ use avocet_nameserver::policy::load::{Compiled, shown_triggers};
 use avocet_nameserver::snapshot::Snapshot;
 use serde_json::{Value, json};
 
-use super::store::{check as check_copy, digest, source_text};
-use crate::operate::Running;
+use crate::lists::store::{check as check_copy, digest, source_text};
+use crate::running::Running;
 
 /// What is in force of a list.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {
@@ -16,7 +16,7 @@ pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compil
 }
 
 /// The image in force; null where there is none.
-pub(super) fn image(state: &Snapshot) -> Value {
+pub(crate) fn image(state: &Snapshot) -> Value {
     let Some(lists) = &state.parts.lists else { return Value::Null };
     json!({
         "digest": digest(lists),

@@ -11,7 +11,7 @@ use avocet_nameserver::disk::replace;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
 use serde_json::{Value, json};
 
-use super::Running;
+use crate::running::Running;
 
 const NAME: &str = "switches.json";
 
@@ -62,7 +62,7 @@ impl Unsaved {
 }
 
 /// Tries again to save what the disk refused. Returns why it still does.
-pub(super) fn save_again(running: &Running) -> Option<String> {
+pub(crate) fn save_again(running: &Running) -> Option<String> {
     running.unsaved_switches.why()?;
     running.reloader.read_parts(|config, parts| {
         let mut switches = parts.switches.clone();
@@ -72,7 +72,7 @@ pub(super) fn save_again(running: &Running) -> Option<String> {
 }
 
 /// What a control client wants changed.
-pub(super) enum Change {
+pub(crate) enum Change {
     /// Begin a pause.
     Pause(Pause),
     /// End the pauses of these.
@@ -86,7 +86,7 @@ pub(super) enum Change {
 /// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the
 /// client. Where the disk refuses it, it is made all the same: who ends a pause wants to be
 /// protected now.
-pub(super) fn change(running: &Running, change: Change) -> Value {
+pub(crate) fn change(running: &Running, change: Change) -> Value {
     let changed = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();
         switches.expire(wall_secs());
@@ -121,7 +121,7 @@ fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Resu
 }
 
 /// All that is in force, and how often it held.
-pub(super) fn status(running: &Running) -> Value {
+pub(crate) fn status(running: &Running) -> Value {
     let mut switches = running.shared.snapshot().parts.switches.clone();
     switches.expire(wall_secs());
     let mut answer = show(&switches);
