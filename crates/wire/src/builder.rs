@@ -1,9 +1,28 @@
 //! Writes a message into the caller's buffer: name compression, OPT, truncation at RRset bounds.
 //!
-//! Nothing is allocated. A record or RRset that does not fit is taken back whole and reported, so
-//! a message never holds half an RRset (RFC 2181 §9). Names are compressed where RFC 3597 §4
-//! allows it, by a table of bounded size and with a bounded number of labels looked at: a message
-//! made to be hard to compress costs compression, not time.
+//! The builder allocates nothing. A record or RRset that does not fit is removed again and
+//! reported, so a message never holds part of an RRset (RFC 2181 §9). Names are compressed where
+//! RFC 3597 §4 allows it. The compression table has a fixed size and the number of labels compared
+//! is bounded: a message built to be hard to compress is compressed less, but takes no more time.
+//!
+//! ```
+//! use avocet_wire::builder::{Builder, Record, Section};
+//! use avocet_wire::code::{Class, Rtype};
+//! use avocet_wire::header::{QR, RA, RD};
+//!
+//! # fn main() -> Result<(), avocet_wire::builder::Full> {
+//! let owner = b"\x03www\x07example\x00";
+//! let mut out = [0; 512];
+//! let mut builder = Builder::new(&mut out, 512, 0x1234, QR | RD | RA)?;
+//! builder.question(owner, Rtype::A, Class::IN)?;
+//! let record =
+//!     Record { owner, rtype: Rtype::A, class: Class::IN, ttl_secs: 300, rdata: &[192, 0, 2, 1] };
+//! builder.record(Section::Answer, &record)?;
+//! // The owner is compressed to a pointer to the question: 2 octets, then 10 fixed, then the data.
+//! assert_eq!(builder.finish(), 12 + 13 + 4 + 2 + 10 + 4);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 
@@ -13,17 +32,17 @@ use crate::header::{HEADER_LEN, Header, TC};
 use crate::rdata::compressible_names;
 use crate::{hash, name, short};
 
-/// Slots for offsets of names already written.
+/// Slots for the offsets of names already written.
 const NAME_SLOTS: usize = 128;
-/// Slots looked at for one suffix of a name.
+/// Slots probed for one suffix of a name.
 const PROBES: usize = 4;
-/// Labels hashed or compared in a whole message to compress its names. A message of 64 KiB with
-/// 5,000 owners of four labels takes 40,000; what is past the bound is written in full.
+/// Labels hashed or compared to compress the names of one message. A message of 64 KiB with 5,000
+/// owners of four labels takes 40,000. Beyond this bound names are written in full.
 const MAX_STEPS: u32 = 65_536;
-/// Pointers hold fourteen bits (RFC 1035 §4.1.4).
+/// Largest offset of a pointer, which has fourteen bits (RFC 1035 §4.1.4).
 const MAX_POINTER: usize = 0x3fff;
 
-/// What was to be written does not fit within the message's limit.
+/// The message has no room left within its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
@@ -35,7 +54,7 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The section that records are written to. They must be written in this order.
+/// The section a record belongs to. Sections must be written in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Section {
     /// Answer.
@@ -46,7 +65,7 @@ pub enum Section {
     Additional = 3,
 }
 
-/// A record to be written: names and data are uncompressed wire form.
+/// A record to write. Names and data are in uncompressed wire form.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// Owner name.
@@ -61,19 +80,19 @@ pub struct Record<'a> {
     pub rdata: &'a [u8],
 }
 
-/// The fixed fields of the OPT record to be written.
+/// The fixed fields of the OPT record to write.
 #[derive(Clone, Copy, Debug)]
 pub struct OptFields {
     /// Our UDP payload size in octets.
     pub udp_size: u16,
-    /// The whole RCODE; its upper bits go to OPT.
+    /// The whole RCODE. OPT carries its upper bits.
     pub rcode: Rcode,
-    /// DO.
+    /// The DO flag.
     pub dnssec_ok: bool,
 }
 
 impl OptFields {
-    /// The record without options: root owner, type, class, TTL; RDLENGTH follows.
+    /// Returns the record up to RDLENGTH: root owner, type, class and TTL.
     #[must_use]
     pub fn head(&self) -> [u8; OPT_LEN - 2] {
         let [size_high, size_low] = self.udp_size.to_be_bytes();
@@ -88,12 +107,12 @@ pub struct Builder<'a> {
     len: usize,
     limit: usize,
     header: Header,
-    /// What is known of the names written, from the second different name on: most answers have
-    /// only one, and then need no table.
+    /// Offsets of the names written so far. Allocated with the second distinct name: most messages
+    /// have only one and need no table.
     names: Option<Names>,
 }
 
-/// A place in the message to which it can be taken back.
+/// A position in a message to which the builder can rewind.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     len: usize,
@@ -101,7 +120,8 @@ pub struct Mark {
 }
 
 impl<'a> Builder<'a> {
-    /// Begins a message with the given ID and flag bits in `out`, of at most `limit` octets.
+    /// Begins a message in `out` with the given ID and flags. The message takes at most `limit`
+    /// octets.
     #[inline]
     pub fn new(out: &'a mut [u8], limit: usize, id: u16, flags: u16) -> Result<Self, Full> {
         let limit = limit.min(out.len()).min(usize::from(u16::MAX));
@@ -112,19 +132,19 @@ impl<'a> Builder<'a> {
         Ok(Self { out, len: HEADER_LEN, limit, header, names: None })
     }
 
-    /// Octets written so far.
+    /// Returns the number of octets written so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Is there nothing but the header?
+    /// Reports whether the message consists of the header only.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == HEADER_LEN
     }
 
-    /// Writes the question. Names after it are compressed against it.
+    /// Writes the question. Later names are compressed against it.
     #[inline]
     pub fn question(&mut self, qname: &[u8], qtype: Rtype, qclass: Class) -> Result<(), Full> {
         let mark = self.mark();
@@ -135,10 +155,10 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes a record, or nothing if it does not fit.
+    /// Writes a record. A record that does not fit leaves the message unchanged.
     #[inline]
     pub fn record(&mut self, section: Section, record: &Record<'_>) -> Result<(), Full> {
-        if self.stands_first(record.owner) && compressible_names(record.rtype.0).names == 0 {
+        if self.is_first_name(record.owner) && compressible_names(record.rtype.0).names == 0 {
             self.write_behind_pointer(record)?;
             self.header.counts[section as usize] += 1;
             return Ok(());
@@ -149,7 +169,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes all records or none.
+    /// Writes all records of an RRset. If they do not all fit, the message stays unchanged.
     pub fn rrset<'r>(
         &mut self,
         section: Section,
@@ -162,7 +182,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes the OPT record; the lower bits of the RCODE go to the header.
+    /// Writes the OPT record, and the lower bits of the RCODE to the header.
     pub fn opt(&mut self, fields: &OptFields, options: &[EdnsOption<'_>]) -> Result<(), Full> {
         let mark = self.mark();
         self.write_opt(fields, options).inspect_err(|_| self.rewind(mark))?;
@@ -171,19 +191,19 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Marks the message as truncated (RFC 2181 §9).
+    /// Sets TC (RFC 2181 §9).
     pub fn truncate(&mut self) {
         self.header.flags |= TC;
     }
 
-    /// Where the message stands now.
+    /// Returns the current position, for [`Builder::rewind`].
     #[inline]
     #[must_use]
     pub fn mark(&self) -> Mark {
         Mark { len: self.len, counts: self.header.counts }
     }
 
-    /// Takes back all that was written since `mark`.
+    /// Removes everything written since `mark`.
     #[cold]
     pub fn rewind(&mut self, mark: Mark) {
         self.len = mark.len;
@@ -193,7 +213,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Writes the header and returns the message's length.
+    /// Writes the header and returns the length of the message.
     #[inline]
     pub fn finish(self) -> usize {
         if let Some(head) = self.out.first_chunk_mut() {
@@ -221,8 +241,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes a record of the name that stands first in the message, without names in its data: the
-    /// commonest of all.
+    /// Writes a record whose owner is the first name of the message and whose data holds no names:
+    /// the most common case.
     #[inline]
     fn write_behind_pointer(&mut self, record: &Record<'_>) -> Result<(), Full> {
         let [a, b, c, d] = fixed4(record.rtype.0, record.class.0);
@@ -274,22 +294,22 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Writes a name, its longest suffix that stands in the message already as a pointer.
+    /// Writes a name. Its longest suffix that the message already holds becomes a pointer.
     #[inline]
     fn name(&mut self, name: &[u8]) -> Result<(), Full> {
         if self.len == HEADER_LEN || name.len() <= 1 {
             return self.put(name);
         }
-        if self.stands_first(name) {
+        if self.is_first_name(name) {
             return self.put(&pointer(HEADER_LEN));
         }
         self.compressed(name)
     }
 
-    /// Is this the name right after the header, the question's? It is the commonest of all. Not so
-    /// for the root, to which a pointer would be longer than itself.
+    /// Reports whether this is the name right after the header, which is the QNAME and the most
+    /// common owner. Always false for the root, because a pointer is longer than the root itself.
     #[inline]
-    fn stands_first(&self, name: &[u8]) -> bool {
+    fn is_first_name(&self, name: &[u8]) -> bool {
         let first = self.out[..self.len].get(HEADER_LEN..HEADER_LEN + name.len());
         name.len() > 1 && first.is_some_and(|first| short::same(first, name))
     }
@@ -307,16 +327,17 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where suffixes of the names in a message stand: a hash table that loses what does not fit.
+/// Offsets of name suffixes in the message: a hash table that drops entries it has no room for.
 struct Names {
-    /// Sixteen bits of the suffix's hash above its offset; zero is free.
+    /// The upper sixteen bits hold the suffix's hash, the lower sixteen its offset. Zero marks a
+    /// free slot.
     slots: [u32; NAME_SLOTS],
-    /// Labels hashed or compared, up to [`MAX_STEPS`].
+    /// Labels hashed or compared so far, at most [`MAX_STEPS`].
     steps: u32,
 }
 
 impl Names {
-    /// What is known of a message with one name, uncompressed after the header.
+    /// Returns the table for a message with one name, uncompressed after the header.
     #[cold]
     fn of_first(written: &[u8]) -> Self {
         let mut names = Self { slots: [0; NAME_SLOTS], steps: 0 };
@@ -326,15 +347,15 @@ impl Names {
         names
     }
 
-    /// Looks for the longest suffix of `name` that is written, and notes the longer ones, as the
-    /// name will be written at the end. Returns the length of what is before the suffix, and the
-    /// suffix's offset.
+    /// Looks up the longest suffix of `name` that the message already holds, and records the longer
+    /// suffixes, which the caller is about to write at the end. Returns the length of the part
+    /// before the suffix, and the suffix's offset.
     fn find_or_note(&mut self, written: &[u8], name: &[u8]) -> Option<(usize, usize)> {
         if self.steps >= MAX_STEPS {
             return None;
         }
-        // The hash of a suffix is the sum of its labels' hashes: each is the one before, less a
-        // label.
+        // The hash of a suffix is the sum of the hashes of its labels, so the hash of the next
+        // shorter suffix results from subtracting one label.
         let mut hash = 0u64;
         let mut at = 0;
         while let Some((label, next)) = label_at(name, at) {
@@ -354,7 +375,8 @@ impl Names {
         None
     }
 
-    /// The offset of `suffix`, or none, and then it is noted `before` octets after what is written.
+    /// Returns the offset of `suffix`. If the table has none, records the suffix at `before` octets
+    /// after the end of `written` and returns `None`.
     #[inline]
     fn probe(&mut self, hash: u64, written: &[u8], suffix: &[u8], before: usize) -> Option<usize> {
         let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -368,10 +390,10 @@ impl Names {
                 return None;
             }
             let offset = (*slot & 0xffff) as usize;
-            // A slot may be of a suffix of this very name, not written yet.
+            // A slot may belong to a suffix of this very name, which is not written yet.
             if *slot & 0xffff_0000 == tag
                 && offset < written.len()
-                && stands_at(written, offset, suffix, &mut self.steps)
+                && name_is_at(written, offset, suffix, &mut self.steps)
             {
                 return Some(offset);
             }
@@ -379,7 +401,7 @@ impl Names {
         None
     }
 
-    /// Forgets the names at `len` and after it.
+    /// Removes the names at and after offset `len`.
     fn forget_from(&mut self, len: usize) {
         for slot in &mut self.slots {
             if (*slot & 0xffff) as usize >= len {
@@ -389,8 +411,9 @@ impl Names {
     }
 }
 
-/// The hash of the label at `at` and where the next one begins; none for the root. Of a label of
-/// more than fifteen octets only the length, the first seven and the last eight matter.
+/// Returns the hash of the label at `at` and the offset of the next label; `None` for the root. Of
+/// a label longer than fifteen octets only the length, the first seven and the last eight octets
+/// count.
 #[inline]
 fn label_at(name: &[u8], at: usize) -> Option<(u64, usize)> {
     let length = usize::from(*name.get(at)?);
@@ -416,9 +439,9 @@ fn pointer(offset: usize) -> [u8; 2] {
     (0xc000 | offset as u16).to_be_bytes()
 }
 
-/// Does the name at `offset` of the message equal `name`, case aside? Ends on any octets, as
-/// pointers are followed backwards only. Counts the labels and pointers passed.
-fn stands_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> bool {
+/// Reports whether the name at `offset` equals `name`, ignoring case. Terminates on any input,
+/// because it follows pointers backwards only. Adds the labels and pointers it passes to `steps`.
+fn name_is_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> bool {
     let (mut at, mut rest) = (offset, name);
     loop {
         let Some((run, after)) =
@@ -442,7 +465,8 @@ fn stands_at(message: &[u8], offset: usize, name: &[u8], steps: &mut u32) -> boo
     }
 }
 
-/// Where the labels that begin at `at` end: at the root, at a pointer or at no label at all.
+/// Returns the end of the labels that begin at `at`: the offset of the root or of a pointer, or
+/// `None` if the octets are neither.
 #[inline]
 fn run_at(message: &[u8], at: usize, steps: &mut u32) -> Option<usize> {
     let mut end = at;

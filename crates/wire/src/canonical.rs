@@ -1,17 +1,16 @@
-//! The canonical form and order of names and record data (RFC 4034 §6, RFC 6840 §5.1), which
-//! signatures, NSEC chains, ZONEMD and zone trees rest on.
+//! Canonical form and order of names and record data (RFC 4034 §6, RFC 6840 §5.1), the basis of
+//! signatures, NSEC chains, ZONEMD and zone trees.
 
 use std::cmp::Ordering;
 
 use crate::name::MAX_NAME;
 use crate::rdata::folded_names;
 
-/// Most labels in a name: each takes two octets and the root one.
+/// Most labels in a name: each takes at least two octets, the root one.
 const MAX_LABELS: usize = MAX_NAME / 2;
 
-/// The canonical order of names (RFC 4034 §6.1): label by label from the root downwards, as
-/// octets in lower case, a name before all that are below it. Both are valid uncompressed
-/// names.
+/// Compares two valid uncompressed names in canonical order (RFC 4034 §6.1): label by label from
+/// the root downwards, octets in lower case. A name sorts before its descendants.
 #[must_use]
 pub fn compare_names(a: &[u8], b: &[u8]) -> Ordering {
     let (a_starts, b_starts) = (&mut [0; MAX_LABELS], &mut [0; MAX_LABELS]);
@@ -26,7 +25,7 @@ pub fn compare_names(a: &[u8], b: &[u8]) -> Ordering {
     a_starts.len().cmp(&b_starts.len())
 }
 
-/// Where the labels of a name start, the root left out.
+/// Returns the offsets of the labels of a name, without the root.
 fn label_starts<'a>(name: &[u8], starts: &'a mut [u8; MAX_LABELS]) -> &'a [u8] {
     let (mut at, mut count) = (0, 0);
     while let (Some(&len @ 1..), Some(start)) = (name.get(at), starts.get_mut(count)) {
@@ -37,7 +36,7 @@ fn label_starts<'a>(name: &[u8], starts: &'a mut [u8; MAX_LABELS]) -> &'a [u8] {
     &starts[..count]
 }
 
-/// The octets of the label that starts at `start`.
+/// Returns the octets of the label at offset `start`.
 fn label(name: &[u8], start: u8) -> &[u8] {
     let rest = name.get(usize::from(start)..).unwrap_or_default();
     match rest.split_first() {
@@ -46,23 +45,23 @@ fn label(name: &[u8], start: u8) -> &[u8] {
     }
 }
 
-/// The order of octets with ASCII letters in lower case, a prefix first.
+/// Compares octets with ASCII letters in lower case. A prefix sorts first.
 fn compare_folded(a: &[u8], b: &[u8]) -> Ordering {
     a.iter().map(u8::to_ascii_lowercase).cmp(b.iter().map(u8::to_ascii_lowercase))
 }
 
-/// Appends the canonical form of uncompressed record data (RFC 4034 §6.2): the names of the
-/// types listed there in lower case, all else as it is. Malformed data is appended unchanged.
+/// Appends the canonical form of uncompressed record data (RFC 4034 §6.2): names are in lower case
+/// for the types listed there, all other octets unchanged. Malformed data is appended unchanged.
 pub fn append_rdata(rtype: u16, rdata: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(rdata);
     let names = folded_names(rtype, rdata);
-    // Length octets are below 64 and so never look like the letters `A`-`Z`.
+    // Length octets are below 64 and so never equal the letters `A`-`Z`.
     out[start + names.start..start + names.end].make_ascii_lowercase();
 }
 
-/// The order of records within an RRset (RFC 4034 §6.3): their data in canonical form as
-/// octets, a prefix first. Equal data is one record.
+/// Compares the data of two records of an RRset (RFC 4034 §6.3): by the octets of the canonical
+/// form, a prefix first. Records with equal data are duplicates.
 #[must_use]
 pub fn compare_rdata(rtype: u16, a: &[u8], b: &[u8]) -> Ordering {
     let canonical = |rdata| {

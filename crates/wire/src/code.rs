@@ -1,7 +1,7 @@
-//! The numbers of the protocol as types: RR types, classes, opcodes, RCODEs and EDE codes.
+//! Protocol numbers as types: RR types, classes, opcodes, RCODEs and EDE codes.
 //!
-//! All are open sets (a number unknown here is still valid), so they are newtypes and not
-//! enums. Source: the IANA registry "Domain Name System (DNS) Parameters".
+//! All are open sets: a number without a name here is still valid. They are therefore newtypes and
+//! not enums. Source: the IANA registry "Domain Name System (DNS) Parameters".
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Rtype(pub u16);
 
-#[allow(missing_docs)] // the names are the registry's
+#[allow(missing_docs)] // names as in the registry
 impl Rtype {
     pub const A: Self = Self(1);
     pub const NS: Self = Self(2);
@@ -38,14 +38,15 @@ impl Rtype {
     pub const MAILA: Self = Self(254);
     pub const ANY: Self = Self(255);
 
-    /// A type that can be asked for but never stored: OPT and the range 128-255
-    /// (RFC 6895 §3.1).
+    /// Reports whether the type can be asked for but never stored: OPT and the range 128-255 (RFC
+    /// 6895 §3.1).
     #[must_use]
     pub const fn is_meta(self) -> bool {
         self.0 == 41 || (self.0 >= 128 && self.0 <= 255)
     }
 
-    /// Data that exists only to prove other data: served when DO was set or when asked by name.
+    /// Reports whether the type only proves other data. Such records are served if DO is set or the
+    /// type is asked for explicitly.
     #[must_use]
     pub const fn is_dnssec_proof(self) -> bool {
         matches!(self.0, 46 | 47 | 50)
@@ -56,7 +57,7 @@ impl Rtype {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Class(pub u16);
 
-#[allow(missing_docs)] // the names are the registry's
+#[allow(missing_docs)] // names as in the registry
 impl Class {
     pub const IN: Self = Self(1);
     pub const CH: Self = Self(3);
@@ -82,7 +83,7 @@ impl fmt::Display for Class {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opcode(pub u8);
 
-#[allow(missing_docs)] // the names are the registry's
+#[allow(missing_docs)] // names as in the registry
 impl Opcode {
     pub const QUERY: Self = Self(0);
     pub const NOTIFY: Self = Self(4);
@@ -93,7 +94,7 @@ impl Opcode {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Rcode(pub u16);
 
-#[allow(missing_docs)] // the names are the registry's
+#[allow(missing_docs)] // names as in the registry
 impl Rcode {
     pub const NOERROR: Self = Self(0);
     pub const FORMERR: Self = Self(1);
@@ -105,20 +106,20 @@ impl Rcode {
     pub const BADVERS: Self = Self(16);
     pub const BADCOOKIE: Self = Self(23);
 
-    /// The four bits that stand in the header.
+    /// Returns the four bits that the header carries.
     #[must_use]
     pub const fn low(self) -> u16 {
         self.0 & 0xf
     }
 
-    /// The eight bits that stand in OPT.
+    /// Returns the eight bits that OPT carries.
     #[must_use]
     pub const fn high(self) -> u8 {
         (self.0 >> 4) as u8
     }
 }
 
-/// Mnemonics of the RCODEs 0 to 23; gaps are unassigned.
+/// Mnemonics of the RCODEs 0 to 23. Empty strings are unassigned.
 const RCODES: [&str; 24] = [
     "NOERROR",
     "FORMERR",
@@ -155,11 +156,11 @@ impl fmt::Display for Rcode {
     }
 }
 
-/// An extended DNS error, INFO-CODE (RFC 8914 §4 and the IANA registry).
+/// The INFO-CODE of an extended DNS error (RFC 8914 §4 and the IANA registry).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ede(pub u16);
 
-#[allow(missing_docs)] // the names are the registry's
+#[allow(missing_docs)] // names as in the registry
 impl Ede {
     pub const OTHER: Self = Self(0);
     pub const UNSUPPORTED_DNSKEY_ALGORITHM: Self = Self(1);
@@ -190,7 +191,7 @@ impl Ede {
     pub const UNSUPPORTED_NSEC3_ITERATIONS: Self = Self(27);
     pub const SYNTHESIZED: Self = Self(29);
 
-    /// The registry's own words for this code.
+    /// Returns the registry's purpose text for this code.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         EDE_MEANINGS.get(usize::from(self.0)).copied().unwrap_or("Unassigned")

@@ -1,20 +1,31 @@
 //! EDNS(0): the OPT record and its options (RFC 6891).
 //!
-//! Reading is lazy; [`Edns::options`] stops with an error at an option that runs past the end.
-//! More than [`MAX_OPTIONS`] options in a message are an error as well.
+//! Options are read lazily. [`Edns::options`] ends with an error at an option that runs past the
+//! end of the record, or after [`MAX_OPTIONS`] options.
+//!
+//! ```
+//! use avocet_wire::edns::{Edns, EdnsOption};
+//!
+//! // CLASS is the UDP payload size, TTL holds the DO flag, RDATA one empty NSID option.
+//! let edns = Edns::from_fields(1232, 0x0000_8000, &[0, 3, 0, 0]);
+//! assert!(edns.dnssec_ok);
+//! assert_eq!(edns.udp_size, 1232);
+//! let options: Result<Vec<_>, _> = edns.options().collect();
+//! assert_eq!(options, Ok(vec![EdnsOption::Nsid(b"")]));
+//! ```
 
 use std::fmt;
 
 use crate::code::Ede;
 use crate::name::{self, NameError};
 
-/// Most options read from one OPT: more are an attack on the reader.
+/// Most options read from one OPT record. No legitimate message has more.
 pub const MAX_OPTIONS: usize = 32;
 /// Octets of an OPT record without options.
 pub const OPT_LEN: usize = 11;
 
-/// Option codes of the IANA registry that are known here.
-#[allow(missing_docs)] // the names are the registry's
+/// Option codes of the IANA registry that this crate understands.
+#[allow(missing_docs)] // names as in the registry
 pub mod option {
     pub const NSID: u16 = 3;
     pub const ECS: u16 = 8;
@@ -28,18 +39,18 @@ pub mod option {
     pub const ZONEVERSION: u16 = 19;
 }
 
-/// Why an OPT record is wrong.
+/// An error in an OPT record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdnsError {
-    /// More than one OPT (RFC 6891 §6.1.1).
+    /// The message has more than one OPT record (RFC 6891 §6.1.1).
     Repeated,
-    /// The owner is not the root (RFC 6891 §6.1.2).
+    /// The owner of the OPT record is not the root (RFC 6891 §6.1.2).
     Owner,
     /// An option runs past the end of the record.
     OptionOverrun,
-    /// More than [`MAX_OPTIONS`].
+    /// The record has more than [`MAX_OPTIONS`] options.
     TooManyOptions,
-    /// An option's data has not the form its code demands.
+    /// The data of the option with this code is malformed.
     OptionForm(u16),
 }
 
@@ -57,22 +68,22 @@ impl fmt::Display for EdnsError {
 
 impl std::error::Error for EdnsError {}
 
-/// What an OPT record says.
+/// The content of an OPT record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edns<'a> {
-    /// The sender's UDP payload size in octets, as sent; below 512 counts as 512.
+    /// The sender's UDP payload size in octets, as sent. Values below 512 count as 512.
     pub udp_size: u16,
     /// The upper eight bits of the RCODE.
     pub rcode_high: u8,
     /// EDNS version.
     pub version: u8,
-    /// DO: DNSSEC records are wanted (RFC 3225).
+    /// The DO flag: the sender wants DNSSEC records (RFC 3225).
     pub dnssec_ok: bool,
     options: &'a [u8],
 }
 
 impl<'a> Edns<'a> {
-    /// From the fixed fields of an OPT record and its data.
+    /// Reads the fixed fields of an OPT record. The options in `rdata` are read later.
     #[inline]
     #[must_use]
     pub fn from_fields(class: u16, ttl: u32, rdata: &'a [u8]) -> Self {
@@ -80,19 +91,19 @@ impl<'a> Edns<'a> {
         Self { udp_size: class, rcode_high, version, dnssec_ok: flags & 0x80 != 0, options: rdata }
     }
 
-    /// The options as (code, data), lazily.
+    /// Returns a lazy iterator over the options as pairs of code and data.
     #[must_use]
     pub fn raw_options(&self) -> RawOptions<'a> {
         RawOptions { rest: self.options, seen: 0 }
     }
 
-    /// The options, typed, lazily.
+    /// Returns a lazy iterator over the typed options.
     pub fn options(&self) -> impl Iterator<Item = Result<EdnsOption<'a>, EdnsError>> + use<'a> {
         self.raw_options()
             .map(|option| option.and_then(|(code, data)| EdnsOption::read(code, data)))
     }
 
-    /// Are there any options?
+    /// Reports whether the record has options.
     #[inline]
     #[must_use]
     pub fn has_options(&self) -> bool {
@@ -100,7 +111,7 @@ impl<'a> Edns<'a> {
     }
 }
 
-/// Iterator over options as they stand.
+/// An iterator over options as pairs of code and data.
 #[derive(Clone, Debug)]
 pub struct RawOptions<'a> {
     rest: &'a [u8],
@@ -139,10 +150,10 @@ impl<'a> Iterator for RawOptions<'a> {
     }
 }
 
-/// One option, understood.
+/// A typed EDNS option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdnsOption<'a> {
-    /// Name server identifier; empty in queries (RFC 5001).
+    /// Name server identifier, empty in queries (RFC 5001).
     Nsid(&'a [u8]),
     /// Client subnet (RFC 7871).
     Ecs {
@@ -152,25 +163,25 @@ pub enum EdnsOption<'a> {
         source_prefix: u8,
         /// SCOPE PREFIX-LENGTH in bits.
         scope_prefix: u8,
-        /// As many octets as the source prefix needs.
+        /// The address, truncated to the octets that the source prefix needs.
         address: &'a [u8],
     },
-    /// DNS cookie (RFC 7873): the client's eight octets and the server's 0 or 8 to 32.
+    /// DNS cookie (RFC 7873): 8 octets from the client and 0 or 8 to 32 from the server.
     Cookie {
         /// Client cookie.
         client: &'a [u8; 8],
-        /// Server cookie, empty in a first query.
+        /// Server cookie, empty in the client's first query.
         server: &'a [u8],
     },
-    /// edns-tcp-keepalive (RFC 7828): idle timeout in units of 100 ms, none in queries.
+    /// edns-tcp-keepalive (RFC 7828): idle timeout in units of 100 ms, absent in queries.
     TcpKeepalive(Option<u16>),
-    /// Padding of so many octets (RFC 7830).
+    /// Padding with this number of octets (RFC 7830).
     Padding(u16),
-    /// Closest trust point the client knows, a wire name (RFC 7901).
+    /// The closest trust point that the client knows, a wire name (RFC 7901).
     Chain(&'a [u8]),
     /// Key tags of the trust anchors in use, two octets each (RFC 8145).
     KeyTag(&'a [u8]),
-    /// Extended DNS error with its text, UTF-8 as sent (RFC 8914).
+    /// Extended DNS error with its text in UTF-8, as sent (RFC 8914).
     Ede(Ede, &'a [u8]),
     /// Agent domain for error reports, a wire name (RFC 9567).
     ReportChannel(&'a [u8]),
@@ -181,7 +192,7 @@ pub enum EdnsOption<'a> {
 }
 
 impl<'a> EdnsOption<'a> {
-    /// Reads an option's data by its code.
+    /// Reads the data of the option with this code.
     pub fn read(code: u16, data: &'a [u8]) -> Result<Self, EdnsError> {
         let form = EdnsError::OptionForm(code);
         Ok(match code {
@@ -219,8 +230,8 @@ impl<'a> EdnsOption<'a> {
         })
     }
 
-    /// Writes the option with its code and length to the front of `out`.
-    /// Returns the octets written, or none if it does not fit.
+    /// Writes the option with its code and length to the front of `out`. Returns the number of
+    /// octets written, or `None` if the option does not fit.
     pub fn write(&self, out: &mut [u8]) -> Option<usize> {
         let mut at = 4;
         let mut put = |bytes: &[u8]| {
@@ -273,7 +284,8 @@ fn whole_name(data: &[u8]) -> Result<&[u8], NameError> {
     if name::wire_len(data)? == data.len() { Ok(data) } else { Err(NameError::TooLong) }
 }
 
-/// RFC 7871 §6: the address has just the octets that the source prefix needs, spare bits zero.
+/// Reads ECS data. The address has exactly the octets that the source prefix needs, and its spare
+/// bits are zero (RFC 7871 §6).
 fn read_ecs(data: &[u8]) -> Option<EdnsOption<'_>> {
     let (&[high, low, source_prefix, scope_prefix], address) = data.split_first_chunk::<4>()?;
     let family = u16::from_be_bytes([high, low]);

@@ -1,11 +1,11 @@
 //! Folding, hashing and comparing names eight octets at a time.
 //!
-//! ASCII case folding works on whole words (SWAR). It may be applied to a wire name with its
-//! length octets, as those are at most 63 and so never look like the letters `A`-`Z` (65-90).
+//! ASCII case folding works on whole words (SWAR). It applies to a wire name including its length
+//! octets: those are at most 63 and so never equal the letters `A`-`Z` (65-90).
 //!
-//! [`HashKey`] is a keyed hash in the manner of wyhash: multiply two keyed words to 128 bits
-//! and fold. It is not a MAC. What a sender who could guess collisions would gain is bounded by
-//! the caches, whose buckets have a fixed number of slots: collisions cost evictions, not time.
+//! [`HashKey`] is a keyed hash similar to wyhash: it multiplies two keyed words to 128 bits and
+//! folds the product. It is not a MAC. An attacker that guesses collisions gains little, because
+//! the buckets of the caches have a fixed number of slots: collisions cost evictions, not time.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -13,16 +13,16 @@ use crate::name::MAX_NAME;
 
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
-/// Octets that the hash takes in at once.
+/// Octets that the hash consumes per step.
 const BLOCK: usize = 16;
 /// Longest question: QNAME, QTYPE, QCLASS.
 pub const MAX_QUESTION: usize = MAX_NAME + 4;
-/// [`MAX_QUESTION`] in whole blocks of the hash.
+/// [`MAX_QUESTION`] rounded up to whole blocks of the hash.
 pub(crate) const KEY_ROOM: usize = MAX_QUESTION.next_multiple_of(BLOCK);
-/// Octets of a name and of blocks that begin in it: see [`HashKey::chain`].
+/// Octets of a name plus the last block that begins in it: see [`HashKey::chain`].
 pub const CHAIN_ROOM: usize = (MAX_NAME + BLOCK).next_multiple_of(BLOCK);
 
-/// Lower-cases the ASCII letters among eight octets.
+/// Converts the ASCII letters among eight octets to lower case.
 #[inline]
 #[must_use]
 pub const fn fold_word(word: u64) -> u64 {
@@ -33,7 +33,7 @@ pub const fn fold_word(word: u64) -> u64 {
     word | (upper >> 2)
 }
 
-/// Lower-cases the ASCII letters among the first `count` octets of a block.
+/// Converts the ASCII letters among the first `count` octets of a block to lower case.
 #[inline]
 fn fold_start(block: u128, count: usize) -> [u64; 2] {
     let ([low, high], [of_low, of_high]) =
@@ -41,9 +41,9 @@ fn fold_start(block: u128, count: usize) -> [u64; 2] {
     [low ^ (low ^ fold_word(low)) & of_low, high ^ (high ^ fold_word(high)) & of_high]
 }
 
-/// Copies `source` to the front of `target`, lower-casing ASCII letters.
+/// Copies `source` to the front of `target` with ASCII letters in lower case.
 ///
-/// Copies as many octets as both have.
+/// Copies the shorter of the two lengths.
 #[inline]
 pub fn fold_into(source: &[u8], target: &mut [u8]) {
     let len = source.len().min(target.len());
@@ -65,13 +65,13 @@ pub fn fold_into(source: &[u8], target: &mut [u8]) {
             *out = folded(word);
         }
     }
-    // What is left, as a word that overlaps the one before it.
+    // The remaining octets are copied as a word that overlaps the previous one.
     if let Some(out) = target.last_chunk_mut::<8>() {
         *out = folded(last);
     }
 }
 
-/// Are the two equal but for the case of ASCII letters?
+/// Reports whether two strings are equal, ignoring the case of ASCII letters.
 #[inline]
 #[must_use]
 pub fn eq_folded(a: &[u8], b: &[u8]) -> bool {
@@ -84,7 +84,7 @@ pub fn eq_folded(a: &[u8], b: &[u8]) -> bool {
     else {
         return fold_word(short_block(a)[0]) == fold_word(short_block(b)[0]);
     };
-    // What is left at the end is compared as a word that overlaps the one before it.
+    // The remaining octets are compared as a word that overlaps the previous one.
     let mut differ = folded(a_first) ^ folded(b_first) | folded(a_last) ^ folded(b_last);
     if a.len() > 16 {
         for (x, y) in a[8..].as_chunks::<8>().0.iter().zip(b[8..].as_chunks::<8>().0) {
@@ -94,30 +94,30 @@ pub fn eq_folded(a: &[u8], b: &[u8]) -> bool {
     differ == 0
 }
 
-/// The secret that makes a hash unpredictable to those who choose the names.
+/// A secret that makes the hashes unpredictable to anyone who chooses the names.
 ///
-/// Drawn from the system's random source at start; tests give their own.
+/// The server draws it from the system's random source at startup. Tests supply their own.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey {
     words: [u64; 4],
 }
 
 impl HashKey {
-    /// A key from 32 octets of randomness.
+    /// Creates a key from 32 octets of randomness.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         let (chunks, _) = secret.as_chunks::<8>();
         let mut words = FRACTION_OF_PI;
         for (word, chunk) in words.iter_mut().zip(chunks) {
-            // An odd word is not zero, which would swallow what it is multiplied with.
+            // An odd word is not zero. A zero word would cancel the operand of the multiplication.
             *word = (*word ^ u64::from_le_bytes(*chunk)) | 1;
         }
         Self { words }
     }
 
-    /// Hashes `bytes` together with a word of the caller's (flags, type, profile).
+    /// Hashes `bytes` together with a word from the caller (flags, type, profile).
     ///
-    /// About 4 ns for a name of 24 octets.
+    /// Takes about 4 ns for a name of 24 octets.
     #[inline]
     #[must_use]
     pub fn hash(&self, bytes: &[u8], extra: u64) -> u64 {
@@ -128,12 +128,11 @@ impl HashKey {
         self.end(state)
     }
 
-    /// Mixes the `len` octets at `at` into the hash of what came before, so that the hashes of a
-    /// name and of all names above it take one pass from the root on. Of octets past the room none
-    /// counts.
+    /// Extends `hash` by the `len` octets at `at`. One pass from the root thus yields the hashes of
+    /// a name and of all its ancestors. Octets outside the array do not count.
     ///
-    /// The octets must tell their own length, as a label with its length octet does. The room
-    /// behind the name lets whole blocks be read; what is in it does not count.
+    /// The octets must be self-delimiting, as a label with its length octet is. The room after the
+    /// name permits reads of whole blocks; its content does not affect the hash.
     #[inline]
     #[must_use]
     pub fn chain(&self, hash: u64, octets: &[u8; CHAIN_ROOM], at: usize, len: usize) -> u64 {
@@ -149,19 +148,19 @@ impl HashKey {
         hash
     }
 
-    /// The hash that a chain begins with.
+    /// Returns the initial hash of a chain.
     #[inline]
     #[must_use]
     pub fn chain_start(&self) -> u64 {
         self.begin(0, 0)
     }
 
-    /// Copies `question` to `out` with its name folded and hashes it: what [`fold_into`] and
-    /// [`HashKey::hash`] do. The last four octets are QTYPE and QCLASS and stay as they are. The
-    /// rest of the last block of sixteen octets becomes zero.
+    /// Copies `question` to `out` with its name folded and hashes it, with the same result as
+    /// [`fold_into`] and [`HashKey::hash`]. The last four octets are QTYPE and QCLASS and stay
+    /// unchanged. The rest of the last block of sixteen octets becomes zero.
     ///
-    /// Each block is written once, whole, and hashed from where it was folded: a processor waits
-    /// for what it has written in pieces before it reads it back.
+    /// Writes each block once, whole, and hashes it from the registers it was folded in: a read
+    /// that spans several recent smaller writes stalls the processor.
     #[inline]
     pub(crate) fn fold_and_hash(
         &self,
@@ -183,7 +182,7 @@ impl HashKey {
         }
         let [first_place, second_place, ..] = rest_places else { return state };
         let last = u128::from_le_bytes(*last);
-        // What is left is the rest of the name, with four octets behind it: one block, or two.
+        // The rest of the name and the four octets after it fill one block, or two.
         let folded = match question[whole.len() * BLOCK..].split_first_chunk::<BLOCK>() {
             Some((first, behind)) if !behind.is_empty() => {
                 let folded = fold_start(u128::from_le_bytes(*first), name_rest.len());
@@ -204,7 +203,7 @@ impl HashKey {
         self.end(self.mix(state, folded))
     }
 
-    /// The same of a question of less than a block.
+    /// Does the same for a question shorter than a block.
     #[cold]
     fn fold_and_hash_short(&self, question: &[u8], extra: u64, out: &mut [u8; KEY_ROOM]) -> u64 {
         let mut state = self.begin(question.len(), extra);
@@ -237,8 +236,8 @@ impl HashKey {
 }
 
 impl Default for HashKey {
-    /// A key that anyone may know: for maps whose names are all of our own choice. Who only looks
-    /// up in such a map cannot make two of its entries collide.
+    /// Returns a publicly known key, for maps that hold only names chosen by their owner. A client
+    /// that merely looks names up cannot make two entries collide.
     fn default() -> Self {
         Self::new([0; 32])
     }
@@ -266,7 +265,7 @@ impl Hasher for NameHasher {
         self.state = self.key.hash(bytes, self.state);
     }
 
-    /// The length before a slice, which is hashed with its octets.
+    /// Mixes in the length that precedes a slice. The slice's octets are hashed separately.
     #[inline]
     fn write_usize(&mut self, number: usize) {
         self.state = self.state.rotate_left(7) ^ number as u64;
@@ -278,14 +277,14 @@ impl Hasher for NameHasher {
     }
 }
 
-/// A hash that anyone can foresee, for maps whose names are all of the owner's choice: it
-/// multiplies twice less than a keyed one.
+/// Hashes without a secret, for maps that hold only names chosen by their owner. Takes two
+/// multiplications less than the keyed hash.
 #[inline]
 pub(crate) fn without_secret(bytes: &[u8]) -> u64 {
     let [start, .., first, second] = FRACTION_OF_PI;
     let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
     let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);
-    // With the length in the hash, the last block may overlap the one before it.
+    // The hash covers the length, so the last block may overlap the previous one.
     let Some((last, (before, _))) = bytes
         .last_chunk::<BLOCK>()
         .map(|last| (last, bytes[..bytes.len() - 1].as_chunks::<BLOCK>()))
@@ -298,17 +297,18 @@ pub(crate) fn without_secret(bytes: &[u8]) -> u64 {
     state
 }
 
-/// So that secrets of equal octets, as tests have them, still give different words.
+/// Constants that keep the words distinct when all octets of the secret are equal, as in tests.
 const FRACTION_OF_PI: [u64; 4] =
     [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344, 0xa409_3822_299f_31d0, 0x082e_fa98_ec4e_6c89];
 
-/// The first `count` octets of a word, zeros after them.
+/// Returns the first `count` octets of a word, followed by zeros.
 #[inline]
 pub(crate) const fn first_octets(word: u64, count: usize) -> u64 {
     word & FIRST[if count > 8 { 8 } else { count }]
 }
 
-/// Masks of the first octets of a word: a look-up costs less than the shift and its bounds.
+/// Masks for the first octets of a word. A table look-up is cheaper than a shift with its bounds
+/// check.
 const FIRST: [u64; 9] = [
     0,
     0xff,
@@ -321,7 +321,7 @@ const FIRST: [u64; 9] = [
     u64::MAX,
 ];
 
-/// Masks of the first octets of a block.
+/// Masks for the first octets of a block.
 const FIRST_OF_BLOCK: [u128; BLOCK + 1] = {
     let mut masks = [0; BLOCK + 1];
     let mut count = 1;
@@ -332,7 +332,7 @@ const FIRST_OF_BLOCK: [u128; BLOCK + 1] = {
     masks
 };
 
-/// The eight octets at `at`, zeros after the end.
+/// Returns the eight octets at `at`, with zeros after the end.
 #[inline]
 pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
     let rest = bytes.get(at..).unwrap_or_default();
@@ -345,8 +345,8 @@ pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The sixteen octets at `at`, zeros after the end. Read without a copy of variable length, which
-/// would cost more than all the hashing.
+/// Returns the sixteen octets at `at`, with zeros after the end. Avoids a copy of variable length,
+/// which would cost more than the whole hash.
 #[inline]
 fn block(bytes: &[u8], at: usize) -> [u64; 2] {
     let rest = bytes.get(at..).unwrap_or_default();
@@ -370,7 +370,7 @@ fn whole_block([low, high]: [u64; 2]) -> [u8; BLOCK] {
     (u128::from(low) | u128::from(high) << 64).to_le_bytes()
 }
 
-/// All octets of a string of less than sixteen.
+/// Returns all octets of a string shorter than sixteen.
 #[inline]
 fn short_block(bytes: &[u8]) -> [u64; 2] {
     let len = bytes.len();
@@ -379,7 +379,7 @@ fn short_block(bytes: &[u8]) -> [u64; 2] {
         return [u64::from_le_bytes(*first), high];
     }
     let low = match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>(), bytes) {
-        // Where the two overlap they are equal.
+        // Octets in the overlap are equal in both operands.
         (Some(first), Some(last), _) => {
             u64::from(u32::from_le_bytes(*first))
                 | u64::from(u32::from_le_bytes(*last)) << (8 * (len - 4))
@@ -515,7 +515,7 @@ mod tests {
         }
     }
 
-    /// S34: who knows the names that collide under one key knows nothing of those under another.
+    /// S34: knowledge of names that collide under one key does not help under another key.
     #[test]
     fn names_that_collide_under_one_key_are_spread_under_another() {
         const BUCKETS: u64 = 512;
@@ -528,8 +528,7 @@ mod tests {
             counts[(drawn.hash(&name, 0) % BUCKETS) as usize] += 1;
         }
         let most = counts.iter().max().unwrap();
-        // Four in each on average; of names drawn at random 17 in one are seen once in some
-        // thousand trials.
+        // The mean is four. In random trials a bucket of 17 occurs about once in a thousand.
         assert!(*most <= 17, "{most} in one bucket");
     }
 

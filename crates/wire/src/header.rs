@@ -1,17 +1,17 @@
-//! The twelve octets every message begins with (RFC 1035 §4.1.1, RFC 4035 §3.1.6 for AD and CD).
+//! The header of a message (RFC 1035 §4.1.1, RFC 4035 §3.1.6 for AD and CD).
 
 use crate::code::{Opcode, Rcode};
 
 /// Length of the header in octets.
 pub const HEADER_LEN: usize = 12;
 
-/// QR: this is a response.
+/// QR: the message is a response.
 pub const QR: u16 = 0x8000;
 /// AA: the answer is authoritative.
 pub const AA: u16 = 0x0400;
 /// TC: the message was truncated.
 pub const TC: u16 = 0x0200;
-/// RD: recursion is desired.
+/// RD: the client desires recursion.
 pub const RD: u16 = 0x0100;
 /// RA: recursion is available.
 pub const RA: u16 = 0x0080;
@@ -19,7 +19,7 @@ pub const RA: u16 = 0x0080;
 pub const Z: u16 = 0x0040;
 /// AD: all data in the answer was validated.
 pub const AD: u16 = 0x0020;
-/// CD: the client does not want validation.
+/// CD: the client disables validation.
 pub const CD: u16 = 0x0010;
 
 /// A decoded header.
@@ -27,14 +27,14 @@ pub const CD: u16 = 0x0010;
 pub struct Header {
     /// Message ID.
     pub id: u16,
-    /// The sixteen bits of flags, OPCODE and RCODE as they stand on the wire.
+    /// The sixteen bits that hold flags, OPCODE and RCODE.
     pub flags: u16,
-    /// QDCOUNT, ANCOUNT, NSCOUNT, ARCOUNT: what the sender claims, not what is there.
+    /// QDCOUNT, ANCOUNT, NSCOUNT and ARCOUNT as claimed by the sender.
     pub counts: [u16; 4],
 }
 
 impl Header {
-    /// Reads the header of a message that has at least twelve octets.
+    /// Reads the header. Returns `None` if the message is shorter than twelve octets.
     #[must_use]
     pub fn read(message: &[u8]) -> Option<Self> {
         let h: &[u8; HEADER_LEN] = message.first_chunk()?;
@@ -51,19 +51,19 @@ impl Header {
         }
     }
 
-    /// Is the given flag set?
+    /// Reports whether the given flag is set.
     #[must_use]
     pub const fn has(&self, flag: u16) -> bool {
         self.flags & flag != 0
     }
 
-    /// The OPCODE.
+    /// Returns the OPCODE.
     #[must_use]
     pub const fn opcode(&self) -> Opcode {
         Opcode(((self.flags >> 11) & 0xf) as u8)
     }
 
-    /// The low four bits of the RCODE.
+    /// Returns the low four bits of the RCODE.
     #[must_use]
     pub const fn rcode(&self) -> Rcode {
         Rcode(self.flags & 0xf)

@@ -1,12 +1,15 @@
 //! DNS messages on the wire: names, a borrowed view, a builder, EDNS and record data.
 //!
-//! This crate knows no socket, no clock and no policy. Everything here works on bytes
-//! that came from the network and is therefore bounded: no function allocates in
-//! proportion to a claimed length, and none panics on any input.
+//! This crate has no socket, no clock and no policy. Its input comes from the network, so all work
+//! is bounded: no function allocates in proportion to a claimed length, and none panics on any
+//! input.
 //!
-//! Names outside of messages are *uncompressed wire names*: length-prefixed labels ended
-//! by the root's zero octet, at most 255 octets (RFC 1035 §3.1). A name is *folded* when
-//! its ASCII letters are lower case (RFC 4343).
+//! Outside of messages, names are *uncompressed wire names*: length-prefixed labels that end with
+//! the root's zero octet, at most 255 octets in all (RFC 1035 §3.1). A *folded* name has its ASCII
+//! letters in lower case (RFC 4343).
+//!
+//! [`query::QueryView`] reads a client's query, [`view::MessageView`] any message, and
+//! [`builder::Builder`] writes one.
 
 #![forbid(unsafe_code)]
 

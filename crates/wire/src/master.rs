@@ -1,8 +1,22 @@
-//! Records out of a master file (RFC 1035 §5): parentheses, comments, `$ORIGIN`, `$TTL`, owners and
-//! TTLs left out.
+//! A reader for master files (RFC 1035 §5), with parentheses, comments, `$ORIGIN`, `$TTL` and
+//! omitted owners and TTLs.
 //!
-//! One record at a time, so that a fault costs one record. `$INCLUDE` is refused: where files are
-//! is none of this reader's business.
+//! It yields one record at a time, so that an error costs only that record. `$INCLUDE` is refused,
+//! because this crate opens no files.
+//!
+//! ```
+//! use avocet_wire::code::Rtype;
+//! use avocet_wire::master::MasterFile;
+//! use avocet_wire::name::NameBuf;
+//!
+//! let zone = b"$TTL 1h\nwww.example. A 192.0.2.1\n            AAAA 2001:db8::1\n";
+//! let records: Vec<_> = MasterFile::new(zone, NameBuf::ROOT).collect();
+//! assert_eq!(records.len(), 2);
+//! let (line, Ok(record)) = &records[1] else { panic!("a valid record") };
+//! assert_eq!(*line, 3);
+//! assert_eq!(record.owner.wire(), b"\x03www\x07example\x00");
+//! assert_eq!((record.rtype, record.ttl_secs), (Rtype::AAAA, 3600));
+//! ```
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,28 +26,28 @@ use crate::rdata::{self, RdataError};
 use crate::text::{self, TextError, Token};
 use crate::{Class, Rtype};
 
-/// Most octets of one entry, however many lines it takes: record data, each octet written as
+/// Most octets of one entry, over all its lines: the longest record data with each octet written as
 /// `\DDD`.
 pub const MAX_ENTRY: usize = 4 * 65_535 + 1024;
-/// Tokens of an entry that there is room for without an allocation: most have fewer.
+/// Tokens of an entry that fit without an allocation. Most entries have fewer.
 const FEW_TOKENS: usize = 8;
 
-/// Why an entry is no record.
+/// An error in an entry of a master file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MasterError {
-    /// Longer than [`MAX_ENTRY`].
+    /// The entry is longer than [`MAX_ENTRY`].
     TooLong,
     /// A parenthesis or a quote is not closed.
     Open,
-    /// The name, or another token, is malformed.
+    /// A name or another token is malformed.
     Text(TextError),
-    /// No owner, neither in this entry nor before it.
+    /// Neither this entry nor an earlier one has an owner.
     NoOwner,
-    /// No type, or one that does not exist.
+    /// The entry has no type, or an unknown one.
     NoType,
-    /// A directive that is not understood, or its value.
+    /// The directive or its value is unknown.
     Directive,
-    /// The data are malformed.
+    /// The record data is malformed.
     Data(RdataError),
 }
 
@@ -61,23 +75,23 @@ impl From<TextError> for MasterError {
     }
 }
 
-/// A record as it stands in the file.
+/// A record of a master file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MasterRecord {
     /// The folded owner.
     pub owner: NameBuf,
-    /// As written, or the last one before it, in seconds.
+    /// The TTL in seconds, from this entry or inherited from an earlier one.
     pub ttl_secs: u32,
-    /// The class; IN where none was written.
+    /// The class, by default IN.
     pub class: Class,
     /// The type.
     pub rtype: Rtype,
-    /// The data, uncompressed.
+    /// The record data, uncompressed.
     pub rdata: Vec<u8>,
 }
 
 impl MasterRecord {
-    /// What the first record can be read into.
+    /// Returns an empty record for [`MasterFile::read_into`] to fill.
     #[must_use]
     pub const fn empty() -> Self {
         Self {
@@ -90,8 +104,8 @@ impl MasterRecord {
     }
 }
 
-/// Reads records one after another: the number of the line where each entry begins, and the record
-/// or its fault.
+/// A reader of records. As an iterator it yields the line number at which each entry begins, and
+/// the record or its error.
 pub struct MasterFile<'t> {
     rest: &'t [u8],
     line: u32,
@@ -102,14 +116,14 @@ pub struct MasterFile<'t> {
 }
 
 impl<'t> MasterFile<'t> {
-    /// A reader of a text in which names are relative to `origin` until it says otherwise.
+    /// Creates a reader of `text`. Names are relative to `origin` until an `$ORIGIN` directive.
     #[must_use]
     pub const fn new(text: &'t [u8], origin: NameBuf) -> Self {
         Self { rest: text, line: 1, origin, owner: None, default_ttl: None, last_ttl: 0 }
     }
 
-    /// Reads the next record, as the iterator does, into one whose memory is used again. After a
-    /// fault it says nothing.
+    /// Reads the next record into `record` and reuses its memory. After an error the content of
+    /// `record` is unspecified.
     pub fn read_into(
         &mut self,
         record: &mut MasterRecord,
@@ -201,13 +215,13 @@ impl<'t> MasterFile<'t> {
         Ok(())
     }
 
-    /// The octets of the next entry, without comments and parentheses and all on one line.
+    /// Returns the next entry on a single line, without comments and parentheses.
     fn next_entry(&mut self) -> Result<Cow<'t, [u8]>, MasterError> {
         self.plain_entry()
             .map_or_else(|| self.folded_entry().map(Cow::Owned), |entry| Ok(Cow::Borrowed(entry)))
     }
 
-    /// The next entry where it is the start of a line as it stands there.
+    /// Returns the next entry without a copy if it is an undivided part of its line.
     fn plain_entry(&mut self) -> Option<&'t [u8]> {
         let plain = self.rest.iter().take_while(|octet| !IS_SPECIAL[usize::from(**octet)]).count();
         let (entry, after) = self.rest.split_at_checked(plain).filter(|_| plain <= MAX_ENTRY)?;
@@ -227,7 +241,7 @@ impl<'t> MasterFile<'t> {
         Some(entry)
     }
 
-    /// The next entry, whatever is in it.
+    /// Returns the next entry, whatever it contains.
     fn folded_entry(&mut self) -> Result<Vec<u8>, MasterError> {
         let (mut entry, mut at, mut depth, mut is_quoted) = (Vec::new(), 0, 0_u32, false);
         while let Some(&octet) = self.rest.get(at) {
@@ -238,7 +252,7 @@ impl<'t> MasterFile<'t> {
                     if depth == 0 {
                         break;
                     }
-                    // A quote that is open here is closed by nobody's intention.
+                    // Within parentheses a line break is white space, even inside quotes.
                     entry.push(b' ');
                 }
                 b'\\' => {
@@ -293,14 +307,14 @@ impl Iterator for MasterFile<'_> {
     }
 }
 
-/// What an entry is.
+/// The kind of an entry.
 enum Entry {
     Record,
-    /// A directive, or nothing.
+    /// A directive or an empty entry.
     Other,
 }
 
-/// Octets that end an entry, or with which it is more than they are.
+/// Octets that end an entry or need more than a plain copy.
 const IS_SPECIAL: [bool; 256] = {
     let mut is_special = [false; 256];
     let (special, mut at) = (*b"\n\r\\\";()", 0);
@@ -311,7 +325,7 @@ const IS_SPECIAL: [bool; 256] = {
     is_special
 };
 
-/// Seconds, or numbers with units as `2h30m`.
+/// Parses a TTL: a number of seconds, or numbers with units such as `2h30m`.
 fn ttl_secs(token: &[u8]) -> Option<u32> {
     let (mut total, mut number, mut has_unit) = (0_u32, None::<u32>, false);
     for octet in token {

@@ -1,51 +1,60 @@
-//! Domain names in uncompressed wire form, and reading names out of messages.
+//! Domain names in uncompressed wire form, and reading names from messages.
 //!
-//! Labels are octets, any of the 256 values (RFC 2181 §11). Case is kept; comparison folds
-//! ASCII only (RFC 4343). Compression pointers lead strictly backwards, at most
-//! [`MAX_POINTERS`] of them, and a name has at most [`MAX_NAME`] octets: reading always ends.
+//! Labels hold octets of any value (RFC 2181 §11). Names keep their case; comparison folds ASCII
+//! only (RFC 4343). Reading always terminates: compression pointers must lead strictly backwards, a
+//! name follows at most [`MAX_POINTERS`] of them, and has at most [`MAX_NAME`] octets.
+//!
+//! ```
+//! use avocet_wire::name::{NameBuf, is_under, labels};
+//!
+//! let name = NameBuf::from_wire(b"\x03WWW\x07example\x00").expect("a valid name");
+//! assert_eq!(labels(name.wire()).count(), 2);
+//! assert_eq!(name.folded().wire(), b"\x03www\x07example\x00");
+//! assert!(is_under(name.wire(), b"\x07example\x00"));
+//! ```
 
 use std::fmt;
 
 use crate::text::{self, TextError};
 use crate::{hash, short};
 
-/// Most octets in a name, the root's included (RFC 1035 §3.1).
+/// Most octets in a name, including the root's (RFC 1035 §3.1).
 pub const MAX_NAME: usize = 255;
 /// Most octets in a label (RFC 1035 §3.1).
 pub const MAX_LABEL: usize = 63;
-/// Most compression pointers followed for one name. More than 127 labels do not fit in a name.
+/// Most compression pointers followed for one name. A name cannot have more than 127 labels.
 pub const MAX_POINTERS: usize = 127;
 
-/// Compression pointers that the names of one message may follow besides those that its length
-/// allows.
+/// Compression pointers that the names of a message may follow in addition to those that its length
+/// permits.
 const SPARE_HOPS: u32 = 128;
 
-/// The budget of compression pointers for all names of one message, so that the work of reading it
-/// grows with its length alone.
+/// A budget of compression pointers for all names of one message, which keeps the work of reading
+/// it proportional to its length.
 ///
-/// A pointer takes two octets. A name of ordinary compression follows one to three, so a message of
-/// `n` octets gets `n / 2` hops and a few to spare: far more than its records need, and 33,000 at
-/// most, where chains of [`MAX_POINTERS`] in 4,600 records take more than a million.
+/// A pointer takes two octets, and a name with ordinary compression follows one to three. A message
+/// of `n` octets gets `n / 2` hops and a few to spare: far more than its records need, and at most
+/// 33,000. Without the budget, chains of [`MAX_POINTERS`] in 4,600 records take over a million.
 #[derive(Clone, Copy, Debug)]
 pub struct Hops {
     left: u32,
 }
 
 impl Hops {
-    /// The budget of a message of this length.
+    /// Returns the budget of a message with this number of octets.
     #[must_use]
     pub fn of_message(octets: usize) -> Self {
         Self { left: SPARE_HOPS.saturating_add(u32::try_from(octets / 2).unwrap_or(u32::MAX)) }
     }
 
-    /// Whether nothing is left: the message is not to be read on.
+    /// Reports whether the budget is spent. The rest of the message must then not be read.
     #[inline]
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// Takes what one name followed.
+    /// Deducts the pointers that one name followed.
     #[inline]
     pub(crate) fn take(&mut self, pointers: usize) -> Result<(), NameError> {
         let left = self.left.checked_sub(pointers as u32);
@@ -53,25 +62,25 @@ impl Hops {
         left.map(drop).ok_or(NameError::Hops)
     }
 
-    /// Takes the most that a name can follow: a malformed one does not say how many it did.
+    /// Deducts the most that a name can follow, because a malformed name does not report its count.
     #[cold]
     pub(crate) fn take_most(&mut self) {
         self.left = self.left.saturating_sub(MAX_POINTERS as u32);
     }
 }
 
-/// Why bytes are not a name.
+/// An error in a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameError {
-    /// The bytes end inside of the name.
+    /// The octets end within the name.
     Short,
-    /// A label type that is neither a plain label nor a pointer (RFC 6891 §5: 0x40 and 0x80).
+    /// The label type is neither a plain label nor a pointer (RFC 6891 §5: 0x40 and 0x80).
     LabelType,
-    /// A pointer that does not lead backwards, or too many of them.
+    /// A pointer does not lead backwards, or there are too many.
     Pointer,
-    /// More than 255 octets.
+    /// The name has more than 255 octets.
     TooLong,
-    /// The names of the message follow more pointers than [`Hops`] allows.
+    /// The names of the message follow more pointers than [`Hops`] permits.
     Hops,
 }
 
@@ -89,7 +98,7 @@ impl fmt::Display for NameError {
 
 impl std::error::Error for NameError {}
 
-/// An uncompressed wire name on the stack. Empty until something is read into it.
+/// An uncompressed wire name on the stack, empty until one is read into it.
 #[derive(Clone, Copy)]
 pub struct NameBuf {
     len: u8,
@@ -97,10 +106,10 @@ pub struct NameBuf {
 }
 
 impl NameBuf {
-    /// The root.
+    /// The root name.
     pub const ROOT: Self = Self { len: 1, octets: [0; MAX_NAME] };
 
-    /// A copy of a valid uncompressed wire name.
+    /// Copies a valid uncompressed wire name.
     pub fn from_wire(wire: &[u8]) -> Result<Self, NameError> {
         let len = wire_len(wire)?;
         if len != wire.len() {
@@ -112,14 +121,14 @@ impl NameBuf {
         Ok(name)
     }
 
-    /// The wire form, ending with the root's zero octet.
+    /// Returns the wire form, which ends with the root's zero octet.
     #[inline]
     #[must_use]
     pub fn wire(&self) -> &[u8] {
         &self.octets[..usize::from(self.len)]
     }
 
-    /// The same name in lower case.
+    /// Returns the name in lower case.
     #[must_use]
     pub fn folded(&self) -> Self {
         let mut out = *self;
@@ -127,14 +136,15 @@ impl NameBuf {
         out
     }
 
-    /// Reads the name that begins at `at` in `message`, following compression pointers.
+    /// Reads the name at offset `at` of `message`, following compression pointers.
     pub fn read(message: &[u8], at: usize) -> Result<Self, NameError> {
         let mut name = Self::ROOT;
         name.read_from(message, at)?;
         Ok(name)
     }
 
-    /// As [`NameBuf::read`], into this buffer. Returns where the name ends in the message.
+    /// Reads a name into this buffer as [`NameBuf::read`] does. Returns the offset after the name
+    /// in the message.
     #[inline]
     pub fn read_from(&mut self, message: &[u8], at: usize) -> Result<usize, NameError> {
         let read = read_into(message, message.len(), at, &mut self.octets)?;
@@ -142,7 +152,7 @@ impl NameBuf {
         Ok(read.end)
     }
 
-    /// As [`NameBuf::read_from`], within the budget of the message.
+    /// Reads a name as [`NameBuf::read_from`] does, within the budget of the message.
     #[inline]
     pub(crate) fn read_within(
         &mut self,
@@ -162,11 +172,11 @@ impl NameBuf {
         }
     }
 
-    /// Reads the presentation form of a name into this buffer, folded. After an error it holds the
-    /// root.
+    /// Reads the presentation form of a name into this buffer, folded. After an error the buffer
+    /// holds the root.
     ///
     /// # Errors
-    /// It is no name.
+    /// The text is not a valid name.
     pub(crate) fn read_text(&mut self, text: &[u8], origin: &Self) -> Result<(), TextError> {
         let read = text::name_to_wire(text, Some(origin.wire()), &mut self.octets);
         let len = *read.as_ref().unwrap_or(&0);
@@ -176,7 +186,7 @@ impl NameBuf {
         read.map(|_| ())
     }
 
-    /// This name with `label` put before it.
+    /// Returns this name with `label` prepended.
     pub fn prefixed(&self, label: &[u8]) -> Result<Self, NameError> {
         let len = usize::from(self.len) + 1 + label.len();
         if label.is_empty() || label.len() > MAX_LABEL || len > MAX_NAME {
@@ -211,22 +221,22 @@ impl fmt::Display for NameBuf {
     }
 }
 
-/// A name that was read out of a message.
+/// A name that was read from a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read {
-    /// Its octets.
+    /// Its length in octets.
     pub(crate) len: usize,
-    /// Where it ends in the message: after its first pointer, if it has one.
+    /// The offset after the name in the message: after its first pointer, if it has one.
     pub(crate) end: usize,
-    /// How many pointers were followed.
+    /// The number of pointers followed.
     pub(crate) pointers: usize,
 }
 
-/// Reads the name at `at`, following pointers, to the front of `out`, whose other octets are then
-/// of no meaning.
+/// Reads the name at `at`, following pointers, to the front of `out`. The remaining octets of `out`
+/// are then unspecified.
 ///
-/// No octet at `bound` or after it belongs to the name. They are copied along, though, where that
-/// is quicker than to leave them.
+/// No octet at or after `bound` belongs to the name. Such octets may still be copied where that is
+/// faster than leaving them out.
 #[inline]
 pub(crate) fn read_into(
     message: &[u8],
@@ -236,14 +246,14 @@ pub(crate) fn read_into(
 ) -> Result<Read, NameError> {
     let bounded = &message[..bound.min(message.len())];
     let mut position = at;
-    // Labels are copied in runs: what lies between two pointers. Each pointer must lead before the
-    // run that it ends, so every hop goes backwards.
+    // Labels are copied in runs, the octets between two pointers. Each pointer must lead to before
+    // the run that it ends, so every hop goes backwards.
     let mut run_start = at;
     let mut len = 0;
     let mut end = None;
     let mut pointers = 0;
     loop {
-        // Where the root must be at last, or the message ends.
+        // The latest offset at which the name can end.
         let limit = bounded.len().min(run_start.saturating_add(MAX_NAME - len));
         let within = &bounded[..limit];
         let length = loop {
@@ -278,8 +288,8 @@ pub(crate) fn read_into(
     }
 }
 
-/// Copies `count` octets at `start`, which both have. Most runs are short: more octets than needed,
-/// but always as many, are copied in a few instructions, where a variable number takes a call.
+/// Copies `count` octets at `start`, which both slices have. Most runs are short. Copying a fixed
+/// number of octets takes a few instructions, a variable number takes a call.
 #[inline(always)]
 fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
     if let (true, Some(source), Some(target)) =
@@ -291,8 +301,8 @@ fn copy_run(message: &[u8], start: usize, count: usize, target: &mut [u8]) {
     }
 }
 
-/// Where the name at `at` ends, without following its pointer. The pointer is only checked to
-/// lead backwards; who reads the name checks the rest.
+/// Returns the offset after the name at `at` without following its pointer. Checks only that the
+/// pointer leads backwards; reading the name checks the rest.
 #[inline]
 pub fn skip(message: &[u8], at: usize) -> Result<usize, NameError> {
     let mut position = at;
@@ -314,7 +324,7 @@ pub fn skip(message: &[u8], at: usize) -> Result<usize, NameError> {
     }
 }
 
-/// The length of the uncompressed name that `bytes` begins with.
+/// Returns the length of the uncompressed name that `bytes` begins with.
 #[inline]
 pub fn wire_len(bytes: &[u8]) -> Result<usize, NameError> {
     let mut position = 0;
@@ -328,7 +338,7 @@ pub fn wire_len(bytes: &[u8]) -> Result<usize, NameError> {
     }
 }
 
-/// The labels of a valid uncompressed wire name from left to right, without the root.
+/// Returns the labels of a valid uncompressed wire name from left to right, without the root.
 pub fn labels(wire: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = wire;
     std::iter::from_fn(move || {
@@ -342,7 +352,7 @@ pub fn labels(wire: &[u8]) -> impl Iterator<Item = &[u8]> + Clone {
     })
 }
 
-/// The name without its first label; none for the root.
+/// Returns the name without its first label, or `None` for the root.
 #[inline]
 #[must_use]
 pub fn parent(wire: &[u8]) -> Option<&[u8]> {
@@ -352,12 +362,12 @@ pub fn parent(wire: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The name itself and every name above it, the root last.
+/// Returns the name itself and all its ancestors, the root last.
 pub fn ancestors(wire: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(wire), |name| parent(name))
 }
 
-/// Is `name` equal to `zone` or below it? Both valid; case does not matter.
+/// Reports whether `name` equals `zone` or is below it. Both must be valid; case is ignored.
 #[must_use]
 pub fn is_under(name: &[u8], zone: &[u8]) -> bool {
     let Some(excess) = name.len().checked_sub(zone.len()) else { return false };

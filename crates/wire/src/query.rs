@@ -1,7 +1,7 @@
-//! Reading a client's query: all that the first look at a datagram needs, in one pass.
+//! A single-pass reader of client queries.
 //!
-//! The rules by which bad queries are told apart (RFC 1035 §4.1, RFC 6891 §6, RFC 8906,
-//! RFC 9619) are settled here; what is answered to each is the server's affair.
+//! It classifies malformed queries (RFC 1035 §4.1, RFC 6891 §6, RFC 8906, RFC 9619). The server
+//! decides how to respond to each class.
 
 use crate::code::{Class, Rtype};
 use crate::edns::{Edns, OPT_LEN};
@@ -10,25 +10,38 @@ use crate::header::{HEADER_LEN, Header, QR};
 use crate::name::MAX_NAME;
 use crate::view::{MessageView, RecordSection};
 
-/// The bits of flags that hold the OPCODE, zero for QUERY.
+/// The bits of the flags that hold the OPCODE, zero for QUERY.
 const OPCODE: u16 = 0x7800;
-/// Of the four counts in the header, those of records.
+/// The three record counts within the four counts of the header.
 const RECORD_COUNTS: u64 = 0xffff_ffff_ffff;
 
-/// Why a message is no query that can be answered with data.
+/// The reason why a message is not a query that can be answered with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueryError {
-    /// Shorter than a header, or itself a response: silence (RFC 1035 §7.3, RFC 5625 §4).
+    /// Shorter than a header, or itself a response: dropped (RFC 1035 §7.3, RFC 5625 §4).
     Ignore,
-    /// An OPCODE other than QUERY: NOTIMP (RFC 8906 §3.1.4).
+    /// The OPCODE is not QUERY: NOTIMP (RFC 8906 §3.1.4).
     NotImplemented,
-    /// No question: FORMERR, unless it asks for a cookie: see [`edns_without_question`].
+    /// The query has no question: FORMERR, unless it asks for a cookie. See
+    /// [`edns_without_question`].
     NoQuestion,
-    /// Malformed: FORMERR. The question, where it was readable, ends at this offset.
+    /// Malformed: FORMERR. Holds the offset after the question if that was readable.
     Format(Option<u16>),
 }
 
-/// A query with one question and at most one OPT.
+/// A query with one question and at most one OPT record.
+///
+/// ```
+/// use avocet_wire::code::Rtype;
+/// use avocet_wire::query::{QueryError, QueryView};
+///
+/// let query = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x00\x00\x01\x00\x01";
+/// let view = QueryView::parse(query)?;
+/// assert_eq!(view.qname(), b"\x07example\x00");
+/// assert_eq!(view.qtype, Rtype::A);
+/// assert!(view.edns.is_none());
+/// # Ok::<(), QueryError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct QueryView<'a> {
     octets: &'a [u8],
@@ -42,10 +55,10 @@ pub struct QueryView<'a> {
 }
 
 impl<'a> QueryView<'a> {
-    /// Reads a query. About 4 ns for one with OPT.
+    /// Reads a query. Takes about 4 ns for one with OPT.
     ///
-    /// The view is put together once, at the end, of values that are in registers: a view that is
-    /// written field by field and then moved costs more than the reading.
+    /// Assembles the view once, at the end, from values in registers: writing it field by field and
+    /// then moving it costs more than the parsing.
     #[inline]
     pub fn parse(octets: &'a [u8]) -> Result<Self, QueryError> {
         let &[_, _, flags_high, flags_low, ref counts @ ..] =
@@ -69,8 +82,8 @@ impl<'a> QueryView<'a> {
         Self::behind_name(octets, name_end, counts & RECORD_COUNTS)
     }
 
-    /// The question of what may be a query, as sent; none if there is no plain one. What follows it
-    /// is not looked at.
+    /// Returns the question of a message that may be a query, as sent, or `None` if it has no
+    /// well-formed question. Does not read past the question.
     #[inline]
     #[must_use]
     pub fn question_of(octets: &'a [u8]) -> Option<&'a [u8]> {
@@ -82,7 +95,7 @@ impl<'a> QueryView<'a> {
         octets.get(HEADER_LEN..plain_name_end(octets)? + 4)
     }
 
-    /// Reads a query to whose [`QueryView::question_of`] this key belongs: the name is not walked
+    /// Reads a query whose [`QueryView::question_of`] produced `key`, without walking the name
     /// again.
     #[inline]
     pub fn parse_keyed(octets: &'a [u8], key: &QuestionKey) -> Result<Self, QueryError> {
@@ -109,28 +122,29 @@ impl<'a> QueryView<'a> {
         Ok(Self { octets, question_end, qtype, qclass, edns })
     }
 
-    /// The header.
+    /// Returns the header.
     #[inline]
     #[must_use]
     pub fn header(&self) -> Header {
         Header::read(self.octets).unwrap_or_default()
     }
 
-    /// QNAME as sent: uncompressed, its case kept.
+    /// Returns the QNAME as sent: uncompressed, in its original case.
     #[inline]
     #[must_use]
     pub fn qname(&self) -> &'a [u8] {
         &self.octets[HEADER_LEN..usize::from(self.question_end) - 4]
     }
 
-    /// The question as sent: QNAME, QTYPE, QCLASS.
+    /// Returns the question as sent: QNAME, QTYPE, QCLASS.
     #[inline]
     #[must_use]
     pub fn question(&self) -> &'a [u8] {
         &self.octets[HEADER_LEN..usize::from(self.question_end)]
     }
 
-    /// The question folded and hashed: the key of both the packet cache and in-flight joining.
+    /// Folds and hashes the question. The key serves the packet cache and the joining of queries in
+    /// flight.
     #[inline]
     #[must_use]
     pub fn key(&self, secret: &HashKey, extra: u64) -> QuestionKey {
@@ -138,15 +152,15 @@ impl<'a> QueryView<'a> {
     }
 }
 
-/// The OPT record of a query without a question, by which a client asks for a cookie (RFC 7873
-/// §5.4).
+/// Returns the OPT record of a query without a question, which a client sends to obtain a cookie
+/// (RFC 7873 §5.4).
 #[must_use]
 pub fn edns_without_question(octets: &[u8]) -> Option<Edns<'_>> {
     let header = Header::read(octets)?;
     (header.counts[0] == 0).then(|| read_records(octets))??
 }
 
-/// What follows the question: commonly one OPT and nothing else.
+/// Reads the records after the question, usually a single OPT.
 #[inline]
 fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Option<Edns<'a>>> {
     if records == 1
@@ -162,8 +176,8 @@ fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Optio
     read_records(octets)
 }
 
-/// The general case: records in any section, which are skipped, and OPT anywhere among the
-/// additional ones.
+/// Handles the general case: skips records in any section and finds OPT anywhere in the additional
+/// section.
 #[cold]
 fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     let view = MessageView::new(octets).ok()?;
@@ -181,8 +195,8 @@ fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     (records.position() == octets.len()).then_some(edns)
 }
 
-/// Where the uncompressed name at the first question ends. A pointer there could only lead into
-/// the header, so it is malformed.
+/// Returns the offset after the uncompressed name of the first question. A pointer there could only
+/// lead into the header, so it is malformed.
 #[inline]
 fn plain_name_end(octets: &[u8]) -> Option<usize> {
     let mut position = HEADER_LEN;
@@ -200,21 +214,22 @@ fn plain_name_end(octets: &[u8]) -> Option<usize> {
 
 /// A folded question and its keyed hash.
 ///
-/// Large, and never moved on the way of a query: the place for one is made once, and read into.
+/// Keys are large and never moved on the query path: a place for one is allocated once and then
+/// reused.
 #[derive(Clone, Copy)]
 pub struct QuestionKey {
     /// Keyed hash of the folded question and the caller's word.
     pub hash: u64,
     len: u16,
-    /// Meaningful up to `len`, and zero from there to the end of the block of sixteen.
+    /// The question up to `len`, followed by zeros up to the end of its block of sixteen.
     octets: [u8; KEY_ROOM],
 }
 
 impl QuestionKey {
-    /// The key of no question.
+    /// An empty key, which belongs to no question.
     pub const EMPTY: Self = Self { hash: 0, len: 0, octets: [0; KEY_ROOM] };
 
-    /// See [`QuestionKey::read`].
+    /// Creates a key: see [`QuestionKey::read`].
     #[inline]
     #[must_use]
     pub fn new(question: &[u8], secret: &HashKey, extra: u64) -> Self {
@@ -223,8 +238,8 @@ impl QuestionKey {
         key
     }
 
-    /// Becomes the key of this question: folds QNAME (not QTYPE and QCLASS, whose octets may look
-    /// like letters) and hashes all.
+    /// Replaces this key by that of `question`: folds QNAME, but not QTYPE and QCLASS, whose octets
+    /// may equal letters, and hashes all three.
     #[inline]
     pub fn read(&mut self, question: &[u8], secret: &HashKey, extra: u64) {
         let question = &question[..question.len().min(MAX_QUESTION)];
@@ -232,27 +247,27 @@ impl QuestionKey {
         self.hash = secret.fold_and_hash(question, extra, &mut self.octets);
     }
 
-    /// Becomes the key of no question.
+    /// Empties the key.
     #[inline]
     pub fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Is it the key of no question?
+    /// Reports whether the key belongs to no question.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Folded QNAME, QTYPE, QCLASS.
+    /// Returns the folded QNAME with QTYPE and QCLASS.
     #[inline]
     #[must_use]
     pub fn question(&self) -> &[u8] {
         &self.octets[..usize::from(self.len)]
     }
 
-    /// Folded QNAME.
+    /// Returns the folded QNAME.
     #[inline]
     #[must_use]
     pub fn qname(&self) -> &[u8] {
@@ -291,7 +306,7 @@ mod tests {
         );
     }
 
-    /// With the key of its question a query is read as without.
+    /// Checks that parsing with the key of the question gives the same result as parsing without.
     #[track_caller]
     fn check_keyed(octets: &[u8]) {
         let plain = QueryView::parse(octets);

@@ -1,11 +1,10 @@
-//! Copying and comparing strings of octets that are mostly short, as names, labels and addresses
-//! are.
+//! Copies and comparisons of strings that are mostly short, such as names, labels and addresses.
 //!
-//! For a few octets a call into the C library, which has to find out how many there are, takes
-//! longer than the copy. Here up to 32 are moved or compared as two words or blocks, which overlap
-//! where the length is not theirs; what is longer is left to the library.
+//! For a few octets, a call into the C library takes longer than the copy itself, because the
+//! library first dispatches on the length. Up to 32 octets are moved or compared here as two words
+//! or blocks that overlap where the length requires it. Longer strings go to the library.
 
-/// Copies `source` to `target`, which is as long.
+/// Copies `source` to `target`, which has the same length.
 ///
 /// # Panics
 /// The lengths differ.
@@ -24,7 +23,7 @@ pub fn copy(source: &[u8], target: &mut [u8]) {
     }
 }
 
-/// Are the two the same?
+/// Reports whether the two strings are equal.
 #[inline]
 #[must_use]
 pub fn same(a: &[u8], b: &[u8]) -> bool {
@@ -40,8 +39,8 @@ pub fn same(a: &[u8], b: &[u8]) -> bool {
         .unwrap_or_else(|| a.iter().zip(b).all(|(x, y)| x == y))
 }
 
-/// Copies the first and the last `N` octets, which are all of up to twice as many. False if there
-/// are fewer.
+/// Copies the first and the last `N` octets, which cover a string of up to twice that length.
+/// Returns false if there are fewer.
 #[inline(always)]
 fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
     let (Some(first), Some(last)) = (source.first_chunk::<N>(), source.last_chunk::<N>()) else {
@@ -56,7 +55,7 @@ fn copy_ends<const N: usize>(source: &[u8], target: &mut [u8]) -> bool {
     true
 }
 
-/// Are the first and the last `N` octets the same? None if there are fewer.
+/// Compares the first and the last `N` octets. Returns `None` if there are fewer.
 #[inline(always)]
 fn same_ends<const N: usize>(a: &[u8], b: &[u8]) -> Option<bool> {
     let same =

@@ -1,45 +1,55 @@
-//! A map of names that is asked for the nearest name above another: zones, local names.
+//! A map that finds the nearest ancestor of a name, for zones and local names.
 //!
-//! A look-up goes from the name towards the root, as far as the shortest name of the map. It hashes
-//! only what is as long as some name of the map, so that names far from all of them cost a few
-//! instructions for each label. A name of three labels whose parent is one of 64 zones takes 140
+//! A look-up goes from the name towards the root, down to the length of the shortest name in the
+//! map. It hashes only suffixes whose length some name in the map has, so unrelated names cost a
+//! few instructions per label. A name of three labels whose parent is one of 64 zones takes 140
 //! (`bench/micro`, row "zone lookup").
 
 use crate::{hash, name, short};
 
-/// Values by folded wire names.
+/// A map from folded wire names to values.
 ///
-/// The names are the owner's own choice, never those of who asks: the hash has no secret. Who only
-/// looks up cannot make two entries collide.
+/// The hash has no secret, because the owner of the map chooses its names. A client that merely
+/// looks names up cannot make two entries collide.
+///
+/// ```
+/// use avocet_wire::suffix::SuffixMap;
+///
+/// let name = |wire: &[u8]| Box::from(wire);
+/// let zones: SuffixMap<u8> =
+///     [(name(b"\x07example\x00"), 1), (name(b"\x03www\x07example\x00"), 2)].into_iter().collect();
+/// let found = zones.nearest(b"\x01a\x04mail\x07example\x00");
+/// assert_eq!(found, Some((&b"\x07example\x00"[..], &1)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct SuffixMap<T> {
-    /// Open addressing, at most half full: the upper half of the hash, and the entry's place plus
-    /// one.
+    /// Open addressing, at most half full. A slot holds the upper half of the hash and the index of
+    /// the entry plus one.
     slots: Box<[u64]>,
     entries: Vec<(Box<[u8]>, T)>,
-    /// A bit for each length in octets that a name of the map has.
+    /// One bit for each length in octets that a name of the map has.
     lengths: [u64; 4],
-    /// Octets of the shortest name; more than any name has where there is none.
+    /// Octets of the shortest name. Larger than any name if the map is empty.
     shortest: usize,
 }
 
 impl<T> SuffixMap<T> {
-    /// Is there no name at all?
+    /// Reports whether the map is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The value of this very name.
+    /// Returns the value of exactly this name.
     #[inline]
     #[must_use]
     pub fn get(&self, name: &[u8]) -> Option<&T> {
         if self.may_have(name) { self.find(name) } else { None }
     }
 
-    /// The longest name of the map that `name` is or is below of, as the part of `name` that it is,
-    /// with its value.
+    /// Returns the longest name of the map that is `name` or an ancestor of it, as a suffix of
+    /// `name`, with its value.
     #[inline]
     #[must_use]
     pub fn nearest<'n>(&self, name: &'n [u8]) -> Option<(&'n [u8], &T)> {
@@ -55,7 +65,8 @@ impl<T> SuffixMap<T> {
         None
     }
 
-    /// Shows all names of the map that `name` is or is below of, the longest first.
+    /// Calls `show` for all names of the map that are `name` or an ancestor of it, the longest
+    /// first.
     #[inline]
     pub fn for_each_above<'n>(&self, name: &'n [u8], mut show: impl FnMut(&'n [u8], &T)) {
         let mut rest = Some(name);
@@ -69,7 +80,7 @@ impl<T> SuffixMap<T> {
         }
     }
 
-    /// Is a name of the map as long as this one?
+    /// Reports whether the map has a name of this length.
     #[inline]
     fn may_have(&self, name: &[u8]) -> bool {
         let len = name.len();
@@ -81,12 +92,12 @@ impl<T> SuffixMap<T> {
         self.entry(name, hash::without_secret(name)).ok().map(|(_, value)| value)
     }
 
-    /// The entry of a name, or the free slot where it would be looked for.
+    /// Returns the entry of a name, or the free slot at which a look-up for it ends.
     #[inline]
     fn entry(&self, name: &[u8], hash: u64) -> Result<&(Box<[u8]>, T), usize> {
         let mut at = hash as usize;
         loop {
-            // At least every second slot is free.
+            // Terminates: at least half of the slots are free.
             at &= self.slots.len() - 1;
             let slot = self.slots[at];
             if slot == 0 {
@@ -104,7 +115,7 @@ impl<T> SuffixMap<T> {
 }
 
 impl<T> FromIterator<(Box<[u8]>, T)> for SuffixMap<T> {
-    /// Of several values for one name the first one stays.
+    /// Builds the map. The first of several values for a name wins.
     fn from_iter<I: IntoIterator<Item = (Box<[u8]>, T)>>(pairs: I) -> Self {
         let pairs: Vec<_> = pairs.into_iter().collect();
         let slots = vec![0; (2 * pairs.len()).next_power_of_two().max(2)].into_boxed_slice();

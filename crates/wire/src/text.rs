@@ -1,31 +1,31 @@
 //! Names and character-strings in presentation form (RFC 1035 §5.1, RFC 4343 §2.1).
 //!
-//! `\X` is the character X and `\DDD` the octet of that decimal number. Internationalised
-//! names are given as A-labels; nothing is converted here. Parentheses, comments and line
-//! ends belong to the reader of zone files.
+//! `\X` denotes the character X and `\DDD` the octet with that decimal number. Internationalised
+//! names are given as A-labels; nothing is converted here. Parentheses, comments and line ends
+//! belong to the reader of zone files ([`master`](crate::master)).
 
 use std::fmt;
 
 use crate::name::{MAX_LABEL, MAX_NAME};
 
-/// Why text is not a name, a character-string or a sequence of tokens.
+/// An error in a name, a character-string or a sequence of tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TextError {
-    /// A name with nothing between two dots, before the first or at all.
+    /// The name is empty or has an empty label.
     EmptyLabel,
-    /// A label of more than 63 octets.
+    /// The label has more than 63 octets.
     LabelTooLong,
-    /// A name of more than 255 octets.
+    /// The name has more than 255 octets.
     NameTooLong,
-    /// A name that does not end with a dot where no origin completes it.
+    /// The name does not end with a dot, and no origin completes it.
     Relative,
-    /// A backslash before nothing, or before digits that are not three or above 255.
+    /// The backslash is the last character, or its digits are not three or exceed 255.
     Escape,
-    /// A quoted string without its closing quote.
+    /// The closing quote is missing.
     OpenQuote,
-    /// A quote within an unquoted string.
+    /// An unquoted string contains a quote.
     StrayQuote,
-    /// A character-string of more than 255 octets.
+    /// The character-string has more than 255 octets.
     StringTooLong,
 }
 
@@ -48,10 +48,10 @@ impl std::error::Error for TextError {}
 
 /// Writes the wire form of a name to `out` and returns its length.
 ///
-/// `@` and names without a closing dot are completed by `origin`, an absolute wire name.
+/// `origin`, an absolute wire name, completes `@` and names without a final dot.
 ///
 /// # Errors
-/// The text is no name, or a relative one and there is no origin.
+/// The text is not a valid name, or is relative and there is no origin.
 pub fn name_to_wire(
     text: &[u8],
     origin: Option<&[u8]>,
@@ -62,7 +62,7 @@ pub fn name_to_wire(
         b"@" => return append_name(out, 0, origin.ok_or(TextError::Relative)?),
         _ => {}
     }
-    // `start` is the place of the current label's length octet, `end` the end of the name.
+    // `start` is the offset of the current label's length octet, `end` that of the end of the name.
     let (mut start, mut end, mut at) = (0, 1, 0);
     while let Some(&octet) = text.get(at) {
         let (value, next) = match octet {
@@ -77,7 +77,7 @@ pub fn name_to_wire(
         *out.get_mut(end).ok_or(TextError::NameTooLong)? = value;
         (end, at) = (end + 1, next);
     }
-    // A closing dot leaves an empty label open: the root.
+    // After a final dot the open label is empty: it becomes the root.
     if end == start + 1 && start > 0 {
         return append_name(out, start, &[0]);
     }
@@ -103,7 +103,7 @@ fn append_name(out: &mut [u8; MAX_NAME], at: usize, name: &[u8]) -> Result<usize
     Ok(end)
 }
 
-/// The octet that the character or the escape at `at` stands for, and where the next begins.
+/// Returns the octet that the character or escape at `at` denotes, and the offset after it.
 fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError> {
     match text.get(at..).unwrap_or_default() {
         [b'\\', a @ b'0'..=b'9', rest @ ..] => {
@@ -121,8 +121,8 @@ fn unescape(text: &[u8], at: usize) -> Result<(u8, usize), TextError> {
 
 /// Writes a valid uncompressed wire name as an absolute name.
 ///
-/// Octets outside of the printable ASCII range become `\DDD`, and the characters that mean
-/// something in zone files get a backslash. Of a malformed name, what is readable is written.
+/// Octets outside printable ASCII become `\DDD`. Characters with a meaning in zone files get a
+/// backslash. Of a malformed name, the readable part is written.
 ///
 /// # Errors
 /// Those of `out`.
@@ -162,8 +162,8 @@ pub(crate) fn write_quoted(octets: &[u8], out: &mut (impl fmt::Write + ?Sized)) 
     out.write_char('"')
 }
 
-/// Appends the octets that a quoted or unquoted string stands for, however many they are.
-/// After an error `out` may hold a part of them.
+/// Appends the octets that a quoted or unquoted string denotes, of any length. After an error `out`
+/// may hold some of them.
 pub(crate) fn read_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), TextError> {
     let (text, quoted) = match token {
         [b'"', inside @ .., b'"'] => (inside, true),
@@ -185,16 +185,15 @@ pub(crate) fn read_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), TextErr
 /// A run of characters without white space, or a quoted string with its quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token<'a> {
-    /// The characters, escapes not resolved.
+    /// The characters, with escapes not resolved.
     pub text: &'a [u8],
-    /// Octets before it in its line, for messages.
+    /// Octets before it in its line, for error messages.
     pub column: usize,
 }
 
 /// Splits a line into tokens at white space that is neither quoted nor escaped.
 ///
-/// A quote opens a token of its own, save after `=`: `alpn="h2,h3"` is one token
-/// (RFC 9460 §2.1).
+/// A quote opens a token of its own, except after `=`: `alpn="h2,h3"` is one token (RFC 9460 §2.1).
 pub fn tokens(line: &[u8]) -> impl Iterator<Item = Result<Token<'_>, TextError>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -206,7 +205,7 @@ pub fn tokens(line: &[u8]) -> impl Iterator<Item = Result<Token<'_>, TextError>>
     })
 }
 
-/// Where the token that begins at `start` ends.
+/// Returns the offset after the token that begins at `start`.
 fn token_end(line: &[u8], start: usize) -> Result<usize, TextError> {
     let mut at = start;
     while let Some(&octet) = line.get(at) {
@@ -221,7 +220,7 @@ fn token_end(line: &[u8], start: usize) -> Result<usize, TextError> {
     Ok(at.min(line.len()))
 }
 
-/// The place after the quote that closes the string whose inside begins at `start`.
+/// Returns the offset after the quote that closes the string whose content begins at `start`.
 fn quote_end(line: &[u8], start: usize) -> Result<usize, TextError> {
     let mut at = start;
     while let Some(&octet) = line.get(at) {

@@ -1,8 +1,8 @@
 //! A borrowed view of a whole message, read lazily.
 //!
-//! Nothing is copied or allocated: the view checks that twelve octets of header are there, and
-//! the iterators check each question and record as they come to it. Section counts are claims;
-//! an iterator ends with an error where the octets end first.
+//! The view copies and allocates nothing. Creating it checks only that the header is complete; the
+//! iterators check each question and record in turn. Section counts are claims of the sender: an
+//! iterator ends with an error if the octets end first.
 
 use std::fmt;
 
@@ -12,18 +12,18 @@ use crate::header::{HEADER_LEN, Header};
 use crate::name::{self, Hops, NameBuf, NameError};
 use crate::rdata::{Data, expand_within};
 
-/// Why a message cannot be read.
+/// An error that prevents a message from being read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WireError {
-    /// Fewer octets than the header or a record needs.
+    /// The header or a record is cut short.
     Short,
-    /// A name in it is malformed.
+    /// A name is malformed.
     Name(NameError),
-    /// The OPT record is malformed, or there is more than one.
+    /// The OPT record is malformed or repeated.
     Edns(EdnsError),
     /// Octets follow the last record.
     Trailing,
-    /// The message has not the one question that is needed.
+    /// The message does not have exactly one question.
     Question,
 }
 
@@ -56,15 +56,32 @@ impl std::error::Error for WireError {}
 /// The three sections of records (RFC 1035 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordSection {
-    /// What was asked for.
+    /// The records that answer the question.
     Answer,
-    /// SOA of negative answers, NS of referrals.
+    /// The SOA of negative answers, the NS records of referrals.
     Authority,
     /// Addresses, OPT, TSIG.
     Additional,
 }
 
-/// A message with a whole header.
+/// A message with a complete header.
+///
+/// ```
+/// use avocet_wire::code::Rtype;
+/// use avocet_wire::view::{MessageView, RecordSection, WireError};
+///
+/// let response = b"\x12\x34\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00\
+///     \x07example\x00\x00\x01\x00\x01\
+///     \xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc0\x00\x02\x01";
+/// let view = MessageView::new(response)?;
+/// assert_eq!(view.question()?.qtype, Rtype::A);
+/// for record in view.section(RecordSection::Answer)? {
+///     let record = record?;
+///     assert_eq!(record.ttl_secs(), 300);
+///     assert_eq!(record.rdata(), [192, 0, 2, 1]);
+/// }
+/// # Ok::<(), WireError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MessageView<'a> {
     octets: &'a [u8],
@@ -72,31 +89,31 @@ pub struct MessageView<'a> {
 }
 
 impl<'a> MessageView<'a> {
-    /// Takes the message's octets; fails if the header is not whole.
+    /// Creates a view. Fails if the header is incomplete.
     pub fn new(octets: &'a [u8]) -> Result<Self, WireError> {
         let header = Header::read(octets).ok_or(WireError::Short)?;
         Ok(Self { octets, header })
     }
 
-    /// The header.
+    /// Returns the header.
     #[must_use]
     pub fn header(&self) -> Header {
         self.header
     }
 
-    /// All octets of the message.
+    /// Returns all octets of the message.
     #[must_use]
     pub fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// The questions, lazily.
+    /// Returns a lazy iterator over the questions.
     #[must_use]
     pub fn questions(&self) -> Questions<'a> {
         Questions { octets: self.octets, at: HEADER_LEN, left: self.header.counts[0] }
     }
 
-    /// The only question; an error if there are none or several (RFC 9619).
+    /// Returns the only question. Zero or several questions are an error (RFC 9619).
     pub fn question(&self) -> Result<QuestionView<'a>, WireError> {
         if self.header.counts[0] != 1 {
             return Err(WireError::Question);
@@ -104,7 +121,7 @@ impl<'a> MessageView<'a> {
         self.questions().next().unwrap_or(Err(WireError::Question))
     }
 
-    /// All records of the three sections in their order, lazily.
+    /// Returns a lazy iterator over the records of all three sections, in order.
     pub fn records(&self) -> Result<Records<'a>, WireError> {
         let mut questions = self.questions();
         for question in &mut questions {
@@ -114,12 +131,12 @@ impl<'a> MessageView<'a> {
         Ok(Records { octets: self.octets, at: questions.at, left: [answer, authority, additional] })
     }
 
-    /// The records of one section, lazily.
+    /// Returns a lazy iterator over the records of one section.
     pub fn section(&self, wanted: RecordSection) -> Result<Section<'a>, WireError> {
         Ok(Section { records: self.records()?, wanted })
     }
 
-    /// The OPT record of the additional section, if there is one (RFC 6891 §6.1.1).
+    /// Returns the OPT record of the additional section, if there is one (RFC 6891 §6.1.1).
     pub fn edns(&self) -> Result<Option<Edns<'a>>, WireError> {
         let mut found = None;
         for record in self.section(RecordSection::Additional)? {
@@ -148,19 +165,19 @@ pub struct QuestionView<'a> {
 }
 
 impl<'a> QuestionView<'a> {
-    /// Reads QNAME.
+    /// Reads the QNAME.
     pub fn qname(&self) -> Result<NameBuf, NameError> {
         NameBuf::read(self.message, self.at)
     }
 
-    /// The octets of the question as they stand in the message.
+    /// Returns the octets of the question as sent.
     #[must_use]
     pub fn octets(&self) -> &'a [u8] {
         &self.message[self.at..self.end]
     }
 }
 
-/// Iterator over questions.
+/// An iterator over questions.
 #[derive(Clone, Debug)]
 pub struct Questions<'a> {
     octets: &'a [u8],
@@ -202,14 +219,14 @@ pub struct RecordView<'a> {
     owner_at: usize,
     rdata_at: usize,
     rdata_len: usize,
-    /// The section it stands in.
+    /// The section of the record.
     pub section: RecordSection,
     /// TYPE.
     pub rtype: Rtype,
     /// CLASS (for OPT: the sender's buffer size).
     pub class: Class,
-    /// TTL in seconds as it stands; values with the high bit set count as zero
-    /// (RFC 2181 §8), which [`RecordView::ttl_secs`] does.
+    /// The TTL field in seconds, as sent. [`RecordView::ttl_secs`] treats values with the high bit
+    /// set as zero (RFC 2181 §8).
     pub ttl_field: u32,
 }
 
@@ -220,10 +237,10 @@ impl<'a> RecordView<'a> {
         NameBuf::read(self.message, self.owner_at)
     }
 
-    /// Reads what it says as an OPT record.
+    /// Reads the content of an OPT record.
     ///
     /// # Errors
-    /// The owner of an OPT record is the root (RFC 6891 §6.1.2).
+    /// The owner is not the root (RFC 6891 §6.1.2).
     pub fn edns(&self) -> Result<Edns<'a>, EdnsError> {
         debug_assert_eq!(self.rtype, Rtype::OPT);
         if self.owner().map_err(|_| EdnsError::Owner)?.wire() != [0] {
@@ -232,13 +249,13 @@ impl<'a> RecordView<'a> {
         Ok(Edns::from_fields(self.class.0, self.ttl_field, self.rdata()))
     }
 
-    /// As [`RecordView::owner`], into a buffer of the caller's.
+    /// Reads the owner name into the caller's buffer.
     #[inline]
     pub fn read_owner(&self, out: &mut NameBuf) -> Result<(), NameError> {
         out.read_from(self.message, self.owner_at).map(|_| ())
     }
 
-    /// As [`RecordView::owner`], within the budget of its message.
+    /// Reads the owner name within the budget of the message.
     ///
     /// # Errors
     /// The name is malformed, or the budget is spent.
@@ -249,34 +266,35 @@ impl<'a> RecordView<'a> {
         Ok(owner)
     }
 
-    /// Is the owner written as a pointer to the first question? Then it needs no reading.
+    /// Reports whether the owner is a pointer to the first question and so need not be read.
     #[inline]
     #[must_use]
     pub fn owner_is_question(&self) -> bool {
         self.message.get(self.owner_at..self.owner_at + 2) == Some(&[0xc0, HEADER_LEN as u8])
     }
 
-    /// TTL in seconds (RFC 2181 §8).
+    /// Returns the TTL in seconds (RFC 2181 §8).
     #[inline]
     #[must_use]
     pub fn ttl_secs(&self) -> u32 {
         if self.ttl_field > i32::MAX as u32 { 0 } else { self.ttl_field }
     }
 
-    /// Record data as it stands in the message: names in it may be compressed.
+    /// Returns the record data as sent, with names possibly compressed.
     #[inline]
     #[must_use]
     pub fn rdata(&self) -> &'a [u8] {
         &self.message[self.rdata_at..self.rdata_at + self.rdata_len]
     }
 
-    /// Copies the record data out, its compressed names expanded. Returns the length.
+    /// Copies the record data with its names uncompressed, and returns its length.
     #[inline]
     pub fn expand_rdata(&self, out: &mut [u8]) -> Result<usize, crate::rdata::RdataError> {
         crate::rdata::expand(self.rtype.0, self.message, self.rdata_at, self.rdata_len, out)
     }
 
-    /// As [`RecordView::expand_rdata`], within the budget of its message.
+    /// Copies the record data as [`RecordView::expand_rdata`] does, within the budget of the
+    /// message.
     ///
     /// # Errors
     /// The data is malformed, `out` is too short, or the budget is spent.
@@ -290,14 +308,14 @@ impl<'a> RecordView<'a> {
         expand_within(self.rtype.0, self.message, data, out, hops)
     }
 
-    /// Where the owner name begins in the message.
+    /// Returns the offset of the owner name in the message.
     #[inline]
     #[must_use]
     pub fn offset(&self) -> usize {
         self.owner_at
     }
 
-    /// Where the four octets of TTL begin in the message.
+    /// Returns the offset of the TTL in the message.
     #[inline]
     #[must_use]
     pub fn ttl_offset(&self) -> usize {
@@ -305,7 +323,7 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// Iterator over the records of all sections.
+/// An iterator over the records of all sections.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     octets: &'a [u8],
@@ -314,7 +332,8 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Where the next record begins; after the last one, where the message should end.
+    /// Returns the offset of the next record or, after the last one, the expected end of the
+    /// message.
     #[must_use]
     pub fn position(&self) -> usize {
         self.at
@@ -373,7 +392,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Iterator over the records of one section.
+/// An iterator over the records of one section.
 #[derive(Clone, Debug)]
 pub struct Section<'a> {
     records: Records<'a>,
@@ -393,7 +412,7 @@ impl<'a> Iterator for Section<'a> {
 mod tests {
     use super::*;
 
-    /// www.example. A, answered with a CNAME and an address; OPT at the end.
+    /// Returns a response for www.example. A with a CNAME, an address and OPT.
     fn response() -> Vec<u8> {
         let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 1];
         m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
@@ -438,8 +457,8 @@ mod tests {
         }
     }
 
-    /// A message of 64 KiB: a question, a record whose data is `links`, and NS records with this
-    /// owner and data.
+    /// Returns a message of 64 KiB: a question, a record with the data `links`, and NS records with
+    /// this owner and data.
     fn filled(links: &[u8], owner: &[u8], data: &[u8]) -> Vec<u8> {
         let mut m = vec![0, 7, 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0];
         m.extend_from_slice(b"\x03www\x07example\x00\x00\x01\x00\x01");
@@ -463,7 +482,8 @@ mod tests {
         m
     }
 
-    /// How many records can be read, owner and data, within the budget of their message.
+    /// Returns how many records can be read with owner and data within the budget of the message,
+    /// and how many there are.
     fn read_within_budget(octets: &[u8]) -> (usize, usize) {
         let view = MessageView::new(octets).unwrap();
         let mut hops = Hops::of_message(octets.len());
@@ -478,8 +498,8 @@ mod tests {
 
     #[test]
     fn names_compressed_as_well_as_can_be_are_read_and_chains_of_pointers_up_to_the_budget() {
-        // Each a label and a pointer to the one before, which ends with one to the question: three
-        // hops a record.
+        // Each name is a label and a pointer to the previous name, which ends with a pointer to the
+        // question: three hops per record.
         let (read, all) =
             read_within_budget(&filled(b"\x02ns\xc0\x0c\x01a\xc0\x29", b"\xc0\x2e", b"\xc0\x2e"));
         assert!(read == all && all > 4_000, "{read} of {all}");

@@ -1,6 +1,7 @@
-//! The bodies of the fuzz targets `view` and `builder` on their corpora and on mutations of them.
+//! Runs the bodies of the fuzz targets `view` and `builder` on their corpora and on mutations of
+//! them.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the messages of
+//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the messages of
 //! `messages/specimens.rs` and `messages/hostile.rs` to the corpus.
 
 #[path = "messages/hostile.rs"]
@@ -23,9 +24,9 @@ use random::Random;
 
 /// Mutations in a plain `cargo test`.
 const MUTATIONS: u64 = 200_000;
-/// Messages longer than this cost much and are not mutated.
+/// Longest message that is mutated. Longer ones cost too much time.
 const LONGEST: usize = 2_048;
-/// Programs for the builder that the corpus holds, and octets of each.
+/// Builder programs in the corpus.
 const PROGRAMS: u64 = 32;
 const PROGRAM_LEN: usize = 400;
 
@@ -33,7 +34,7 @@ fn directory(target: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus")).join(target)
 }
 
-/// The corpus as it is to be: file names and octets.
+/// Returns the expected corpus: directories, file names and octets.
 fn expected() -> Vec<(&'static str, String, Vec<u8>)> {
     let views =
         specimens::all().into_iter().map(|(name, octets)| (format!("message-{name}"), octets));
@@ -44,7 +45,8 @@ fn expected() -> Vec<(&'static str, String, Vec<u8>)> {
     views.chain(programs.map(|(name, octets)| ("builder", name, octets))).collect()
 }
 
-/// A program with a limit that suits its length, few long labels and many suffixes of known names.
+/// Returns a program with a limit that suits its length, few long labels and many suffixes of known
+/// names.
 fn program(seed: u64) -> Vec<u8> {
     let mut random = Random(seed);
     let limit = [512_u16, 1_232, 4_096, 65_535][seed as usize % 4];

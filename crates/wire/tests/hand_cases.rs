@@ -1,7 +1,6 @@
-//! Messages made by hand to harm whoever reads or writes them, and answers cut short at every
-//! octet.
+//! Handmade messages that attack their reader or writer, and responses cut short at every octet.
 //!
-//! That the work is bounded is shown by counting what is read and what is written, not by time.
+//! The tests count what is read and written, rather than time, to show that the work is bounded.
 
 #[path = "messages/hostile.rs"]
 mod hostile;
@@ -22,7 +21,7 @@ const LARGEST: usize = 65_535;
 /// Octets of a record without owner and data.
 const FIXED: usize = 10;
 
-/// What happens when all of a message is read.
+/// Reads the whole message and returns the outcome.
 fn fate(octets: &[u8]) -> Fate {
     let Ok(view) = MessageView::new(octets) else { return Fate::NoMessage };
     if view.questions().any(|question| question.map_or(true, |question| question.qname().is_err()))
@@ -110,7 +109,8 @@ fn two_opt_records_are_an_error() {
     assert_eq!(view.edns(), Err(WireError::Edns(EdnsError::Repeated)));
 }
 
-/// Writes the same kind of record until the message is full; the octets and the number of records.
+/// Writes the same kind of record until the message is full. Returns the octets and the number of
+/// records.
 fn filled(mut record: impl FnMut(usize) -> (Vec<u8>, Rtype, Vec<u8>)) -> (Vec<u8>, usize) {
     let mut out = vec![0; LARGEST];
     let mut builder = Builder::new(&mut out, LARGEST, 7, 0x8180).expect("there is room");
@@ -129,7 +129,7 @@ fn filled(mut record: impl FnMut(usize) -> (Vec<u8>, Rtype, Vec<u8>)) -> (Vec<u8
     (out, count)
 }
 
-/// A name of 127 labels of one octet, the last of which are the number's.
+/// Returns a name of 127 one-octet labels. The last labels encode the number.
 fn bushy(number: usize) -> Vec<u8> {
     let digits = (0..127).map(|at| if at < 114 { 0 } else { number >> (126 - at) & 1 });
     let mut name: Vec<u8> = digits.flat_map(|bit| [1, b'a' + bit as u8]).collect();
@@ -139,11 +139,11 @@ fn bushy(number: usize) -> Vec<u8> {
 
 #[test]
 fn the_largest_answers_are_read_in_as_many_steps_as_they_have_records() {
-    // The most records: the shortest owner and no data.
+    // Most records: the shortest owner and no data.
     let (octets, count) = filled(|_| (vec![0], Rtype(65_280), vec![]));
     assert_eq!(count, (LARGEST - 12 - 7) / (1 + FIXED));
     assert_eq!(fate(&octets), Fate::Sound);
-    // The most pointers: each owner and each server is one.
+    // Most pointers: each owner and each server is one.
     let (octets, count) = filled(|_| (b"\x01q\x00".to_vec(), Rtype::NS, b"\x01q\x00".to_vec()));
     assert_eq!(count, (LARGEST - 12 - 7) / (2 + FIXED + 2));
     assert_eq!(fate(&octets), Fate::Sound);
@@ -151,7 +151,7 @@ fn the_largest_answers_are_read_in_as_many_steps_as_they_have_records() {
 
 #[test]
 fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much() {
-    // Every name of the message has 127 labels; to compress all would take 127 steps for each.
+    // Every name has 127 labels. Compressing all of them would take 127 steps each.
     let same = |_: usize| (bushy(0), Rtype(65_280), vec![]);
     let (octets, count) = filled(same);
     let view = MessageView::new(&octets).unwrap();
@@ -163,13 +163,13 @@ fn names_that_are_hard_to_compress_are_written_in_full_once_they_cost_too_much()
     let compressed = sizes.iter().filter(|size| **size < FIXED + 255).count();
     assert!((64..=65_536 / 127).contains(&compressed), "{compressed} of {count}");
     assert_eq!(sizes.last(), Some(&(FIXED + 255)), "the rest is in full");
-    // Names that differ near the root only: nothing to compress, and the message is soon full.
+    // Names that differ only near the root offer nothing to compress and fill the message quickly.
     let (octets, count) = filled(|number| (bushy(number + 1), Rtype(65_280), vec![]));
     assert!(count < LARGEST / 200, "{count}");
     assert_eq!(fate(&octets), Fate::Sound);
 }
 
-/// How many octets each record takes.
+/// Returns the size of each record in octets.
 fn record_sizes(octets: &[u8]) -> Vec<usize> {
     let view = MessageView::new(octets).expect("a sound message");
     let mut starts: Vec<_> = view

@@ -1,7 +1,7 @@
-//! Messages as other implementations read and write them: the crates `domain` and `hickory-proto`.
+//! Compares reading and writing of messages with the crates `domain` and `hickory-proto`.
 //!
-//! What our builder writes they read as we do; what they write of it we read as it was. Where they
-//! differ from us stands in lists with the reason, and the lists are exact.
+//! Both must read our builder's output as we do, and we must read what they write. The exceptions
+//! are listed with reasons, and the lists are exact.
 
 #[path = "messages/hostile.rs"]
 mod hostile;
@@ -32,20 +32,20 @@ use hickory_proto::serialize::binary::BinEncodable;
 use random::Random;
 use table::CASES;
 
-/// Messages that are generated and given to each of the two.
+/// Generated messages for each of the two implementations.
 const MESSAGES: usize = 3_000;
 
-/// All that is read of a message; names in lower case.
+/// Everything that is read from a message, with names in lower case.
 #[derive(PartialEq, Eq, Debug, Default, Clone)]
 struct Reading {
     id: u16,
-    /// Flags, OPCODE and RCODE as they stand on the wire, Z left out.
+    /// Flags, OPCODE and RCODE as sent, without Z.
     flags: u16,
     question: Option<(Vec<u8>, u16, u16)>,
     records: Vec<ReadRecord>,
     /// Buffer size, upper bits of the RCODE, version, DO.
     edns: Option<(u16, u8, u8, bool)>,
-    /// Codes of the options and, where they are kept as they are, their data.
+    /// Codes of the options, with the data of those that are kept unparsed.
     options: Vec<(u16, Vec<u8>)>,
 }
 
@@ -165,7 +165,7 @@ fn by_hickory(octets: &[u8]) -> Option<Reading> {
     Some(reading)
 }
 
-/// Names in the data are compressed against each other there.
+/// Converts a record. `hickory-proto` compresses the names in data against each other.
 fn hickory_record(section: u8, record: &HickoryRecord) -> Option<ReadRecord> {
     let octets = record.data.to_bytes().ok()?;
     let rtype = u16::from(record.record_type());
@@ -176,7 +176,8 @@ fn hickory_record(section: u8, record: &HickoryRecord) -> Option<ReadRecord> {
     Some((section, owner, rtype, record.dns_class.into(), record.ttl, rdata))
 }
 
-/// What is alike in all: data in lower case, and of the options the codes.
+/// Reduces a reading to the part that all implementations agree on: data in lower case and option
+/// codes.
 fn roughly(mut reading: Reading) -> Reading {
     for record in &mut reading.records {
         record.5.make_ascii_lowercase();
@@ -187,7 +188,7 @@ fn roughly(mut reading: Reading) -> Reading {
     reading
 }
 
-/// Our message as `domain` writes it, with its own compression.
+/// Returns our message as `domain` writes it, with its own compression.
 fn written_by_domain(octets: &[u8]) -> Option<Vec<u8>> {
     let message = Message::from_octets(octets).ok()?;
     let mut builder = MessageBuilder::from_target(TreeCompressor::new(Vec::new())).ok()?;
@@ -222,7 +223,7 @@ fn written_by_hickory(octets: &[u8]) -> Option<Vec<u8>> {
     HickoryMessage::from_vec(octets).ok()?.to_vec().ok()
 }
 
-/// One record to be put into a message.
+/// A record to write into a message.
 struct Ingredient {
     mnemonic: &'static str,
     text: &'static str,
@@ -241,7 +242,7 @@ fn ingredients() -> Vec<Ingredient> {
         .collect()
 }
 
-/// A name of the pool, some below each other, some in other letters.
+/// Returns a name of the pool. Some are below others, some differ in case.
 fn pooled(random: &mut Random) -> Vec<u8> {
     const HOSTS: [&[u8]; 5] = [b"\x03www", b"\x04mail", b"\x03NS1", b"\x01a\x01b\x01c", b""];
     const ZONES: [&[u8]; 5] = [
@@ -254,7 +255,7 @@ fn pooled(random: &mut Random) -> Vec<u8> {
     [HOSTS[random.below(5)], ZONES[random.below(5)]].concat()
 }
 
-/// A message of up to forty of the records in all sections, mostly with OPT.
+/// Generates a message with up to forty of the records in all sections, mostly with OPT.
 fn generated(random: &mut Random, from: &[&Ingredient]) -> Vec<u8> {
     let mut out = vec![0; 16_384];
     let opcode_and_rcode = 0x780f;
@@ -301,7 +302,7 @@ fn generated(random: &mut Random, from: &[&Ingredient]) -> Vec<u8> {
 fn single(ingredient: &Ingredient) -> Vec<u8> {
     let mut out = vec![0; 16_384];
     let mut builder = Builder::new(&mut out, 16_384, 7, 0x8180).expect("there is room");
-    // Most names of the table are compressed against this one.
+    // Most names of the table compress against this one.
     let (owner, rtype) = (&b"\x07example\0"[..], Rtype(ingredient.rtype));
     builder.question(owner, rtype, Class::IN).expect("there is room");
     let record = Record { owner, rtype, class: Class::IN, ttl_secs: 1, rdata: &ingredient.rdata };
@@ -311,11 +312,11 @@ fn single(ingredient: &Ingredient) -> Vec<u8> {
     out
 }
 
-/// Another implementation: how it reads and writes, and what it reads or writes otherwise.
+/// Another implementation: how it reads and writes, and where it differs.
 struct Oracle {
     read: fn(&[u8]) -> Option<Reading>,
     write: fn(&[u8]) -> Option<Vec<u8>>,
-    /// Type, beginning of its text, and why.
+    /// Type, beginning of the text, and reason.
     differs: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -336,7 +337,7 @@ const HICKORY: Oracle = Oracle {
     ],
 };
 
-/// Those records whose message is read the same, alone, and is the same after being written.
+/// Returns the records whose message, one record each, is read and rewritten equally.
 fn agreed<'i>(oracle: &Oracle, all: &'i [Ingredient]) -> Vec<&'i Ingredient> {
     let mut unseen = oracle.differs.to_vec();
     let mut unlisted = Vec::new();
@@ -386,8 +387,8 @@ fn messages_are_the_same_for_hickory() {
     check(&HICKORY, 2);
 }
 
-/// Messages that others take and we refuse: name, who takes it, and why we don't. There is none
-/// that we take and they refuse or read otherwise.
+/// Messages that others accept and we refuse: name, implementation and reason. We accept none that
+/// they refuse or read differently.
 const TAKEN_BY_OTHERS: &[(&str, &str, &str)] = &[
     ("128-pointers", "domain", "no name needs more pointers than it can have labels"),
     ("128-pointers", "hickory-proto", "the same"),

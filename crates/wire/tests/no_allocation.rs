@@ -1,4 +1,4 @@
-//! Reading a query, walking a response and writing one allocate nothing.
+//! Checks that reading a query, iterating a response and writing one do not allocate.
 
 #[path = "messages/specimens.rs"]
 mod specimens;

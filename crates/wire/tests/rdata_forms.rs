@@ -1,6 +1,6 @@
 //! Record data between text and octets, for every type.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 #[path = "rdata_forms/invariants.rs"]
 mod invariants;
@@ -61,7 +61,7 @@ fn every_case_is_also_read_in_the_generic_form() {
 
 #[test]
 fn no_structured_data_is_well_formed_when_cut_short_or_drawn_out() {
-    // The last field of these is whatever is left, in pieces of any size.
+    // The last field of these types takes any number of remaining octets.
     let open =
         ["NULL", "EID", "NIMLOC", "ATMA", "SINK", "UINFO", "UID", "GID", "UNSPEC", "TYPE731"];
     for (mnemonic, _, octets, _) in CASES.iter().filter(|case| !open.contains(&case.0)) {

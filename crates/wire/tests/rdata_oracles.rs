@@ -1,9 +1,9 @@
-//! Record data as other implementations read it: the crates `domain` and `hickory-proto`.
+//! Compares the parsing of record data with the crates `domain` and `hickory-proto`.
 //!
-//! Each text of the table, and texts of generated data, give the same octets there as here, or
-//! stand in a list with the reason why they don't.
+//! Each text of the table and each generated text must give the same octets, or be listed with the
+//! reason for the difference.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 #[path = "rdata_forms/mutation.rs"]
 mod mutation;
@@ -21,13 +21,14 @@ use proptest::prelude::*;
 
 use table::CASES;
 
-/// The octets that another implementation reads a text as.
+/// Parses a text with another implementation and returns the octets.
 type Oracle = fn(&str, &str) -> Option<Vec<u8>>;
 
-/// The types that it reads, and whether it refuses or changes a generated text.
+/// The types that an implementation parses, and a test for generated texts that it refuses or
+/// changes.
 type Known<'a> = (&'a [&'a str], fn(&str, &str) -> bool);
 
-/// The types that `domain` reads.
+/// The types that `domain` parses.
 #[rustfmt::skip]
 const DOMAIN: &[&str] = &[
     "A", "CNAME", "HINFO", "MB", "MD", "MF", "MG", "MINFO", "MR", "MX", "NS", "PTR", "SOA", "TXT", "AAAA", "CAA",
@@ -35,15 +36,15 @@ const DOMAIN: &[&str] = &[
     "OPENPGPKEY", "RP", "SRV", "SSHFP", "SVCB", "HTTPS", "TLSA", "ZONEMD",
 ];
 
-/// The types that `hickory-proto` reads. Left out: CERT, of which it reads no short key, and
-/// CSYNC, of which it knows three flags and few types.
+/// The types that `hickory-proto` parses. CERT and CSYNC are absent: it reads no short key of CERT,
+/// and only three flags and few types of CSYNC.
 #[rustfmt::skip]
 const HICKORY: &[&str] = &[
     "A", "AAAA", "CAA", "CNAME", "HINFO", "HTTPS", "MX", "NAPTR", "NS", "OPENPGPKEY", "PTR", "SMIMEA", "SOA", "SRV",
     "SSHFP", "SVCB", "TLSA", "TXT",
 ];
 
-/// Beginnings of the texts of the table that `domain` refuses or reads otherwise.
+/// Beginnings of the texts of the table that `domain` refuses or reads differently.
 const DOMAIN_DIFFERS: &[(&str, &str, &str)] = &[
     ("SOA", "ns.example. host\\.master.example. 2026010100 1h", "times without units"),
     ("RRSIG", "TYPE65534 RSASHA256 0 86400 1048354263", "times as dates only"),
@@ -52,7 +53,7 @@ const DOMAIN_DIFFERS: &[(&str, &str, &str)] = &[
     ("SVCB", "1 a. key1=", "no numbers for keys that have a name"),
 ];
 
-/// Beginnings of the texts of the table that `hickory-proto` refuses or reads otherwise.
+/// Beginnings of the texts of the table that `hickory-proto` refuses or reads differently.
 const HICKORY_DIFFERS: &[(&str, &str, &str)] = &[
     ("NS", "\\000", "no label that is not text"),
     ("TXT", "\"a string\" plain", "\\DDD is a character there, not an octet"),
@@ -76,7 +77,8 @@ fn domain(mnemonic: &str, text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Names are compressed against each other there, and those of SVCB in lower case.
+/// Parses with `hickory-proto`, which compresses names against each other, those of SVCB in lower
+/// case.
 fn hickory(mnemonic: &str, text: &str) -> Option<Vec<u8>> {
     let rtype: RecordType = mnemonic.parse().ok()?;
     let octets = RData::try_from_str(rtype, text).ok()?.to_bytes().ok()?;
@@ -109,9 +111,9 @@ fn the_texts_of_the_table_are_read_the_same() {
     check_table(hickory, HICKORY, HICKORY_DIFFERS);
 }
 
-/// Generated texts that `domain` refuses: escapes in parameters, some numbers of keys,
-/// TLS groups named twice, the type NSAP-PTR in a list, and IPSECKEY with an IPv6 gateway or
-/// without a key.
+/// Reports whether `domain` refuses a generated text: escapes in parameters, some key numbers,
+/// repeated TLS groups, the type NSAP-PTR in a list, and IPSECKEY with an IPv6 gateway or without a
+/// key.
 fn domain_refuses(mnemonic: &str, text: &str) -> bool {
     match mnemonic {
         "SVCB" | "HTTPS" => ["\\", "key", "groups"].iter().any(|part| text.contains(part)),
@@ -121,8 +123,8 @@ fn domain_refuses(mnemonic: &str, text: &str) -> bool {
     }
 }
 
-/// Generated texts that `hickory-proto` refuses: escapes, names that are no host names,
-/// newer parameters, and times of SOA above 2^31.
+/// Reports whether `hickory-proto` refuses a generated text: escapes, names that are not host
+/// names, newer parameters, and SOA times above 2^31.
 fn hickory_refuses(mnemonic: &str, text: &str) -> bool {
     let host = |letter: char| letter.is_ascii_alphanumeric() || ". ".contains(letter);
     match mnemonic {

@@ -12,10 +12,10 @@ use super::reader::Reader;
 const IPV4: u16 = 1;
 /// IANA's number of the IPv6 address family.
 const IPV6: u16 = 2;
-/// The bit in the length octet that says "all but".
+/// The bit in the length octet that negates an item.
 const NEGATED: u8 = 0x80;
 
-/// One prefix. Zero octets at the end of the address are left out on the wire.
+/// One prefix. The wire form omits zero octets at the end of the address.
 struct Item<'a> {
     family: u16,
     prefix: u8,
@@ -52,7 +52,7 @@ pub(super) fn check(octets: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Items of the form `[!]FAMILY:ADDRESS/PREFIX`.
+/// Parses items of the form `[!]FAMILY:ADDRESS/PREFIX`.
 pub(super) fn parse(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     while input.peek().is_some() {
         let token = str::from_utf8(input.next()?).map_err(|_| Problem::Encoding)?;

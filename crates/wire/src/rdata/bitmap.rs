@@ -1,7 +1,7 @@
 //! Bit maps in record data: the types at a name (NSEC, NSEC3, CSYNC, NXT) and the ports of WKS.
 //!
-//! The first bit is the highest of the first octet. Maps are refused when they end in an
-//! octet of zeros: they have one form only (RFC 4034 §4.1.2).
+//! The first bit is the highest of the first octet. A map that ends in a zero octet is refused, so
+//! each map has exactly one form (RFC 4034 §4.1.2).
 
 use std::fmt::{self, Write};
 
@@ -14,14 +14,14 @@ use crate::code::Rtype;
 
 /// Most octets of the map in one window (RFC 4034 §4.1.2).
 const MAX_WINDOW: usize = 32;
-/// Most octets of NXT's map, which has types below 128 only (RFC 2535 §5.2).
+/// Most octets of NXT's map, which covers types below 128 only (RFC 2535 §5.2).
 const MAX_NXT: usize = 16;
-/// Most octets of a map of all ports.
+/// Most octets of a port map.
 const MAX_SERVICES: usize = 8192;
-/// Types from here on do not fit into NXT's map.
+/// The first type that does not fit into NXT's map.
 const NXT_TYPES: u16 = 128;
 
-/// The numbers of the bits that are set.
+/// Returns the numbers of the set bits.
 fn bits(map: &[u8]) -> impl Iterator<Item = u16> {
     let numbered = map.iter().zip(0_u16..);
     numbered.flat_map(|(octet, at)| {
@@ -29,7 +29,7 @@ fn bits(map: &[u8]) -> impl Iterator<Item = u16> {
     })
 }
 
-/// Appends the map in which the bits of those numbers are set. They are in ascending order.
+/// Appends the map in which the bits with these numbers are set. The numbers must be ascending.
 fn append_map(numbers: impl Iterator<Item = u16>, out: &mut Vec<u8>) {
     let start = out.len();
     for number in numbers {
@@ -47,7 +47,7 @@ fn check_map(map: &[u8], max: usize) -> Result<(), Problem> {
     }
 }
 
-/// Windows in ascending order, each of 1 to 32 octets.
+/// Checks that windows are in ascending order and have 1 to 32 octets each.
 pub(super) fn check_types(octets: &[u8]) -> Result<(), Problem> {
     let mut reader = Reader::new(octets);
     let mut least = 0;
@@ -65,7 +65,7 @@ pub(super) fn check_types(octets: &[u8]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The types in the tokens up to the end, ascending, each once.
+/// Reads type tokens up to the end, and returns them sorted without duplicates.
 fn read_types(input: &mut Input<'_>) -> Result<Vec<u16>, Problem> {
     let mut types = Vec::new();
     while input.peek().is_some() {
@@ -100,7 +100,7 @@ pub(super) fn write_types(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -
     Ok(())
 }
 
-/// A first bit that is set announces another format, which was never defined.
+/// Checks NXT's map. If its first bit is set, it has another format, which was never defined.
 pub(super) fn check_nxt(map: &[u8]) -> Result<(), Problem> {
     match map.first() {
         Some(0x80..) => Err(Problem::Rule("an unknown format of NXT")),
@@ -143,7 +143,7 @@ pub(super) fn parse_services(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// Protocol and ports as numbers.
+/// Writes protocol and ports as numbers.
 pub(super) fn write_services(
     reader: &mut Reader<'_>,
     f: &mut fmt::Formatter<'_>,

@@ -1,4 +1,4 @@
-//! Is uncompressed record data well-formed?
+//! A validator of uncompressed record data.
 
 use super::reader::Reader;
 use super::table::{self, Field};
@@ -7,12 +7,12 @@ use super::{MAX_RDATA, Problem, RdataError, apl, bitmap, gateway, location, svcb
 /// Fewest octets of a ZONEMD digest (RFC 8976 §2.2.4).
 const MIN_ZONEMD_DIGEST: usize = 12;
 
-/// Checks that uncompressed data has the structure of its type: every length inside, names
-/// valid and without pointers, nothing left over, and the rules of the type kept. What
-/// passes can be written as text and read back to the same octets.
+/// Checks that uncompressed data has the structure of its type: every length is within the data,
+/// names are valid and uncompressed, no octets remain, and the rules of the type hold. Valid data
+/// can be written as text and parsed back to the same octets.
 ///
 /// # Errors
-/// The first field that is malformed.
+/// The first malformed field.
 pub fn check(rtype: u16, rdata: &[u8]) -> Result<(), RdataError> {
     if rdata.len() > MAX_RDATA {
         return Err(RdataError::whole(Problem::TooLong));
@@ -72,12 +72,12 @@ fn check_field(field: Field, reader: &mut Reader<'_>) -> Result<(), Problem> {
         Field::AmtRelay => gateway::check_relay(reader),
         Field::A6 => gateway::check_a6(reader),
         Field::HostIdentity => gateway::check_host_identity(reader),
-        // The fixed ones are above, and the digest's guard leaves one that is long enough.
+        // Fixed-width fields are handled above, and the guard of the digest leaves only valid ones.
         _ => Ok(()),
     }
 }
 
-/// Reads as many of something as there are.
+/// Reads elements until the data ends.
 fn repeat<'a>(
     reader: &mut Reader<'a>,
     read: impl Fn(&mut Reader<'a>) -> Result<&'a [u8], Problem>,
@@ -88,7 +88,7 @@ fn repeat<'a>(
     Ok(())
 }
 
-/// A property tag is letters and digits, at least one (RFC 8659 §4.1).
+/// Checks a property tag: one or more letters and digits (RFC 8659 §4.1).
 pub(super) fn check_tag(tag: &[u8]) -> Result<(), Problem> {
     if tag.is_empty() || !tag.iter().all(u8::is_ascii_alphanumeric) {
         return Err(Problem::Rule("a property tag is letters and digits"));

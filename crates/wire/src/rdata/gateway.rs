@@ -1,5 +1,5 @@
-//! Data whose layout depends on a number within it: the gateway of IPSECKEY (RFC 4025), the
-//! relay of AMTRELAY (RFC 8777), A6 (RFC 2874) and the keys of HIP (RFC 8005).
+//! Data whose layout depends on a number within it: the gateway of IPSECKEY (RFC 4025), the relay
+//! of AMTRELAY (RFC 8777), A6 (RFC 2874) and the keys of HIP (RFC 8005).
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,10 +13,10 @@ use super::output::Stop;
 use super::reader::Reader;
 use crate::text::write_name;
 
-/// AMTRELAY's bit "discovery optional".
+/// AMTRELAY's "discovery optional" bit.
 const DISCOVERY_OPTIONAL: u8 = 0x80;
 
-/// The kinds of gateway, the same for both types.
+/// The kind of a gateway, with the same numbers for both types.
 #[derive(Clone, Copy)]
 enum Kind {
     None,
@@ -79,7 +79,7 @@ pub(super) fn check_ipsec(reader: &mut Reader<'_>) -> Result<(), Problem> {
     check_gateway(kind, reader)
 }
 
-/// Kind, algorithm, gateway.
+/// Parses kind, algorithm and gateway.
 pub(super) fn parse_ipsec(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let kind = input.number(255)? as u8;
     let algorithm = input.number(255)? as u8;
@@ -98,7 +98,7 @@ pub(super) fn check_relay(reader: &mut Reader<'_>) -> Result<(), Problem> {
     check_gateway(Kind::of(kind)?, reader)
 }
 
-/// Discovery bit, kind, relay.
+/// Parses discovery bit, kind and relay.
 pub(super) fn parse_relay(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let optional = input.number(1)? as u8;
     let kind = input.number(127)? as u8;
@@ -113,7 +113,7 @@ pub(super) fn write_relay(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -
     write_gateway(Kind::of(kind)?, reader, f)
 }
 
-/// Octets of the address suffix after a prefix of so many bits.
+/// Returns the number of octets of the address suffix after a prefix of this many bits.
 fn suffix_len(prefix: u8) -> Result<usize, Problem> {
     match 128_usize.checked_sub(usize::from(prefix)) {
         Some(bits) => Ok(bits.div_ceil(8)),
@@ -121,7 +121,7 @@ fn suffix_len(prefix: u8) -> Result<usize, Problem> {
     }
 }
 
-/// The address whose last octets are `suffix`, if all bits within the prefix are 0.
+/// Returns the address whose last octets are `suffix`, if all bits within the prefix are 0.
 fn suffix_address(prefix: u8, suffix: &[u8]) -> Result<Ipv6Addr, Problem> {
     let address = suffix.iter().fold(0, |value, octet| value << 8 | u128::from(*octet));
     let allowed = u128::MAX.checked_shr(u32::from(prefix)).unwrap_or(0);
@@ -131,7 +131,7 @@ fn suffix_address(prefix: u8, suffix: &[u8]) -> Result<Ipv6Addr, Problem> {
     }
 }
 
-/// Where the prefix name of A6 is, if the data has one.
+/// Returns the offset of A6's prefix name, if the data has one.
 pub(super) fn a6_name(rdata: &[u8]) -> Option<usize> {
     let prefix = *rdata.first().filter(|prefix| **prefix > 0)?;
     Some(1 + suffix_len(prefix).ok()?)
@@ -143,7 +143,8 @@ pub(super) fn check_a6(reader: &mut Reader<'_>) -> Result<(), Problem> {
     if prefix > 0 { reader.name().map(drop) } else { Ok(()) }
 }
 
-/// Prefix length, address suffix unless the prefix is all, prefix name unless it is nothing.
+/// Parses the prefix length, the address suffix (absent if the prefix has 128 bits) and the prefix
+/// name (absent if the prefix has none).
 pub(super) fn parse_a6(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let prefix = input.number(128)? as u8;
     out.push(prefix);
@@ -170,7 +171,7 @@ pub(super) fn write_a6(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> R
     Ok(())
 }
 
-/// The identity tag and the public key of HIP, whose lengths stand before both.
+/// Reads the host identity tag and the public key of HIP, preceded by the lengths of both.
 fn read_host_identity<'a>(reader: &mut Reader<'a>) -> Result<(u8, &'a [u8], &'a [u8]), Problem> {
     let (tag_len, algorithm, key_len) = (reader.u8()?, reader.u8()?, reader.u16()?);
     let (tag, key) = (reader.take(tag_len.into())?, reader.take(key_len.into())?);
@@ -184,7 +185,7 @@ pub(super) fn check_host_identity(reader: &mut Reader<'_>) -> Result<(), Problem
     read_host_identity(reader).map(drop)
 }
 
-/// Algorithm, tag in hexadecimal, key in base64.
+/// Parses algorithm, tag in hexadecimal and key in base64.
 pub(super) fn parse_host_identity(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let algorithm = number_of(input.next()?, ALGORITHMS, 255)? as u8;
     let (mut tag, mut key) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Tokens of record data in its presentation form, and the octets they stand for.
+//! A cursor over the tokens of record data in presentation form.
 
 use std::str::FromStr;
 
@@ -8,7 +8,7 @@ use super::{Problem, RdataError, table};
 use crate::name::MAX_NAME;
 use crate::text::{self, TextError, Token};
 
-/// The tokens that are left of the text.
+/// The remaining tokens of the text.
 pub(super) struct Input<'t> {
     tokens: &'t [Token<'t>],
     at: usize,
@@ -20,30 +20,30 @@ impl<'t> Input<'t> {
         Self { tokens, at: 0, origin }
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(super) fn next(&mut self) -> Result<&'t [u8], Problem> {
         let token = self.tokens.get(self.at).ok_or(Problem::Missing)?;
         self.at += 1;
         Ok(token.text)
     }
 
-    /// The next token, left unread.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&self) -> Option<&'t [u8]> {
         self.tokens.get(self.at).map(|token| token.text)
     }
 
-    /// Reads a number up to `max`.
+    /// Parses a number up to `max`.
     pub(super) fn number(&mut self, max: u64) -> Result<u64, Problem> {
         number(self.next()?, max)
     }
 
-    /// Reads what the standard library can, such as an address.
+    /// Parses a value by its `FromStr`, such as an address.
     pub(super) fn value<T: FromStr>(&mut self) -> Result<T, Problem> {
         let token = str::from_utf8(self.next()?).map_err(|_| Problem::Encoding)?;
         token.parse().map_err(|_| Problem::Encoding)
     }
 
-    /// Reads a name and appends its wire form.
+    /// Parses a name and appends its wire form.
     pub(super) fn name(&mut self, out: &mut Vec<u8>) -> Result<(), Problem> {
         let mut name = [0; MAX_NAME];
         let len = text::name_to_wire(self.next()?, Some(self.origin), &mut name)?;
@@ -51,26 +51,26 @@ impl<'t> Input<'t> {
         Ok(())
     }
 
-    /// The tokens up to the end, joined.
+    /// Joins the remaining tokens.
     pub(super) fn joined(&mut self) -> Vec<u8> {
         let rest = self.tokens.get(self.at..).unwrap_or_default();
         self.at = self.tokens.len();
         rest.iter().flat_map(|token| token.text).copied().collect()
     }
 
-    /// An error at the token read last.
+    /// Returns an error located at the last token read.
     pub(super) fn error(&self, problem: Problem) -> RdataError {
         RdataError::on_wire(problem, self.column())
     }
 
-    /// The column of the token read last.
+    /// Returns the column of the last token read.
     pub(super) fn column(&self) -> usize {
         let last = self.tokens.get(self.at.saturating_sub(1));
         last.map_or(0, |token| token.column)
     }
 }
 
-/// The number that decimal digits stand for, up to `max`.
+/// Parses decimal digits as a number up to `max`.
 pub(super) fn number(digits: &[u8], max: u64) -> Result<u64, Problem> {
     if digits.is_empty() {
         return Err(Problem::Number);
@@ -82,20 +82,20 @@ pub(super) fn number(digits: &[u8], max: u64) -> Result<u64, Problem> {
     value.filter(|value| *value <= max).ok_or(Problem::Number)
 }
 
-/// The type that a mnemonic stands for.
+/// Parses the mnemonic of a type.
 pub(super) fn read_rtype(token: &[u8]) -> Result<u16, Problem> {
     let text = str::from_utf8(token).ok();
     text.and_then(table::from_mnemonic).ok_or(Problem::Rule("unknown RR type"))
 }
 
-/// Appends octets after their number as one octet.
+/// Appends octets after a one-octet count.
 pub(super) fn append_counted(octets: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     out.push(u8::try_from(octets.len()).map_err(|_| Problem::TooLong)?);
     out.extend_from_slice(octets);
     Ok(())
 }
 
-/// Appends a character-string.
+/// Parses and appends a character-string.
 pub(super) fn append_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let start = out.len();
     out.push(0);
@@ -104,13 +104,13 @@ pub(super) fn append_string(token: &[u8], out: &mut Vec<u8>) -> Result<(), Probl
     Ok(())
 }
 
-/// Appends what base64 stands for (RFC 4648 §4): padded, without stray bits.
+/// Decodes and appends base64 (RFC 4648 §4): padded, without stray bits.
 pub(super) fn append_base64(text: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     out.append(&mut BASE64.decode(text).map_err(|_| Problem::Encoding)?);
     Ok(())
 }
 
-/// Appends what hexadecimal digits stand for.
+/// Decodes and appends hexadecimal digits.
 pub(super) fn append_hex(text: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     out.append(&mut HEXLOWER_PERMISSIVE.decode(text).map_err(|_| Problem::Encoding)?);
     Ok(())

@@ -9,15 +9,15 @@ use super::reader::Reader;
 
 /// The equator and the prime meridian, in thousandths of a second of arc.
 const ZERO_ANGLE: u32 = 1 << 31;
-/// Thousandths of a second of arc in a degree.
+/// Thousandths of a second of arc per degree.
 const DEGREE: u32 = 3_600_000;
-/// Sea level, in centimetres above the lowest altitude that can be said.
+/// Sea level, in centimetres above the lowest altitude that LOC can express.
 const ZERO_ALTITUDE: i64 = 10_000_000;
 /// One metre, as mantissa and exponent of centimetres.
 const DEFAULT_SIZE: u8 = 0x12;
 /// Ten kilometres.
 const DEFAULT_HORIZONTAL: u8 = 0x16;
-/// The largest size that a digit and an exponent of at most 9 say, in centimetres.
+/// Largest size that a digit and an exponent of at most 9 can express, in centimetres.
 const MAX_SIZE: u64 = 9_000_000_000;
 /// Ten metres.
 const DEFAULT_VERTICAL: u8 = 0x13;
@@ -49,7 +49,7 @@ fn read(reader: &mut Reader<'_>) -> Result<Location, Problem> {
     Ok(Location { sizes, latitude, longitude, altitude: reader.u32()? })
 }
 
-/// Is this a digit from 1 to 9 and a power of ten, or 0?
+/// Reports whether this is 0, or a digit from 1 to 9 with an exponent of at most 9.
 const fn is_size(size: u8) -> bool {
     size == 0 || (size >> 4 != 0 && size >> 4 <= 9 && size & 15 <= 9)
 }
@@ -58,7 +58,7 @@ pub(super) fn check(reader: &mut Reader<'_>) -> Result<(), Problem> {
     read(reader).map(drop)
 }
 
-/// `d1 [m1 [s1]] N|S d2 [m2 [s2]] E|W alt[m] [size[m] [horizontal[m] [vertical[m]]]]`
+/// Parses `d1 [m1 [s1]] N|S d2 [m2 [s2]] E|W alt[m] [size[m] [horizontal[m] [vertical[m]]]]`.
 pub(super) fn parse(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let latitude = parse_angle(input, 90, *b"ns")?;
     let longitude = parse_angle(input, 180, *b"ew")?;
@@ -74,7 +74,7 @@ pub(super) fn parse(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Prob
     check(&mut Reader::new(&out[start..]))
 }
 
-/// Degrees, minutes, seconds and the direction, of which `directions` has the positive first.
+/// Parses degrees, minutes, seconds and the direction. `directions` lists the positive one first.
 fn parse_angle(input: &mut Input<'_>, max: u64, directions: [u8; 2]) -> Result<u32, Problem> {
     let mut angle = 0;
     for (unit, max) in [(u64::from(DEGREE), max), (60_000, 59), (1, 59_999)] {
@@ -106,7 +106,7 @@ fn signed_angle(angle: u64, token: &[u8], directions: [u8; 2]) -> Result<u32, Pr
     }
 }
 
-/// Digits with at most `places` decimals, as a whole number of the last place, up to `max`.
+/// Parses digits with at most `places` decimals as a multiple of the last place, up to `max`.
 fn decimal(token: &[u8], places: usize, max: u64) -> Result<u64, Problem> {
     let mut parts = token.splitn(2, |octet| *octet == b'.');
     let whole = parts.next().unwrap_or_default();
@@ -120,7 +120,7 @@ fn decimal(token: &[u8], places: usize, max: u64) -> Result<u64, Problem> {
     number(&digits, max)
 }
 
-/// Metres with or without their `m`.
+/// Strips the optional unit `m`.
 fn metres(token: &[u8]) -> &[u8] {
     token.strip_suffix(b"m").or(token.strip_suffix(b"M")).unwrap_or(token)
 }
@@ -134,7 +134,7 @@ fn parse_altitude(token: &[u8]) -> Result<u32, Problem> {
     u32::try_from(ZERO_ALTITUDE + sign * centimetres).map_err(|_| Problem::Number)
 }
 
-/// Only the first digit is kept (RFC 1876 §2).
+/// Parses a size. Only its first digit is kept (RFC 1876 §2).
 fn parse_size(token: &[u8]) -> Result<u8, Problem> {
     let mut mantissa = decimal(metres(token), 2, MAX_SIZE)?;
     let mut exponent = 0;

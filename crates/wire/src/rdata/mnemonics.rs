@@ -1,8 +1,8 @@
-//! The names of numbers in record data, from the IANA registries.
+//! Mnemonics of numbers in record data, from the IANA registries.
 
 use super::Problem;
 
-/// Names of numbers. Of two names for one number the first is written, both are read.
+/// Pairs of number and name. If a number has two names, both are parsed and the first is written.
 pub(super) type Mnemonics = &'static [(u16, &'static str)];
 
 /// DNSSEC algorithms (IANA "DNS Security Algorithm Numbers").
@@ -45,7 +45,7 @@ pub(super) const CERT_TYPES: Mnemonics = &[
     (254, "OID"),
 ];
 
-/// Errors in TSIG and TKEY: RCODEs, and codes that only stand there (RFC 8945 §3).
+/// Errors in TSIG and TKEY: RCODEs, and codes that only these fields use (RFC 8945 §3).
 pub(super) const TSIG_ERRORS: Mnemonics = &[
     (0, "NOERROR"),
     (1, "FORMERR"),
@@ -73,7 +73,7 @@ pub(super) const DSYNC_SCHEMES: Mnemonics = &[(1, "NOTIFY")];
 /// Internet protocols of WKS.
 pub(super) const PROTOCOLS: Mnemonics = &[(1, "icmp"), (6, "tcp"), (17, "udp")];
 
-/// Ports of WKS that have been seen by name; all others are written as numbers.
+/// WKS ports with names in actual use. All others are written as numbers.
 pub(super) const SERVICES: Mnemonics = &[
     (7, "echo"),
     (9, "discard"),
@@ -101,12 +101,12 @@ pub(super) const SERVICES: Mnemonics = &[
     (443, "https"),
 ];
 
-/// The name of a number.
+/// Returns the name of a number.
 pub(super) fn name_of(number: u16, table: Mnemonics) -> Option<&'static str> {
     table.iter().find(|(value, _)| *value == number).map(|(_, name)| *name)
 }
 
-/// The number that a name, in any case, or decimal digits stand for.
+/// Parses a name, ignoring case, or decimal digits.
 pub(super) fn number_of(token: &[u8], table: Mnemonics, max: u16) -> Result<u16, Problem> {
     if let Some((value, _)) =
         table.iter().find(|(_, name)| token.eq_ignore_ascii_case(name.as_bytes()))

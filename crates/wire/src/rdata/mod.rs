@@ -1,16 +1,26 @@
-//! Record data of every RR type: its structure, its presentation form, the names inside.
+//! Record data of every RR type: its structure, its presentation form and the names within it.
 //!
-//! Data is held *uncompressed* everywhere but in messages: [`expand`] takes it out of one,
-//! [`compressible_names`] says what may be compressed on the way back. What a type's data is
-//! made of stands in one table; types outside of it are opaque (RFC 3597).
+//! Data is *uncompressed* everywhere except in messages. [`expand`] copies it from a message, and
+//! [`compressible_names`] gives the names that may be compressed when it is written back. One table
+//! lists the fields of each type. Types without a row are opaque (RFC 3597).
 //!
 //! ```text
 //! text   --tokens--> [Token]  --parse_tokens--> data --display--> text
 //! message -----------expand-------------------> data --check----> well-formed?
 //! ```
 //!
-//! Not here: owner names, TTLs, classes, parentheses and comments, which belong to the reader
-//! of zone files, and the meaning of the data.
+//! Owner names, TTLs, classes, parentheses and comments belong to the reader of zone files
+//! ([`master`](crate::master)). The meaning of the data is outside this crate.
+//!
+//! ```
+//! use avocet_wire::rdata;
+//!
+//! let (mx, mut data) = (15, Vec::new());
+//! rdata::parse(mx, "10 mail", b"\x07example\x00", &mut data)?;
+//! assert_eq!(data, b"\x00\x0a\x04mail\x07example\x00");
+//! assert_eq!(rdata::display(mx, &data).to_string(), "10 mail.example.");
+//! # Ok::<(), rdata::RdataError>(())
+//! ```
 
 mod apl;
 mod bitmap;
@@ -41,29 +51,29 @@ use crate::name::NameError;
 use crate::text::TextError;
 use table::Field;
 
-/// Most octets of record data: its length is a 16-bit field (RFC 1035 §3.2.1).
+/// Most octets of record data, whose length is a 16-bit field (RFC 1035 §3.2.1).
 const MAX_RDATA: usize = 65_535;
 
-/// What is wrong with record data, on the wire or as text.
+/// The problem with record data, on the wire or as text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Problem {
     /// The data or the text ends before the field does.
     Missing,
-    /// Something follows the last field.
+    /// Octets or tokens follow the last field.
     Trailing,
-    /// Longer than the buffer, than its length field can say or than 65,535 octets.
+    /// The field exceeds the buffer, its length field or 65,535 octets.
     TooLong,
     /// A name in the data is malformed.
     Name(NameError),
     /// A name, a character-string or a token is malformed.
     Text(TextError),
-    /// Not a number, or out of range.
+    /// The field is not a number, or out of range.
     Number,
-    /// Not base64, base32hex or hexadecimal.
+    /// The field is not base64, base32hex or hexadecimal.
     Encoding,
-    /// Breaks a rule of this type, which the text says.
+    /// The data breaks a rule of its type, given as text.
     Rule(&'static str),
-    /// The type has no presentation form but `\#`.
+    /// The type has no presentation form other than `\#`.
     Opaque,
 }
 
@@ -95,15 +105,15 @@ impl From<TextError> for Problem {
     }
 }
 
-/// Why record data, on the wire or as text, was refused.
+/// A problem with record data and its location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RdataError {
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
-    /// The number of the field, from 1, and what it is to hold; none for the data as a whole.
+    /// The number of the field, from 1, and its expected content. `None` for the data as a whole.
     pub field: Option<(u8, &'static str)>,
-    /// Text: the column, from 0, of the token at fault. Wire: the octet within the data where
-    /// the field starts.
+    /// For text, the column of the offending token, from 0. On the wire, the offset within the data
+    /// at which the field starts.
     pub offset: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where the names in record data are: for taking records out of messages and putting them in.
+//! Locations of names in record data, for copying records from and to messages.
 
 use std::ops::Range;
 
@@ -6,17 +6,17 @@ use super::table::{self, Compression, Field, NameLayout};
 use super::{Problem, RdataError};
 use crate::name::{self, Hops};
 
-/// Types below this number may have compressed names; none above has.
+/// Names may be compressed only in types below this number.
 const NAMED: usize = 64;
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
     Sent,
     Received,
 }
 
-/// The layouts of the types whose names are compressed in that direction.
+/// Returns the layouts of the types whose names may be compressed in this direction.
 const fn layouts(direction: Direction) -> [NameLayout; NAMED] {
     let mut out = [NameLayout::NONE; NAMED];
     let mut at = 0;
@@ -38,7 +38,7 @@ const fn layouts(direction: Direction) -> [NameLayout; NAMED] {
 static SENT: [NameLayout; NAMED] = layouts(Direction::Sent);
 static RECEIVED: [NameLayout; NAMED] = layouts(Direction::Received);
 
-/// The names that may be compressed when a record of this type is written into a message:
+/// Returns the names that may be compressed when a record of this type is written to a message:
 /// those of the types of RFC 1035 only (RFC 3597 §4).
 #[inline]
 #[must_use]
@@ -46,17 +46,16 @@ pub fn compressible_names(rtype: u16) -> NameLayout {
     SENT.get(usize::from(rtype)).copied().unwrap_or(NameLayout::NONE)
 }
 
-/// Copies the data of a record out of a message to the front of `out`, with its names
-/// uncompressed, and returns its new length.
+/// Copies the data of a record from a message to the front of `out` with its names uncompressed,
+/// and returns its new length.
 ///
-/// Pointers are understood in the types of RFC 1035 and those of RFC 3597 §4 (RP, AFSDB, RT, SIG,
-/// PX, NXT, NAPTR, SRV). All else is copied as it is, without a look at it: see
-/// [`check()`](super::check()). A and AAAA cost 3 ns, a name with one pointer 35 to 50 ns, SOA 80
-/// ns (best of 15 rounds on a Zen 5 class core).
+/// Follows pointers in the types of RFC 1035 and those of RFC 3597 §4 (RP, AFSDB, RT, SIG, PX, NXT,
+/// NAPTR, SRV). Copies all other data unchecked: see [`check()`](super::check()). A and AAAA cost 3
+/// ns, a name with one pointer 35 to 50 ns, SOA 80 ns (best of 15 rounds on a Zen 5 class core).
 ///
 /// # Errors
-/// The data does not lie within the message, a name in it is malformed or leaves it, or `out`
-/// is too short.
+/// The data does not lie within the message, a name in it is malformed or exceeds it, or `out` is
+/// too short.
 #[inline]
 pub fn expand(
     rtype: u16,
@@ -69,7 +68,7 @@ pub fn expand(
         .map(|expanded| expanded.len)
 }
 
-/// As [`expand`], within the budget of compression pointers that the message has.
+/// Copies data as [`expand`] does, within the message's budget of compression pointers.
 #[inline]
 pub(crate) fn expand_within(
     rtype: u16,
@@ -83,19 +82,19 @@ pub(crate) fn expand_within(
     Ok(expanded.len)
 }
 
-/// Where record data lies in its message.
+/// The location of record data in its message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Data {
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
-/// Data that was copied out of a message.
+/// The result of copying record data from a message.
 #[derive(Clone, Copy)]
 struct Expanded {
-    /// Its octets.
+    /// The length in octets.
     len: usize,
-    /// How many compression pointers its names followed.
+    /// The number of compression pointers followed.
     pointers: usize,
 }
 
@@ -113,7 +112,7 @@ fn expand_counting(
         return expand_names(layout, message, data.start..end, out);
     }
     let out = out.get_mut(..data.len).ok_or(RdataError::whole(Problem::TooLong))?;
-    // An address is copied in a register, data of any length by a call.
+    // An address is copied in a register; data of any other length takes a call.
     match (rdata.as_array::<4>(), out.as_mut_array::<4>()) {
         (Some(address), Some(out)) => *out = *address,
         _ => out.copy_from_slice(rdata),
@@ -121,7 +120,7 @@ fn expand_counting(
     Ok(Expanded { len: data.len, pointers: 0 })
 }
 
-/// As [`expand`], for data with names that lies at `data`.
+/// Copies data with names as [`expand`] does.
 fn expand_names(
     layout: NameLayout,
     message: &[u8],
@@ -130,14 +129,14 @@ fn expand_names(
 ) -> Result<Expanded, RdataError> {
     let missing = RdataError::whole(Problem::Missing);
     let mut at = first_name(layout, &message[..data.end], data.start).ok_or(missing)?;
-    // Most types have nothing beside the names.
+    // Most types have no octets before the names.
     let mut len = if data.start < at { put(out, 0, &message[data.start..at])? } else { 0 };
     let mut pointers = 0;
     for _ in 0..layout.names {
         let room = out.get_mut(len..).and_then(|room| room.first_chunk_mut());
         let read = match room.and_then(|room| name::read_into(message, data.end, at, room).ok()) {
             Some(read) => read,
-            // Malformed, or without room for the longest name: the cause is found with care.
+            // Malformed, or too little room for the longest name: the slow path finds the cause.
             None => expand_name(&message[..data.end], data.start, at, &mut out[len..])?,
         };
         (len, at, pointers) = (len + read.len, read.end, pointers + read.pointers);
@@ -146,7 +145,8 @@ fn expand_names(
     Ok(Expanded { len, pointers })
 }
 
-/// Puts the name at `at` to the front of `out`. The data starts at `start` and ends with `message`.
+/// Copies the name at `at` to the front of `out`. The data starts at `start` and ends with
+/// `message`.
 #[cold]
 fn expand_name(
     message: &[u8],
@@ -161,7 +161,7 @@ fn expand_name(
     Ok(read)
 }
 
-/// Puts `octets` into `out` at `len` and returns where they end.
+/// Copies `octets` into `out` at `len` and returns the offset after them.
 #[inline]
 fn put(out: &mut [u8], len: usize, octets: &[u8]) -> Result<usize, RdataError> {
     let end = len + octets.len();
@@ -170,7 +170,7 @@ fn put(out: &mut [u8], len: usize, octets: &[u8]) -> Result<usize, RdataError> {
     Ok(end)
 }
 
-/// Where the first name is in data that starts at `start` and ends with `octets`.
+/// Returns the offset of the first name in data that starts at `start` and ends with `octets`.
 pub(super) fn first_name(layout: NameLayout, octets: &[u8], start: usize) -> Option<usize> {
     let mut at = start + usize::from(layout.prefix);
     for _ in 0..layout.strings {
@@ -179,8 +179,8 @@ pub(super) fn first_name(layout: NameLayout, octets: &[u8], start: usize) -> Opt
     (at <= octets.len()).then_some(at)
 }
 
-/// The octets of uncompressed data that are names to be put in lower case for the canonical
-/// form; empty for most types and for malformed data.
+/// Returns the range of uncompressed data that holds the names that the canonical form folds. Empty
+/// for most types and for malformed data.
 pub(crate) fn folded_names(rtype: u16, rdata: &[u8]) -> Range<usize> {
     let found = table::find(rtype).filter(|row| row.folded);
     found.and_then(|row| names_of(row, rdata)).unwrap_or(0..0)

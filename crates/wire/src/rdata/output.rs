@@ -1,15 +1,15 @@
-//! What all writers of record data share.
+//! Shared types of the writers of record data.
 
 use std::fmt;
 
 use super::{Problem, table};
 use crate::code::Rtype;
 
-/// Why writing stopped.
+/// The reason why writing stopped.
 pub(super) enum Stop {
     /// The output failed.
     Output,
-    /// The data is malformed, which [`check`](super::check()) has ruled out.
+    /// The data is malformed. [`check`](super::check()) rules this out beforehand.
     Data,
 }
 

@@ -1,4 +1,4 @@
-//! Record data from its presentation form.
+//! A parser of record data in presentation form.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -11,23 +11,23 @@ use super::table::{self, Field};
 use super::{MAX_RDATA, Problem, RdataError, apl, bitmap, gateway, location, svcb, time};
 use crate::text::{self, Token};
 
-/// Appends the uncompressed data that `text`, all on one line, stands for.
+/// Parses `text`, a single line, and appends the uncompressed data.
 ///
-/// `origin` is the absolute wire name that completes relative names. Any type may be given as
-/// `\# LENGTH HEX` (RFC 3597 §5). What is accepted also passes [`check()`].
+/// `origin` is the absolute wire name that completes relative names. Any type may be given as `\#
+/// LENGTH HEX` (RFC 3597 §5). The result always passes [`check()`].
 ///
 /// # Errors
-/// The first field that is malformed; `out` is unchanged then.
+/// The first malformed field. `out` is then unchanged.
 pub fn parse(rtype: u16, text: &str, origin: &[u8], out: &mut Vec<u8>) -> Result<(), RdataError> {
     let tokens: Result<Vec<_>, _> = text::tokens(text.as_bytes()).collect();
     let tokens = tokens.map_err(|error| RdataError::whole(Problem::Text(error)))?;
     parse_tokens(rtype, &tokens, origin, out)
 }
 
-/// As [`parse`], of tokens that may come from several lines.
+/// Parses tokens, which may come from several lines, as [`parse`] does.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn parse_tokens(
     rtype: u16,
     tokens: &[Token<'_>],
@@ -65,7 +65,7 @@ fn parse_fields(rtype: u16, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<
     }
 }
 
-/// Reads `\# LENGTH HEX`.
+/// Parses `\# LENGTH HEX`.
 fn parse_generic(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), RdataError> {
     let start = out.len();
     let read = |input: &mut Input<'_>, out: &mut Vec<u8>| {
@@ -115,7 +115,7 @@ fn parse_field(field: Field, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// The fields that are neither numbers nor names.
+/// Parses fields other than numbers and names.
 fn parse_variable(field: Field, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     match field {
         Field::CharString => append_string(input.next()?, out),
@@ -162,7 +162,7 @@ fn parse_variable(field: Field, input: &mut Input<'_>, out: &mut Vec<u8>) -> Res
     }
 }
 
-/// Reads a number of `width` octets, at most eight.
+/// Parses a number and appends it in `width` octets, at most eight.
 fn append_number(width: u8, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let spare = 8 - usize::from(width);
     let value = input.number(u64::MAX >> (8 * spare))?;
@@ -183,7 +183,7 @@ fn append_text(field: Field, token: &[u8], out: &mut Vec<u8>) -> Result<(), Prob
     Ok(())
 }
 
-/// Reads a length and, if it is not 0, that many octets in base64, which may have white space.
+/// Parses a length and, unless it is 0, that many octets in base64, which may contain white space.
 fn append_counted_base64(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let len = input.number(u64::from(u16::MAX))? as usize;
     out.extend_from_slice(&(len as u16).to_be_bytes());
@@ -200,7 +200,7 @@ fn append_counted_base64(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(),
     }
 }
 
-/// Salt of NSEC3 (RFC 5155 §3.3): `-` is none.
+/// Parses the salt of NSEC3 (RFC 5155 §3.3). `-` is the empty salt.
 fn append_salt(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut salt = Vec::new();
     if token != b"-" {
@@ -214,14 +214,14 @@ fn append_hash(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     append_counted(&some(hash.map_err(|_| Problem::Encoding)?)?, out)
 }
 
-/// `0x` and hexadecimal digits, with dots anywhere (RFC 1706 §5).
+/// Parses `0x` and hexadecimal digits, with dots anywhere (RFC 1706 §5).
 fn append_nsap(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let [b'0', b'x' | b'X', digits @ ..] = token else { return Err(Problem::Encoding) };
     let digits: Vec<u8> = digits.iter().copied().filter(|octet| *octet != b'.').collect();
     append_hex(&some(digits)?, out)
 }
 
-/// `N` octets as pairs of hexadecimal digits with a separator between.
+/// Parses `N` octets as pairs of hexadecimal digits with a separator between them.
 fn append_groups<const N: usize>(
     token: &[u8],
     separator: u8,
@@ -238,7 +238,7 @@ fn append_groups<const N: usize>(
     if count == N { Ok(()) } else { Err(Problem::Encoding) }
 }
 
-/// Four groups of one to four hexadecimal digits (RFC 6742 §2.1.2).
+/// Parses four groups of one to four hexadecimal digits (RFC 6742 §2.1.2).
 fn append_locator(token: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut groups = 0;
     for group in token.split(|octet| *octet == b':') {

@@ -1,9 +1,9 @@
-//! A cursor over uncompressed record data. It never reads outside of it and never panics.
+//! A cursor over uncompressed record data. It never reads out of bounds and never panics.
 
 use super::Problem;
 use crate::name;
 
-/// What is left to read of record data.
+/// The unread part of record data.
 #[derive(Clone)]
 pub(super) struct Reader<'a> {
     octets: &'a [u8],
@@ -15,12 +15,12 @@ impl<'a> Reader<'a> {
         Self { octets, at: 0 }
     }
 
-    /// How many octets have been read.
+    /// Returns the number of octets read so far.
     pub(super) const fn position(&self) -> usize {
         self.at
     }
 
-    /// The octets not yet read, left unread.
+    /// Returns the remaining octets without consuming them.
     pub(super) fn peek(&self) -> &'a [u8] {
         self.octets.get(self.at..).unwrap_or_default()
     }
@@ -29,14 +29,14 @@ impl<'a> Reader<'a> {
         self.at >= self.octets.len()
     }
 
-    /// All octets not yet read.
+    /// Consumes and returns the remaining octets.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         let rest = self.peek();
         self.at = self.octets.len();
         rest
     }
 
-    /// The rest, if it is not empty.
+    /// Consumes and returns the remaining octets, of which there must be at least one.
     pub(super) fn some_rest(&mut self) -> Result<&'a [u8], Problem> {
         match self.rest() {
             [] => Err(Problem::Missing),
@@ -68,24 +68,24 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_be_bytes)
     }
 
-    /// A big-endian number of `len` octets, at most eight.
+    /// Reads a big-endian number of `len` octets, at most eight.
     pub(super) fn number(&mut self, len: usize) -> Result<u64, Problem> {
         Ok(self.take(len)?.iter().fold(0, |value, octet| value << 8 | u64::from(*octet)))
     }
 
-    /// An uncompressed name.
+    /// Reads an uncompressed name.
     pub(super) fn name(&mut self) -> Result<&'a [u8], Problem> {
         let len = name::wire_len(self.peek())?;
         self.take(len)
     }
 
-    /// The octets of a character-string, its length octet left out (RFC 1035 §3.3).
+    /// Reads a character-string and returns it without its length octet (RFC 1035 §3.3).
     pub(super) fn char_string(&mut self) -> Result<&'a [u8], Problem> {
         let len = self.u8()?;
         self.take(usize::from(len))
     }
 
-    /// As many octets as the 16-bit length before them says.
+    /// Reads a 16-bit length and the octets it counts.
     pub(super) fn counted(&mut self) -> Result<&'a [u8], Problem> {
         let len = self.u16()?;
         self.take(usize::from(len))

@@ -23,7 +23,7 @@ const DOHPATH: u16 = 7;
 const OHTTP: u16 = 8;
 const TLS_SUPPORTED_GROUPS: u16 = 9;
 
-/// The names of the keys from 0 on; the others are written `key`*number*.
+/// Names of the keys from 0 on. Other keys are written as `key`*number*.
 const KEYS: [&str; 10] = [
     "mandatory",
     "alpn",
@@ -37,15 +37,15 @@ const KEYS: [&str; 10] = [
     "tls-supported-groups",
 ];
 
-/// A key and its value on the wire.
+/// A key and its value in wire form.
 type Param<'a> = (u16, &'a [u8]);
 
 fn read_param<'a>(reader: &mut Reader<'a>) -> Result<Param<'a>, Problem> {
     Ok((reader.u16()?, reader.counted()?))
 }
 
-/// Parameters in strictly ascending order of their keys, each well-formed, all mandatory ones
-/// there.
+/// Checks that keys are strictly ascending, each value is well-formed and all mandatory keys are
+/// present.
 pub(super) fn check(octets: &[u8]) -> Result<(), Problem> {
     let mut reader = Reader::new(octets);
     let mut least = 0_u32;
@@ -66,8 +66,8 @@ pub(super) fn check(octets: &[u8]) -> Result<(), Problem> {
     require(mandatory.as_chunks().0, octets)
 }
 
-/// Refuses parameters in which one of `keys` is missing. Both are in ascending order, so one
-/// walk over both is enough, whatever a stranger puts there.
+/// Checks that `octets` has all parameters listed in `keys`. Both are in ascending order, so one
+/// pass is enough for any input.
 fn require(keys: &[[u8; 2]], octets: &[u8]) -> Result<(), Problem> {
     let mut reader = Reader::new(octets);
     for key in keys {
@@ -102,18 +102,18 @@ fn check_value(key: u16, value: &[u8]) -> Result<(), Problem> {
     if valid { Ok(()) } else { Err(Problem::Rule("a malformed parameter value")) }
 }
 
-/// One or more elements of that length?
+/// Reports whether the value consists of one or more elements of `width` octets.
 fn is_list(value: &[u8], width: usize) -> bool {
     !value.is_empty() && value.len().is_multiple_of(width)
 }
 
-/// A relative URI template with the variable `dns` (RFC 9461 §5)?
+/// Reports whether the value is a relative URI template with the variable `dns` (RFC 9461 §5).
 fn is_doh_path(value: &[u8]) -> bool {
     let template = str::from_utf8(value).unwrap_or_default();
     template.starts_with('/') && template.contains("{?dns")
 }
 
-/// The protocol identifiers in the value of `alpn`.
+/// Returns the protocol identifiers in the value of `alpn`.
 fn ids(value: &[u8]) -> impl Iterator<Item = Result<&[u8], Problem>> {
     let mut reader = Reader::new(value);
     std::iter::from_fn(move || {
@@ -128,7 +128,7 @@ fn ids(value: &[u8]) -> impl Iterator<Item = Result<&[u8], Problem>> {
     })
 }
 
-/// Parameters of the form `KEY` or `KEY=VALUE`, in any order.
+/// Parses parameters of the form `KEY` or `KEY=VALUE`, in any order.
 pub(super) fn parse(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut params = Vec::new();
     while input.peek().is_some() {
@@ -151,7 +151,7 @@ fn parse_param(token: &[u8]) -> Result<(u16, Vec<u8>), Problem> {
     let mut value = Vec::new();
     text::read_string(parts.next().unwrap_or_default(), &mut value)?;
     let key = parse_key(name)?;
-    // A known key under its number has its value as octets, which are checked afterwards.
+    // The value of a known key written by number is a string of octets, checked afterwards.
     match name.starts_with(b"key") {
         true => Ok((key, value)),
         false => Ok((key, parse_value(key, value)?)),
@@ -211,8 +211,8 @@ fn parse_address<T: FromStr>(item: &[u8]) -> Result<T, Problem> {
     str::from_utf8(item).ok().and_then(|item| item.parse().ok()).ok_or(Problem::Encoding)
 }
 
-/// A list of protocol identifiers, in which `\,` and `\\` are escapes of a second level
-/// (RFC 9460 appendix A.1).
+/// Parses a list of protocol identifiers, in which `\,` and `\\` are escapes of a second level (RFC
+/// 9460 appendix A.1).
 fn parse_ids(list: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let mut id = Vec::new();
     let mut octets = list.iter();
@@ -267,7 +267,7 @@ fn write_value(key: u16, value: &[u8], f: &mut fmt::Formatter<'_>) -> Result<(),
     Ok(())
 }
 
-/// Writes elements of `N` octets with commas between.
+/// Writes elements of `N` octets, separated by commas.
 fn write_list<const N: usize>(
     value: &[u8],
     write: impl Fn(&[u8; N], &mut fmt::Formatter<'_>) -> fmt::Result,

@@ -1,9 +1,9 @@
-//! The RR types of the IANA registry and what their data is made of.
+//! The RR types of the IANA registry and the fields of their data.
 //!
-//! One row a type: mnemonic, number and the fields of its data. A row without fields holds
-//! data that is opaque to us and has only the `\#` form (RFC 3597 §5).
+//! Each type has one row: mnemonic, number and fields. A row without fields marks opaque data,
+//! which has only the `\#` form (RFC 3597 §5).
 
-/// A building block of record data.
+/// A field of record data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Field {
     U8,
@@ -11,25 +11,25 @@ pub(super) enum Field {
     U32,
     U48,
     U64,
-    /// Seconds; may be written with units, as in `1h30m`.
+    /// Seconds, which text may give with units, as in `1h30m`.
     Ttl,
     /// Seconds since 1970 modulo 2^32, written as YYYYMMDDHHmmSS (RFC 4034 §3.2).
     Timestamp,
-    /// An RR type by its mnemonic.
+    /// An RR type as a mnemonic.
     Rtype,
-    /// A DNSSEC algorithm: mnemonics are read, the number is written.
+    /// A DNSSEC algorithm, parsed as a mnemonic or number and written as a number.
     Algorithm,
-    /// As [`Field::Algorithm`], written as a mnemonic where it has one (RFC 4398 §2.2).
+    /// Like [`Field::Algorithm`], but written as a mnemonic if there is one (RFC 4398 §2.2).
     CertAlgorithm,
     CertType,
-    /// The error of TSIG and TKEY.
+    /// The error field of TSIG and TKEY.
     TsigError,
     DsyncScheme,
     Ipv4,
     Ipv6,
     /// An uncompressed name.
     Name,
-    /// No name, one or more.
+    /// Any number of names.
     Names,
     CharString,
     /// At the end: a character-string or nothing (ISDN's sub-address).
@@ -40,34 +40,36 @@ pub(super) enum Field {
     CaaTag,
     /// At the end: any octets as one quoted string, which may be longer than 255.
     Text,
-    /// As [`Field::Text`], but not empty.
+    /// Like [`Field::Text`], but not empty.
     NonEmptyText,
-    /// At the end: at least one octet in base64, white space allowed.
+    /// At the end: at least one octet in base64, with optional white space.
     Base64,
     /// At the end: base64 or nothing.
     OptionalBase64,
-    /// At the end: base64, or `-` for nothing.
+    /// At the end: base64, or `-` if empty.
     Base64OrDash,
     /// A 16-bit length, written out, and that many octets in base64.
     CountedBase64,
-    /// At the end: at least one octet in hexadecimal, white space allowed.
+    /// At the end: at least one octet in hexadecimal, with optional white space.
     Hex,
-    /// At the end: as [`Field::Hex`], at least twelve octets (RFC 8976 §2.2.4).
+    /// At the end: like [`Field::Hex`], with at least twelve octets (RFC 8976 §2.2.4).
     ZonemdDigest,
-    /// An 8-bit length, not written, and that many octets in hexadecimal, or `-` (NSEC3's salt).
+    /// An 8-bit length, which text omits, and that many octets in hexadecimal, or `-` (NSEC3's
+    /// salt).
     Salt,
-    /// An 8-bit length, not written, and that many octets in unpadded base32hex (NSEC3's hash).
+    /// An 8-bit length, which text omits, and that many octets in unpadded base32hex (NSEC3's
+    /// hash).
     Hash,
-    /// The types that exist at a name (RFC 4034 §4.1.2). At the end.
+    /// At the end: the types that exist at a name (RFC 4034 §4.1.2).
     TypeBitmap,
-    /// The same of NXT (RFC 2535 §5.2). At the end.
+    /// At the end: the type bit map of NXT (RFC 2535 §5.2).
     NxtBitmap,
-    /// Protocol and port bitmap of WKS (RFC 1035 §3.4.2). At the end.
+    /// At the end: protocol and port bit map of WKS (RFC 1035 §3.4.2).
     Services,
     SvcParams,
     AddressPrefixes,
     Location,
-    /// `0x` and hexadecimal (RFC 1706). At the end.
+    /// At the end: `0x` and hexadecimal (RFC 1706).
     Nsap,
     Eui48,
     Eui64,
@@ -77,14 +79,14 @@ pub(super) enum Field {
     IpsecGateway,
     /// Discovery bit, relay type and relay of AMTRELAY (RFC 8777 §4).
     AmtRelay,
-    /// The whole of A6 (RFC 2874 §3).
+    /// All fields of A6 (RFC 2874 §3).
     A6,
     /// Algorithm, HIT and public key of HIP (RFC 8005 §5).
     HostIdentity,
 }
 
 impl Field {
-    /// What the field is to hold, for messages.
+    /// Returns the expected content of the field, for error messages.
     pub(super) const fn describe(self) -> &'static str {
         match self {
             Self::U8 => "8-bit number",
@@ -129,7 +131,7 @@ impl Field {
         }
     }
 
-    /// Octets of a field that always has the same number of them.
+    /// Returns the width in octets of a field that has a fixed width.
     pub(super) const fn width(self) -> Option<u8> {
         match self {
             Self::U8 | Self::Algorithm | Self::CertAlgorithm | Self::DsyncScheme => Some(1),
@@ -143,36 +145,36 @@ impl Field {
     }
 }
 
-/// In which messages the names of a type's data may be compressed.
+/// The messages in which the names of a type's data may be compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Compression {
-    /// A pointer there is an error.
+    /// A pointer is an error.
     Never,
-    /// Understood when it comes, never sent (RFC 3597 §4).
+    /// Pointers are followed on receipt and never sent (RFC 3597 §4).
     Received,
-    /// The types of RFC 1035.
+    /// Pointers are followed and sent: the types of RFC 1035.
     Both,
 }
 
-/// The names of a type's data: they stand together, after a fixed number of octets.
+/// The location of the names in a type's data: consecutive, after a fixed number of octets.
 ///
-/// What follows the names holds no further name.
+/// No further name follows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NameLayout {
-    /// Octets before the names, the character-strings not counted.
+    /// Octets before the names, without the character-strings.
     pub prefix: u8,
-    /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in
-    /// what [`compressible_names`](super::compressible_names) returns.
+    /// Character-strings between the prefix and the names (NAPTR has three). Always 0 in the result
+    /// of [`compressible_names`](super::compressible_names).
     pub(super) strings: u8,
-    /// How many names there are.
+    /// The number of names.
     pub names: u8,
 }
 
 impl NameLayout {
-    /// Data without names, or whose names are not to be touched.
+    /// Data without names, or with names that must stay unchanged.
     pub const NONE: Self = Self { prefix: 0, strings: 0, names: 0 };
 
-    /// The layout of data with these fields.
+    /// Returns the layout of data with these fields.
     pub(super) const fn of(fields: &[Field]) -> Self {
         let mut layout = Self::NONE;
         let mut at = 0;
@@ -194,32 +196,33 @@ impl NameLayout {
 pub(super) struct RecordType {
     pub(super) number: u16,
     pub(super) mnemonic: &'static str,
-    /// None: opaque.
+    /// The fields, empty for opaque data.
     pub(super) fields: &'static [Field],
     pub(super) compression: Compression,
-    /// The names of the data are in lower case in canonical form (RFC 4034 §6.2 with
-    /// RFC 6840 §5.1, which takes NSEC out).
+    /// Whether the canonical form folds the names (RFC 4034 §6.2 with RFC 6840 §5.1, which exempts
+    /// NSEC).
     pub(super) folded: bool,
-    /// Where the names are.
+    /// The location of the names.
     pub(super) names: NameLayout,
 }
 
 impl RecordType {
-    /// Names of RFC 1035: compressed and folded.
+    /// Marks the names as compressed and folded, as in the types of RFC 1035.
     const fn basic(mut self) -> Self {
         self.compression = Compression::Both;
         self.folded = true;
         self
     }
 
-    /// Later names that old servers compressed: received so and folded.
+    /// Marks the names as followed on receipt and folded, as in later types that old servers
+    /// compressed.
     const fn received(mut self) -> Self {
         self.compression = Compression::Received;
         self.folded = true;
         self
     }
 
-    /// Names that are never compressed but folded.
+    /// Marks the names as folded but never compressed.
     const fn folded(mut self) -> Self {
         self.folded = true;
         self
@@ -247,7 +250,7 @@ const TLSA_FIELDS: &[Field] = &[U8, U8, U8, Hex];
 const SVCB_FIELDS: &[Field] = &[U16, Name, SvcParams];
 const OPAQUE: &[Field] = &[];
 
-/// The registry, by number.
+/// The registry, sorted by number.
 pub(super) const TYPES: &[RecordType] = &[
     row(1, "A", &[Ipv4]),
     row(2, "NS", &[Name]).basic(),
@@ -348,18 +351,19 @@ pub(super) const TYPES: &[RecordType] = &[
     row(32769, "DLV", DS_FIELDS),
 ];
 
-/// The row of a type, if the registry has it.
+/// Returns the row of a type, if the registry has one.
 pub(super) fn find(rtype: u16) -> Option<&'static RecordType> {
     TYPES.binary_search_by_key(&rtype, |row| row.number).ok().map(|index| &TYPES[index])
 }
 
-/// The mnemonic of a type, if the registry has it. Any type may also be written `TYPE`*number*.
+/// Returns the mnemonic of a type, if the registry has one. Any type may also be written as
+/// `TYPE`*number*.
 #[must_use]
 pub fn mnemonic(rtype: u16) -> Option<&'static str> {
     find(rtype).map(|row| row.mnemonic)
 }
 
-/// The type a mnemonic, `TYPE`*number* (RFC 3597 §5) or `*` stands for, in any case.
+/// Parses a mnemonic, `TYPE`*number* (RFC 3597 §5) or `*`, ignoring case.
 #[must_use]
 pub fn from_mnemonic(text: &str) -> Option<u16> {
     if let Some(row) = TYPES.iter().find(|row| row.mnemonic.eq_ignore_ascii_case(text)) {

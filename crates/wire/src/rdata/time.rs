@@ -5,9 +5,9 @@ use super::input::number;
 
 const SECS_PER_DAY: u64 = 86_400;
 
-/// Seconds since 1970 that a date, or a decimal number of at most ten digits, stands for.
+/// Parses a date, or a decimal number of at most ten digits, as seconds since 1970.
 ///
-/// Dates from 1970 to 2106, the first round of the 32-bit clock, are what can be written.
+/// A date can lie between 1970 and 2106, the first period of the 32-bit clock.
 pub(super) fn read_timestamp(token: &[u8]) -> Result<u32, Problem> {
     if token.len() != 14 {
         return number(token, u64::from(u32::MAX)).map(|secs| secs as u32);
@@ -23,7 +23,7 @@ pub(super) fn read_timestamp(token: &[u8]) -> Result<u32, Problem> {
     u32::try_from(secs).map_err(|_| Problem::Number)
 }
 
-/// Year, month, day, hour, minute and second of seconds since 1970.
+/// Returns year, month, day, hour, minute and second of a time in seconds since 1970.
 pub(super) fn date(secs: u32) -> [u64; 6] {
     let (mut day, second) = (u64::from(secs) / SECS_PER_DAY, u64::from(secs) % SECS_PER_DAY);
     let mut year = 1970 + day / 366;
@@ -55,14 +55,14 @@ fn days_before_month(year: u64, month: u64) -> u64 {
     (1..month).map(|earlier| days_in_month(year, earlier)).sum()
 }
 
-/// Days from 1970 to the start of a year.
+/// Returns the number of days from 1970 to the start of `year`.
 const fn days_before_year(year: u64) -> u64 {
     let before = year - 1;
     let leap_days = before / 4 - before / 100 + before / 400;
     (year - 1970) * 365 + leap_days - (1969 / 4 - 1969 / 100 + 1969 / 400)
 }
 
-/// Seconds that a number, or numbers with the units `w d h m s`, stand for.
+/// Parses a number of seconds, or numbers with the units `w d h m s`.
 pub(super) fn read_ttl(token: &[u8]) -> Result<u32, Problem> {
     if token.iter().all(u8::is_ascii_digit) {
         return number(token, u64::from(u32::MAX)).map(|secs| secs as u32);

@@ -1,4 +1,4 @@
-//! Record data to its presentation form, as `dig +nosplit` prints it.
+//! A writer of record data in presentation form, in the style of `dig +nosplit`.
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,10 +13,10 @@ use super::{apl, bitmap, check, gateway, location, svcb, time};
 use crate::code::Rtype;
 use crate::text::{write_name, write_quoted};
 
-/// Uncompressed record data in presentation form.
+/// Returns uncompressed record data in presentation form.
 ///
-/// Data that is opaque, or malformed as [`check`] has it, is written as `\# LENGTH HEX`
-/// (RFC 3597 §5).
+/// Opaque data, and data that [`check`] finds malformed, is written as `\# LENGTH HEX` (RFC 3597
+/// §5).
 pub fn display(rtype: u16, rdata: &[u8]) -> impl fmt::Display {
     fmt::from_fn(move |f| {
         let fields = table::find(rtype).map_or(&[][..], |row| row.fields);
@@ -49,7 +49,7 @@ fn write_fields(fields: &[Field], rdata: &[u8], f: &mut fmt::Formatter<'_>) -> R
     Ok(())
 }
 
-/// Fields of which nothing, not even the space before, is written when no octets are left.
+/// Reports whether an empty field is omitted together with the space before it.
 const fn is_nothing_when_empty(field: Field) -> bool {
     matches!(
         field,
@@ -90,7 +90,7 @@ fn write_field(
     Ok(())
 }
 
-/// The fields that are neither numbers nor a single name.
+/// Writes fields other than numbers and single names.
 fn write_variable(
     field: Field,
     reader: &mut Reader<'_>,
@@ -142,7 +142,7 @@ fn write_mnemonic(number: u16, table: Mnemonics, f: &mut fmt::Formatter<'_>) -> 
     }
 }
 
-/// Names with a space between.
+/// Writes names, separated by spaces.
 fn write_names(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
     let mut separator = "";
     while !reader.is_empty() {
@@ -153,7 +153,7 @@ fn write_names(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<()
     Ok(())
 }
 
-/// Character-strings with a space between.
+/// Writes character-strings, separated by spaces.
 fn write_strings(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
     let mut separator = "";
     while !reader.is_empty() {
@@ -176,7 +176,7 @@ fn write_counted(octets: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, " {}", BASE64.encode_display(octets))
 }
 
-/// Pairs of hexadecimal digits with hyphens between.
+/// Writes pairs of hexadecimal digits, separated by hyphens.
 fn write_pairs(octets: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (index, octet) in octets.iter().enumerate() {
         let separator = if index > 0 { "-" } else { "" };
@@ -185,7 +185,7 @@ fn write_pairs(octets: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// Four groups of hexadecimal digits, without leading zeros.
+/// Writes four groups of hexadecimal digits, without leading zeros.
 fn write_locator(octets: [u8; 8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (index, group) in octets.as_chunks().0.iter().enumerate() {
         let separator = if index > 0 { ":" } else { "" };

@@ -1,24 +1,23 @@
-//! Messages made to harm their reader (RFC 9267): each is refused at a known place, or read in
-//! full.
+//! Messages that attack their reader (RFC 9267). Each is refused at a known place or read in full.
 
-/// What is to happen to a message.
+/// The expected outcome of reading a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
-    /// Less than a header.
+    /// The message is shorter than a header.
     NoMessage,
     /// The question cannot be read.
     BadQuestion,
-    /// So many records can be walked to, then the walk ends with an error.
+    /// This many records can be iterated before an error ends the iteration.
     WalkedTo(usize),
-    /// All records can be walked to, but not this many owners or data be read.
+    /// All records can be iterated, but this many owners or data cannot be read.
     Unreadable(usize),
-    /// All can be read.
+    /// The whole message can be read.
     Sound,
 }
 
 use Fate::{BadQuestion, NoMessage, Sound, Unreadable, WalkedTo};
 
-/// A header with these counts.
+/// Returns a header with these counts.
 pub(crate) fn header(counts: [u16; 4]) -> Vec<u8> {
     let mut octets = vec![0x2a, 0x17, 0x81, 0x80];
     octets.extend(counts.iter().flat_map(|count| count.to_be_bytes()));
@@ -29,18 +28,18 @@ fn message(counts: [u16; 4], parts: &[&[u8]]) -> Vec<u8> {
     [&header(counts)[..], &parts.concat()].concat()
 }
 
-/// A question for the root, then parts that begin at offset 17.
+/// Returns a message with a question for the root and the given parts from offset 17 on.
 fn after_root(answers: u16, parts: &[&[u8]]) -> Vec<u8> {
     message([1, answers, 0, 0], &[b"\x00\x00\x01\x00\x01", &parts.concat()])
 }
 
-/// TYPE, CLASS, TTL and RDLENGTH.
+/// Returns TYPE, CLASS, TTL and RDLENGTH.
 fn fixed(rtype: u8, rdlength: u16) -> Vec<u8> {
     let [high, low] = rdlength.to_be_bytes();
     vec![0, rtype, 0, 1, 0, 0, 0, 60, high, low]
 }
 
-/// A name of so many octets: labels of 63 and a last one that fits.
+/// Returns a name of this many octets, with labels of 63 octets and a shorter last one.
 pub(crate) fn long_name(octets: usize) -> Vec<u8> {
     let mut name = Vec::new();
     while name.len() + 1 < octets {
@@ -52,7 +51,7 @@ pub(crate) fn long_name(octets: usize) -> Vec<u8> {
     name
 }
 
-/// `count` pointers, each to the one before, the first to the root at offset 12.
+/// Returns `count` pointers, each to the previous one, the first to the root at offset 12.
 fn chain(count: u16) -> Vec<u8> {
     let first = 17 + 10 + 1;
     (0..count)
@@ -60,7 +59,7 @@ fn chain(count: u16) -> Vec<u8> {
         .collect()
 }
 
-/// A record of private type whose data is the chain, and one whose owner enters it at its end.
+/// Returns a record of private type whose data is the chain, and one whose owner points to its end.
 fn chained(count: u16) -> Vec<u8> {
     let last = 0xc000 | (28 + 2 * (count - 1));
     let chain = chain(count);
@@ -70,7 +69,7 @@ fn chained(count: u16) -> Vec<u8> {
     )
 }
 
-/// All cases: name, what happens, octets.
+/// Returns all cases: name, outcome, octets.
 #[rustfmt::skip]
 pub(crate) fn all() -> Vec<(&'static str, Fate, Vec<u8>)> {
     let a = fixed(1, 4);
@@ -121,7 +120,7 @@ pub(crate) fn all() -> Vec<(&'static str, Fate, Vec<u8>)> {
     cases
 }
 
-/// A query whose OPT holds empty options.
+/// Returns a query whose OPT holds `count` empty options.
 pub(crate) fn option_flood(count: u16) -> Vec<u8> {
     let mut octets =
         message([1, 0, 0, 1], &[b"\x00\x00\x01\x00\x01\x00\x00\x29\x04\xd0\x00\x00\x00\x00"]);
@@ -131,8 +130,7 @@ pub(crate) fn option_flood(count: u16) -> Vec<u8> {
     octets
 }
 
-/// Records whose owners each prefix the one before with a label: names grow until they are too
-/// long.
+/// Returns records whose owners each prepend a label to the previous one until names are too long.
 fn label_bomb() -> Vec<u8> {
     let mut octets = after_root(2_427, &[]);
     let mut previous = 12_u16;

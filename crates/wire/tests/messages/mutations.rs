@@ -1,9 +1,9 @@
-//! Messages broken in one to four places.
+//! Messages with one to four mutations.
 
 use super::random::Random;
 
-/// A message of the corpus with some of its octets flipped, overwritten, cut, repeated or taken
-/// from another one.
+/// Writes a message of the corpus to `out` with some octets flipped, overwritten, cut, repeated or
+/// copied from another message.
 pub(crate) fn broken(random: &mut Random, corpus: &[Vec<u8>], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&corpus[random.below(corpus.len())]);

@@ -1,4 +1,4 @@
-//! What holds when any octets are read as a message: used by the tests and the fuzz target `view`.
+//! Properties of reading any octets as a message, shared by the tests and the fuzz target `view`.
 
 use avocet_wire::edns::{Edns, MAX_OPTIONS, OPT_LEN};
 use avocet_wire::hash::HashKey;
@@ -7,13 +7,13 @@ use avocet_wire::rdata;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, QueryView, RecordView};
 
-/// Most octets that record data can grow by: three names in place of pointers.
+/// Most octets by which record data can grow: three names in place of pointers.
 const GROWTH: usize = 3 * MAX_NAME;
-/// Octets of the least record: root owner, type, class, TTL, length.
+/// Octets of the smallest record: root owner, type, class, TTL, length.
 const LEAST_RECORD: usize = OPT_LEN;
 
-/// Reads the octets as a query and as any message. Nothing panics, all ends, and what is read twice
-/// is the same.
+/// Checks that reading the octets as a query and as a message never panics, terminates and is
+/// deterministic.
 pub(crate) fn holds(octets: &[u8]) {
     query_holds(octets);
     let Ok(view) = MessageView::new(octets) else { return assert!(octets.len() < 12) };
@@ -52,8 +52,8 @@ pub(crate) fn holds(octets: &[u8]) {
     }
 }
 
-/// A query that is accepted reads the same through the general view, and its key is its question
-/// with the name folded.
+/// Checks that an accepted query reads the same through the general view, and that its key is the
+/// question with the name folded.
 fn query_holds(octets: &[u8]) {
     let Ok(query) = QueryView::parse(octets) else { return };
     let view = MessageView::new(octets).expect("a header");
@@ -93,7 +93,8 @@ fn name_holds(name: &NameBuf) {
     assert!(name::is_under(name.wire(), name.folded().wire()));
 }
 
-/// The data of a record, taken out, is data without pointers; it needs just the room it takes.
+/// Checks that the data of a record, once copied, has no pointers and needs exactly the room it
+/// reports.
 fn record_holds(record: &RecordView<'_>, out: &mut [u8]) {
     if let Ok(owner) = record.owner() {
         name_holds(&owner);

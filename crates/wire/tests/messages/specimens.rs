@@ -1,5 +1,4 @@
-//! Messages as servers and clients send them, of all kinds: the corpus that tests and fuzzing start
-//! from.
+//! Messages of all kinds as servers and clients send them: the seed corpus of tests and fuzzing.
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::EdnsOption;
@@ -12,7 +11,7 @@ const QUERY: u16 = RD;
 const ANSWER: u16 = QR | RD | RA;
 const AUTHORITATIVE: u16 = QR | AA;
 
-/// `NAME TYPE` of the question, flags, and lines `SECTION OWNER TTL TYPE DATA`.
+/// Name, question as `NAME TYPE`, flags, and lines `SECTION OWNER TTL TYPE DATA`.
 type Message = (&'static str, u16, &'static str, &'static [&'static str]);
 
 #[rustfmt::skip]
@@ -96,7 +95,7 @@ const OPTIONS: &[(&str, &[EdnsOption<'static>])] = &[
     ),
 ];
 
-/// All specimens with their names.
+/// Returns all specimens with their names.
 pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     let mut all: Vec<_> = PLAIN.iter().map(|message| (message.0, build(message, None))).collect();
     let question: Message = ("", QUERY, "www.example.com. AAAA", &[]);
@@ -104,7 +103,7 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     all
 }
 
-/// The wire form of an absolute name.
+/// Returns the wire form of an absolute name.
 fn wire(text: &str) -> Vec<u8> {
     let mut out = [0; 255];
     let len = name_to_wire(text.as_bytes(), None, &mut out).expect(text);

@@ -1,7 +1,7 @@
-//! What holds when any records are written: used by the tests and the fuzz target `builder`.
+//! Properties of writing any records, shared by the tests and the fuzz target `builder`.
 //!
-//! The input is a program: octets choose what is written, rewound or limited. What was accepted
-//! is read back, and is the same but for the case of names; what was refused did not fit.
+//! The input is a program whose octets select what to write, rewind or limit. Accepted records must
+//! read back equal except for the case of names; refused records must not fit.
 
 use avocet_wire::builder::{Full, OptFields, Record};
 use avocet_wire::edns::EdnsOption;
@@ -12,7 +12,7 @@ const TYPES: [u16; 12] = [1, 2, 5, 6, 12, 15, 16, 28, 33, 39, 46, 65_280];
 /// Most records of one program.
 const MOST: usize = 400;
 
-/// Octets taken one after the other; zeros when they are spent.
+/// A source of octets, zeros after its end.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    /// A name: some labels, then a suffix of one that was there before, or the root.
+    /// Returns a name: some labels, then a suffix of an earlier name, or the root.
     fn name(&mut self, known: &mut Vec<Vec<u8>>) -> Vec<u8> {
         let choice = self.octet();
         let suffix = known.get(usize::from(choice >> 2)).cloned().unwrap_or(vec![0]);
@@ -191,7 +191,7 @@ fn rrset(
     }
 }
 
-/// Written and taken back: nothing of it may be seen afterwards.
+/// Writes a record and rewinds. No trace of it may remain.
 fn rewound(
     builder: &mut Builder<'_>,
     reader: &mut Reader<'_>,

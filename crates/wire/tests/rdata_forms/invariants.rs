@@ -1,11 +1,11 @@
-//! What holds for any octets: used by the tests and by the fuzz target `presentation`.
+//! Properties of any octets, shared by the tests and the fuzz target `presentation`.
 
 use avocet_wire::canonical::{append_rdata, compare_rdata};
 use avocet_wire::rdata::{check, display, expand, from_mnemonic, parse};
 
 const ROOT: &[u8] = &[0];
 
-/// Takes the input as a type and its data on the wire, and as a line `TYPE DATA`.
+/// Checks the input as a type with its data on the wire, and as a line `TYPE DATA`.
 pub(crate) fn hold(input: &[u8]) {
     if let Some((rtype, rdata)) = input.split_first_chunk() {
         wire_holds(u16::from_be_bytes(*rtype), rdata);
@@ -15,7 +15,8 @@ pub(crate) fn hold(input: &[u8]) {
     }
 }
 
-/// Nothing panics; well-formed data is what its text is read as, and holds no pointers.
+/// Checks that nothing panics, and that well-formed data has no pointers and equals what its text
+/// parses to.
 pub(crate) fn wire_holds(rtype: u16, rdata: &[u8]) {
     let text = display(rtype, rdata).to_string();
     let mut canonical = Vec::new();
@@ -33,7 +34,7 @@ pub(crate) fn wire_holds(rtype: u16, rdata: &[u8]) {
     }
 }
 
-/// Nothing panics; what is read is well-formed and is written in a form that is read the same.
+/// Checks that nothing panics, and that parsed data is well-formed and survives a round trip.
 pub(crate) fn text_holds(line: &str) {
     let (mnemonic, text) = line.split_once(' ').unwrap_or((line, ""));
     let Some(rtype) = from_mnemonic(mnemonic) else { return };

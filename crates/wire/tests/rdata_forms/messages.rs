@@ -1,14 +1,14 @@
-//! Record data taken out of messages.
+//! Record data copied from messages.
 
 use avocet_wire::name::NameError;
 use avocet_wire::rdata::{NameLayout, Problem, compressible_names, expand, from_mnemonic};
 
-/// A header and the name `example.com.` at 12, to which the data points.
+/// Returns a header and the name `example.com.` at offset 12, to which the data points.
 fn message(rdata: &[u8]) -> Vec<u8> {
     [&[0; 12], &b"\x07example\x03com\0"[..], rdata, b"after"].concat()
 }
 
-/// Where the data begins in [`message`].
+/// Offset of the data in [`message`].
 const START: usize = 25;
 
 fn expanded(mnemonic: &str, rdata: &[u8]) -> Result<Vec<u8>, Problem> {

@@ -1,4 +1,4 @@
-//! Octets that are nearly well-formed.
+//! Octets that are almost well-formed.
 
 use avocet_wire::rdata::from_mnemonic;
 use data_encoding::HEXUPPER;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::table::CASES;
 
-/// The octets of a case with some of them replaced, cut out or put in.
+/// Generates the octets of a case with some of them replaced, removed or inserted.
 pub(crate) fn mutated() -> impl Strategy<Value = (u16, Vec<u8>)> {
     let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..5_u8, any::<u8>()), 1..4);
     (prop::sample::select(CASES), edits).prop_map(|((mnemonic, _, octets, _), edits)| {

@@ -1,4 +1,4 @@
-//! Properties of any octets and any text, and of octets that are nearly well-formed.
+//! Properties of any octets, any text, and octets that are almost well-formed.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use super::invariants::{text_holds, wire_holds};
 use super::mutation::mutated;
 use super::table::CASES;
 
-/// The text of a case with some characters replaced, cut out or put in.
+/// Generates the text of a case with some characters replaced, removed or inserted.
 fn mutated_text() -> impl Strategy<Value = String> {
     let spice = "\"\\.;@ =,/:-!0129azAZ\u{e4}\t()*$";
     let spice: Vec<char> = spice.chars().collect();

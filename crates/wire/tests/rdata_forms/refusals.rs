@@ -1,11 +1,11 @@
-//! Texts and octets that are refused, and why.
+//! Texts and octets that are refused, with the reason.
 //!
-//! The failure cases of RFC 9460 appendix D.3 are the first of SVCB.
+//! The first cases of SVCB are the failure cases of RFC 9460 appendix D.3.
 
 use avocet_wire::rdata::{check, from_mnemonic};
 use data_encoding::HEXUPPER;
 
-/// A type, its data as text, and the message.
+/// A type, its data as text, and the error message.
 #[rustfmt::skip]
 const TEXTS: &[(&str, &str, &str)] = &[
     ("SVCB", "1 foo.example.com. key123=abc key123=def", "field 3 (service parameters) at 30: a key twice or keys not in ascending order"),
@@ -173,7 +173,7 @@ fn malformed_texts_are_refused_with_field_column_and_reason() {
     }
 }
 
-/// A type, its data in hexadecimal, and the message.
+/// A type, its data in hexadecimal, and the error message.
 #[rustfmt::skip]
 const OCTETS: &[(&str, &str, &str)] = &[
     ("A", "C00002", "field 1 (IPv4 address) at 0: ends too early"),

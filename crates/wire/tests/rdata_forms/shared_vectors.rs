@@ -1,4 +1,4 @@
-//! The vectors of the shared collection, where it stands beside the repository: lines of
+//! The vectors of the shared collection, if it is checked out next to the repository: lines of
 //! whole records in wire form, each followed by its text.
 
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use data_encoding::HEXUPPER;
 
 use super::ROOT;
 
-/// The line of text without its comment and parentheses.
+/// Returns the line of text without its comment and parentheses.
 fn plain(line: &str) -> String {
     let line = line.split(" ;{").next().unwrap_or(line);
     line.replace(" ( ", " ").replace(" ) ", " ").replace("( ", "").replace(" )", "")
 }
 
-/// Type and data of a record in wire form.
+/// Returns type and data of a record in wire form.
 fn split_record(record: &[u8]) -> (u16, &[u8]) {
     let owner_len = avocet_wire::name::wire_len(record).unwrap();
     let rest = &record[owner_len..];
@@ -29,8 +29,8 @@ fn check_pair(hex: &str, line: &str) {
     let fields: Vec<&str> = line.splitn(5, '\t').collect();
     let [_, _, _, mnemonic, text] = fields[..] else { panic!("{line}") };
     assert_eq!(from_mnemonic(mnemonic), Some(rtype));
-    // Opaque here and hexadecimal there; a name whose quote is not escaped there; a name that is
-    // a character-string there, against RFC 1706 §6.
+    // The collection differs: hexadecimal for types that are opaque here, a name with an unescaped
+    // quote, and a name where RFC 1706 §6 has a character-string.
     if ["ATMA", "NSAP-PTR"].contains(&mnemonic) || text == "10 \"foo." {
         return;
     }

@@ -1,10 +1,10 @@
-//! Record data of every type: presentation form, octets, and what is written back.
+//! Record data of every type: presentation form, octets and the text written back.
 //!
-//! The texts are the examples of the RFCs that define the types where these have any. The
-//! octets are what BIND 9 makes of the same text, save for the types that it does not know
-//! (TKEY, TSIG, CLA, IPN and the parameters of SVCB after `dohpath`).
+//! The texts are the examples of the defining RFCs, where those have any. The octets are the output
+//! of BIND 9 for the same text, except for types it does not know (TKEY, TSIG, CLA, IPN and the
+//! parameters of SVCB after `dohpath`).
 
-/// A type, its data as text, the octets, and the text written back, where it is another one.
+/// A type, its data as text, the octets, and the text written back if it differs.
 pub(crate) type Case = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
