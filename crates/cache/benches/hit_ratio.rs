@@ -1,6 +1,6 @@
-//! The hit ratio of the packet cache against LRU and SLRU of as many entries, on Zipf traces with
-//! and without a flood of names that are asked for once. Hits of the flood do not count.
-//! Run with `cargo bench -p avocet-cache --bench hit_ratio`.
+//! The hit ratio of the packet cache compared with LRU and SLRU of equal entry counts, on Zipf
+//! traces with and without a flood of names that are asked for once. Hits of the flood do not
+//! count. Run with `cargo bench -p avocet-cache --bench hit_ratio`.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +17,7 @@ fn mix(key: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The requests, and whether each belongs to the flood.
+/// Returns the requests, each with whether it belongs to the flood.
 fn trace(exponent: f64, flood_percent: u64) -> Vec<(u64, bool)> {
     let mut sum = 0.0;
     let sums: Vec<f64> = (1..=NAMES)
@@ -36,12 +36,12 @@ fn trace(exponent: f64, flood_percent: u64) -> Vec<(u64, bool)> {
     (0..(WARM_UP + REQUESTS) as u64).map(request).collect()
 }
 
-/// A cache of names: true if the name was there; it is there afterwards.
+/// A cache of names. `true` means the name was cached; afterwards it is.
 trait Cache {
     fn ask(&mut self, name: u64) -> bool;
 }
 
-/// Hits in percent of the requests that are not the flood's.
+/// Returns the hits in percent of the requests outside the flood.
 fn hit_ratio(cache: &mut impl Cache, trace: &[(u64, bool)]) -> f64 {
     let (mut hits, mut asked) = (0u64, 0u64);
     for (step, (name, is_flood)) in trace.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Cache for Ours {
     }
 }
 
-/// Least recently used, of a fixed number of entries.
+/// An LRU cache with a fixed number of entries.
 #[derive(Default)]
 struct Lru {
     capacity: usize,
@@ -97,7 +97,7 @@ impl Lru {
         true
     }
 
-    /// Puts a name in front; what falls off the end is returned.
+    /// Inserts a name at the front and returns the evicted one.
     fn push(&mut self, name: u64) -> Option<u64> {
         self.clock += 1;
         self.used_at.insert(name, self.clock);
@@ -119,7 +119,7 @@ impl Cache for Lru {
     }
 }
 
-/// Segmented LRU: a fifth on probation, four fifths protected.
+/// A segmented LRU cache: one fifth on probation, four fifths protected.
 struct Slru {
     probation: Lru,
     protected: Lru,

@@ -1,5 +1,5 @@
-//! What the caches' operations cost: median nanoseconds over rounds, on one thread, and the bytes
-//! an entry takes. Run with `cargo bench -p avocet-cache --bench operations`.
+//! The cost of cache operations: median nanoseconds over rounds, on one thread, and bytes per
+//! entry. Run with `cargo bench -p avocet-cache --bench operations`.
 
 use std::{hint::black_box, io::Cursor, time::Instant};
 
@@ -27,7 +27,7 @@ fn mix(key: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// `NNNNNNNN.example.net`, IN A: 25 octets of question, as the mean of popular names.
+/// Returns the question `NNNNNNNN.example.net` IN A: 25 octets, the mean of popular names.
 fn question(key: u64) -> [u8; 25] {
     let mut bytes = *b"\x08........\x06sample\x03net\x00\x00\x01\x00\x01";
     for (place, byte) in bytes[1..9].iter_mut().enumerate() {
@@ -36,7 +36,7 @@ fn question(key: u64) -> [u8; 25] {
     bytes
 }
 
-/// Prints the median over the rounds of the nanoseconds of one operation.
+/// Prints the median over the rounds of the nanoseconds per operation.
 fn measure(name: &str, mut operation: impl FnMut(u64)) {
     let mut step = 0;
     let mut rounds: Vec<f64> = (0..ROUNDS)

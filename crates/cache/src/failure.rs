@@ -1,6 +1,6 @@
-//! The failure cache (RFC 9520): questions that could not be resolved, so that they are not tried
-//! again at once. The first failure is remembered for five seconds, each further one for twice as
-//! long, up to five minutes (RFC 9520 §3.2); a success forgets them.
+//! The failure cache (RFC 9520): questions that failed to resolve and must not be retried yet. The
+//! first failure is remembered for five seconds, and each further one for twice as long as the
+//! previous one, up to five minutes (RFC 9520 §3.2). A success removes them.
 
 use avocet_wire::hash::HashKey;
 
@@ -10,32 +10,32 @@ use crate::{
     sync::{AtomicU64, Ordering},
 };
 
-/// How long the first failure is remembered, in seconds.
+/// Backoff after the first failure, in seconds.
 const FIRST_BACKOFF_SECS: u32 = 5;
-/// RFC 9520 §3.2: resolution failures must not be cached for more than five minutes.
+/// Longest backoff in seconds. RFC 9520 §3.2 forbids more than five minutes.
 const MAX_BACKOFF_SECS: u32 = 300;
-/// How long after its end a backoff is still doubled by the next failure, in seconds.
+/// Seconds after the end of a backoff in which another failure still doubles it.
 const MEMORY_SECS: u32 = 300;
 const MEAN_ENTRY_BYTES: usize = 56;
 /// The longest question: a name of 255 octets, type and class.
 const MAX_QUESTION_BYTES: usize = 259;
 const CD_BIT: u32 = 1 << 16;
 
-/// A question that is not to be tried yet.
+/// A failure whose backoff is still running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The extended error (RFC 8914) of the last attempt.
     pub ede: u16,
-    /// Seconds until it may be tried again; at least one.
+    /// Seconds until the next attempt is permitted, at least one.
     pub retry_in_secs: u32,
 }
 
-/// A question that may have failed.
+/// The key of a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureKey<'a> {
     /// Folded qname, qtype and qclass in wire form.
     pub question: &'a [u8],
-    /// The CD bit: what fails to validate may still be had unvalidated.
+    /// The CD bit. Data that fails validation can still be resolved without it.
     pub checking_disabled: bool,
 }
 
@@ -49,17 +49,33 @@ impl FailureKey<'_> {
     }
 }
 
-/// See the module.
+/// A cache of resolution failures with exponential backoff.
+///
+/// ```
+/// use avocet_cache::{FailureCache, FailureKey};
+///
+/// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
+/// let failures = FailureCache::new(1 << 20, [7; 16])?;
+/// let question = b"\x07example\x00\x00\x01\x00\x01";
+/// let key = FailureKey { question, checking_disabled: false };
+/// assert_eq!(failures.record(&key, 22, 100), 5);
+/// assert_eq!(failures.lookup(&key, 102).map(|failure| failure.retry_in_secs), Some(3));
+/// assert_eq!(failures.lookup(&key, 105), None);
+/// // The next failure doubles the backoff.
+/// assert_eq!(failures.record(&key, 22, 105), 10);
+/// # Ok(())
+/// # }
+/// ```
 pub struct FailureCache {
     store: Store,
     hash_key: HashKey,
-    /// When the last failure that was noted is no longer in force: no look-up is needed from then
-    /// on.
+    /// The end of the latest backoff. From then on a look-up need not touch the store.
     in_force_until: AtomicU64,
 }
 
 impl FailureCache {
-    /// A cache of at most `bytes`. `hash_key` must be random: names are chosen by strangers.
+    /// Creates a cache of at most `bytes`. `hash_key` must be random, because clients choose the
+    /// names.
     pub fn new(bytes: usize, hash_key: [u8; 16]) -> Result<FailureCache, BudgetTooSmall> {
         let config =
             StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: MEMORY_SECS };
@@ -67,8 +83,8 @@ impl FailureCache {
         Ok(FailureCache { store: Store::new(config)?, hash_key, in_force_until: AtomicU64::new(0) })
     }
 
-    /// Remembers a failed resolution and returns for how many seconds. One that comes while the
-    /// last is still in force, from an attempt begun before it, changes nothing.
+    /// Records a failed resolution and returns its backoff in seconds. A failure recorded while the
+    /// previous backoff is running, from an attempt that began earlier, does not extend it.
     pub fn record(&self, key: &FailureKey<'_>, ede: u16, now: u32) -> u32 {
         let backoff = match self.read(key) {
             Some(last) => match last.remaining(now) {
@@ -90,7 +106,8 @@ impl FailureCache {
         if stored == Inserted::Stored { backoff } else { 0 }
     }
 
-    /// The failure that is in force for a question. No lock, no allocation.
+    /// Returns the failure whose backoff is running for a question. Takes no lock, allocates
+    /// nothing.
     pub fn lookup(&self, key: &FailureKey<'_>, now: u32) -> Option<Failure> {
         if u64::from(now) >= self.in_force_until.load(Ordering::Relaxed) {
             return None;
@@ -100,19 +117,19 @@ impl FailureCache {
         Some(Failure { ede: meta.user as u16, retry_in_secs })
     }
 
-    /// Forgets the failures of a question, because it was resolved.
+    /// Removes the failures of a question after it was resolved.
     pub fn clear(&self, key: &FailureKey<'_>) {
         self.store.remove(self.hash(key), key.same());
     }
 
-    /// Forgets the failures of all questions for `below` (folded wire form) and names below it.
+    /// Removes the failures of all questions at and below `below` (folded wire form).
     pub fn flush(&self, below: &[u8]) {
         self.store.retain(|_, question| {
             !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, below))
         });
     }
 
-    /// Counts and memory.
+    /// Returns counts and memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }

@@ -1,11 +1,11 @@
-//! The lengths of names that something was ever stored for: most look-ups at the names above a
-//! name end here, without a look at the store.
+//! The lengths of names under which something was ever stored. Most look-ups of a name's ancestors
+//! end here, without access to the store.
 
 use avocet_wire::hash::HashKey;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Lengths in octets of names, 0 to 255, one bit each. Bits are only ever set.
+/// Lengths of names in octets, 0 to 255, one bit each. Bits are never cleared.
 #[derive(Debug, Default)]
 pub(crate) struct LengthsSeen {
     words: [AtomicU64; 4],
@@ -17,14 +17,14 @@ impl LengthsSeen {
         (len / 64, 1 << (len % 64))
     }
 
-    /// May something have been stored for a name of this length?
+    /// Reports whether an entry may exist for a name of this length.
     #[inline]
     pub(crate) fn contain(&self, name: &[u8]) -> bool {
         let (word, bit) = Self::place(name);
         self.words[word].load(Ordering::Relaxed) & bit != 0
     }
 
-    /// Something is stored for a name of this length.
+    /// Records that an entry exists for a name of this length.
     pub(crate) fn note(&self, name: &[u8]) {
         let (word, bit) = Self::place(name);
         if self.words[word].load(Ordering::Relaxed) & bit == 0 {
@@ -33,7 +33,7 @@ impl LengthsSeen {
     }
 }
 
-/// A hash key out of half as many octets of randomness.
+/// Expands 16 octets of randomness to a hash key.
 pub(crate) fn hash_key(secret: [u8; 16]) -> HashKey {
     let mut doubled = [0; 32];
     doubled[..16].copy_from_slice(&secret);

@@ -1,10 +1,10 @@
-//! The caches of the server: the [packet cache](PacketCache) of final answers, the
-//! [RRset cache](RrsetCache) of what the network said, and the [failure cache](FailureCache) of
-//! RFC 9520. All three lie on one byte store of fixed memory with S3-FIFO eviction
+//! The caches of the server: the [packet cache](PacketCache) of final answers, the [RRset
+//! cache](RrsetCache) of data received from the network, and the [failure cache](FailureCache) of
+//! RFC 9520. All three are built on one byte store of fixed size with S3-FIFO eviction.
 //!
-//! The crate knows no clock, socket or policy. Time is `now: u32`, seconds of a monotonic clock of
-//! the caller's choice; ages are computed modulo 2^32 and never below zero, so a clock that steps
-//! back makes nothing older and no TTL greater. Names are bytes: uncompressed wire form, folded to
+//! The crate has no clock, socket or policy. Time is `now: u32`, seconds of a monotonic clock that
+//! the caller chooses. Ages are computed modulo 2^32 and never below zero, so a clock that steps
+//! back makes no entry older and raises no TTL. Names are bytes: uncompressed wire form, folded to
 //! lower case.
 
 #![deny(unsafe_code)]

@@ -1,9 +1,10 @@
-//! The little that the caches ask of a name in wire form: its labels from the left.
+//! Minimal parsing of names in wire form: labels from the left.
 
-/// The most labels of a name with its root (RFC 1035 §3.1: 255 octets).
+/// Most labels of a name including the root (RFC 1035 §3.1: 255 octets).
 const MAX_LABELS: usize = 128;
 
-/// The name, then its parents up to the root. Ends early at what is no uncompressed wire form.
+/// Returns the name and its ancestors up to the root. Ends early at octets that are not
+/// uncompressed wire form.
 pub(crate) fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::successors(Some(name), |rest| {
         let length = usize::from(*rest.first()?);
@@ -15,7 +16,7 @@ pub(crate) fn ancestors(name: &[u8]) -> impl Iterator<Item = &[u8]> {
     .take(MAX_LABELS)
 }
 
-/// The bytes of the name at the start of `bytes`, its root label included.
+/// Returns the name at the start of `bytes`, including its root label.
 pub(crate) fn leading_name(bytes: &[u8]) -> Option<&[u8]> {
     let mut end = 0;
     for _ in 0..MAX_LABELS {
@@ -30,7 +31,7 @@ pub(crate) fn leading_name(bytes: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Whether `name` is `ancestor` or below it.
+/// Reports whether `name` is `ancestor` or below it.
 pub(crate) fn is_at_or_below(name: &[u8], ancestor: &[u8]) -> bool {
     ancestors(name).any(|parent| parent == ancestor)
 }

@@ -1,16 +1,69 @@
-//! The packet cache: answers as they were sent, ready to be sent again to whoever asks the same
-//! with the same profile. It is not the truth about names ([`crate::RrsetCache`] is): an entry is
-//! valid for one policy epoch, and a new epoch makes all older ones misses at once, with no flush.
+//! The packet cache: complete responses, stored ready to be sent again.
 //!
-//! An entry's payload is the message, then the offsets of its TTL fields, then what the cache
-//! knows beside it; the question of the message is the key:
+//! Most queries that a resolver receives repeat a recent one. The packet cache answers them without
+//! assembling a message: a hit is one copy, a few patched fields and no decision. It is derived
+//! data. [`crate::RrsetCache`] holds the truth about names; dropping any packet costs only time.
+//!
+//! # Entries
+//!
+//! An entry's payload is the message, followed by the offsets of its TTL fields and a trailer. The
+//! message serves as its own key, because its question is stored at a fixed offset:
+//!
 //! ```text
 //! | header 12 | qname, qtype, qclass | records ... | TTL offsets u16 x n | EDE u16 | flags u8 |
+//!              '------- key -------'
 //! meta.user = profile (16) | question flags (3) | n (13)
 //! ```
-//! A hit copies the message to the caller's buffer and counts its TTLs down to the second. What
-//! is the client's own stays to be written by the caller: ID, the question's letter case, the OPT
-//! record, truncation.
+//!
+//! A stored message is a *draft*: its ID is zero, its question is folded, and it has no OPT record.
+//! Everything that depends on the individual client is added after the copy, by the caller: the ID,
+//! the letter case of the question, the OPT record, and truncation.
+//!
+//! # Keys
+//!
+//! Two queries share an entry if a single response is correct for both. Three things decide that:
+//!
+//! - the question: folded QNAME, QTYPE and QCLASS;
+//! - the flags that change the content of a response: DO, CD and RD;
+//! - the client's profile, a small number for all facts that the policy distinguishes. Clients that
+//!   the policy treats alike share a profile and so share entries.
+//!
+//! The caller computes a keyed hash over all three. The cache compares the full key as well, so a
+//! collision of hashes never returns a wrong response.
+//!
+//! # Validity
+//!
+//! An entry is valid while both of these hold:
+//!
+//! - It was stored under the current policy *epoch*. A change of configuration increments the
+//!   epoch, which turns all older entries into misses at once. Nothing has to be flushed: eviction
+//!   removes the old entries over time.
+//! - Its age is below `valid_for`: the lowest TTL of the message, or less where a rule of the
+//!   policy depends on the time of day.
+//!
+//! After its validity, an entry with [`packet_flags::STALE_OK`] can be served as stale data during
+//! the stale window (RFC 8767). [`PacketCache::lookup`] returns such an entry as
+//! [`PacketLookup::Stale`]. The caller decides when to send it, usually after an attempt to
+//! resolve.
+//!
+//! ```text
+//!  stored_at                valid_for             stale window
+//!      |---------------------|--|--------------------|
+//!      |         Hit          ^ |       Stale        | Miss
+//!                             |
+//!           popular: Hit with `prefetch`, in the last tenth
+//! ```
+//!
+//! # Hits
+//!
+//! A hit copies the message into the caller's buffer and subtracts the entry's age from each TTL,
+//! via the stored offsets: no record is parsed. A stale response has its TTLs capped at 30 seconds
+//! and AD cleared. A hit takes no lock, allocates nothing and writes no shared memory except the
+//! entry's visit count, which saturates at three.
+//!
+//! A look-up whose question is not in the processor's cache waits for memory twice. A caller with a
+//! batch of queries hides that wait: it calls [`PacketCache::prefetch_index`] for each of them,
+//! then [`PacketCache::prefetch_entry`], and only then starts to look them up.
 
 #[cfg(test)]
 mod tests;
@@ -25,17 +78,17 @@ use crate::{
 
 /// The octets before the question.
 const HEADER_BYTES: usize = 12;
-/// The TTL of what is served past its own (RFC 8767 §4), in seconds.
+/// The highest TTL of a stale response (RFC 8767 §4), in seconds.
 const STALE_TTL_SECS: u32 = 30;
-/// An entry is asked for anew when less than one part in this many of its time remains.
+/// A popular entry is refreshed when less than one part in this many of its validity remains.
 const PREFETCH_DIVISOR: u32 = 10;
-/// EDE and flags behind the TTL offsets.
+/// Octets of EDE and flags after the TTL offsets.
 const TRAILER_BYTES: usize = 3;
-/// So many TTL offsets need no memory of their own while they are stored.
+/// Most TTL offsets for which an insertion needs no allocation.
 const FEW_TTL_OFFSETS: usize = 32;
 const COUNT_BITS: u32 = 13;
 const MAX_TTL_OFFSETS: usize = (1 << COUNT_BITS) - 1;
-/// What an entry of one address record takes in the rings.
+/// Ring bytes of an entry with one address record.
 const MEAN_ENTRY_BYTES: usize = 96;
 
 /// Bits of [`PacketKey::flags`] and of [`PacketMeta::flags`].
@@ -46,12 +99,12 @@ pub mod packet_flags {
     pub const CD: u8 = 1 << 1;
     /// In a key: the query's RD bit.
     pub const RD: u8 = 1 << 2;
-    /// In an entry's meta: may be served past its validity. The other seven bits are the caller's.
+    /// In an entry's meta: the entry may be served stale. The other seven bits belong to the
+    /// caller.
     pub const STALE_OK: u8 = 1;
 }
 
-/// What makes two queries ask the same. The keyed hash that goes with it is the caller's to
-/// compute, over all three parts.
+/// The key of an entry. The caller computes the keyed hash over all three parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketKey<'a> {
     /// The client's profile.
@@ -83,29 +136,29 @@ impl<'a> PacketKey<'a> {
     }
 }
 
-/// What is stored beside a response.
+/// The properties of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketMeta {
-    /// Seconds of the caller's clock; the TTLs in the response are those of that second.
+    /// Seconds of the caller's clock. The TTLs in the response are as of that second.
     pub stored_at: u32,
-    /// Seconds: the least TTL, or less where a verdict depends on the time of day.
+    /// Seconds: the lowest TTL, or less if the verdict depends on the time of day.
     pub valid_for: u32,
     /// The policy epoch under which the response was made.
     pub epoch: u32,
-    /// [`packet_flags::STALE_OK`] and seven bits of the caller's.
+    /// [`packet_flags::STALE_OK`] and seven bits of the caller.
     pub flags: u8,
-    /// The extended error (RFC 8914) to be sent along.
+    /// The extended error (RFC 8914) to send with the response.
     pub ede: Option<u16>,
 }
 
-/// A response that is valid.
+/// A valid response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHit {
     /// Bytes of the response in the buffer.
     pub len: usize,
-    /// Seconds until it is no longer valid; at least one.
+    /// Seconds of remaining validity, at least one.
     pub remaining_secs: u32,
-    /// It is popular and will end soon: worth resolving again now.
+    /// The entry is popular and expires soon: the caller should refresh it.
     pub prefetch: bool,
     /// As stored.
     pub flags: u8,
@@ -113,13 +166,13 @@ pub struct PacketHit {
     pub ede: Option<u16>,
 }
 
-/// A response past its validity, within the stale window; its TTLs are 30 seconds, or what they
-/// were if that was less, and AD is not set.
+/// A response past its validity and within the stale window. Its TTLs are at most 30 seconds, and
+/// AD is clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStale {
     /// Bytes of the response in the buffer.
     pub len: usize,
-    /// Seconds since it ended.
+    /// Seconds since the validity ended.
     pub stale_secs: u32,
     /// As stored.
     pub flags: u8,
@@ -127,39 +180,69 @@ pub struct PacketStale {
     pub ede: Option<u16>,
 }
 
-/// What a look-up found.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketLookup {
-    /// A response, in the buffer.
+    /// A valid response, in the buffer.
     Hit(PacketHit),
-    /// A response that may be sent if resolving fails or takes long.
+    /// A stale response, to be sent if resolution fails or is slow.
     Stale(PacketStale),
-    /// A valid response longer than the buffer, which holds its start: header, question and as
-    /// many octets as fit.
+    /// A valid response longer than the buffer, which holds its start: header, question and as many
+    /// octets as fit.
     Longer {
-        /// Bytes a buffer needs for it.
+        /// Bytes that a buffer needs for it.
         needed: usize,
     },
-    /// Nothing that is of use.
+    /// No usable response.
     Miss,
 }
 
-/// See the module.
+/// A cache of complete responses. The module documentation describes the design.
+///
+/// ```
+/// use avocet_cache::{PacketCache, PacketKey, PacketLookup, PacketMeta, packet_flags};
+///
+/// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
+/// let cache = PacketCache::new(1 << 20, 3600)?;
+/// let question = b"\x07example\x00\x00\x01\x00\x01";
+/// let key = PacketKey { profile: 0, flags: packet_flags::RD, question };
+/// let hash = 0x5eed; // in practice a keyed hash of the key
+///
+/// let mut response = b"\x00\x00\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00".to_vec();
+/// response.extend_from_slice(question);
+/// response.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc0\x00\x02\x01");
+/// let ttl_offset = 12 + question.len() as u16 + 6;
+/// let meta = PacketMeta { stored_at: 1000, valid_for: 300, epoch: 1, flags: 0, ede: None };
+/// cache.insert(hash, &key, &response, &[ttl_offset], &meta);
+///
+/// let mut out = [0; 512];
+/// let PacketLookup::Hit(hit) = cache.lookup(hash, &key, 1100, 1, &mut out) else {
+///     panic!("the response is valid for another 200 seconds")
+/// };
+/// assert_eq!((hit.len, hit.remaining_secs), (response.len(), 200));
+/// assert_eq!(out[usize::from(ttl_offset)..][..4], 200u32.to_be_bytes());
+/// // Under a new epoch the same look-up is a miss.
+/// assert_eq!(cache.lookup(hash, &key, 1100, 2, &mut out), PacketLookup::Miss);
+/// # Ok(())
+/// # }
+/// ```
 pub struct PacketCache {
     store: Store,
     stale_window: u32,
 }
 
 impl PacketCache {
-    /// A cache of at most `bytes` that serves entries up to `stale_window` seconds past their time.
+    /// Creates a cache of at most `bytes`. Entries can be served stale for up to `stale_window`
+    /// seconds after their validity.
     pub fn new(bytes: usize, stale_window: u32) -> Result<PacketCache, BudgetTooSmall> {
         let config =
             StoreConfig { bytes, mean_entry_bytes: MEAN_ENTRY_BYTES, keep_secs: stale_window };
         Ok(PacketCache { store: Store::new(config)?, stale_window })
     }
 
-    /// Copies the response to `out` with its TTLs counted down. No lock, no allocation. A buffer
-    /// of the response's length and two bytes for each of its records always suffices.
+    /// Copies the response to `out` and counts down its TTLs. Takes no lock, allocates nothing. A
+    /// buffer with the length of the response and two bytes for each of its records always
+    /// suffices.
     #[inline]
     pub fn lookup(
         &self,
@@ -183,20 +266,22 @@ impl PacketCache {
         }
     }
 
-    /// First hint that a key with this hash will be looked up soon: its place in the index.
+    /// Prefetches the index cells of a key with this hash, the first step of a look-up.
     #[inline]
     pub fn prefetch_index(&self, hash: u64) {
         self.store.prefetch_index(hash);
     }
 
-    /// Second hint, once the first has had time: the entry itself. False if there will be none.
+    /// Prefetches the entry that the index names for this hash, the second step. Call it some time
+    /// after [`PacketCache::prefetch_index`]. Returns false if there is no such entry.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) -> bool {
         self.store.prefetch_entry(hash)
     }
 
-    /// Stores a response: ID zero, its question at offset 12 equal to the key's, no OPT record;
-    /// `ttl_offsets` are where its TTL fields begin. One that is not so is refused.
+    /// Stores a response, which must have ID zero, the key's question at offset 12 and no OPT
+    /// record. `ttl_offsets` are the offsets of its TTL fields. Refuses a response whose question
+    /// or offsets do not match.
     pub fn insert(
         &self,
         hash: u64,
@@ -237,8 +322,8 @@ impl PacketCache {
         self.store.insert(hash, &entry, |meta, payload| key.is_key_of(meta, payload), |_| true)
     }
 
-    /// Removes the responses whose qname is `below` (folded wire form) or below it, for all
-    /// profiles; the root removes everything. Returns how many there were.
+    /// Removes the responses whose QNAME is `below` (folded wire form) or below it, for all
+    /// profiles. The root removes everything. Returns the number of responses removed.
     pub fn flush(&self, below: &[u8]) -> usize {
         self.store.retain(|_, payload| {
             let question = payload.get(HEADER_BYTES..).unwrap_or_default();
@@ -246,9 +331,9 @@ impl PacketCache {
         })
     }
 
-    /// Shows the key of each response that is valid, its first twelve octets and the seconds left
-    /// to it, until `visit` fails. No lock is held while it runs; what is stored meanwhile may be
-    /// missed or seen twice.
+    /// Calls `visit` with the key of each valid response, its first twelve octets and its remaining
+    /// seconds, until `visit` fails. Holds no lock meanwhile, so entries stored concurrently may be
+    /// missed or visited twice.
     pub fn try_visit<E>(
         &self,
         now: u32,
@@ -267,17 +352,17 @@ impl PacketCache {
         })
     }
 
-    /// Counts and memory.
+    /// Returns counts and memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
 
-    /// Whether an entry of this age is of no more use.
+    /// Reports whether an entry of this age is of no more use.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         self.store.is_outlived(meta, now)
     }
 
-    /// Shows the entries as they lie in the store, for the snapshot.
+    /// Calls `visit` with the raw entries, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
         visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
@@ -285,7 +370,7 @@ impl PacketCache {
         self.store.try_for_each(visit)
     }
 
-    /// Takes an entry back as [`Self::try_for_each`] showed it. False if it is none.
+    /// Stores an entry from [`Self::try_for_each`] again. Returns false if it is malformed.
     pub(crate) fn restore(
         &self,
         meta: Meta,
@@ -303,13 +388,13 @@ impl PacketCache {
     }
 }
 
-/// Writes what stands behind the message: `trailer` has room for just that.
+/// Writes the part after the message. `trailer` must have the exact length.
 fn write_trailer(trailer: &mut [u8], ttl_offsets: &[u16], meta: &PacketMeta) {
     let (offsets, rest) = trailer.split_at_mut(2 * ttl_offsets.len());
     for (place, offset) in offsets.as_chunks_mut::<2>().0.iter_mut().zip(ttl_offsets) {
         *place = offset.to_be_bytes();
     }
-    // An info-code is at most 65,534, so that none is the one left over.
+    // INFO-CODEs are at most 65,534, so the highest value can stand for none.
     let [high, low] = meta.ede.unwrap_or(u16::MAX).to_be_bytes();
     rest.copy_from_slice(&[high, low, meta.flags]);
 }
@@ -349,8 +434,8 @@ fn stale(found: &Found, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
     })
 }
 
-/// Clears AD: a verdict ends with the TTL, which is no longer than the signature says (RFC 4035
-/// §5.3.3). A call of its own, so that a fresh hit does not pay for it.
+/// Clears AD: validation is no longer known to hold after the TTL, which never exceeds the
+/// signature's validity (RFC 4035 §5.3.3). Not inlined, so that fresh hits do not pay for it.
 #[cold]
 #[inline(never)]
 fn clear_ad(response: &mut [u8]) {
@@ -359,7 +444,7 @@ fn clear_ad(response: &mut [u8]) {
     }
 }
 
-/// A copied payload, taken apart.
+/// A copied payload, split into its parts.
 struct Trailer<'a> {
     response: &'a mut [u8],
     offsets: &'a [[u8; 2]],
@@ -368,7 +453,7 @@ struct Trailer<'a> {
 }
 
 impl<'a> Trailer<'a> {
-    /// `None` if the buffer was too short for the payload.
+    /// Splits a payload. Returns `None` if the buffer was too short for it.
     #[inline]
     fn split(found: &Found, out: &'a mut [u8]) -> Option<Trailer<'a>> {
         let count = found.meta.user as usize & MAX_TTL_OFFSETS;

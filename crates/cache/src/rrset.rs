@@ -1,10 +1,10 @@
-//! The RRset cache: what servers said about names, each set with its security status and the
-//! rank of where it came from (RFC 2181 §5.4.1), and what they said does not exist (RFC 2308,
-//! RFC 8020). It knows nothing of clients and policy.
+//! The RRset cache: data received from servers. Each RRset has its security status and its rank,
+//! the trustworthiness of its source (RFC 2181 §5.4.1). Negative answers are stored as well (RFC
+//! 2308, RFC 8020). The cache is independent of clients and policy.
 //!
-//! A positive set and a NODATA lie at (owner, type, class); an NXDOMAIN at (owner, type 0, class),
-//! which answers for all names below too. A CNAME is found by asking for the owner's CNAME. How
-//! the entries are laid out in bytes is said in [`view`].
+//! Positive sets and NODATA are stored at (owner, type, class). An NXDOMAIN is stored at (owner,
+//! type 0, class) and also covers all names below the owner. A CNAME is found by a look-up of the
+//! owner's CNAME type. [`view`] describes the byte layout of entries.
 
 mod view;
 
@@ -20,16 +20,16 @@ use crate::{
     store::{BudgetTooSmall, EntryParts, Found, Inserted, Meta, Store, StoreConfig, StoreStats},
 };
 
-/// The type under which an NXDOMAIN lies: reserved, so that no query asks for it (RFC 6895 §3.1).
+/// The type at which NXDOMAIN is stored. It is reserved, so no query asks for it (RFC 6895 §3.1).
 const NXDOMAIN_TYPE: u16 = 0;
-/// DNAME (RFC 6672), which is looked for at every name above.
+/// DNAME (RFC 6672), looked up at every ancestor.
 const DNAME_TYPE: u16 = 39;
-/// A TTL with the top bit set is none (RFC 2181 §8).
+/// The highest valid TTL. One with the top bit set counts as zero (RFC 2181 §8).
 const MAX_WIRE_TTL: u32 = i32::MAX as u32;
-/// What an address RRset takes in the rings.
+/// Ring bytes of an address RRset.
 const MEAN_ENTRY_BYTES: usize = 72;
 
-/// Where an RRset lies.
+/// The key of an RRset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RrsetKey<'a> {
     /// The owner: folded, uncompressed wire form.
@@ -40,69 +40,69 @@ pub struct RrsetKey<'a> {
     pub class: u16,
 }
 
-/// What DNSSEC says of data (RFC 4035 §4.3).
+/// The DNSSEC status of data (RFC 4035 §4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not validated: validation is off, or has yet to be done.
+    /// Not validated: validation is off or pending.
     Unchecked = 0,
-    /// No chain of trust leads there, and it cannot be said whether one should.
+    /// No chain of trust leads to the data, and it is unknown whether one should.
     Indeterminate = 1,
-    /// Proven to be outside of all chains of trust.
+    /// Proven to be outside all chains of trust.
     Insecure = 2,
-    /// A chain of trust should lead there and does not.
+    /// A chain of trust should lead to the data and does not.
     Bogus = 3,
     /// Validated.
     Secure = 4,
 }
 
-/// What the validator would have needed to support, so that data that is signed would not count as
-/// insecure (RFC 4035 §5.2, RFC 9276 §3.2).
+/// The missing support that made the validator treat signed data as insecure (RFC 4035 §5.2, RFC
+/// 9276 §3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// The algorithm or the size of all keys.
+    /// The algorithm or the size of all keys is unsupported.
     Algorithm = 1,
-    /// The digest of all DS records.
+    /// The digest of all DS records is unsupported.
     Digest = 2,
-    /// As many iterations of NSEC3.
+    /// NSEC3 uses more iterations than supported.
     Iterations = 3,
 }
 
-/// How much data is to be trusted by where it came from, least first (RFC 2181 §5.4.1; what comes
-/// from zones of our own is in no cache).
+/// The trustworthiness of data by its source, lowest first (RFC 2181 §5.4.1). Data from hosted
+/// zones is never cached and has no rank here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// Additional section, or authority section of an answer without AA: referrals and glue.
     Additional = 0,
-    /// Answer section of an answer without AA, or data in an AA answer that is not authoritative,
-    /// such as what follows a CNAME.
+    /// Answer section of an answer without AA, or non-authoritative data in an AA answer, such as
+    /// the records after a CNAME.
     NonAuthoritativeAnswer = 1,
     /// Authority section of an AA answer.
     AuthoritativeAuthority = 2,
-    /// Answer section of an AA answer; and the denial that stands for one.
+    /// Answer section of an AA answer, or the denial in its place.
     AuthoritativeAnswer = 3,
 }
 
-/// Where data came from and what is known of it.
+/// The source of data and its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Provenance {
-    /// What validation said.
+    /// The result of validation.
     pub security: Security,
-    /// Why it said that what is signed is insecure, if it was for want of support.
+    /// The missing support, if it is the reason for an insecure result.
     pub unsupported: Option<Unsupported>,
-    /// Where in which answer it was.
+    /// The section and kind of answer that the data comes from.
     pub rank: Rank,
-    /// It was asked for with DO, so that signatures and proofs that are absent do not exist.
+    /// The query had DO set, so absent signatures and proofs do not exist.
     pub asked_with_do: bool,
-    /// It was asked for with CD, so that an upstream may not have validated it.
+    /// The query had CD set, so an upstream may not have validated the data.
     pub asked_with_cd: bool,
 }
 
-/// An RRset to be stored.
+/// An RRset to store.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedRrset<'a> {
-    /// Where it came from.
+    /// The source of the data.
     pub provenance: Provenance,
-    /// Seconds, as received or as limited by the signatures; the cache clamps it.
+    /// The TTL in seconds, as received or as limited by the signatures. The cache clamps it.
     pub ttl: u32,
     /// RDATA in uncompressed wire form.
     pub records: &'a [&'a [u8]],
@@ -110,16 +110,16 @@ pub struct ReceivedRrset<'a> {
     pub signatures: &'a [&'a [u8]],
 }
 
-/// What does not exist.
+/// The kind of a negative answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegativeKind {
     /// The owner has no records of the type.
     Nodata,
-    /// The owner does not exist, nor does anything below it.
+    /// Neither the owner nor any name below it exists.
     Nxdomain,
 }
 
-/// A record that a negative answer carries.
+/// A record of a negative answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeRecord<'a> {
     /// Uncompressed wire form, at most 255 octets.
@@ -130,68 +130,68 @@ pub struct NegativeRecord<'a> {
     pub rdata: &'a [u8],
 }
 
-/// A negative answer to be stored.
+/// A negative answer to store.
 #[derive(Clone, Copy, Debug)]
 pub struct Negative<'a> {
     /// NODATA or NXDOMAIN.
     pub kind: NegativeKind,
-    /// Where it came from.
+    /// The source of the data.
     pub provenance: Provenance,
     /// The zone's SOA record.
     pub soa: NegativeRecord<'a>,
-    /// TTL of the SOA record in seconds; the entry lives for the lesser of it and the record's
+    /// TTL of the SOA record in seconds. The entry lives for the lower of it and the record's
     /// MINIMUM field (RFC 2308 §5), clamped.
     pub soa_ttl: u32,
-    /// NSEC, NSEC3 and RRSIG records of the proof; empty if there is none.
+    /// NSEC, NSEC3 and RRSIG records of the proof, possibly none.
     pub proof: &'a [NegativeRecord<'a>],
 }
 
 /// Limits on TTLs, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// Nothing positive is kept for less.
+    /// Lower bound for positive data.
     pub min: u32,
-    /// Nothing is kept for more.
+    /// Upper bound for all data.
     pub max: u32,
-    /// Nothing negative is kept for less.
+    /// Lower bound for negative data.
     pub negative_min: u32,
-    /// Nothing negative is kept for more (RFC 2308 §5: one to three hours).
+    /// Upper bound for negative data (RFC 2308 §5 suggests one to three hours).
     pub negative_max: u32,
 }
 
 impl TtlBounds {
-    /// What is negative lives for so long whose SOA record says `ttl_secs`.
+    /// Returns the lifetime of a negative answer whose SOA record yields `ttl_secs`.
     #[must_use]
     pub fn negative(&self, ttl_secs: u32) -> u32 {
         ttl_secs.max(self.negative_min).min(self.negative_max).min(self.max)
     }
 }
 
-/// When a look-up takes place and what it accepts.
+/// The time of a look-up and the staleness it accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadAt {
     /// Seconds of the caller's clock.
     pub now: u32,
-    /// Seconds past its TTL up to which data is still wanted (RFC 8767); zero for none.
+    /// Seconds past its TTL during which data is accepted (RFC 8767), zero for fresh data only.
     pub stale_window: u32,
 }
 
-/// Whether data is within its TTL.
+/// The relation of data to its TTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
-    /// It is.
+    /// The data is within its TTL.
     Fresh {
-        /// Seconds left; at least one.
+        /// Seconds left, at least one.
         remaining_secs: u32,
     },
-    /// It was.
+    /// The data is past its TTL.
     Stale {
-        /// Seconds since then.
+        /// Seconds since the TTL ended.
         since_secs: u32,
     },
 }
 
-/// What lies at a key; the data is in the caller's buffer.
+/// The entry at a key. Its data is in the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub enum Cached<'a> {
     /// Records.
@@ -200,32 +200,63 @@ pub enum Cached<'a> {
     Nodata(NegativeView<'a>),
 }
 
-/// What lies in the cache, as [`RrsetCache::try_visit`] shows it.
+/// An entry of the cache as shown by [`RrsetCache::try_visit`].
 #[derive(Clone, Copy, Debug)]
 pub enum Held<'a> {
     /// Records.
     Rrset(RrsetView<'a>),
-    /// What does not exist: no records of the type, or neither the name nor any below it.
+    /// A denial: either the type or the name with all names below it does not exist.
     Negative(NegativeKind, NegativeView<'a>),
 }
 
-/// Leaves the fourteen bits of a slot's tag, which are the hash's from this one on.
+/// The lowest hash bit that type and class may change: from here on the bits form the slot's tag,
+/// not its shard or bucket.
 const TAG_BITS_AT: u32 = 32;
 const TYPE_SHIFT: u32 = 50;
 
-/// See the module.
+/// A cache of RRsets and negative answers.
+///
+/// ```
+/// use avocet_cache::{
+///     Cached, Provenance, Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
+/// };
+///
+/// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
+/// let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
+/// let cache = RrsetCache::new(1 << 20, 0, bounds, [7; 16])?;
+/// let key = RrsetKey { owner: b"\x07example\x00", rtype: 1, class: 1 };
+/// let provenance = Provenance {
+///     security: Security::Unchecked,
+///     unsupported: None,
+///     rank: Rank::AuthoritativeAnswer,
+///     asked_with_do: true,
+///     asked_with_cd: false,
+/// };
+/// let rrset =
+///     ReceivedRrset { provenance, ttl: 300, records: &[&[192, 0, 2, 1]], signatures: &[] };
+/// cache.insert(&key, &rrset, 1000);
+///
+/// let mut buf = vec![0; avocet_cache::MAX_PAYLOAD_BYTES];
+/// let at = ReadAt { now: 1100, stale_window: 0 };
+/// let Some(Cached::Rrset(found)) = cache.lookup(&key, at, &mut buf) else {
+///     panic!("the RRset is within its TTL")
+/// };
+/// assert_eq!(found.records().next(), Some(&[192, 0, 2, 1][..]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct RrsetCache {
     store: Store,
     bounds: TtlBounds,
     hash_key: HashKey,
-    /// Lengths of the owners of all DNAMEs and of all denied names there ever were.
+    /// Owner lengths of all DNAMEs and of all denied names ever stored.
     dnames: LengthsSeen,
     denied: LengthsSeen,
 }
 
 impl RrsetCache {
-    /// A cache of at most `bytes` that keeps data `keep_secs` past its TTL for stale reading.
-    /// `hash_key` must be random: names are chosen by strangers.
+    /// Creates a cache of at most `bytes` that keeps data `keep_secs` past its TTL for stale
+    /// answers. `hash_key` must be random, because clients choose the names.
     pub fn new(
         bytes: usize,
         keep_secs: u32,
@@ -244,8 +275,8 @@ impl RrsetCache {
         })
     }
 
-    /// Stores an RRset, unless one of higher rank, or a validated one where this is not, is there
-    /// and within its TTL. One whose TTL is zero after clamping is not kept.
+    /// Stores an RRset. Keeps an entry within its TTL instead if that has a higher rank, or is
+    /// validated and the new one is not. An RRset whose TTL is zero after clamping is not stored.
     pub fn insert(&self, key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>, now: u32) -> Inserted {
         let ttl = self.clamp(rrset.ttl, rrset.provenance.security);
         let Some(body) = view::encode_rrset(key, rrset) else {
@@ -254,8 +285,8 @@ impl RrsetCache {
         self.store_body(key, &body, &rrset.provenance, Meta { valid_for: ttl, ..body.meta(now) })
     }
 
-    /// Stores a negative answer under the same rule; a NODATA at the key, an NXDOMAIN at its owner
-    /// and class.
+    /// Stores a negative answer under the same rule: NODATA at the key, NXDOMAIN at its owner and
+    /// class.
     pub fn insert_negative(
         &self,
         key: &RrsetKey<'_>,
@@ -284,14 +315,14 @@ impl RrsetCache {
         )
     }
 
-    /// A hint that the owner will be looked up soon.
+    /// Prefetches the index cells of an owner.
     #[inline]
     pub fn prefetch(&self, owner: &[u8]) {
         self.store.prefetch_index(self.hash_key.hash(owner, 0));
     }
 
-    /// What lies at the key. `buf` must hold [`crate::MAX_PAYLOAD_BYTES`] to see every entry; a
-    /// longer one than it holds is not found. No lock, no allocation.
+    /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: a longer entry
+    /// than it holds is not found. Takes no lock, allocates nothing.
     pub fn lookup<'b>(
         &self,
         key: &RrsetKey<'_>,
@@ -312,9 +343,9 @@ impl RrsetCache {
         }
     }
 
-    /// The NXDOMAIN of `owner` or of the nearest name above it (RFC 8020 §2), and how many octets
-    /// that name has: the last so many of `owner`. Whether one that is not validated is to answer
-    /// for names below it is the caller's policy.
+    /// Returns the NXDOMAIN of `owner` or of its nearest ancestor (RFC 8020 §2), and the length of
+    /// that name, a suffix of `owner`. Whether an unvalidated NXDOMAIN covers names below it is the
+    /// caller's decision.
     pub fn covering_nxdomain<'b>(
         &self,
         owner: &[u8],
@@ -332,16 +363,16 @@ impl RrsetCache {
         Some((key.owner.len(), NegativeView::new(body, &found.meta, freshness)))
     }
 
-    /// Removes all sets and denials at `below` (folded wire form) and below it; the root removes
-    /// everything. Returns how many there were.
+    /// Removes all sets and denials at and below `below` (folded wire form). The root removes
+    /// everything. Returns the number of entries removed.
     pub fn flush(&self, below: &[u8]) -> usize {
         self.store.retain(|_, payload| {
             !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, below))
         })
     }
 
-    /// Removes all sets and denials at `name` (folded wire form), and what denies it from above.
-    /// Returns how many there were.
+    /// Removes all sets and denials at `name` (folded wire form), and the NXDOMAIN entries above
+    /// that cover it. Returns the number of entries removed.
     pub fn flush_name(&self, name: &[u8]) -> usize {
         self.store.retain(|meta, payload| {
             let Some(owner) = name::leading_name(payload) else { return false };
@@ -350,8 +381,9 @@ impl RrsetCache {
         })
     }
 
-    /// Shows all that [`Self::lookup`] and [`Self::covering_nxdomain`] would find, until `visit`
-    /// fails. No lock is held while it runs; what is stored meanwhile may be missed or seen twice.
+    /// Calls `visit` with all entries that [`Self::lookup`] and [`Self::covering_nxdomain`] can
+    /// return, until `visit` fails. Holds no lock meanwhile, so entries stored concurrently may be
+    /// missed or visited twice.
     pub fn try_visit<E>(
         &self,
         at: ReadAt,
@@ -368,17 +400,17 @@ impl RrsetCache {
         })
     }
 
-    /// Counts and memory.
+    /// Returns counts and memory.
     pub fn stats(&self) -> StoreStats {
         self.store.stats()
     }
 
-    /// Whether an entry of this age is of no more use.
+    /// Reports whether an entry of this age is of no more use.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         self.store.is_outlived(meta, now)
     }
 
-    /// Shows the entries as they lie in the store, for the snapshot.
+    /// Calls `visit` with the raw entries, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
         visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
@@ -386,8 +418,8 @@ impl RrsetCache {
         self.store.try_for_each(visit)
     }
 
-    /// Takes an entry back as [`Self::try_for_each`] showed it. False if it is none, or gives way
-    /// to what is there.
+    /// Stores an entry from [`Self::try_for_each`] again. Returns false if it is malformed or an
+    /// existing entry takes precedence.
     pub(crate) fn restore(&self, meta: Meta, payload: &[u8]) -> bool {
         let Some((key, _)) = split_key(payload) else { return false };
         let entry = EntryParts { meta, parts: [payload, &[]] };
@@ -420,7 +452,7 @@ impl RrsetCache {
         self.store.insert(self.hash(key), &entry, |_, payload| is_at(key, payload), may_replace)
     }
 
-    /// Before the entry is stored: who finds it must find its length noted.
+    /// Must precede the insertion: a reader that finds the entry must find its length recorded.
     fn note_length(&self, key: &RrsetKey<'_>) {
         match key.rtype {
             DNAME_TYPE => self.dnames.note(key.owner),
@@ -440,7 +472,7 @@ impl RrsetCache {
         valid_wire_ttl(ttl).max(bounds.min).min(bounds.max)
     }
 
-    /// The TTL of validated data is never raised: it ends with what was signed (RFC 4035 §5.3.3).
+    /// The TTL of validated data is never raised: the signatures limit it (RFC 4035 §5.3.3).
     fn bounds_of(&self, security: Security) -> TtlBounds {
         match security {
             Security::Secure => TtlBounds { min: 0, negative_min: 0, ..self.bounds },
@@ -448,9 +480,9 @@ impl RrsetCache {
         }
     }
 
-    /// All that is known of an owner lies in the same two buckets, as it is looked for together:
-    /// the type, an alias, a denial. Type and class only change the bits that tell entries of a
-    /// bucket apart.
+    /// Hashes the owner to a shard and two buckets. Type and class change only the tag, so
+    /// everything about an owner shares two buckets: the type, a CNAME and a denial are looked up
+    /// together.
     fn hash(&self, key: &RrsetKey<'_>) -> u64 {
         let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -458,7 +490,7 @@ impl RrsetCache {
     }
 }
 
-/// None if the data is of no use at that moment.
+/// Returns `None` if the data is too old for the look-up.
 #[inline]
 fn freshness(meta: &Meta, at: ReadAt) -> Option<Freshness> {
     match meta.remaining(at.now) {
@@ -468,7 +500,7 @@ fn freshness(meta: &Meta, at: ReadAt) -> Option<Freshness> {
     }
 }
 
-/// The key at the start of a payload, and what follows it.
+/// Splits a payload into its key and the rest.
 fn split_key(payload: &[u8]) -> Option<(RrsetKey<'_>, &[u8])> {
     let owner = name::leading_name(payload)?;
     let (rtype, rest) = payload.get(owner.len()..)?.split_first_chunk()?;

@@ -1,15 +1,15 @@
-//! The caches over a restart: both are written to one stream and read back. Naming, syncing and
-//! renaming files is the caller's.
+//! Persistence of the caches across a restart. Packet cache and RRset cache are written to one
+//! stream. The caller names, syncs and renames the file.
 //!
 //! ```text
 //! start:  "AVOCACHE" | version u32 | saved at u64 | policy u64
 //! entry:  1 packet, 2 RRset: u8 | payload length u32 | stored at u64 | valid_for u32 | epoch u32 |
 //!         user u32 | payload
-//! end:    0 u8 | packets u64 | RRsets u64 | CRC-32 of all before it u32
+//! end:    0 u8 | packets u64 | RRsets u64 | CRC-32 of everything before it u32
 //! ```
-//! Numbers are little endian, times wall-clock seconds. A file is read twice: first it is checked
-//! as a whole, and only then are entries taken from it, so one that is damaged, cut short or not
-//! ours changes nothing.
+//! Numbers are little endian, times wall-clock seconds. Loading reads the file twice: the first
+//! pass checks it as a whole, the second takes its entries. A damaged, truncated or foreign file
+//! therefore changes nothing.
 
 use std::{
     fmt,
@@ -29,51 +29,50 @@ const PACKET: u8 = 1;
 const RRSET: u8 = 2;
 const ENTRY_HEAD_BYTES: usize = 24;
 
-/// The clocks and the policy at the time of saving or loading.
+/// Clocks and policy at the time of saving or loading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotMoment {
     /// Wall-clock seconds since 1970.
     pub wall_now: u64,
-    /// The same moment on the clock of the caches.
+    /// The same moment on the caches' clock.
     pub now: u32,
-    /// The current policy epoch: no others are saved, and what is loaded gets this one.
+    /// The current policy epoch. Only its packets are saved, and loaded ones are assigned to it.
     pub epoch: u32,
-    /// What the policy and the hosted zones are, as a hash: packets are loaded only if it is what
-    /// it was when they were saved.
+    /// A hash of policy and hosted zones. Packets are loaded only if it is unchanged since saving.
     pub policy: u64,
 }
 
-/// How many entries were saved or loaded.
+/// Numbers of entries saved or loaded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotCounts {
-    /// Of the packet cache.
+    /// Entries of the packet cache.
     pub packets: u64,
-    /// Of the RRset cache.
+    /// Entries of the RRset cache.
     pub rrsets: u64,
-    /// Not loaded: outlived, of another policy, malformed, or already known.
+    /// Entries not loaded: outlived, of another policy, malformed, or already cached.
     pub dropped: u64,
 }
 
-/// Why a snapshot was refused. Nothing was taken from it.
+/// The reason why a snapshot was refused. The caches are then unchanged.
 #[derive(Debug)]
 pub enum SnapshotError {
-    /// It could not be read.
+    /// Reading failed.
     Io(io::Error),
-    /// It does not begin as a snapshot does.
+    /// The file does not begin like a snapshot.
     NotASnapshot,
-    /// It is of a version that this one does not read.
+    /// The version is unsupported.
     Version(u32),
-    /// It ends too early.
+    /// The file ends too early.
     Truncated,
-    /// A payload is longer than any entry.
+    /// A payload exceeds the limit for entries.
     PayloadTooLong(u32),
-    /// An entry is of no known kind.
+    /// An entry has an unknown kind.
     UnknownKind(u8),
-    /// The counts at its end are not those of its entries.
+    /// The counts at the end do not match the entries.
     Miscounted,
-    /// The checksum is not that of its bytes.
+    /// The checksum does not match.
     Checksum,
-    /// There is more behind its end.
+    /// Octets follow the end.
     TrailingBytes,
 }
 
@@ -122,7 +121,7 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Writes both caches. Entries that change meanwhile are saved as they were before or after.
+/// Writes both caches. An entry that changes meanwhile is saved in its old or new state.
 pub fn save(
     out: &mut impl Write,
     packets: &PacketCache,
@@ -158,8 +157,8 @@ pub fn save(
 }
 
 /// Checks the whole snapshot, then fills the caches from it. `packet_hash` is the hash that the
-/// caller looks packets up with. Nothing gets younger: where the wall clock has gone back, ages
-/// stay what they were when the snapshot was saved.
+/// caller looks packets up with. No entry gets younger: if the wall clock has gone back, ages stay
+/// as they were at the time of saving.
 pub fn load<R: Read + Seek>(
     input: &mut R,
     packets: &PacketCache,
@@ -201,11 +200,11 @@ struct Head {
 struct SavedEntry {
     /// Wall-clock seconds.
     stored_at: u64,
-    /// Its `stored_at` is of no clock that runs now.
+    /// Its `stored_at` refers to a clock that no longer exists.
     meta: Meta,
 }
 
-/// Reads a snapshot from its start to its end and shows its entries.
+/// Reads a snapshot from start to end and calls `visit` with its entries.
 fn walk(
     input: &mut impl Read,
     mut visit: impl FnMut(&Head, u8, &SavedEntry, &[u8]),
@@ -238,7 +237,7 @@ fn walk(
     reader.check_end(counted)
 }
 
-/// A reader or writer with the checksum of what went through it.
+/// A reader or writer that computes the checksum of the octets it passes on.
 struct Summed<T> {
     inner: T,
     sum: crc32fast::Hasher,

@@ -1,11 +1,11 @@
-//! The one byte store under the caches: a concurrent map from a keyed hash and a key to bytes, in
-//! memory of fixed size, with S3-FIFO eviction.
+//! The byte store of the caches: a concurrent map from a keyed hash and a key to bytes, in memory
+//! of fixed size, with S3-FIFO eviction.
 //!
-//! All memory is taken at construction, as zeroed pages that cost nothing until they are written,
-//! and divided into shards; each shard has an index of 8-way buckets, a small and a main ring of
-//! words, and a ghost table. Reading takes no lock ([`shard`]); writing takes the lock of one shard
-//! ([`write`]). The store compares hashes itself and leaves the comparison of keys to `same`, since
-//! a key is part of its payload: a message carries its question anyway.
+//! All memory is reserved at construction, as zeroed pages that cost nothing until written, and
+//! divided into shards. Each shard has an index of 8-way buckets, a small and a main ring of words,
+//! and a ghost table. Reading takes no lock ([`shard`]); writing locks one shard ([`write`]). The
+//! store compares hashes itself. It leaves the comparison of keys to `same`, because a key is part
+//! of its payload: a message contains its question anyway.
 
 mod entry;
 mod ghost;
@@ -25,16 +25,16 @@ pub(crate) use shard::Found;
 use shard::{Geometry, Shard};
 pub use write::Inserted;
 
-/// The smallest budget of a store, in bytes.
+/// Smallest budget of a store, in bytes.
 pub(crate) const MIN_BUDGET_BYTES: usize = 64 * 1024;
-/// More shards only once each has this many bytes: several of the longest entries.
+/// Smallest shard, in bytes, when a store has several: room for several of the longest entries.
 const MIN_SHARD_BYTES: usize = 4 * 1024 * 1024;
 const MAX_SHARDS: usize = 64;
 
-/// A memory budget that no cache can live on.
+/// An error: the memory budget is too small for a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetTooSmall {
-    /// The bytes that were given.
+    /// The given number of bytes.
     pub given: usize,
 }
 
@@ -50,47 +50,47 @@ impl fmt::Display for BudgetTooSmall {
 
 impl std::error::Error for BudgetTooSmall {}
 
-/// What writers have counted, and the memory. Hits and misses are the readers' to count: a shared
-/// counter would cost them more than the look-up.
+/// Counts made by writers, and memory. Readers count hits and misses themselves: a shared counter
+/// would cost them more than the look-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Live entries.
     pub entries: u64,
-    /// Entries stored since the start, replacements included.
+    /// Entries stored since startup, replacements included.
     pub inserts: u64,
-    /// Entries too long to be stored.
+    /// Entries too long to store.
     pub refused: u64,
-    /// Evicted from the small ring without having been read.
+    /// Entries evicted from the small ring without having been read.
     pub evicted_unvisited: u64,
-    /// Evicted from the main ring.
+    /// Entries evicted from the main ring.
     pub evicted_main: u64,
-    /// Evicted because the buckets of another key were full.
+    /// Entries evicted because the buckets of another key were full.
     pub evicted_bucket: u64,
-    /// Dropped at a ring's tail after their validity and the stale window.
+    /// Entries dropped at a ring's tail after their validity and the stale window.
     pub outlived: u64,
-    /// Ring entries that writers have looked at to make room: the work of eviction.
+    /// Ring entries that writers examined to make room: the work of eviction.
     pub walked: u64,
     /// Index, ghost table and the rings' words between tail and head.
     pub bytes_used: usize,
-    /// The budget; all memory together is never more.
+    /// The budget. Total memory never exceeds it.
     pub bytes_limit: usize,
 }
 
-/// See the module.
+/// A sharded byte store.
 pub(crate) struct Store {
     shards: Box<[Shard]>,
     bytes_limit: usize,
     keep_secs: u32,
 }
 
-/// How a store is made.
+/// The parameters of a store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreConfig {
     /// The most memory, in bytes.
     pub(crate) bytes: usize,
-    /// What an entry is expected to take in the rings: sizes the index.
+    /// Expected ring bytes of an entry, which determine the size of the index.
     pub(crate) mean_entry_bytes: usize,
-    /// Seconds that entries are worth keeping behind their validity.
+    /// Seconds for which entries are kept after their validity.
     pub(crate) keep_secs: u32,
 }
 
@@ -109,7 +109,7 @@ impl Store {
     }
 
     /// Copies the payload that `same` accepts into `out`, or as much of it as fits. Up to seven
-    /// bytes of `out` behind the payload may be overwritten.
+    /// bytes of `out` after the payload may be overwritten.
     #[inline]
     pub(crate) fn read(
         &self,
@@ -120,20 +120,20 @@ impl Store {
         self.shard(hash).read(hash, out, same)
     }
 
-    /// Asks for the memory that [`Self::read`] looks at first.
+    /// Prefetches the memory that [`Self::read`] accesses first.
     #[inline]
     pub(crate) fn prefetch_index(&self, hash: u64) {
         self.shard(hash).prefetch_index(hash);
     }
 
-    /// Asks for the memory that [`Self::read`] looks at then.
+    /// Prefetches the memory that [`Self::read`] accesses second.
     #[inline]
     pub(crate) fn prefetch_entry(&self, hash: u64) -> bool {
         self.shard(hash).prefetch_entry(hash)
     }
 
-    /// Stores `entry`, unless `may_replace` declines to give up the live entry that `same` accepts.
-    /// `same` sees the first [`shard::KEY_PREFIX_BYTES`] of a payload.
+    /// Stores `entry`, unless `may_replace` refuses to replace the live entry that `same` accepts.
+    /// `same` receives the first [`shard::KEY_PREFIX_BYTES`] of a payload.
     pub(crate) fn insert(
         &self,
         hash: u64,
@@ -149,13 +149,13 @@ impl Store {
         self.shard(hash).remove(hash, same);
     }
 
-    /// Whether an entry is past its validity and the time it is kept after it.
+    /// Reports whether an entry is past its validity and the time it is kept afterwards.
     pub(crate) fn is_outlived(&self, meta: &Meta, now: u32) -> bool {
         meta.is_outlived(now, self.keep_secs)
     }
 
-    /// Removes what `keep` declines and says how many that were. The lock of a shard is held for
-    /// one bucket at a time.
+    /// Removes the entries that `keep` refuses and returns their number. Locks a shard for one
+    /// bucket at a time.
     pub(crate) fn retain(&self, mut keep: impl FnMut(&Meta, &[u8]) -> bool) -> usize {
         let mut removed = 0;
         let mut scratch = vec![0; MAX_PAYLOAD_BYTES];
@@ -172,8 +172,8 @@ impl Store {
         removed
     }
 
-    /// Shows every entry, copied bucket by bucket, with no lock held while `visit` runs. Entries
-    /// stored meanwhile may be missed or, when replaced, seen twice.
+    /// Calls `visit` with every entry, copied bucket by bucket, without holding a lock. Entries
+    /// stored meanwhile may be missed or, when replaced, visited twice.
     pub(crate) fn try_for_each<E>(
         &self,
         mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
@@ -195,7 +195,7 @@ impl Store {
         Ok(())
     }
 
-    /// The sums over all shards.
+    /// Returns the sums over all shards.
     pub(crate) fn stats(&self) -> StoreStats {
         let mut sum = StoreStats { bytes_limit: self.bytes_limit, ..StoreStats::default() };
         sum.bytes_used = size_of::<Store>();
@@ -218,7 +218,7 @@ impl Store {
 
     #[inline]
     fn shard(&self, hash: u64) -> &Shard {
-        // The count is a power of two; these bits choose neither tag nor bucket.
+        // The number of shards is a power of two. These bits determine neither tag nor bucket.
         &self.shards[(hash >> 48) as usize & (self.shards.len() - 1)]
     }
 }

@@ -1,6 +1,6 @@
-//! The atomics and the lock of the store: those of the standard library, or loom's while its
-//! model runs. The lock is `std`'s, not parking_lot's: it is held for some hundred nanoseconds by
-//! writers alone, and one dependency less is worth more than its smaller size.
+//! The atomics and the lock of the store, from the standard library or, in the model, from loom.
+//! The lock is `std`'s rather than parking_lot's: only writers hold it, for a few hundred
+//! nanoseconds, so its larger size matters less than one dependency saved.
 
 #[cfg(loom)]
 pub(crate) use loom::{
@@ -19,14 +19,14 @@ pub(crate) use std::{
     },
 };
 
-/// Words of zero, taken from the system as zeroed pages: a page that was never written costs
-/// address space, not memory.
+/// Returns zeroed words on fresh pages of the system: an unwritten page costs address space but no
+/// memory.
 #[cfg(not(loom))]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     bytemuck::zeroed_slice_box(count)
 }
 
-/// Words of zero, each known to loom.
+/// Returns zeroed words that loom tracks.
 #[cfg(loom)]
 pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()

@@ -1,4 +1,4 @@
-//! Reading the caches allocates nothing.
+//! Checks that reading the caches does not allocate.
 
 use avocet_cache::{
     Cached, FailureCache, FailureKey, PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance,
@@ -9,7 +9,7 @@ use avocet_testkit::allocations::{Allocations, Counting};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// How often `operation` allocates.
+/// Counts the allocations of `operation`.
 fn allocations(operation: impl FnOnce()) -> u64 {
     Allocations::of(operation).count
 }

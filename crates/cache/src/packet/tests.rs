@@ -10,7 +10,7 @@ fn cache() -> PacketCache {
     PacketCache::new(64 << 10, 3600).unwrap()
 }
 
-/// A response with one address record for each TTL.
+/// Returns a response with one address record for each TTL.
 fn response(question: &[u8], ttls: &[u32]) -> (Vec<u8>, Vec<u16>) {
     let mut bytes = vec![0, 0, 0x81, 0x80, 0, 1, 0, ttls.len() as u8, 0, 0, 0, 0];
     bytes.extend(question);

@@ -30,7 +30,7 @@ fn at(now: u32) -> ReadAt {
     ReadAt { now, stale_window: 0 }
 }
 
-/// The records at the key, each as a vector.
+/// Returns the records at the key.
 fn records(cache: &RrsetCache, key: &RrsetKey<'_>, now: u32) -> Option<Vec<Vec<u8>>> {
     let mut buf = vec![0; crate::MAX_PAYLOAD_BYTES];
     match cache.lookup(key, at(now), &mut buf)? {
@@ -158,7 +158,7 @@ fn ttls_are_clamped() {
     }
 }
 
-/// RFC 4035 §5.3.3: what was signed for a shorter time is not kept for longer.
+/// RFC 4035 §5.3.3: signatures limit the lifetime of data.
 #[test]
 fn the_ttl_of_validated_data_is_never_raised() {
     let bounds = TtlBounds { negative_min: 10, ..BOUNDS };

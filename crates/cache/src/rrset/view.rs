@@ -4,10 +4,11 @@
 //! payload:   owner | type u16 | class u16 | body
 //! positive:  records, then signatures, each: length u16 | RDATA
 //! negative:  the SOA record, then the proof, each: owner | type u16 | length u16 | RDATA
-//! user:      security (3) | rank (2) | kind (2) | DO (1) | CD (1) | unsupported (2), from the least bit on
+//! user:      security (3) | rank (2) | kind (2) | DO (1) | CD (1) | unsupported (2),
+//!            from the least significant bit on
 //! epoch:     records in the low half, signatures in the high half; proof records in the low half
 //! ```
-//! Numbers are big endian. The views never fail: what is malformed ends an iteration early.
+//! Numbers are big endian. The views never fail: malformed data ends an iteration early.
 
 use super::{
     Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey,
@@ -20,7 +21,7 @@ const KIND_SHIFT: u32 = 5;
 const DO_BIT: u32 = 1 << 7;
 const CD_BIT: u32 = 1 << 8;
 const UNSUPPORTED_SHIFT: u32 = 9;
-/// Room for a small set without a second allocation.
+/// Payload capacity that spares a small set a second allocation.
 const TYPICAL_PAYLOAD_BYTES: usize = 128;
 
 /// An encoded entry: its payload and the words of its meta that describe it.
@@ -31,13 +32,13 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// The meta of an entry stored now, with no time to live yet.
+    /// Returns the meta of an entry stored now. The caller sets its time to live.
     pub(super) fn meta(&self, now: u32) -> Meta {
         Meta { stored_at: now, valid_for: 0, epoch: self.epoch, user: self.user }
     }
 }
 
-/// `None` if a count or a length is more than 16 bits hold.
+/// Encodes an RRset. Returns `None` if a count or a length exceeds 16 bits.
 pub(super) fn encode_rrset(key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>) -> Option<Body> {
     let records = u16::try_from(rrset.records.len()).ok()?;
     let signatures = u16::try_from(rrset.signatures.len()).ok()?;
@@ -49,7 +50,8 @@ pub(super) fn encode_rrset(key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>) -> Opt
     Some(Body { bytes, epoch, user: user_of(&rrset.provenance, None) })
 }
 
-/// `None` if an owner is no name, or a count or a length is more than 16 bits hold.
+/// Encodes a negative answer. Returns `None` if an owner is malformed, or a count or a length
+/// exceeds 16 bits.
 pub(super) fn encode_negative(key: &RrsetKey<'_>, negative: &Negative<'_>) -> Option<Body> {
     let count = u16::try_from(negative.proof.len()).ok()?;
     let mut bytes = encode_key(key);
@@ -96,7 +98,7 @@ fn user_of(provenance: &Provenance, kind: Option<NegativeKind>) -> u32 {
         | (provenance.unsupported.map_or(0, |unsupported| unsupported as u32) << UNSUPPORTED_SHIFT)
 }
 
-/// Whether the entry denies, and what.
+/// Returns the kind of denial, or `None` for a positive entry.
 pub(super) fn kind_of(user: u32) -> Option<NegativeKind> {
     match (user >> KIND_SHIFT) & 3 {
         1 => Some(NegativeKind::Nodata),
@@ -105,7 +107,7 @@ pub(super) fn kind_of(user: u32) -> Option<NegativeKind> {
     }
 }
 
-/// Where the entry came from.
+/// Decodes the source of the entry.
 pub(super) fn provenance_of(user: u32) -> Provenance {
     Provenance {
         security: match user & 7 {
@@ -132,14 +134,14 @@ pub(super) fn provenance_of(user: u32) -> Provenance {
     }
 }
 
-/// An RRset in the caller's buffer.
+/// An RRset, read from the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct RrsetView<'a> {
-    /// Where it came from.
+    /// The source of the data.
     pub provenance: Provenance,
-    /// Whether it is within its TTL.
+    /// The relation of the data to its TTL.
     pub freshness: Freshness,
-    /// The TTL with which it was stored, in seconds.
+    /// The TTL at insertion, in seconds.
     pub original_ttl: u32,
     records: Rdatas<'a>,
     signatures: Rdatas<'a>,
@@ -160,18 +162,18 @@ impl<'a> RrsetView<'a> {
         }
     }
 
-    /// RDATA of the records.
+    /// Returns the RDATA of the records.
     pub fn records(&self) -> Rdatas<'a> {
         self.records
     }
 
-    /// RDATA of the RRSIG records that cover them.
+    /// Returns the RDATA of the RRSIG records that cover the set.
     pub fn signatures(&self) -> Rdatas<'a> {
         self.signatures
     }
 }
 
-/// RDATA one after another.
+/// An iterator over RDATA.
 #[derive(Clone, Copy, Debug)]
 pub struct Rdatas<'a> {
     bytes: &'a [u8],
@@ -191,14 +193,15 @@ impl<'a> Iterator for Rdatas<'a> {
     }
 }
 
-/// A negative answer in the caller's buffer.
+/// A negative answer, read from the caller's buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct NegativeView<'a> {
-    /// Where it came from.
+    /// The source of the data.
     pub provenance: Provenance,
-    /// Whether it is within its TTL; the remaining seconds are the TTL of all of its records.
+    /// The relation of the data to its TTL. The remaining seconds are the TTL of all of its
+    /// records.
     pub freshness: Freshness,
-    /// The TTL with which it was stored, in seconds.
+    /// The TTL at insertion, in seconds.
     pub original_ttl: u32,
     body: &'a [u8],
     proof_count: u32,
@@ -215,12 +218,12 @@ impl<'a> NegativeView<'a> {
         }
     }
 
-    /// The SOA record; always there in what the cache itself stored.
+    /// Returns the SOA record, which every entry stored by the cache itself has.
     pub fn soa(&self) -> Option<NegativeRecord<'a>> {
         self.all().next()
     }
 
-    /// The records of the proof.
+    /// Returns the records of the proof.
     pub fn proof(&self) -> impl Iterator<Item = NegativeRecord<'a>> + use<'a> {
         self.all().skip(1).take(self.proof_count as usize)
     }

@@ -30,7 +30,8 @@ impl Caches {
         Caches { packets, rrsets: RrsetCache::new(64 << 10, 100, BOUNDS, [1; 16]).unwrap() }
     }
 
-    /// Three entries in each, stored 60 seconds before the snapshot, valid for 100, 200, 300.
+    /// Returns three entries in each cache, stored 60 seconds before the snapshot and valid for
+    /// 100, 200 and 300 seconds.
     fn filled() -> Caches {
         let caches = Caches::empty();
         for number in 1..=3 {
@@ -65,7 +66,7 @@ impl Caches {
         self.packets.insert(hash(&key), &key, &response, &[offset], &meta);
     }
 
-    /// Remaining seconds, or minus the seconds since, and the TTL in the message.
+    /// Returns the remaining seconds (negative: seconds since the end) and the TTL in the message.
     fn packet(&self, number: u8, now: u32, epoch: u32) -> Option<(i64, u32)> {
         let question = question(number);
         let key = PacketKey { profile: 3, flags: packet_flags::DO, question: &question };
@@ -130,7 +131,7 @@ fn load_at(bytes: &[u8], at: &SnapshotMoment) -> (Caches, Result<SnapshotCounts,
 
 #[test]
 fn entries_come_back_as_old_as_the_time_between_makes_them() {
-    // The monotonic clock has begun anew, and stands below the ages.
+    // The monotonic clock has restarted and is below the ages.
     let at = SnapshotMoment { wall_now: SAVED.wall_now + 30, now: 7, epoch: 1, policy: 42 };
     let (caches, counts) = load_at(&saved(), &at);
     assert_eq!(counts.unwrap(), SnapshotCounts { packets: 3, rrsets: 3, dropped: 0 });

@@ -1,12 +1,12 @@
-//! An entry as it lies in a ring: three words of header, then the payload, padded to whole words.
+//! The layout of an entry in a ring: three header words, then the payload, padded to whole words.
 //!
 //! ```text
 //! word 0: low half of the hash (32) | unused (15) | words of the entry (14) | bytes of padding (3)
 //! word 1: stored_at (32) | valid_for (32)
 //! word 2: epoch (32) | user (32)
 //! ```
-//! The key is part of the payload; only the caller knows where. The low half of the hash finds
-//! the entry's two buckets again when the ring frees it.
+//! The key is part of the payload, at a place only the caller knows. The low half of the hash leads
+//! back to the entry's two buckets when the ring frees it.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -17,45 +17,45 @@ const PADDING_BITS: u32 = 3;
 const PADDING_MASK: u64 = (1 << PADDING_BITS) - 1;
 const WORDS_MASK: u64 = (1 << 14) - 1;
 
-/// The most payload bytes of one entry: a message of 64 KiB with what its cache adds to it.
+/// Most payload bytes of one entry: a message of 64 KiB and the data that its cache adds.
 pub const MAX_PAYLOAD_BYTES: usize = 72 * 1024;
 
 const _: () = assert!(MAX_PAYLOAD_BYTES / WORD + HEADER_WORDS <= WORDS_MASK as usize);
 
-/// What the store keeps beside the payload.
+/// The properties that the store keeps with the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meta {
     /// Seconds of the caller's clock.
     pub(crate) stored_at: u32,
     /// Seconds from `stored_at` on.
     pub(crate) valid_for: u32,
-    /// The caller's.
+    /// A word for the caller.
     pub(crate) epoch: u32,
-    /// The caller's.
+    /// A word for the caller.
     pub(crate) user: u32,
 }
 
 impl Meta {
-    /// Seconds since the entry was stored; a clock that stepped back gives zero.
+    /// Returns the seconds since the entry was stored, zero if the clock stepped back.
     #[inline]
     pub(crate) fn age(&self, now: u32) -> u32 {
         (now.wrapping_sub(self.stored_at) as i32).max(0) as u32
     }
 
-    /// Seconds left, or how long ago they ran out.
+    /// Returns the seconds left, or as an error the seconds since the validity ended.
     #[inline]
     pub(crate) fn remaining(&self, now: u32) -> Result<u32, u32> {
         let age = self.age(now);
         if age < self.valid_for { Ok(self.valid_for - age) } else { Err(age - self.valid_for) }
     }
 
-    /// Whether the validity and `keep_secs` more are over.
+    /// Reports whether more than `keep_secs` have passed since the validity ended.
     pub(crate) fn is_outlived(&self, now: u32, keep_secs: u32) -> bool {
         self.remaining(now).is_err_and(|past| past >= keep_secs)
     }
 }
 
-/// An entry to be stored; the payload is the parts one after another.
+/// An entry to store. The payload is the concatenation of the parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EntryParts<'a> {
     pub(crate) meta: Meta,
@@ -82,7 +82,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Reads the header; while the writer is at it the result may be anything.
+    /// Reads the header. The result is arbitrary while the writer changes the words.
     #[inline]
     pub(super) fn load(words: &[AtomicU64; HEADER_WORDS]) -> Header {
         let [first, times, rest] = words.each_ref().map(|word| word.load(Ordering::Relaxed));
@@ -110,7 +110,7 @@ impl Header {
     }
 }
 
-/// Writes header and payload to `words`, which are `entry.words()` long.
+/// Writes header and payload to `words`, which must have the length `entry.words()`.
 pub(super) fn store_entry(words: &[AtomicU64], low: u32, entry: &EntryParts<'_>) {
     let padding = (entry.words() - HEADER_WORDS) * WORD - entry.payload_len();
     let meta = &entry.meta;
@@ -129,7 +129,7 @@ pub(super) fn store_entry(words: &[AtomicU64], low: u32, entry: &EntryParts<'_>)
     pack(&entry.parts, put);
 }
 
-/// Cuts the parts into words, padding the last one with zeros.
+/// Packs the parts into words and pads the last one with zeros.
 fn pack(parts: &[&[u8]], mut put: impl FnMut(u64)) {
     let mut carry = [0u8; WORD];
     let mut filled = 0;
@@ -152,8 +152,8 @@ fn pack(parts: &[&[u8]], mut put: impl FnMut(u64)) {
     }
 }
 
-/// Copies the first `len` bytes of `words` to `out`, or as many as it holds. Where `out` has room
-/// the last word is copied whole, so up to seven bytes behind `len` may become zero.
+/// Copies the first `len` bytes of `words` to `out`, or as many as it holds. If `out` has room, the
+/// last word is copied whole, which may zero up to seven bytes after `len`.
 #[inline]
 pub(super) fn copy_payload(words: &[AtomicU64], out: &mut [u8], len: usize) {
     let (chunks, tail) = out.as_chunks_mut::<WORD>();

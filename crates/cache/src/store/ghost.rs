@@ -1,6 +1,6 @@
-//! What left the small ring unvisited: fingerprints, so that a key which returns soon goes
-//! straight to the main ring (S3-FIFO's ghost queue). Each word is a queue of four fingerprints of
-//! 16 bits; a false one sends one entry in some thousands to the main ring too early.
+//! Fingerprints of keys that left the small ring unvisited (S3-FIFO's ghost queue). A key that
+//! returns soon goes straight to the main ring. Each word is a queue of four 16-bit fingerprints. A
+//! false match admits one entry in several thousand to the main ring too early.
 
 use crate::store::slot::Tag;
 
@@ -13,12 +13,12 @@ pub(super) struct Ghost {
 }
 
 impl Ghost {
-    /// A table of `count` queues.
+    /// Creates a table of `count` queues.
     pub(super) fn new(count: usize) -> Self {
         Ghost { queues: vec![0; count].into_boxed_slice() }
     }
 
-    /// Remembers a key, in place of the oldest of its queue.
+    /// Records a key in place of the oldest of its queue.
     pub(super) fn remember(&mut self, low: u32, tag: Tag) {
         let mark = fingerprint(low, tag);
         if let Some(queue) = self.queue(low) {
@@ -26,7 +26,7 @@ impl Ghost {
         }
     }
 
-    /// Whether the key is remembered; it is forgotten with that.
+    /// Reports whether the key is recorded, and removes it.
     pub(super) fn recall(&mut self, low: u32, tag: Tag) -> bool {
         let mark = fingerprint(low, tag);
         let Some(queue) = self.queue(low) else {
@@ -47,7 +47,7 @@ impl Ghost {
     }
 }
 
-/// Never zero, which marks a free lane.
+/// Returns a fingerprint that is never zero, because zero marks a free lane.
 fn fingerprint(low: u32, tag: Tag) -> u64 {
     let mixed = u64::from(low.wrapping_mul(0x85eb_ca6b) >> 16) ^ tag.number();
     mixed.max(1)

@@ -1,12 +1,12 @@
-//! The bookkeeping of one byte ring: entries are written at the head, freed at the tail, and
-//! never lie across the end.
+//! The bookkeeping of one byte ring: entries are written at the head, freed at the tail, and never
+//! wrap around the end.
 //!
 //! ```text
 //! in one piece:   [ free | tail ... head | free ]
 //! wrapped:        [ ... head | free | tail ... wrap | lost ]
 //! ```
-//! Wrapped with head = tail is full; in one piece with head = tail is empty. The words lost
-//! behind `wrap` return with the next lap.
+//! Wrapped with head = tail is full; in one piece with head = tail is empty. The words lost after
+//! `wrap` become available again in the next lap.
 
 use super::slot::Spot;
 
@@ -21,7 +21,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring over `capacity` words from `base` on.
+    /// Creates a ring over `capacity` words from `base` on.
     pub(super) fn new(base: usize, capacity: usize) -> Self {
         Ring { base, capacity, head: 0, tail: 0, wrap: None, lap: 0 }
     }
@@ -34,7 +34,7 @@ impl Ring {
         self.wrap.is_none() && self.head == self.tail
     }
 
-    /// The words between tail and head, dead ones included.
+    /// Returns the words between tail and head, including those of dead entries.
     pub(super) fn used_words(&self) -> usize {
         match self.wrap {
             Some(wrap) => wrap - self.tail + self.head,
@@ -42,12 +42,12 @@ impl Ring {
         }
     }
 
-    /// Where the oldest entry starts; meaningless while the ring is empty.
+    /// Returns the offset of the oldest entry. Meaningless while the ring is empty.
     pub(super) fn tail_offset(&self) -> usize {
         self.base + self.tail
     }
 
-    /// Takes `words` at the head if that many are free in one piece.
+    /// Takes `words` at the head if that many contiguous ones are free.
     pub(super) fn take(&mut self, words: usize) -> Option<Spot> {
         match self.wrap {
             Some(_) if self.head + words <= self.tail => {}

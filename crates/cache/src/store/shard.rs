@@ -3,13 +3,14 @@
 //! A key has two buckets of eight cells, a cache line each. A reader
 //! 1. loads a cell (acquire) whose tag is the key's,
 //! 2. copies the entry's words (relaxed),
-//! 3. issues an acquire fence and loads the cell again: unchanged but for its visits, the copy
-//!    is the entry; changed, the copy is thrown away and the search starts anew.
+//! 3. issues an acquire fence and loads the cell again. If the cell is unchanged except for its
+//!    visits, the copy is the entry. If it has changed, the reader discards the copy and restarts
+//!    the search.
 //!
 //! The writer, one at a time under the shard's lock, changes or clears the cell, issues a release
 //! fence, writes words (relaxed) and publishes the cell (release). A reader that has seen any of
-//! the new words has thereby seen the fence, and so sees the changed cell in step 3. Readers write
-//! nothing but the visits, up to three times, by compare-exchange.
+//! the new words has also seen the fence, and so sees the changed cell in step 3. Readers write
+//! nothing except the visits, up to three times, by compare-exchange.
 //!
 //! The writing side is in [`super::write`].
 
@@ -28,13 +29,13 @@ pub(super) const WAYS: usize = 8;
 const CACHE_LINE: usize = 64;
 /// Words of a cache line.
 const LINE_WORDS: usize = CACHE_LINE / size_of::<u64>();
-/// Lines of an entry that are asked for ahead: header and an answer of one or two records.
+/// Cache lines of an entry to prefetch: header and an answer of one or two records.
 const PREFETCHED_LINES: usize = 3;
-/// A cell of the index and its part of the ghost table.
+/// Bytes of an index cell and its share of the ghost table.
 const CELL_BYTES: usize = 10;
-/// How often a reader that the writer disturbs starts anew before it reports a miss.
+/// Restarts of a reader that the writer disturbs before it reports a miss.
 const READ_ATTEMPTS: usize = if cfg!(loom) { 2 } else { 64 };
-/// A key must lie in the first bytes of its payload: all that the writer shows to `same`.
+/// Bytes at the start of a payload that must include the key: the writer shows `same` no more.
 pub(crate) const KEY_PREFIX_BYTES: usize = 288;
 
 /// The sizes of a shard's parts.
@@ -48,7 +49,7 @@ pub(super) struct Geometry {
 
 impl Geometry {
     /// Divides `bytes` so that the index is four fifths full when the rings are full of entries of
-    /// `mean_entry_bytes`; a tenth of the ring words is the small ring.
+    /// `mean_entry_bytes`. The small ring gets a tenth of the ring words.
     pub(super) fn within(bytes: usize, mean_entry_bytes: usize) -> Geometry {
         let cells = bytes * 5 / (4 * mean_entry_bytes + 5 * CELL_BYTES);
         let buckets = (cells / WAYS).max(1);
@@ -58,31 +59,31 @@ impl Geometry {
         Geometry { buckets, ghost_words, small_words: words / 10, main_words: words - words / 10 }
     }
 
-    /// All bytes of a shard of these sizes.
+    /// Returns the bytes of a shard with these sizes.
     pub(super) fn bytes(&self) -> usize {
         let words =
             self.buckets * WAYS + WAYS + self.ghost_words + self.small_words + self.main_words;
         size_of::<Shard>() + words * 8
     }
 
-    /// The longest entry: half the small ring, through which every entry has to go, so that one
-    /// insertion never sweeps it out.
+    /// Returns the length of the longest entry: half the small ring. Every entry passes through
+    /// that ring, and one insertion must not sweep it out.
     pub(super) fn max_entry_words(&self) -> usize {
         self.small_words / 2
     }
 }
 
-/// Keeps what writers change off the cache lines that readers read.
+/// A wrapper that keeps data changed by writers off the cache lines that readers use.
 #[repr(align(128))]
 pub(super) struct Padded<T>(T);
 
-/// An entry that was read.
+/// The result of reading an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) meta: Meta,
-    /// Bytes of the payload, which may be more than were copied.
+    /// Bytes of the payload, possibly more than were copied.
     pub(crate) len: usize,
-    /// Whether it had been read before since it was stored or last moved.
+    /// Whether the entry had been read before since it was stored or last moved.
     pub(crate) visited: bool,
 }
 
@@ -92,21 +93,21 @@ enum Copied {
     Disturbed,
 }
 
-/// See the module.
+/// A part of the store with its own index, rings and lock.
 pub(super) struct Shard {
     /// The indexes of all shards, one after another.
     index: Arc<Box<[AtomicU64]>>,
-    /// Where the index of this one begins, at a cache line.
+    /// First cell of this shard's index, aligned to a cache line.
     index_start: usize,
     pub(super) words: Box<[AtomicU64]>,
     pub(super) geometry: Geometry,
-    /// Seconds that an entry is kept behind its validity, for stale answers.
+    /// Seconds for which an entry is kept after its validity, for stale answers.
     pub(super) keep_secs: u32,
     writer: Padded<Mutex<Writer>>,
 }
 
 impl Shard {
-    /// As many shards as are wanted. Their indexes lie together, in large pages if possible.
+    /// Creates `count` shards. Their indexes share one allocation, in large pages if possible.
     pub(super) fn several(count: usize, geometry: Geometry, keep_secs: u32) -> Box<[Shard]> {
         let cells = geometry.buckets * WAYS;
         let index = Arc::new(zeroed_words(count * (cells + WAYS)));
@@ -124,12 +125,12 @@ impl Shard {
         (0..count).map(shard).collect()
     }
 
-    /// A panic under the lock leaves at worst a dead entry, so a poisoned lock is taken as it is.
+    /// Ignores poisoning: a panic under the lock leaves at most a dead entry.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         self.writer.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The first cells of the two buckets of a key.
+    /// Returns the first cells of the two buckets of a key.
     #[inline]
     pub(super) fn buckets_of(&self, low: u32) -> [usize; 2] {
         let count = self.geometry.buckets as u64;
@@ -138,18 +139,18 @@ impl Shard {
         [start(low), start(low.wrapping_mul(0x9e37_79b1))]
     }
 
-    /// The first cells of all buckets.
+    /// Returns the first cells of all buckets.
     pub(super) fn bucket_starts(&self) -> impl Iterator<Item = usize> + use<> {
         (self.index_start..).step_by(WAYS).take(self.geometry.buckets)
     }
 
-    /// The cells from `start` on.
+    /// Returns the cells of the bucket at `start`.
     #[inline]
     pub(super) fn bucket(&self, start: usize) -> &[AtomicU64] {
         self.index.get(start..start + WAYS).unwrap_or_default()
     }
 
-    /// Asks for the index lines of a key.
+    /// Prefetches the index lines of a key.
     #[inline]
     pub(super) fn prefetch_index(&self, hash: u64) {
         for start in self.buckets_of(hash as u32) {
@@ -157,7 +158,7 @@ impl Shard {
         }
     }
 
-    /// Asks for the lines of the entry that a key's tag leads to. False if it leads to none.
+    /// Prefetches the entry with the key's tag. Returns false if there is none.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u64) -> bool {
         let tag = Tag::of(hash);
@@ -253,14 +254,14 @@ impl Shard {
     }
 }
 
-/// The writer was changing an entry with the tag that is sought.
+/// An error: the writer was changing an entry with the wanted tag.
 struct Disturbed;
 
 #[inline]
 fn count_visit(cell: &AtomicU64, slot: Slot) {
     let counted = slot.with_visits(slot.visits() + 1);
     if counted != slot {
-        // Lost to the writer or to another reader, one visit goes uncounted.
+        // A visit is lost if the writer or another reader changes the cell at the same time.
         let _ = cell.compare_exchange(slot.0, counted.0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }

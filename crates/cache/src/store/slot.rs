@@ -1,4 +1,4 @@
-//! One word of the index: where an entry lies, and which one it is.
+//! One word of the index: the identity and location of an entry.
 //!
 //! ```text
 //!  63        49 48    44 43        30 29                     3    2    1       0
@@ -6,15 +6,15 @@
 //! |  lap  15   | gen 5  |   tag 14   |  offset 27 (in words)  | live | visits  2 |
 //! +------------+--------+------------+------------------------+------+-----------+
 //! ```
-//! `lap` counts the rounds of the ring, `gen` the rewrites in place within a lap. The three of
-//! offset, lap and generation name one writing of one entry: a reader that sees the same slot
-//! before and after its copy has copied that writing, unless the ring went round exactly a
-//! multiple of 32,768 times in between.
+//! `lap` counts the rounds of the ring, `gen` the rewrites in place within a lap. Offset, lap and
+//! generation together identify one writing of one entry: a reader that sees the same slot before
+//! and after its copy has copied that writing, unless the ring went round exactly a multiple of
+//! 32,768 times in between.
 //!
-//! `visits` counts reads up to three, as S3-FIFO has it.
+//! `visits` counts reads up to three, as S3-FIFO prescribes.
 //!
-//! States: `empty` (neither live nor visits), `live` (live set), `moving` (visits without live:
-//! the writer is changing the words, readers try again).
+//! States: `empty` (neither live nor visits), `live` (live set), `moving` (visits without live: the
+//! writer is changing the words, so readers retry).
 
 const VISITS_MASK: u64 = 3;
 const LIVE: u64 = 1 << 2;
@@ -28,31 +28,31 @@ const GENERATION_MAX: u64 = (1 << 5) - 1;
 const GENERATION_MASK: u64 = GENERATION_MAX << GENERATION_SHIFT;
 const LAP_SHIFT: u32 = GENERATION_SHIFT + 5;
 
-/// The most words that one shard's rings can address.
+/// Most words that the rings of one shard can address.
 pub(super) const MAX_RING_WORDS: usize = 1 << OFFSET_BITS;
 
-/// Bits of the hash that the slot compares before the entry is touched.
+/// Bits of the hash that the slot compares before the entry is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(u64);
 
 impl Tag {
-    /// The tag of a key's hash: bits that choose neither the shard nor the bucket.
+    /// Returns the tag of a key's hash: bits that determine neither shard nor bucket.
     pub(super) fn of(hash: u64) -> Self {
         Tag(((hash >> 32) << TAG_SHIFT) & TAG_MASK)
     }
 
-    /// The tag as a small number.
+    /// Returns the tag as a small number.
     pub(super) fn number(self) -> u64 {
         self.0 >> TAG_SHIFT
     }
 }
 
-/// A place in a ring in one of its laps.
+/// A place in a ring during one of its laps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Spot {
     /// Words from the start of the shard's memory.
     pub(super) offset: usize,
-    /// Rounds of the ring until then; only the low 15 bits are kept.
+    /// Rounds of the ring so far. Only the low 15 bits are kept.
     pub(super) lap: u64,
 }
 
@@ -61,10 +61,10 @@ pub(super) struct Spot {
 pub(super) struct Slot(pub(super) u64);
 
 impl Slot {
-    /// No entry.
+    /// An empty cell.
     pub(super) const EMPTY: Slot = Slot(0);
 
-    /// A live, unvisited entry.
+    /// Creates a live, unvisited slot.
     pub(super) fn new(tag: Tag, spot: Spot) -> Self {
         Slot((spot.lap << LAP_SHIFT) | tag.0 | ((spot.offset as u64) << OFFSET_SHIFT) | LIVE)
     }
@@ -77,7 +77,7 @@ impl Slot {
         self.0 & LIVE != 0
     }
 
-    /// Reads since it was stored or last moved, at most three.
+    /// Returns the reads since the entry was stored or last moved, at most three.
     #[inline]
     pub(super) fn visits(self) -> u64 {
         self.0 & VISITS_MASK
@@ -87,7 +87,7 @@ impl Slot {
         Tag(self.0 & TAG_MASK)
     }
 
-    /// True for a live or moving entry with this tag.
+    /// Reports whether this is a live or moving entry with this tag.
     #[inline]
     pub(super) fn has_tag(self, tag: Tag) -> bool {
         self.0 & TAG_MASK == tag.0 && !self.is_empty()
@@ -97,24 +97,24 @@ impl Slot {
         ((self.0 >> OFFSET_SHIFT) as usize) & (MAX_RING_WORDS - 1)
     }
 
-    /// The same writing of the same entry, whatever its visits.
+    /// Reports whether both slots refer to the same writing of the same entry. Visits are ignored.
     #[inline]
     pub(super) fn is_same_writing(self, other: Slot) -> bool {
         (self.0 ^ other.0) & !VISITS_MASK == 0
     }
 
-    /// The same with so many visits, or three if that is more.
+    /// Returns the slot with this number of visits, at most three.
     pub(super) fn with_visits(self, visits: u64) -> Slot {
         Slot((self.0 & !VISITS_MASK) | visits.min(VISITS_MASK))
     }
 
-    /// What readers see while the words are being changed.
+    /// Returns the slot that readers see while the words change.
     pub(super) fn moving(self) -> Slot {
         Slot((self.0 & TAG_MASK) | VISITS_MASK)
     }
 
-    /// The slot after a rewrite of its words in place, or `None` when the generations of this lap
-    /// are used up and the entry has to take a new place.
+    /// Returns the slot after a rewrite of its words in place. Returns `None` when the generations
+    /// of this lap are used up and the entry has to move.
     pub(super) fn rewritten(self) -> Option<Slot> {
         if self.0 & GENERATION_MASK == GENERATION_MASK {
             return None;

@@ -1,4 +1,5 @@
-//! The store against a plain map, under threads, under attack, and its slot protocol under loom.
+//! Tests of the store against a plain map, with threads and under attack, and of its slot protocol
+//! with loom.
 
 #[cfg(loom)]
 mod loom_model;
@@ -7,7 +8,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// Random enough for tests, and the same in every run.
+/// A reproducible pseudo-random generator.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
@@ -21,7 +22,7 @@ impl Random {
     }
 }
 
-/// The finaliser of splitmix64.
+/// Applies the finaliser of splitmix64.
 pub(super) fn hash_of(key: u64) -> u64 {
     let mixed = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -71,7 +72,7 @@ fn memory_is_never_above_the_budget() {
     }
 }
 
-/// What is read is what was last stored for the key, or nothing.
+/// Checks that a read returns the last payload stored for the key, or nothing.
 fn check_against_map(bytes: usize, keys: u64, longest: u64, hash: impl Fn(u64) -> u64) {
     let store = store(bytes);
     let mut map: HashMap<u64, Vec<u8>> = HashMap::new();
@@ -203,7 +204,8 @@ fn retain_removes_what_is_declined() {
     assert!((0..1000).all(|key| read(&store, hash_of(key), key).is_some() == (key % 2 == 0)));
 }
 
-/// Hit rate of popular keys, in percent, while an attacker stores ten sets of 64 kB a step.
+/// Returns the hit rate of popular keys, in percent, while an attacker stores ten sets of 64 kB per
+/// step.
 fn popular_hit_rate(store: &Store, attacked: bool) -> f64 {
     const POPULAR: u64 = 10_000;
     let mut random = Random(3);

@@ -1,15 +1,17 @@
 //! The writing side of a shard: insertion, the two rings, eviction (S3-FIFO).
 //!
 //! ```text
-//!            new key                       visited, or room in main
-//! insert --------------> small (10 %) ------------------------------> main (90 %) --+
-//!    |                        | unvisited                               ^   |       | visited: to the head,
-//!    |                        v                                         |   +-------+ a visit less
-//!    |                      ghost                                       |   | unvisited
-//!    +------- key in ghost, or its entry in main -----------------------+   v  evicted
+//!            new key                      visited, or room in main
+//! insert ------------> small (10 %) -----------------------------> main (90 %) --+
+//!    |                      | unvisited                               ^ |   |     | visited:
+//!    |                      v                                         | |   +-----+ to the head,
+//!    |                    ghost                                       | |           one visit less
+//!    |                                                                | | unvisited
+//!    +------- key in ghost, or its entry in main ---------------------+ v
+//!                                                                    evicted
 //! ```
-//! Every loop here frees words at a tail, so its length is bounded by the words it is asked for;
-//! what main may send back to its head in one insertion is bounded by [`REINSERTED_PER_INSERT`].
+//! Every loop here frees words at a tail, so the requested words bound its length.
+//! [`REINSERTED_PER_INSERT`] bounds the entries that main moves to its head in one insertion.
 
 use super::{
     entry::{EntryParts, HEADER_WORDS, Header, Meta, copy_payload, store_entry},
@@ -20,25 +22,27 @@ use super::{
 };
 use crate::sync::{AtomicU64, Ordering, fence};
 
-/// Entries that main sends back to its head in one insertion; then visited ones are evicted too.
+/// Entries that main moves to its head in one insertion. Beyond it, visited entries are evicted
+/// too.
 const REINSERTED_PER_INSERT: u32 = 64;
-/// With no more empty cells than this in its first bucket, a key takes the emptier of its two.
+/// If its first bucket has no more empty cells than this, a key takes the emptier of its two.
 const SPARE_CELLS: u32 = 2;
-/// Dead or outlived entries that main frees to take in an unvisited one.
+/// Dead or outlived entries that main frees to admit an unvisited one.
 const RECLAIMED_PER_MOVE: u32 = 8;
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The entry is in the cache.
     Stored,
-    /// A better entry was there and stayed.
+    /// A better entry exists and was kept.
     Kept,
-    /// The entry is longer than the cache takes; an older one of its key is gone.
+    /// The entry is too long or malformed. If it is too long, the older entry of its key is
+    /// removed.
     Refused,
 }
 
-/// Writer-side counts of a shard; all but `entries` only ever grow.
+/// Writer-side counts of a shard. All except `entries` only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) entries: u64,
@@ -57,7 +61,7 @@ enum Queue {
     Main,
 }
 
-/// What the shard's lock protects.
+/// The state that the shard's lock protects.
 #[derive(Debug)]
 pub(super) struct Writer {
     small: Ring,
@@ -78,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// The ring words between tails and heads.
+    /// Returns the ring words between tails and heads.
     pub(super) fn used_words(&self) -> usize {
         self.small.used_words() + self.main.used_words()
     }
@@ -91,14 +95,14 @@ impl Writer {
     }
 }
 
-/// A live entry as the writer finds it.
+/// A live entry that the writer has found.
 struct Place<'a> {
     cell: &'a AtomicU64,
     slot: Slot,
     header: Header,
 }
 
-/// One insertion's clock and allowance.
+/// The clock and the allowance of one insertion.
 struct Sweep {
     now: u32,
     reinsertions: u32,
@@ -139,7 +143,7 @@ impl Shard {
         let spot = self.reserve(writer, queue, entry.words(), &mut sweep);
         self.write_entry(spot.offset, hash as u32, entry);
         let fresh = Slot::new(Tag::of(hash), spot);
-        // To make room the old entry may have been moved or evicted.
+        // Making room may have moved or evicted the old entry.
         match old.and_then(|_| self.find(hash, &same)) {
             Some(old) => publish(old.cell, fresh.with_visits(old.slot.visits())),
             None => publish(self.free_cell(writer, hash as u32), fresh),
@@ -155,8 +159,7 @@ impl Shard {
         }
     }
 
-    /// Shows the entries of one bucket, the writer's lock being held; those that `keep` declines
-    /// are removed.
+    /// Removes the entries of one bucket that `keep` refuses. The caller holds the writer's lock.
     pub(super) fn sweep_bucket(
         &self,
         writer: &mut Writer,
@@ -179,7 +182,7 @@ impl Shard {
 
     fn find(&self, hash: u64, same: &impl Fn(&Meta, &[u8]) -> bool) -> Option<Place<'_>> {
         let (low, tag) = (hash as u32, Tag::of(hash));
-        // Put on the stack only for what is likely the key: few slots have the tag.
+        // Copies the prefix only for a likely match: few slots have the tag.
         let is_same = |slot: Slot, header: &Header| {
             let mut prefix = [0; KEY_PREFIX_BYTES];
             same(&header.meta, self.payload(slot, header, &mut prefix))
@@ -203,7 +206,7 @@ impl Shard {
         self.words.get(offset..)?.first_chunk().map(Header::load)
     }
 
-    /// The payload, or as much of it as `out` holds.
+    /// Returns the payload, or as much of it as `out` holds.
     fn payload<'b>(&self, slot: Slot, header: &Header, out: &'b mut [u8]) -> &'b [u8] {
         let start = slot.offset() + HEADER_WORDS;
         let words = self.words.get(start..start + header.payload_words()).unwrap_or_default();
@@ -212,8 +215,8 @@ impl Shard {
         &out[..copied]
     }
 
-    /// Overwrites an entry of equal length where it lies, so that refreshing a name again and
-    /// again fills no ring. False if it cannot be done.
+    /// Overwrites an entry of equal length in place, so that repeated refreshes of a name do not
+    /// fill the ring. Returns false if that is impossible.
     fn rewrite(&self, old: &Place<'_>, entry: &EntryParts<'_>) -> bool {
         let Some(next) = old.slot.rewritten() else {
             return false;
@@ -227,13 +230,14 @@ impl Shard {
         true
     }
 
-    /// The cells that point at these words have been cleared or changed before.
+    /// Writes an entry. The cells that point at these words must have been cleared or changed
+    /// before.
     fn write_entry(&self, offset: usize, low: u32, entry: &EntryParts<'_>) {
         fence(Ordering::Release);
         store_entry(&self.words[offset..offset + entry.words()], low, entry);
     }
 
-    /// Copies words to a place that may begin below and reach into them.
+    /// Moves words to a place that may start below and overlap them.
     fn copy_words(&self, from: usize, to: usize, count: usize) {
         fence(Ordering::Release);
         for step in 0..count {
@@ -255,7 +259,7 @@ impl Shard {
         }
     }
 
-    /// Takes the oldest entry off a ring: its cell, if it is live, and its header.
+    /// Removes the oldest entry from a ring. Returns its cell, if it is live, and its header.
     fn take_oldest(
         &self,
         writer: &mut Writer,
@@ -301,7 +305,8 @@ impl Shard {
         publish(cell, Slot::new(slot.tag(), spot));
     }
 
-    /// Room in main that costs no live entry: a cache that is not full forgets nothing.
+    /// Takes room in main if that costs no live entry. A cache that is not full thus forgets
+    /// nothing.
     fn spare_room(&self, writer: &mut Writer, words: usize, now: u32) -> Option<Spot> {
         for _ in 0..RECLAIMED_PER_MOVE {
             let spot = writer.main.take(words);
@@ -343,8 +348,8 @@ impl Shard {
         clear(writer, cell);
     }
 
-    /// An empty cell in one of the key's buckets, made so if need be: an unvisited entry gives way
-    /// first. Sixteen cells are looked at, whatever keys an attacker finds.
+    /// Returns an empty cell in one of the key's buckets, evicting an entry if necessary, unvisited
+    /// ones first. Examines sixteen cells, whichever keys an attacker chooses.
     fn free_cell(&self, writer: &mut Writer, low: u32) -> &AtomicU64 {
         writer.counts.entries += 1;
         let [first, second] = self.buckets_of(low);
@@ -374,7 +379,7 @@ impl Shard {
     }
 }
 
-/// How many cells are empty, and the first of them: without a branch a cell.
+/// Returns the number of empty cells and the first of them, without a branch per cell.
 fn empty_cells(bucket: &[AtomicU64]) -> (u32, Option<&AtomicU64>) {
     let is_empty = |cell: &AtomicU64| Slot(cell.load(Ordering::Relaxed)).is_empty();
     let found = bucket

@@ -1,6 +1,6 @@
-//! The slot protocol under the interleavings of one to three preemptions: a reader of a shard whose
-//! writer overwrites or moves what is being read. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test -p avocet-cache --release loom`.
+//! A loom model of the slot protocol with one to three preemptions: a reader of a shard whose
+//! writer overwrites or moves the entry being read. Run with `RUSTFLAGS="--cfg loom" cargo test -p
+//! avocet-cache --release loom`.
 
 use loom::{sync::Arc, thread};
 
@@ -9,7 +9,7 @@ use crate::store::{
     shard::{Geometry, Shard},
 };
 
-/// Room for one entry of two payload words in each ring.
+/// A shard with room for one entry of two payload words in each ring.
 const TINY: Geometry = Geometry { buckets: 1, ghost_words: 1, small_words: 10, main_words: 5 };
 
 const META: Meta = Meta { stored_at: 0, valid_for: 9, epoch: 0, user: 0 };
@@ -20,7 +20,7 @@ fn put(shard: &Shard, key: u8, version: u8) {
     shard.insert(u64::from(key), &entry, |_, payload| payload.first() == Some(&key), |_| true);
 }
 
-/// A miss, or an entry that is one version of the key throughout.
+/// Checks that a read is a miss or one consistent version of the key.
 fn check(shard: &Shard, key: u8) {
     let mut out = [0; 16];
     if shard.read(u64::from(key), &mut out, |_, payload| payload.first() == Some(&key)).is_some() {
@@ -68,7 +68,8 @@ fn loom_an_entry_that_goes_to_main_is_read_whole_or_not_at_all() {
     });
 }
 
-/// Small for two entries of five payload words; main for one of them behind one of a single word.
+/// A shard whose small ring holds two entries of five payload words, and whose main ring holds one
+/// of those after one of a single word.
 const OVERLAPPING: Geometry =
     Geometry { buckets: 1, ghost_words: 1, small_words: 16, main_words: 13 };
 
@@ -79,7 +80,7 @@ fn put_numbered(shard: &Shard, key: u8, count: u8) {
     shard.insert(u64::from(key), &entry, |_, payload| payload.first() == Some(&key), |_| true);
 }
 
-/// True if the entry was found, with each word in its place.
+/// Returns whether the entry was found, and checks that each word is in its place.
 fn check_numbered(shard: &Shard, key: u8) -> bool {
     let mut out = [0; 40];
     let found = shard.read(u64::from(key), &mut out, |_, payload| payload.first() == Some(&key));
@@ -94,12 +95,12 @@ fn loom_an_entry_moved_onto_its_own_words_is_not_seen_half_done() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(1);
     model.max_branches = 10_000;
-    // Relaxed loads of so many words have too many outcomes to run them all.
+    // Relaxed loads of this many words have too many outcomes to explore them all.
     model.max_permutations = Some(50_000);
     model.check(|| {
         let shard = Arc::new(Shard::several(1, OVERLAPPING, 0).into_vec().remove(0));
-        // 1 and 2 pass on to main; 2 and 3 have been read, so that 5 sends 3 to main, which evicts
-        // 1 and moves 2 from behind it to where it was, four words down.
+        // 1 and 2 pass on to main. 2 and 3 have been read, so 5 sends 3 to main, which evicts 1 and
+        // moves 2 four words down to where 1 was.
         for (key, count) in [(1, 1), (2, 5), (3, 5), (4, 5)] {
             put_numbered(&shard, key, count);
         }
