@@ -1,10 +1,10 @@
-//! Aggressive use of cached denials (RFC 8198, RFC 8020): what the NSEC or NSEC3 records that the
-//! cache holds of a zone say of a name that was never asked for.
+//! Aggressive use of cached denials (RFC 8198, RFC 8020): answers for names that were never asked
+//! for, derived from the cached NSEC or NSEC3 records of their zone.
 //!
-//! The caller begins with no records, looks up the one that matches or covers the name that is said
-//! to be missing, and asks again with it, until the answer is no longer [`Synthesis::Missing`]: two
-//! steps with NSEC, one a label and two more with NSEC3, for which [`Proof::with_hashes`] keeps
-//! names from being hashed again.
+//! The caller starts without records, looks up the record that matches or covers the missing name,
+//! and calls again with it, until the result is no longer [`Synthesis::Missing`]. NSEC takes two
+//! steps, NSEC3 one step per label and two more. [`Proof::with_hashes`] avoids hashing names
+//! repeatedly.
 
 use avocet_wire::{NameBuf, Rtype, name};
 
@@ -15,22 +15,22 @@ use crate::nsec3::Nsec3;
 use crate::types::TypeMap;
 use crate::verdict::Reason;
 
-/// What may be answered without asking.
+/// The result of a synthesis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Synthesis {
-    /// NXDOMAIN or NODATA, as the denial says; the zone's SOA record goes with it.
+    /// An NXDOMAIN or NODATA, to be sent with the zone's SOA record.
     Denied(Denial),
-    /// What the wildcard right below the closest encloser has of that type, or its CNAME: these
-    /// records, verified, with the owner replaced (RFC 8198 §5.3).
+    /// The answer is the wildcard right below the closest encloser: its records of the type, or its
+    /// CNAME, verified and with the owner replaced (RFC 8198 §5.3).
     Wildcard(Denial),
-    /// The cache would have to hold the record that matches or covers this name as well.
+    /// The cache must also supply the record that matches or covers this name.
     Missing(NameBuf),
-    /// The authorities have to be asked: the name exists and has the type, or belongs to another
-    /// zone, or the zone opts out.
+    /// The authoritative servers must be asked: the name exists and has the type, or belongs to
+    /// another zone, or the zone uses opt-out.
     Ask,
 }
 
-/// What a zone's cached records, from [`Proof::cached`], say of a name and type.
+/// Derives an answer for a name and type from a zone's cached records ([`Proof::cached`]).
 ///
 /// # Errors
 /// [`Reason::Limit`], or NSEC3 parameters that are too costly.
@@ -57,7 +57,7 @@ pub fn synthesise(
     }
 }
 
-/// What is missing, where the records neither deny the type nor the name.
+/// Returns the next record to look up when the records deny neither the type nor the name.
 fn next_step(
     proof: &mut Proof<'_>,
     qname: &[u8],
@@ -121,7 +121,7 @@ impl<'a> Proof<'a> {
         Ok(self.nsec3_covering(wire, budget)?.is_some())
     }
 
-    /// The closest encloser of a name that does not exist, as far as the records tell.
+    /// Returns the closest encloser of a name that does not exist, if the records show it.
     fn known_encloser(
         &mut self,
         qname: &[u8],
@@ -150,12 +150,12 @@ impl<'a> Proof<'a> {
         Ok(None)
     }
 
-    /// The first name from the question upwards that no record speaks of.
+    /// Returns the first name, from the QNAME upwards, that no record matches or covers.
     fn first_unknown(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Synthesis, Reason> {
         let zone = self.zone();
         for wire in name::ancestors(qname).take_while(|wire| name::is_under(wire, zone)) {
-            // An existing name ends the search: what is below it is another zone's, or the type is
-            // there.
+            // An existing name ends the search: the names below it belong to another zone, or the
+            // type exists.
             if self.types_at(wire, budget)?.is_some() {
                 return Ok(Synthesis::Ask);
             }

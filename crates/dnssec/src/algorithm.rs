@@ -1,7 +1,7 @@
-//! The algorithms of signatures and the verification itself (RFC 8624, RFC 9904, RFC 9905).
+//! Signature algorithms and the verification of signatures (RFC 8624, RFC 9904, RFC 9905).
 //!
-//! Ed448 is not in the cryptographic library, and ML-DSA has no number in the registry of DNSSEC
-//! algorithms: zones that are signed with these only are insecure, as with all that is unknown.
+//! The cryptographic library lacks Ed448, and ML-DSA has no number in the registry of DNSSEC
+//! algorithms. Zones signed only with these are insecure, as for any unknown algorithm.
 
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519,
@@ -10,26 +10,27 @@ use aws_lc_rs::signature::{
     UnparsedPublicKey, VerificationAlgorithm,
 };
 
-/// Fewest bits of an RSA modulus: what the cryptographic library verifies at least.
+/// Fewest bits of an RSA modulus: the minimum of the cryptographic library.
 pub const MIN_RSA_BITS: usize = 1024;
-/// Most bits of an RSA modulus (RFC 5702 §2.1); what is above costs too much.
+/// Most bits of an RSA modulus (RFC 5702 §2.1). Larger ones cost too much.
 pub const MAX_RSA_BITS: usize = 4096;
-/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long ones make verification
-/// costly.
+/// Most bits of an RSA exponent: 2^32 + 1 is the largest in use, and long exponents make
+/// verification costly.
 const MAX_RSA_EXPONENT_BITS: usize = 33;
-/// The uncompressed form of points of a curve, which DNSKEY leaves out (RFC 6605 §4).
+/// The prefix of an uncompressed curve point, which DNSKEY omits (RFC 6605 §4).
 const UNCOMPRESSED: u8 = 4;
 /// Octets of a public key of ECDSA P-256, P-384 and Ed25519.
 const P256_KEY: usize = 64;
 const P384_KEY: usize = 96;
 const ED25519_KEY: usize = 32;
 
-/// An algorithm that we verify signatures of.
+/// A supported signature algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Algorithm {
     /// 5 (RFC 3110).
     RsaSha1,
-    /// 7: the same, told apart so that old validators did not meet NSEC3 (RFC 5155 §2).
+    /// 7: the same as 5, with another number so that validators without NSEC3 ignore it (RFC 5155
+    /// §2).
     RsaSha1Nsec3Sha1,
     /// 8 (RFC 5702).
     RsaSha256,
@@ -43,25 +44,25 @@ pub enum Algorithm {
     Ed25519,
 }
 
-/// Are signatures with RSA/SHA-1 verified (RFC 9905 §2)?
+/// Whether signatures with RSA/SHA-1 are verified (RFC 9905 §2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sha1Signatures {
-    /// As unsupported: zones that have no others are insecure.
+    /// RSA/SHA-1 is unsupported: zones without other signatures are insecure.
     #[default]
     Unsupported,
-    /// As any other algorithm.
+    /// RSA/SHA-1 is verified like any other algorithm.
     Verified,
 }
 
-/// What the operator accepts.
+/// The operator's choice of accepted algorithms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Policy {
-    /// `validate-sha1`.
+    /// The setting `validate-sha1`.
     pub sha1_signatures: Sha1Signatures,
 }
 
 impl Policy {
-    /// The algorithm of that number, if it is known and accepted.
+    /// Returns the algorithm with this number if it is supported and accepted.
     #[must_use]
     pub fn algorithm(self, number: u8) -> Option<Algorithm> {
         let algorithm = Algorithm::from_number(number)?;
@@ -70,17 +71,17 @@ impl Policy {
     }
 }
 
-/// What a public key is good for.
+/// The usability of a public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KeyForm {
     Usable,
-    /// Well-formed, of a size that we do not verify with.
+    /// Well-formed, but of an unsupported size.
     UnsupportedSize,
     Malformed,
 }
 
 impl Algorithm {
-    /// The algorithm of that number in the registry, if we know it.
+    /// Returns the supported algorithm with this number in the registry.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -95,7 +96,7 @@ impl Algorithm {
         })
     }
 
-    /// Can signatures be verified with this public key, as it stands in DNSKEY?
+    /// Classifies a public key in the form that DNSKEY holds it.
     pub(crate) fn form_of(self, key: &[u8]) -> KeyForm {
         let has_length =
             |length| if key.len() == length { KeyForm::Usable } else { KeyForm::Malformed };
@@ -111,7 +112,7 @@ impl Algorithm {
         }
     }
 
-    /// Is it the signature of the message by that key?
+    /// Reports whether the key verifies the signature over the message.
     pub(crate) fn verifies(self, key: &[u8], message: &[u8], signature: &[u8]) -> bool {
         match self {
             Self::RsaSha1 | Self::RsaSha1Nsec3Sha1 => {
@@ -161,7 +162,7 @@ fn point_verifies(
     UnparsedPublicKey::new(algorithm, &point[..=key.len()]).verify(message, signature).is_ok()
 }
 
-/// The numbers of an RSA key, without leading zeros (RFC 3110 §2).
+/// Modulus and exponent of an RSA key, without leading zeros (RFC 3110 §2).
 struct RsaKey<'a> {
     exponent: &'a [u8],
     modulus: &'a [u8],
@@ -185,7 +186,7 @@ impl<'a> RsaKey<'a> {
     }
 }
 
-/// The bits of a number without leading zero octets.
+/// Returns the number of bits of an integer without leading zero octets.
 fn bits(number: &[u8]) -> usize {
     number.first().map_or(0, |octet| number.len() * 8 - octet.leading_zeros() as usize)
 }

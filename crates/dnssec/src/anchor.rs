@@ -1,7 +1,22 @@
-//! Trust anchors: where chains of trust begin (RFC 4033 §2, RFC 9718).
+//! Trust anchors: the starting points of chains of trust (RFC 4033 §2, RFC 9718).
 //!
-//! An anchor is a DS or DNSKEY record of any zone in presentation form. Those of the root are built
-//! in.
+//! An anchor is a DS or DNSKEY record of any zone in presentation form. The root's anchors are
+//! built in.
+//!
+//! ```
+//! use avocet_dnssec::anchor::{Anchor, Anchors};
+//!
+//! let root = Anchors::built_in();
+//! assert!(root.closest(b"\x03www\x07example\x00").is_some_and(|zone| zone.wire() == b"\x00"));
+//!
+//! let anchor = Anchor::parse(
+//!     "example. IN DS 60795 15 2 da1f7b0056feab8772ff0e19dd9068b2789db9c564057a20675fe0d70736b2e5",
+//! )?;
+//! assert_eq!(anchor.key_tag(), 60795);
+//! let anchors = Anchors::of(vec![anchor]);
+//! assert!(anchors.closest(b"\x03com\x00").is_none());
+//! # Ok::<(), avocet_dnssec::anchor::AnchorError>(())
+//! ```
 
 use std::fmt;
 
@@ -12,24 +27,24 @@ use crate::ds::Ds;
 use crate::key::Dnskey;
 use crate::label;
 
-/// The root's keys of 2017 and 2024 (RFC 9718, IANA's `root-anchors.xml`).
+/// DS records of the root's keys of 2017 and 2024 (RFC 9718, IANA's `root-anchors.xml`).
 pub const ROOT_ANCHORS: [&str; 2] = [
     ". IN DS 20326 8 2 E06D44B80B8F1D39A95C0B0D7C65D08458E880409BBC683457104237C7F8EC8D",
     ". IN DS 38696 8 2 683D2D0ACB8C9B712A1948B27F741219298D0A450D612C483AF444A4C0FB2B16",
 ];
 
-/// Why text is no trust anchor.
+/// An error in the text of a trust anchor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AnchorError {
-    /// The owner is no absolute name.
+    /// The owner is not an absolute name.
     Owner(text::TextError),
-    /// The type is neither DS nor DNSKEY, or there is none.
+    /// The type is missing, or neither DS nor DNSKEY.
     Type,
-    /// A class other than IN.
+    /// The class is not IN.
     Class,
     /// The data is malformed.
     Data(rdata::RdataError),
-    /// A DNSKEY record that is revoked or not a zone key cannot be trusted.
+    /// The DNSKEY record is revoked or not a zone key, so it cannot be trusted.
     Key,
 }
 
@@ -58,13 +73,12 @@ pub struct Anchor {
 }
 
 impl Anchor {
-    /// Reads a DS or DNSKEY record in presentation form; TTL and class may stand in it, and a
-    /// comment behind it.
+    /// Parses a DS or DNSKEY record in presentation form, with optional TTL, class and comment.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the text.
     pub fn parse(line: &str) -> Result<Self, AnchorError> {
-        // Neither type has this character in its data.
+        // The data of neither type contains this character.
         let line = line.split(';').next().unwrap_or_default();
         let tokens: Vec<_> =
             text::tokens(line.as_bytes()).collect::<Result<_, _>>().map_err(AnchorError::Owner)?;
@@ -97,26 +111,26 @@ impl Anchor {
         Ok(Self { zone, rtype, data })
     }
 
-    /// A key of a zone that is trusted.
+    /// Creates an anchor from a DNSKEY record of a zone.
     ///
     /// # Errors
-    /// The data is malformed, revoked or no zone key.
+    /// The data is malformed, revoked or not a zone key.
     pub fn of_key(zone: &NameBuf, dnskey: &[u8]) -> Result<Self, AnchorError> {
         Self::of(zone.folded(), Rtype::DNSKEY, dnskey.to_vec())
     }
 
-    /// The apex of the zone, folded.
+    /// Returns the apex of the zone, folded.
     #[must_use]
     pub fn zone(&self) -> &NameBuf {
         &self.zone
     }
 
-    /// The key's data, where the anchor is a DNSKEY record.
+    /// Returns the key's data if the anchor is a DNSKEY record.
     pub(crate) fn dnskey(&self) -> Option<&[u8]> {
         (self.rtype == Rtype::DNSKEY).then_some(&self.data)
     }
 
-    /// The tag of the trusted key.
+    /// Returns the tag of the trusted key.
     #[must_use]
     pub fn key_tag(&self) -> u16 {
         match self.rtype {
@@ -125,7 +139,7 @@ impl Anchor {
         }
     }
 
-    /// Is it this key of the zone?
+    /// Reports whether this key of the zone is the trusted one.
     #[must_use]
     pub fn is_of(&self, key: &Dnskey<'_>) -> bool {
         match self.rtype {
@@ -156,38 +170,38 @@ pub struct Anchors {
 }
 
 impl Anchors {
-    /// The root's anchors that are built in.
+    /// Returns the built-in anchors of the root.
     #[must_use]
     pub fn built_in() -> Self {
         Self { anchors: ROOT_ANCHORS.iter().filter_map(|line| Anchor::parse(line).ok()).collect() }
     }
 
-    /// The given anchors.
+    /// Creates a set of the given anchors.
     #[must_use]
     pub fn of(anchors: Vec<Anchor>) -> Self {
         Self { anchors }
     }
 
-    /// Takes these in place of all that a zone has, as a roll-over does (RFC 5011).
+    /// Replaces all anchors of a zone, as a rollover does (RFC 5011).
     pub fn replace(&mut self, zone: &NameBuf, anchors: impl IntoIterator<Item = Anchor>) {
         self.anchors.retain(|anchor| !label::equal(anchor.zone.wire(), zone.wire()));
         self.anchors.extend(anchors);
     }
 
-    /// All anchors.
+    /// Returns all anchors.
     pub fn iter(&self) -> impl Iterator<Item = &Anchor> {
         self.anchors.iter()
     }
 
-    /// The lowest zone with an anchor that the name is at or below. Without one the name is
-    /// indeterminate, which is treated as insecure (RFC 4035 §4.3).
+    /// Returns the lowest zone with an anchor that is `wire` or an ancestor of it. Without one the
+    /// name is indeterminate, which is treated as insecure (RFC 4035 §4.3).
     #[must_use]
     pub fn closest(&self, wire: &[u8]) -> Option<&NameBuf> {
         let above = self.anchors.iter().filter(|anchor| name::is_under(wire, anchor.zone.wire()));
         above.max_by_key(|anchor| label::count(anchor.zone.wire())).map(|anchor| &anchor.zone)
     }
 
-    /// What the keys of a zone are trusted by; none if it has no anchor.
+    /// Returns the anchors of a zone, or `None` if it has none.
     #[must_use]
     pub fn point(&self, zone: &[u8]) -> Option<TrustPoint<'_>> {
         let data = |rtype: Rtype| -> Vec<&[u8]> {
@@ -210,7 +224,7 @@ pub struct TrustPoint<'a> {
 }
 
 impl TrustPoint<'_> {
-    /// As [`crate::chain::zone_keys`] takes it.
+    /// Returns the anchors in the form that [`crate::chain::zone_keys`] takes.
     #[must_use]
     pub fn trust(&self) -> Trust<'_> {
         Trust { ds: &self.ds, dnskeys: &self.dnskeys, lifetime_secs: u32::MAX }
@@ -233,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The root's keys themselves, as its zone has them.
+    /// The DNSKEY records of the root.
     const ROOT_KEYS: [&str; 2] = [
         "257 3 8 \
          AwEAAaz/tAm8yTn4Mfeh5eyI96WSVexTBAvkMgJzkKTOiW1vkIbzxeF3+/4RgWOq7HrxRixHlFlExOLAJr5emLvN7SWXgnLh4+B5\

@@ -1,7 +1,8 @@
-//! How much work one client query may cost (CVE-2023-50387, CVE-2023-50868, CVE-2026-11605).
+//! A bound on the validation work for one client query (CVE-2023-50387, CVE-2023-50868,
+//! CVE-2026-11605).
 //!
-//! One [`Budget`] goes with a client query through all that is asked on its behalf, so that no
-//! sub-query and no restart begins anew.
+//! One [`Budget`] accompanies a client query through all queries made on its behalf, so that
+//! neither a sub-query nor a restart resets the counts.
 
 use std::fmt;
 
@@ -9,32 +10,32 @@ use crate::verdict::Reason;
 
 /// Signature checks for the records of one message. A message with a proof of NXDOMAIN needs five.
 pub const MAX_MESSAGE_SIGNATURE_CHECKS: u32 = 16;
-/// Signature checks for one client query: a chain of aliases through four cold zones needs about
+/// Signature checks for one client query. A CNAME chain through four uncached zones needs about
 /// fifty.
 pub const MAX_SIGNATURE_CHECKS: u32 = 64;
-/// Signature checks of one client query that may fail. Honest zones need none, but for key tags
-/// that collide.
+/// Failed signature checks for one client query. Honest zones cause none, except when key tags
+/// collide.
 pub const MAX_SIGNATURE_FAILURES: u32 = 4;
-/// Names hashed for NSEC3 for one client query. The deepest name in use, of IPv6 reverse zones, has
-/// 34 labels.
+/// Names hashed for NSEC3 for one client query. The deepest names in use, those of IPv6 reverse
+/// zones, have 34 labels.
 pub const MAX_NSEC3_HASHES: u32 = 64;
-/// Keys of one tag and algorithm that are tried for a signature.
+/// Keys with the same tag and algorithm that are tried for a signature.
 pub const MAX_COLLIDING_KEYS: u32 = 2;
 /// DS records of a delegation that are tried.
 pub const MAX_DS_RECORDS: u32 = 8;
 /// Records of a DNSKEY RRset.
 pub const MAX_DNSKEYS: u32 = 64;
-/// RRSIG records of an RRset that are looked at.
+/// RRSIG records of an RRset that are examined.
 pub const MAX_RRSIGS: u32 = 32;
-/// Records of an RRset that is verified.
+/// Records of an RRset that can be verified.
 pub const MAX_RRSET_RECORDS: u32 = 256;
-/// Octets of record data of an RRset that is verified.
+/// Octets of record data of an RRset that can be verified.
 pub const MAX_RRSET_OCTETS: u32 = 65_535;
-/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, with a referral's beside
-/// them five.
+/// NSEC and NSEC3 records of one proof. Honest proofs have up to four, or five together with a
+/// referral's.
 pub const MAX_DENIAL_RECORDS: u32 = 32;
 
-/// Which limit was reached.
+/// A limit that was reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Limit {
     /// [`MAX_MESSAGE_SIGNATURE_CHECKS`].
@@ -74,7 +75,7 @@ impl Limit {
         Self::DenialRecords,
     ];
 
-    /// A name for metrics and logs.
+    /// Returns the name used in metrics and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,14 +99,14 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The limits that add up over a client query.
+/// The limits on sums over a client query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Signature checks between two calls of [`Budget::begin_message`].
     pub message_signature_checks: u32,
-    /// Signature checks in all.
+    /// Signature checks in total.
     pub signature_checks: u32,
-    /// Signature checks that may fail.
+    /// Failed signature checks.
     pub signature_failures: u32,
     /// Names hashed.
     pub nsec3_hashes: u32,
@@ -122,7 +123,7 @@ impl Default for Limits {
     }
 }
 
-/// What a client query has cost so far, and which limits it has reached.
+/// The validation work of a client query so far, and the limits it has reached.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
     limits: Limits,
@@ -134,50 +135,50 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A budget with these limits.
+    /// Creates a budget with these limits.
     #[must_use]
     pub fn with_limits(limits: Limits) -> Self {
         Self { limits, ..Self::default() }
     }
 
-    /// Another message is validated from here on: its signature checks are counted from 0, those of
-    /// the query go on.
+    /// Starts another message: resets the signature checks of the message, but not those of the
+    /// query.
     pub fn begin_message(&mut self) {
         self.message_checks = 0;
     }
 
-    /// Signature checks so far.
+    /// Returns the number of signature checks so far.
     #[must_use]
     pub fn signature_checks(&self) -> u32 {
         self.checks
     }
 
-    /// Signature checks so far that failed.
+    /// Returns the number of failed signature checks so far.
     #[must_use]
     pub fn signature_failures(&self) -> u32 {
         self.failures
     }
 
-    /// Names hashed so far.
+    /// Returns the number of names hashed so far.
     #[must_use]
     pub fn nsec3_hashes(&self) -> u32 {
         self.hashes
     }
 
-    /// How often each limit was reached, in the order of [`Limit::ALL`].
+    /// Returns how often each limit was reached, in the order of [`Limit::ALL`].
     #[must_use]
     pub fn reached(&self) -> &[u32; Limit::ALL.len()] {
         &self.reached
     }
 
-    /// Counts that a limit was reached.
+    /// Counts a limit as reached.
     pub(crate) fn reach(&mut self, limit: Limit) -> Reason {
         let count = &mut self.reached[limit as usize];
         *count = count.saturating_add(1);
         Reason::Limit(limit)
     }
 
-    /// Takes one signature check.
+    /// Deducts one signature check.
     pub(crate) fn take_signature_check(&mut self) -> Result<(), Reason> {
         if self.failures >= self.limits.signature_failures {
             return Err(self.reach(Limit::SignatureFailures));
@@ -193,12 +194,12 @@ impl Budget {
         Ok(())
     }
 
-    /// Counts that the check taken last failed.
+    /// Counts the last check as failed.
     pub(crate) fn count_signature_failure(&mut self) {
         self.failures += 1;
     }
 
-    /// Takes one name to be hashed.
+    /// Deducts one name to hash.
     pub(crate) fn take_nsec3_hash(&mut self) -> Result<(), Reason> {
         if self.hashes >= self.limits.nsec3_hashes {
             return Err(self.reach(Limit::Nsec3Hashes));

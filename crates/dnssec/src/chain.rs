@@ -1,4 +1,65 @@
-//! From DS records or a trust anchor to the keys of a zone (RFC 4035 §5.2).
+//! The chain of trust: from a trust anchor to the keys of a zone (RFC 4035 §5.2).
+//!
+//! Data is secure if signatures connect it to a trust anchor that the operator configured. The
+//! connection is a chain with one link per zone cut. Each link has two parts: the parent zone signs
+//! a DS RRset, which contains digests of keys of the child zone; the child zone signs its own
+//! DNSKEY RRset with one of these keys.
+//!
+//! ```text
+//! anchor of the root
+//!   |
+//!   v
+//! DNSKEY .  --verifies-->  DS example.
+//!                            |  digest of an entry key
+//!                            v
+//!                          DNSKEY example.  --verifies-->  A www.example.
+//! ```
+//!
+//! # One link
+//!
+//! [`zone_keys`] checks one link. Its input is the child's DNSKEY RRset and a [`Trust`], the
+//! grounds on which keys of that RRset are trusted: DS records that the parent's keys verified, or
+//! trust anchors. It proceeds in three steps.
+//!
+//! 1. It selects the usable DS records. A DS record counts if its algorithm and its digest type are
+//!    supported. SHA-1 digests count only if there are no others (RFC 4509 §3).
+//! 2. It finds the *entry keys*: the keys in the RRset that match a usable DS record or an anchor.
+//! 3. It verifies the DNSKEY RRset with the entry keys. Then the RRset is authentic, and every
+//!    supported key in it, unless revoked, may sign data of the zone.
+//!
+//! The result, [`ZoneKeys`], verifies the zone's RRsets ([`crate::signature::verify`]) and its
+//! denials ([`crate::denial::Proof`]), including the DS RRset that starts the next link, or the
+//! proof that there is none.
+//!
+//! # Where a chain ends
+//!
+//! A chain that does not reach the data ends in one of three ways. The distinction between the
+//! first two is what protects against downgrades:
+//!
+//! - *Insecure*: the zone above proves that the delegation has no DS records, or each DS record
+//!   refers to an algorithm, digest or key size that is not supported. The zone is then treated as
+//!   unsigned.
+//! - *Bogus*: the DS records refer to supported keys, but none of these is in the RRset, or none
+//!   has signed it. The data must not be used.
+//! - *Indeterminate*: no trust anchor covers the name.
+//!
+//! An attacker on the path can remove keys and signatures but cannot forge a DS RRset. Therefore a
+//! missing key never makes a zone insecure. In particular an unsupported key size counts only if
+//! every DS record leads to a key in the RRset and none to one of supported size: otherwise the
+//! attacker might have removed the supported key.
+//!
+//! # Lifetime
+//!
+//! A chain holds for the shortest lifetime of its parts. [`ZoneKeys::lifetime_secs`] covers the TTL
+//! and the signatures of the DNSKEY RRset as well as the lifetime of the trust it is based on, so
+//! the caller may keep the keys of a zone for that long and start the next chain at the deepest
+//! zone it has keys for.
+//!
+//! # Bounds
+//!
+//! All input comes from servers that may be hostile. The number of DS records, keys and colliding
+//! key tags is limited, and each signature check is deducted from the [`Budget`] of the client
+//! query.
 
 use avocet_wire::{NameBuf, Rtype};
 
@@ -11,38 +72,39 @@ use crate::rrset::{Context, Rrset};
 use crate::verdict::Reason;
 use crate::{label, signature};
 
-/// The digest type that is passed over where there are better ones (RFC 4509 §3).
+/// The digest type that is ignored if there are better ones (RFC 4509 §3).
 const SHA1: u8 = 1;
 
-/// What the keys of a zone are trusted by. Either the data of verified DS records or what the
-/// operator says.
+/// The grounds on which keys of a zone are trusted: the data of verified DS records, or trust
+/// anchors.
 #[derive(Clone, Copy, Debug)]
 pub struct Trust<'a> {
     /// DS record data.
     pub ds: &'a [&'a [u8]],
     /// DNSKEY record data.
     pub dnskeys: &'a [&'a [u8]],
-    /// How long it may be believed, in seconds; anchors last for ever (`u32::MAX`).
+    /// Lifetime of the trust in seconds, `u32::MAX` for anchors.
     pub lifetime_secs: u32,
 }
 
-/// A key of a zone that signatures may be verified with.
+/// A key of a zone, usable to verify signatures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ZoneKey {
     pub(crate) tag: u16,
     pub(crate) algorithm: Algorithm,
-    /// Whether the zone says that it signs with it.
+    /// Whether the key has the Zone Key flag, without which it must not sign data.
     pub(crate) is_zone_key: bool,
     pub(crate) public_key: Box<[u8]>,
 }
 
 impl ZoneKey {
-    /// None for keys that are revoked, malformed, or of an algorithm or size that we do not verify.
+    /// Returns `None` for keys that are revoked, malformed, or of an unsupported algorithm or size.
     fn of(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
         Self::of_revoked(key, policy).filter(|_| !key.is_revoked())
     }
 
-    /// A key that may be revoked: it still signs its own revocation (RFC 5011 §2.1).
+    /// Does the same for keys that may be revoked: a revoked key signs its own revocation (RFC 5011
+    /// §2.1).
     pub(crate) fn of_revoked(key: &Dnskey<'_>, policy: Policy) -> Option<Self> {
         let algorithm = policy.algorithm(key.algorithm)?;
         if algorithm.form_of(key.public_key) != KeyForm::Usable {
@@ -57,30 +119,30 @@ impl ZoneKey {
     }
 }
 
-/// The keys of a zone that an RRset is verified with.
+/// Keys of a zone with which to verify an RRset.
 #[derive(Clone, Copy)]
 pub(crate) struct Signers<'a> {
     /// The apex.
     pub(crate) zone: &'a [u8],
     pub(crate) keys: &'a [ZoneKey],
-    /// What they have verified; none for keys that are used once.
+    /// Signatures that the keys verified recently. `None` for keys that are used once.
     pub(crate) memo: Option<&'a Memo>,
 }
 
-/// The keys of a zone that a chain of trust leads to. Kept by the caller for as long as it lives.
+/// The verified keys of a zone. The caller keeps them for at most their lifetime.
 #[derive(PartialEq, Eq, Debug)]
 pub struct ZoneKeys {
     zone: NameBuf,
     keys: Vec<ZoneKey>,
-    /// Wall clock at which they were verified, and the seconds they live from there.
+    /// Wall clock at which the keys were verified. Their lifetime starts then.
     verified_at_secs: u32,
     lifetime_secs: u32,
-    /// What they have verified lately.
+    /// Signatures that the keys verified recently.
     memo: Memo,
 }
 
 impl ZoneKeys {
-    /// The apex, folded.
+    /// Returns the apex, folded.
     #[must_use]
     pub fn zone(&self) -> &NameBuf {
         &self.zone
@@ -90,19 +152,19 @@ impl ZoneKeys {
         Signers { zone: self.zone.wire(), keys: &self.keys, memo: Some(&self.memo) }
     }
 
-    /// Seconds from `now_secs` (wall clock) on for which they may be believed.
+    /// Returns the remaining lifetime in seconds from `now_secs` (wall clock).
     #[must_use]
     pub fn lifetime_secs(&self, now_secs: u32) -> u32 {
         let age_secs = now_secs.wrapping_sub(self.verified_at_secs).cast_signed().max(0);
         self.lifetime_secs.saturating_sub(age_secs.cast_unsigned())
     }
 
-    /// The tags of the keys.
+    /// Returns the tags of the keys.
     pub fn tags(&self) -> impl Iterator<Item = u16> + '_ {
         self.keys.iter().map(|key| key.tag)
     }
 
-    /// Octets of memory in use.
+    /// Returns the memory in use, in octets.
     #[must_use]
     pub fn memory_octets(&self) -> usize {
         let keys =
@@ -111,12 +173,12 @@ impl ZoneKeys {
     }
 }
 
-/// Whether any of these DS records can lead to keys that we verify with. If not, the zone is
-/// insecure and need not be asked for its keys (RFC 4035 §5.2).
+/// Checks whether any of these DS records can lead to a supported key. If not, the zone is insecure
+/// and its keys need not be queried (RFC 4035 §5.2).
 ///
 /// # Errors
-/// [`Reason::UnsupportedAlgorithm`] or [`Reason::UnsupportedDigest`]; [`Reason::Malformed`] where
-/// nothing is a DS record.
+/// [`Reason::UnsupportedAlgorithm`] or [`Reason::UnsupportedDigest`]. [`Reason::Malformed`] if none
+/// of the data is a DS record.
 pub fn check_ds(ds: &[&[u8]], policy: Policy) -> Result<(), Reason> {
     usable_ds(ds, policy).map(drop)
 }
@@ -142,11 +204,11 @@ fn usable_ds<'a>(ds: &[&'a [u8]], policy: Policy) -> Result<Vec<Ds<'a>>, Reason>
     Ok(usable)
 }
 
-/// Verifies the DNSKEY RRset of a zone by what its keys are trusted by, and gives its keys.
+/// Verifies the DNSKEY RRset of a zone on the given grounds of trust, and returns the zone's keys.
 ///
 /// # Errors
-/// Insecure, where all that is trusted is of algorithms, digests or sizes that we do not verify;
-/// bogus, where no key is what it should be or none has signed the RRset.
+/// An insecure reason if every ground of trust refers to an unsupported algorithm, digest or key
+/// size. A bogus reason if no key matches, or no matching key signed the RRset.
 pub fn zone_keys(
     dnskeys: &Rrset<'_>,
     trust: &Trust<'_>,
@@ -178,7 +240,7 @@ pub fn zone_keys(
     })
 }
 
-/// A record that stands there twice must not count as a collision of tags.
+/// Removes duplicates, which must not count as colliding tags.
 fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
     let mut out = Vec::new();
     for key in keys {
@@ -189,11 +251,12 @@ fn distinct(keys: impl Iterator<Item = ZoneKey>) -> Vec<ZoneKey> {
     out
 }
 
-/// The keys that are trusted in themselves: those of the DS records and those the operator names.
+/// Returns the entry keys: the keys that match a DS record or a trust anchor.
 ///
 /// # Errors
-/// [`Reason::UnsupportedKeySize`] only if each of them leads to a key, and none to one of a size
-/// that we verify with. Where one leads nowhere, its key may have been taken away (RFC 4035 §5.2).
+/// [`Reason::UnsupportedKeySize`] only if each DS record and anchor leads to a key and none to one
+/// of supported size. If one leads nowhere, its key may have been removed in transit (RFC 4035
+/// §5.2).
 fn entry_keys(
     zone: &NameBuf,
     keys: &[Dnskey<'_>],
@@ -228,15 +291,15 @@ fn entry_keys(
     Ok(distinct(entries.keys.into_iter()))
 }
 
-/// Keys that DS records and anchors lead to.
+/// The entry keys found so far.
 struct Entries {
     keys: Vec<ZoneKey>,
-    /// What is wrong where there is none. A fault of the zone says more than a lack of ours.
+    /// The reason if there are none. A fault of the zone takes precedence over missing support.
     fault: Option<Reason>,
 }
 
 impl Entries {
-    /// Adds what one DS record or anchor leads to.
+    /// Adds the keys that match one DS record or anchor.
     fn add<'a>(&mut self, found: impl Iterator<Item = &'a Dnskey<'a>>, policy: Policy) {
         let mut found = found.peekable();
         if found.peek().is_none() {

@@ -1,8 +1,9 @@
-//! Denial of existence: what NSEC and NSEC3 records prove together (RFC 4035 §5.4, RFC 5155 §8,
+//! Denial of existence: the combined proof of NSEC and NSEC3 records (RFC 4035 §5.4, RFC 5155 §8,
 //! RFC 6840 §4).
 //!
-//! A record is looked for by what it says, and only the one that is needed has its signature
-//! verified: records that are of no use cost nothing. NSEC and NSEC3 are never mixed in one proof.
+//! A proof first looks for the record that states the required fact, and verifies only that
+//! record's signature. Irrelevant records therefore cost nothing. One proof never mixes NSEC and
+//! NSEC3.
 
 mod by_nsec;
 mod by_nsec3;
@@ -18,73 +19,74 @@ use crate::types::TypeMap;
 use crate::verdict::{Reason, Verdict};
 use crate::{label, signature};
 
-/// What was proven about a name and type.
+/// The proven fact about a name and type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DenialKind {
-    /// The name does not exist, nor does a wildcard for it.
+    /// Neither the name nor a matching wildcard exists.
     Nxdomain,
-    /// The name has not that type.
+    /// The name exists without the type.
     Nodata,
-    /// The name has no records at all; names below it have.
+    /// The name is an empty non-terminal: it has no records, but names below it do.
     EmptyNonTerminal,
-    /// The name does not exist and the wildcard for it has not that type.
+    /// The name does not exist, and the matching wildcard lacks the type.
     WildcardNodata,
-    /// The name does not exist: the wildcard right below the closest encloser answers for it.
+    /// The name does not exist, so the wildcard right below the closest encloser applies.
     Expansion,
 }
 
-/// A proof that holds.
+/// A valid proof.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Denial {
-    /// What was proven.
+    /// The proven fact.
     pub kind: DenialKind,
-    /// Whether all of it is certain: where NSEC3 records opt out, an unsigned delegation may be
-    /// there after all (RFC 5155 §9.2).
+    /// Whether the proof relies on an opt-out record: an unsigned delegation may then exist after
+    /// all (RFC 5155 §9.2).
     pub is_opt_out: bool,
-    /// The longest existing name that the name is equal to or below.
+    /// The longest existing name that is the name or an ancestor of it.
     pub closest_encloser: NameBuf,
-    /// How long it may be believed, in seconds: the least of all records it rests on.
+    /// Lifetime in seconds: the lowest of all records in the proof.
     pub lifetime_secs: u32,
 }
 
 impl Denial {
-    /// Secure, but insecure where records opt out.
+    /// Returns secure, or insecure if the proof relies on opt-out.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
         if self.is_opt_out { Verdict::Insecure } else { Verdict::Secure }
     }
 }
 
-/// What a name without DS records is in the zone above it.
+/// The status of a name without DS records, as stated by the zone above it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DelegationKind {
-    /// A delegation to a zone that is not signed: insecure from there on.
+    /// A delegation to an unsigned zone: insecure from there on.
     Unsigned,
-    /// Skipped by opt-out: whatever is there is insecure.
+    /// Skipped by opt-out: any data there is insecure.
     OptOut,
     /// No delegation: the name belongs to the zone itself, or does not exist.
     NoCut,
 }
 
-/// A proof that a name has no DS records, by the zone above it.
+/// A proof by the parent zone that a name has no DS records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delegation {
-    /// What the name is.
+    /// The status of the name.
     pub kind: DelegationKind,
-    /// How long it may be believed, in seconds.
+    /// Lifetime in seconds.
     pub lifetime_secs: u32,
 }
 
-/// Where the records of a proof come from.
+/// The source of the records in a proof.
 #[derive(Clone, Copy)]
 enum Source<'a> {
-    /// A message: signatures are verified as records are needed.
+    /// A message. Signatures are verified when a record is needed.
     Signed(&'a ZoneKeys, Context),
-    /// The cache, as secure records of one zone.
+    /// The cache, with secure records of one zone.
     Cached,
 }
 
-/// A record with its RRset, and once it was needed, for how long it may be believed.
+/// A record with its RRset and, once the record was needed, the result of its verification: its
+/// lifetime.
 struct Held<'a, R> {
     record: R,
     rrset: Rrset<'a>,
@@ -106,10 +108,10 @@ impl<R> Held<'_, R> {
     }
 }
 
-/// A record that was found, and its lifetime in seconds.
+/// A record and its lifetime in seconds.
 pub(crate) type Found<R> = (R, u32);
 
-/// The first believed record that is as wanted. An error if there is one and it cannot be believed.
+/// Returns the first matching record that verifies. Fails if records match but none verifies.
 fn find<R: Copy>(
     held: &mut [Held<'_, R>],
     source: Source<'_>,
@@ -127,8 +129,7 @@ fn find<R: Copy>(
     fault.map_or(Ok(None), Err)
 }
 
-/// The names that were hashed for a proof, so that none is hashed twice; for the next proof about
-/// the same name.
+/// The names hashed for a proof, to be reused for the next proof about the same name.
 #[derive(Clone, Debug, Default)]
 pub struct Hashes {
     iterations: u16,
@@ -137,7 +138,7 @@ pub struct Hashes {
 }
 
 impl Hashes {
-    /// The hash of a name, if it was needed so far.
+    /// Returns the hash of a name if it was computed before.
     #[must_use]
     pub fn of(&self, wire: &[u8]) -> Option<&Hash> {
         self.hashes
@@ -146,10 +147,10 @@ impl Hashes {
             .map(|(_, hash)| hash)
     }
 
-    /// Hashes a name, unless that was done before with the same parameters.
+    /// Hashes a name, unless it was hashed before with the same parameters.
     ///
     /// # Errors
-    /// As [`Parameters::hash`].
+    /// Those of [`Parameters::hash`].
     pub fn hash(
         &mut self,
         parameters: &Parameters<'_>,
@@ -172,28 +173,28 @@ impl Hashes {
     }
 }
 
-/// The NSEC and NSEC3 records of one zone that came with a message, or that the cache holds.
+/// The NSEC and NSEC3 records of one zone, from a message or the cache.
 pub struct Proof<'a> {
     zone: &'a [u8],
     source: Source<'a>,
     nsecs: Vec<Held<'a, Nsec<'a>>>,
     nsec3s: Vec<Held<'a, Nsec3<'a>>>,
     hashes: Hashes,
-    /// More records than are looked at.
+    /// Whether there are more records than the limit.
     is_over: bool,
 }
 
 impl<'a> Proof<'a> {
-    /// The proof in a message: `rrsets` are all of its authority section, or only those of NSEC and
-    /// NSEC3; others are passed over, and so are records that another zone than that of the keys
-    /// might have made.
+    /// Creates a proof from a message. `rrsets` is the whole authority section or at least its NSEC
+    /// and NSEC3 RRsets. Other types are ignored, and so are records that may come from a zone
+    /// other than that of the keys.
     #[must_use]
     pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
         Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, *context))
     }
 
-    /// What the cache holds of a zone: NSEC or NSEC3 RRsets that were verified, their TTLs counted
-    /// down.
+    /// Creates a proof from cached NSEC or NSEC3 RRsets of a zone, verified and with their TTLs
+    /// counted down.
     #[must_use]
     pub fn cached(rrsets: &'a [Rrset<'a>], zone: &'a [u8]) -> Self {
         Self::read(rrsets, zone, Source::Cached)
@@ -223,26 +224,26 @@ impl<'a> Proof<'a> {
         proof
     }
 
-    /// The apex of the zone that the records are of.
+    /// Returns the apex of the zone that the records belong to.
     #[must_use]
     pub fn zone(&self) -> &'a [u8] {
         self.zone
     }
 
-    /// Goes on with what was hashed for an earlier proof about the same name.
+    /// Reuses the hashes of an earlier proof about the same name.
     #[must_use]
     pub fn with_hashes(self, hashes: Hashes) -> Self {
         Self { hashes, ..self }
     }
 
-    /// What was hashed, for [`Proof::with_hashes`].
+    /// Returns the hashes computed so far, for [`Proof::with_hashes`].
     #[must_use]
     pub fn into_hashes(self) -> Hashes {
         self.hashes
     }
 
-    /// The RRsets that the proofs so far rest on, and for how many seconds each may be believed:
-    /// what they say holds for other names, too (RFC 8198). Not NSEC3 records that opt out.
+    /// Returns the RRsets that the proofs so far relied on, with the lifetime of each in seconds.
+    /// They also deny other names (RFC 8198). NSEC3 records with opt-out are left out.
     pub fn believed(&self) -> impl Iterator<Item = (&Rrset<'a>, u32)> {
         let nsecs = self.nsecs.iter().map(|held| (&held.rrset, held.checked));
         let certain = self.nsec3s.iter().filter(|held| !held.record.is_opt_out);
@@ -250,7 +251,7 @@ impl<'a> Proof<'a> {
         checked.filter_map(|(rrset, checked)| Some((rrset, checked?.ok()?)))
     }
 
-    /// Are there only NSEC3 records?
+    /// Reports whether all records are NSEC3.
     pub(crate) fn is_hashed(&self) -> bool {
         self.nsecs.is_empty() && !self.nsec3s.is_empty()
     }
@@ -269,8 +270,8 @@ impl<'a> Proof<'a> {
     /// Proves that a name does not exist (NXDOMAIN).
     ///
     /// # Errors
-    /// [`Reason::DenialMissing`] if the records do not say so, or why those that do cannot be
-    /// believed.
+    /// [`Reason::DenialMissing`] if no record states so. Otherwise the reason why the relevant
+    /// records do not verify.
     pub fn nxdomain(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Denial, Reason> {
         match self.kind_for(qname, budget)? {
             Kind::Nsec => by_nsec::nxdomain(self, qname, budget),
@@ -278,11 +279,11 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a name has not that type: the name itself, an empty non-terminal, or the
-    /// wildcard for it.
+    /// Proves that a name lacks a type: for the name itself, an empty non-terminal, or its
+    /// wildcard.
     ///
     /// # Errors
-    /// As [`Proof::nxdomain`].
+    /// Those of [`Proof::nxdomain`].
     pub fn nodata(
         &mut self,
         qname: &[u8],
@@ -295,11 +296,11 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a wildcard answers for a name (RFC 4035 §5.3.4): `closest_encloser` is that of
+    /// Proves that a wildcard applies to a name (RFC 4035 §5.3.4). `closest_encloser` is that of
     /// [`signature::Verified`].
     ///
     /// # Errors
-    /// As [`Proof::nxdomain`].
+    /// Those of [`Proof::nxdomain`].
     pub fn expansion(
         &mut self,
         qname: &[u8],
@@ -315,11 +316,11 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Proves that a name below the apex has no DS records, and says what it is. The keys, and so
-    /// the records, are of the zone above: a child cannot say that it is not signed.
+    /// Proves that a name below the apex has no DS records, and returns its status. The keys, and
+    /// so the records, must belong to the parent zone: a child cannot declare itself unsigned.
     ///
     /// # Errors
-    /// As [`Proof::nxdomain`].
+    /// Those of [`Proof::nxdomain`].
     pub fn delegation(&mut self, child: &[u8], budget: &mut Budget) -> Result<Delegation, Reason> {
         if label::equal(child, self.zone) {
             return Err(Reason::DenialMissing);
@@ -330,8 +331,8 @@ impl<'a> Proof<'a> {
         }
     }
 
-    /// Which of the two kinds of records the proof is made of. While a zone goes over from one kind
-    /// to the other a message may have both; one that speaks of the name is taken then.
+    /// Selects NSEC or NSEC3 for the proof. A zone in transition between the two may send both. The
+    /// kind with a record about the name is then used.
     fn kind_for(&self, wire: &[u8], budget: &mut Budget) -> Result<Kind, Reason> {
         if self.is_over {
             return Err(budget.reach(Limit::DenialRecords));
@@ -366,10 +367,10 @@ enum Kind {
     Nsec3,
 }
 
-/// Do the types at a name deny that type there, from the right side of a zone cut?
+/// Reports whether the type bit map of a name denies a type, from the correct side of a zone cut.
 ///
-/// At a delegation the zone above speaks of DS only, and an apex does not speak of its own DS, but
-/// for the root (RFC 6840 §4.1). Where there is a CNAME, it is the answer (RFC 6840 §4.3).
+/// At a delegation, the parent zone denies only DS. An apex does not deny its own DS, except at the
+/// root (RFC 6840 §4.1). A CNAME at the name is itself the answer (RFC 6840 §4.3).
 fn denies(types: TypeMap<'_>, owner: &[u8], qtype: Rtype) -> bool {
     let right_side = if qtype == Rtype::DS {
         !types.has(Rtype::SOA) || owner == [0]
@@ -379,8 +380,8 @@ fn denies(types: TypeMap<'_>, owner: &[u8], qtype: Rtype) -> bool {
     right_side && !types.has(qtype) && !types.has(Rtype::CNAME)
 }
 
-/// What a name is whose types are known to its parent zone; none if it has DS records or is an
-/// apex.
+/// Returns the status of a name from its type bit map in the parent zone, or `None` if the name has
+/// DS records or is an apex.
 fn delegation_of(types: TypeMap<'_>) -> Option<DelegationKind> {
     if types.has(Rtype::DS) || types.has(Rtype::SOA) {
         return None;

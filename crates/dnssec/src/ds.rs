@@ -1,11 +1,11 @@
-//! DS record data and the digests in it (RFC 4034 §5, RFC 4509, RFC 6605).
+//! DS record data and its digests (RFC 4034 §5, RFC 4509, RFC 6605).
 
 use avocet_wire::{NameBuf, Rtype, rdata};
 use aws_lc_rs::digest::{self, Context};
 
 use crate::key::Dnskey;
 
-/// A digest that we can compute.
+/// A supported digest.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DigestType {
     /// 1 (RFC 4034 appendix A.2).
@@ -17,7 +17,7 @@ pub enum DigestType {
 }
 
 impl DigestType {
-    /// The digest of that number in the registry, if we know it.
+    /// Returns the supported digest with this number in the registry.
     #[must_use]
     pub const fn from_number(number: u8) -> Option<Self> {
         Some(match number {
@@ -51,7 +51,7 @@ pub struct Ds<'a> {
 }
 
 impl<'a> Ds<'a> {
-    /// Reads well-formed data.
+    /// Parses the data. Returns `None` if it is malformed.
     #[must_use]
     pub fn read(data: &'a [u8]) -> Option<Self> {
         rdata::check(Rtype::DS.0, data).ok()?;
@@ -60,7 +60,8 @@ impl<'a> Ds<'a> {
         Some(Self { key_tag, algorithm: *algorithm, digest_type: *digest_type, digest })
     }
 
-    /// Is it the digest of that key of that zone? Not so for digests that we do not know.
+    /// Reports whether this is the digest of the given key of the zone. False for unsupported
+    /// digests.
     #[must_use]
     pub fn is_of(&self, zone: &NameBuf, key: &Dnskey<'_>) -> bool {
         let Some(digest_type) = DigestType::from_number(self.digest_type) else { return false };

@@ -5,13 +5,13 @@ use avocet_wire::rdata;
 
 /// Bit 7 of the flags: the key may sign the zone's records (RFC 4034 §2.1.1).
 const ZONE: u16 = 0x0100;
-/// Bit 8: the key has been given up by its owner (RFC 5011 §3).
+/// Bit 8: the owner has revoked the key (RFC 5011 §3).
 const REVOKE: u16 = 0x0080;
-/// Bit 15: the key is meant as a way into the zone (RFC 4034 §2.1.1).
+/// Bit 15: the key is intended as a secure entry point into the zone (RFC 4034 §2.1.1).
 const SECURE_ENTRY_POINT: u16 = 0x0001;
-/// The only value that the protocol field has (RFC 4034 §2.1.2).
+/// The only valid value of the protocol field (RFC 4034 §2.1.2).
 const PROTOCOL: u8 = 3;
-/// RSA/MD5, whose key tag is a part of the modulus (RFC 4034 appendix B.1).
+/// RSA/MD5, whose key tag is part of the modulus (RFC 4034 appendix B.1).
 const RSAMD5: u8 = 1;
 /// Octets before the public key.
 const FIXED: usize = 4;
@@ -19,18 +19,18 @@ const FIXED: usize = 4;
 /// A DNSKEY record's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dnskey<'a> {
-    /// The data as it stands.
+    /// The whole data.
     pub rdata: &'a [u8],
-    /// Flags.
+    /// The flags field.
     pub flags: u16,
     /// The number of the algorithm.
     pub algorithm: u8,
-    /// The public key in the algorithm's own form.
+    /// The public key in the algorithm's own format.
     pub public_key: &'a [u8],
 }
 
 impl<'a> Dnskey<'a> {
-    /// Reads well-formed data.
+    /// Parses the data. Returns `None` if it is malformed.
     #[must_use]
     pub fn read(data: &'a [u8]) -> Option<Self> {
         rdata::check(Rtype::DNSKEY.0, data).ok()?;
@@ -39,25 +39,25 @@ impl<'a> Dnskey<'a> {
         Some(Self { rdata: data, flags, algorithm: *algorithm, public_key })
     }
 
-    /// May the key sign the zone's records? The protocol field has to be right, too.
+    /// Reports whether the key may sign the zone's records. Also requires a valid protocol field.
     #[must_use]
     pub fn is_zone_key(&self) -> bool {
         self.flags & ZONE != 0 && self.rdata.get(2) == Some(&PROTOCOL)
     }
 
-    /// Has the key been revoked?
+    /// Reports whether the key is revoked.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.flags & REVOKE != 0
     }
 
-    /// Is the key meant as a way into the zone?
+    /// Reports whether the key is intended as a secure entry point.
     #[must_use]
     pub fn is_secure_entry_point(&self) -> bool {
         self.flags & SECURE_ENTRY_POINT != 0
     }
 
-    /// The key tag (RFC 4034 appendix B).
+    /// Returns the key tag (RFC 4034 appendix B).
     #[must_use]
     pub fn tag(&self) -> u16 {
         if self.algorithm == RSAMD5 {
@@ -70,7 +70,7 @@ impl<'a> Dnskey<'a> {
         sum(self.rdata)
     }
 
-    /// Is it the same key, whether revoked or not?
+    /// Reports whether both are the same key, regardless of revocation.
     #[must_use]
     pub fn is_same_key(&self, other: &Dnskey<'_>) -> bool {
         (self.flags | REVOKE, self.algorithm, self.public_key)

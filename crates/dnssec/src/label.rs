@@ -1,4 +1,4 @@
-//! Counting and cutting the labels of names, as signatures and proofs do.
+//! Label operations on names for signatures and proofs.
 //!
 //! All names here are valid, uncompressed and in wire form.
 
@@ -7,49 +7,49 @@ use avocet_wire::{NameBuf, name};
 /// The wildcard label (RFC 4592 §2.1.1).
 const ASTERISK: &[u8] = b"*";
 
-/// Is this a valid uncompressed name and nothing else?
+/// Reports whether the octets are exactly one valid uncompressed name.
 pub(crate) fn is_name(octets: &[u8]) -> bool {
     name::wire_len(octets) == Ok(octets.len())
 }
 
-/// The number of labels, the root's not counted.
+/// Returns the number of labels without the root's.
 pub(crate) fn count(wire: &[u8]) -> usize {
     name::labels(wire).count()
 }
 
-/// The number of labels that RRSIG's field counts: neither the root's nor a leading `*` (RFC 4034
+/// Returns the number of labels as counted by RRSIG, without the root's and a leading `*` (RFC 4034
 /// §3.1.3).
 pub(crate) fn signed_count(wire: &[u8]) -> usize {
     count(wire) - usize::from(is_wildcard(wire))
 }
 
-/// Is the first label `*`?
+/// Reports whether the first label is `*`.
 pub(crate) fn is_wildcard(wire: &[u8]) -> bool {
     name::labels(wire).next() == Some(ASTERISK)
 }
 
-/// The last `labels` labels of a name; the whole name if it has no more.
+/// Returns the last `labels` labels of a name, or the whole name if it has no more.
 pub(crate) fn suffix(wire: &[u8], labels: usize) -> &[u8] {
     let above = count(wire).saturating_sub(labels);
     name::ancestors(wire).nth(above).unwrap_or(wire)
 }
 
-/// The wildcard right below a name; none if that is longer than a name may be.
+/// Returns the wildcard right below a name, or `None` if it would exceed the length limit of names.
 pub(crate) fn wildcard_below(wire: &[u8]) -> Option<NameBuf> {
     NameBuf::from_wire(wire).ok()?.prefixed(ASTERISK).ok()
 }
 
-/// The longest name that both are equal to or below.
+/// Returns the longest common ancestor of both names, which may be one of them.
 pub(crate) fn common_ancestor<'a>(a: &'a [u8], b: &[u8]) -> &'a [u8] {
     name::ancestors(a).find(|ancestor| name::is_under(b, ancestor)).unwrap_or(&[0])
 }
 
-/// Are these the same name?
+/// Reports whether both are the same name.
 pub(crate) fn equal(a: &[u8], b: &[u8]) -> bool {
     avocet_wire::hash::eq_folded(a, b)
 }
 
-/// Is `wire` below `ancestor` and not the same name?
+/// Reports whether `wire` is strictly below `ancestor`.
 pub(crate) fn is_below(wire: &[u8], ancestor: &[u8]) -> bool {
     wire.len() > ancestor.len() && name::is_under(wire, ancestor)
 }

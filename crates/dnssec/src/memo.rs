@@ -1,24 +1,25 @@
-//! Signatures that verified lately. A zone sends its SOA record and its proofs with each denial,
-//! and verifying them costs more than the rest of the answer.
+//! Recently verified signatures. A zone sends its SOA record and its proofs with every denial, and
+//! verifying them again would cost more than the rest of the response.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use aws_lc_rs::digest::{self, SHA256};
 
-/// Most signatures that are kept for the keys of a zone; the oldest gives way.
+/// Most signatures kept for the keys of a zone. The oldest is replaced.
 const MAX_SIGNATURES: usize = 16;
 
-/// A digest of a signature and of what it signs.
+/// A digest of a signature and the data it covers.
 pub(crate) type SignatureDigest = [u8; 32];
 
-/// The signatures that verified with the keys of one zone. It lives as long as these keys; whether
-/// a signature is valid at this time is not its business.
+/// The signatures that verified with the keys of one zone. Discarded together with these keys. The
+/// caller checks the validity period of a signature.
 #[derive(Debug, Default)]
 pub(crate) struct Memo(Mutex<VecDeque<SignatureDigest>>);
 
 impl Memo {
-    /// What a signature is known by. The message names algorithm and key tag (RFC 4034 §3.1.8.1).
+    /// Computes the digest of a signature. The message includes algorithm and key tag (RFC 4034
+    /// §3.1.8.1).
     pub(crate) fn digest(message: &[u8], signature: &[u8]) -> SignatureDigest {
         let mut context = digest::Context::new(&SHA256);
         context.update(&(message.len() as u64).to_be_bytes());
@@ -41,14 +42,14 @@ impl Memo {
         digests.push_back(digest);
     }
 
-    /// Octets of memory beyond its own size.
+    /// Returns the memory in use beyond the struct itself, in octets.
     pub(crate) fn octets(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).capacity()
             * size_of::<SignatureDigest>()
     }
 }
 
-/// Keys are the same whatever they have verified.
+/// The memo does not affect the equality of keys.
 impl PartialEq for Memo {
     fn eq(&self, _: &Self) -> bool {
         true

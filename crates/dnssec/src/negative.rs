@@ -1,37 +1,37 @@
-//! Negative trust anchors (RFC 7646): names that the operator takes out of validation for a time.
+//! Negative trust anchors (RFC 7646): names that the operator temporarily exempts from validation.
 
 use avocet_wire::{NameBuf, name};
 
 use crate::label;
 
-/// Most negative trust anchors: each is looked at for every validation.
+/// Most negative trust anchors. Every validation searches all of them.
 pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 
-/// A name, and all below it, that is treated as insecure.
+/// A name at and below which data is treated as insecure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NegativeAnchor {
     /// The name.
     pub name: NameBuf,
-    /// The wall clock at which it ends, in seconds since 1970; none for one that stands in the
-    /// configuration.
+    /// The wall clock at which the anchor expires, in seconds since 1970. `None` for anchors from
+    /// the configuration.
     pub expires_at_secs: Option<u64>,
 }
 
-/// No further anchor is taken: there are [`MAX_NEGATIVE_ANCHORS`].
+/// An error: there are already [`MAX_NEGATIVE_ANCHORS`] anchors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooMany;
 
-/// The negative trust anchors in force.
+/// The set of negative trust anchors.
 #[derive(Clone, Debug, Default)]
 pub struct NegativeAnchors {
     anchors: Vec<NegativeAnchor>,
 }
 
 impl NegativeAnchors {
-    /// Adds one, in place of one with the same name.
+    /// Adds an anchor, replacing one with the same name.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many anchors.
     pub fn insert(&mut self, anchor: NegativeAnchor) -> Result<(), TooMany> {
         self.remove(anchor.name.wire());
         if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
@@ -41,27 +41,27 @@ impl NegativeAnchors {
         Ok(())
     }
 
-    /// Removes the one with this name; says whether there was one.
+    /// Removes the anchor with this name. Returns whether there was one.
     pub fn remove(&mut self, wire: &[u8]) -> bool {
         let before = self.anchors.len();
         self.anchors.retain(|anchor| !label::equal(anchor.name.wire(), wire));
         self.anchors.len() < before
     }
 
-    /// Forgets those that have ended (RFC 7646 §2); says how many.
+    /// Removes expired anchors (RFC 7646 §2). Returns their number.
     pub fn expire(&mut self, now_secs: u64) -> usize {
         let before = self.anchors.len();
         self.anchors.retain(|anchor| anchor.is_in_force(now_secs));
         before - self.anchors.len()
     }
 
-    /// All, also those that have ended.
+    /// Returns all anchors, including expired ones.
     pub fn iter(&self) -> impl Iterator<Item = &NegativeAnchor> {
         self.anchors.iter()
     }
 
-    /// The lowest one in force that covers a name. It counts only where no trust anchor is at or
-    /// below it and at or above the name: pass the zone from [`crate::anchor::Anchors::closest`].
+    /// Returns the lowest unexpired anchor that covers a name. A trust anchor between it and the
+    /// name overrides it: pass the zone from [`crate::anchor::Anchors::closest`].
     #[must_use]
     pub fn covering(
         &self,

@@ -1,4 +1,5 @@
-//! NSEC records: what one of them says about a name (RFC 4034 §4, RFC 4035 §5.4, RFC 6840 §4).
+//! NSEC records: the statements of a single record about a name (RFC 4034 §4, RFC 4035 §5.4, RFC
+//! 6840 §4).
 
 use std::cmp::Ordering;
 
@@ -11,19 +12,19 @@ use crate::types::TypeMap;
 /// An NSEC record of a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Nsec<'a> {
-    /// The name that exists.
+    /// The owner, a name that exists.
     pub owner: &'a [u8],
-    /// The next name in the zone that has records, or the apex.
+    /// The next name in the zone with records, or the apex.
     pub next: &'a [u8],
     pub(crate) types: TypeMap<'a>,
     is_last: bool,
 }
 
 impl<'a> Nsec<'a> {
-    /// Reads well-formed data.
+    /// Parses the data. Returns `None` if it is malformed.
     ///
-    /// None also if the owner or the next name is outside of the zone (CVE-2026-13321), or the
-    /// chain goes backwards elsewhere than to the apex.
+    /// Also returns `None` if the owner or the next name is outside the zone (CVE-2026-13321), or
+    /// if the chain goes backwards to a name other than the apex.
     #[must_use]
     pub fn read(owner: &'a [u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC.0, data).ok()?;
@@ -40,15 +41,16 @@ impl<'a> Nsec<'a> {
         })
     }
 
-    /// Is it the record of this name?
+    /// Reports whether the name is the owner.
     #[must_use]
     pub fn matches(&self, wire: &[u8]) -> bool {
         label::equal(self.owner, wire)
     }
 
-    /// Does it say that this name of its zone has no records? That may be an empty non-terminal.
+    /// Reports whether the record proves that this name of its zone has no records. The name may
+    /// still be an empty non-terminal.
     ///
-    /// The record of a delegation or of a DNAME says nothing of what is below (RFC 6840 §4.1).
+    /// The record of a delegation or a DNAME proves nothing about names below it (RFC 6840 §4.1).
     #[must_use]
     pub fn covers(&self, wire: &[u8]) -> bool {
         if label::is_below(wire, self.owner) && self.types.hides_what_is_below() {
@@ -58,13 +60,13 @@ impl<'a> Nsec<'a> {
             && (self.is_last || compare_names(wire, self.next) == Ordering::Less)
     }
 
-    /// Of a name that it covers: does something below that name exist?
+    /// Reports, for a covered name, whether names exist below it.
     #[must_use]
     pub fn shows_below(&self, wire: &[u8]) -> bool {
         label::is_below(self.next, wire)
     }
 
-    /// Of a name that it covers: the longest existing name above it.
+    /// Returns, for a covered name, its longest existing ancestor.
     #[must_use]
     pub fn closest_encloser<'b>(&self, wire: &'b [u8]) -> &'b [u8] {
         let (a, b) =

@@ -1,4 +1,4 @@
-//! NSEC3 records: what one of them says about a hashed name (RFC 5155, RFC 9276).
+//! NSEC3 records: the statements of a single record about a hashed name (RFC 5155, RFC 9276).
 
 use avocet_wire::{Rtype, name, rdata};
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
@@ -9,24 +9,24 @@ use crate::label;
 use crate::types::TypeMap;
 use crate::verdict::Reason;
 
-/// Most iterations that are computed; with more, the zone is insecure (RFC 9276 §3.2).
+/// Most iterations that are computed. A zone with more is insecure (RFC 9276 §3.2).
 pub const MAX_ITERATIONS: u16 = 50;
-/// The only hash algorithm that is defined: SHA-1 (RFC 5155 §11).
+/// The only defined hash algorithm: SHA-1 (RFC 5155 §11).
 const SHA1: u8 = 1;
 /// Octets of a hash.
 const HASH: usize = 20;
-/// Octets of a hash in base32hex, as it stands in owners.
+/// Octets of a hash in base32hex, as used in owner names.
 const HASH_LABEL: usize = 32;
-/// The record may skip delegations without DS (RFC 5155 §3.1.2.1).
+/// The flag of records that may skip delegations without DS (RFC 5155 §3.1.2.1).
 const OPT_OUT: u8 = 1;
 
 /// The hash of a name.
 pub type Hash = [u8; HASH];
 
-/// How a zone hashes its names.
+/// The hash parameters of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters<'a> {
-    /// How often the hash is hashed again.
+    /// The number of additional iterations.
     pub iterations: u16,
     /// The salt.
     pub salt: &'a [u8],
@@ -36,7 +36,7 @@ impl Parameters<'_> {
     /// Hashes a name (RFC 5155 §5).
     ///
     /// # Errors
-    /// The query has hashed too many names, or the zone asks for too many iterations.
+    /// The query has hashed too many names, or the zone uses too many iterations.
     pub fn hash(&self, wire: &[u8], budget: &mut Budget) -> Result<Hash, Reason> {
         if self.iterations > MAX_ITERATIONS {
             return Err(Reason::Nsec3Iterations);
@@ -63,22 +63,22 @@ impl Parameters<'_> {
 /// An NSEC3 record of a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct Nsec3<'a> {
-    /// The hash that is its owner's first label.
+    /// The hash in the first label of the owner.
     pub hash: Hash,
     /// The next hash in the zone.
     pub next: &'a Hash,
-    /// How names are hashed.
+    /// The hash parameters.
     pub parameters: Parameters<'a>,
-    /// May delegations without DS lie between?
+    /// Whether delegations without DS may exist between the two hashes.
     pub is_opt_out: bool,
     pub(crate) types: TypeMap<'a>,
 }
 
 impl<'a> Nsec3<'a> {
-    /// Reads well-formed data.
+    /// Parses the data. Returns `None` if it is malformed.
     ///
-    /// None also if the owner is not right below the zone's apex, if it is no hash, or if the
-    /// record uses what is not defined: it is to be ignored then (RFC 5155 §8.1, §8.2).
+    /// Also returns `None`, so that the record is ignored (RFC 5155 §8.1, §8.2), if the owner is
+    /// not directly below the zone's apex or not a hash, or if the record has undefined parameters.
     #[must_use]
     pub fn read(owner: &[u8], data: &'a [u8], zone: &[u8]) -> Option<Self> {
         rdata::check(Rtype::NSEC3.0, data).ok()?;
@@ -100,13 +100,13 @@ impl<'a> Nsec3<'a> {
         })
     }
 
-    /// Is it the record of the name with this hash?
+    /// Reports whether the record belongs to the name with this hash.
     #[must_use]
     pub fn matches(&self, hash: &Hash) -> bool {
         self.hash == *hash
     }
 
-    /// Does it say that no name has this hash?
+    /// Reports whether the record proves that no name has this hash.
     #[must_use]
     pub fn covers(&self, hash: &Hash) -> bool {
         if self.hash < *self.next {

@@ -1,4 +1,4 @@
-//! Following the roll-over of a trust anchor (RFC 5011).
+//! Tracking the rollover of a trust anchor (RFC 5011).
 //!
 //! ```text
 //!             seen                30 days, seen again             not seen
@@ -8,8 +8,9 @@
 //!                                                                 |
 //!                                       (gone, after 30 days) <- Revoked
 //! ```
-//! A key that the configured anchors name is valid at once. Valid and missing keys are trusted. The
-//! state is kept as text, a line a key; where it is lost, the configured anchors are what there is.
+//! A key named by a configured anchor is valid at once. Valid and missing keys are trusted. The
+//! state is stored as text, one line per key. If it is lost, tracking starts again from the
+//! configured anchors.
 
 use std::fmt;
 
@@ -26,22 +27,22 @@ use crate::{label, signature};
 
 const HOUR: u32 = 3600;
 const DAY: u32 = 24 * HOUR;
-/// How long a key must be seen before it is trusted, and a revoked one be remembered (RFC 5011
+/// How long a key must be seen before it is trusted, and a revoked key is remembered (RFC 5011
 /// §2.4.1, §2.4.2).
 pub const HOLD_DOWN_SECS: u64 = 30 * DAY as u64;
-/// Most keys that are followed for one zone; further ones are passed over.
+/// Most keys tracked for one zone. Further keys are ignored.
 pub const MAX_FOLLOWED_KEYS: usize = 32;
 
-/// What is known of a key.
+/// The state of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyState {
-    /// Seen, and not yet for long enough.
+    /// Seen, but not yet for long enough.
     AddPending,
     /// Trusted.
     Valid,
-    /// Trusted, and no longer seen.
+    /// Trusted, but no longer seen.
     Missing,
-    /// Given up by its owner for ever.
+    /// Permanently revoked by its owner.
     Revoked,
 }
 
@@ -58,30 +59,30 @@ impl fmt::Display for KeyState {
     }
 }
 
-/// A key that is followed.
+/// A tracked key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FollowedKey {
-    /// DNSKEY data, the REVOKE bit not set.
+    /// DNSKEY data, with the REVOKE bit clear.
     dnskey: Vec<u8>,
     state: KeyState,
-    /// The wall clock when it came into this state, in seconds since 1970.
+    /// The wall clock at which the key entered its state, in seconds since 1970.
     since_secs: u64,
 }
 
 impl FollowedKey {
-    /// What is known of it.
+    /// Returns the state of the key.
     #[must_use]
     pub fn state(&self) -> KeyState {
         self.state
     }
 
-    /// The wall clock when it came into this state, in seconds since 1970.
+    /// Returns the wall clock at which the key entered its state, in seconds since 1970.
     #[must_use]
     pub fn since_secs(&self) -> u64 {
         self.since_secs
     }
 
-    /// The tag of the key, not revoked.
+    /// Returns the key tag, computed with the REVOKE bit clear.
     #[must_use]
     pub fn tag(&self) -> u16 {
         Dnskey::read(&self.dnskey).map_or(0, |key| key.tag())
@@ -96,29 +97,29 @@ impl FollowedKey {
     }
 }
 
-/// A key that changed its state.
+/// A change of a key's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// The tag of the key, not revoked.
+    /// The key tag, computed with the REVOKE bit clear.
     pub key_tag: u16,
-    /// Its state before; none if it was not followed.
+    /// The previous state, `None` if the key was not tracked.
     pub from: Option<KeyState>,
-    /// Its state now; none if it is forgotten.
+    /// The new state, `None` if the key is no longer tracked.
     pub to: Option<KeyState>,
 }
 
-/// What came of looking at the zone's keys.
+/// The result of an observation of the zone's keys.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Observation {
-    /// What changed. If anything did, the state is to be written.
+    /// The changes. If there are any, the state must be written.
     pub changes: Vec<Change>,
-    /// Seconds until the keys are to be asked for again (RFC 5011 §2.3).
+    /// Seconds until the next query for the keys (RFC 5011 §2.3).
     pub query_after_secs: u32,
-    /// The same, where the next question is not answered.
+    /// Seconds until the next query if that query fails.
     pub retry_after_secs: u32,
 }
 
-/// Text that is no state of a roll-over: the number of the line, from 1.
+/// An error in the stored state of a rollover, with the line number from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StateError(pub usize);
 
@@ -130,7 +131,7 @@ impl fmt::Display for StateError {
 
 impl std::error::Error for StateError {}
 
-/// The keys of one zone with a trust anchor.
+/// The tracked keys of one zone with a trust anchor.
 #[derive(Clone, Debug)]
 pub struct Rollover {
     zone: NameBuf,
@@ -139,7 +140,7 @@ pub struct Rollover {
 }
 
 impl Rollover {
-    /// Begins with the configured anchors of a zone; those of other zones are passed over.
+    /// Starts with the configured anchors of a zone. Anchors of other zones are ignored.
     #[must_use]
     pub fn begin(zone: &NameBuf, configured: &Anchors) -> Self {
         let of_zone = |anchor: &&Anchor| label::equal(anchor.zone().wire(), zone.wire());
@@ -150,10 +151,10 @@ impl Rollover {
         }
     }
 
-    /// Goes on from what [`Rollover`] was written as.
+    /// Restores the state from the text that [`Rollover`] displays.
     ///
     /// # Errors
-    /// The first line that cannot be read. Nothing is taken over then.
+    /// The first line that cannot be parsed. The state is then unchanged.
     pub fn resume(&mut self, text: &str) -> Result<(), StateError> {
         let mut keys = Vec::new();
         for (at, line) in
@@ -179,20 +180,20 @@ impl Rollover {
         })
     }
 
-    /// The zone.
+    /// Returns the zone.
     #[must_use]
     pub fn zone(&self) -> &NameBuf {
         &self.zone
     }
 
-    /// The keys that are followed.
+    /// Returns the tracked keys.
     #[must_use]
     pub fn keys(&self) -> &[FollowedKey] {
         &self.keys
     }
 
-    /// What is trusted now: valid and missing keys, and the configured anchors that no key was seen
-    /// for. None at all if every key was revoked.
+    /// Returns the keys trusted now: valid and missing keys, and configured anchors whose key was
+    /// never seen. Empty if every key was revoked.
     #[must_use]
     pub fn anchors(&self) -> Vec<Anchor> {
         let seen =
@@ -202,11 +203,11 @@ impl Rollover {
         trusted.chain(self.configured.iter().filter(seen).cloned()).collect()
     }
 
-    /// Takes note of a DNSKEY RRset of the zone.
+    /// Updates the states from a DNSKEY RRset of the zone.
     ///
     /// # Errors
-    /// Why the RRset is not believed; revocations in it count all the same, as a key may always
-    /// revoke itself (RFC 5011 §2.1).
+    /// The reason why the RRset does not verify. Revocations in it still take effect, because a key
+    /// may always revoke itself (RFC 5011 §2.1).
     pub fn observe(
         &mut self,
         dnskeys: &Rrset<'_>,
@@ -246,7 +247,7 @@ impl Rollover {
         })
     }
 
-    /// Begins to follow a key that was not known.
+    /// Starts to track a new key.
     fn follow(&mut self, key: &Dnskey<'_>, now_secs: u64) -> Option<Change> {
         let wanted = key.is_zone_key() && key.is_secure_entry_point() && !key.is_revoked();
         if !wanted
@@ -261,7 +262,7 @@ impl Rollover {
         Some(Change { key_tag: key.tag(), from: None, to: Some(state) })
     }
 
-    /// Revokes the keys that have signed the RRset with their REVOKE bit set.
+    /// Revokes the keys that signed the RRset with their REVOKE bit set.
     fn revoke(
         &mut self,
         dnskeys: &Rrset<'_>,
@@ -290,7 +291,8 @@ impl Rollover {
         changes
     }
 
-    /// May a revoked key be forgotten? Not while the configuration would trust it again.
+    /// Reports whether a revoked key can be dropped: not while the configuration would trust it
+    /// again.
     fn is_spent(&self, key: &FollowedKey, now_secs: u64) -> bool {
         key.state == KeyState::Revoked
             && now_secs.saturating_sub(key.since_secs) >= HOLD_DOWN_SECS
@@ -317,7 +319,7 @@ fn is_anchor_of(anchor: &Anchor, dnskey: &[u8]) -> bool {
     Dnskey::read(dnskey).is_some_and(|key| anchor.is_of(&key))
 }
 
-/// The state after an RRset that has the key (RFC 5011 §4.2).
+/// Returns the state after an RRset that contains the key (RFC 5011 §4.2).
 fn when_seen(key: &FollowedKey, now_secs: u64) -> KeyState {
     let held_down = now_secs.saturating_sub(key.since_secs) >= HOLD_DOWN_SECS;
     match key.state {
@@ -327,7 +329,7 @@ fn when_seen(key: &FollowedKey, now_secs: u64) -> KeyState {
     }
 }
 
-/// The state after an RRset without the key (RFC 5011 §4.2); none if the key is forgotten.
+/// Returns the state after an RRset without the key (RFC 5011 §4.2), `None` if the key is dropped.
 fn when_missing(key: &FollowedKey) -> Option<KeyState> {
     match key.state {
         KeyState::AddPending => None,

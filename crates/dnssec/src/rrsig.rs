@@ -1,4 +1,4 @@
-//! RRSIG record data (RFC 4034 §3), and what must hold before its signature is worth a check.
+//! RRSIG record data (RFC 4034 §3), and the preconditions for a check of the signature.
 
 use avocet_wire::{Rtype, name};
 
@@ -6,7 +6,7 @@ use crate::label;
 use crate::rrset::Rrset;
 use crate::verdict::Reason;
 
-/// How far the clocks of signer and validator may differ.
+/// Tolerated difference between the clocks of signer and validator.
 pub const MAX_CLOCK_SKEW_SECS: u32 = 300;
 /// Octets before the signer's name.
 const FIXED: usize = 18;
@@ -14,30 +14,30 @@ const FIXED: usize = 18;
 /// An RRSIG record's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rrsig<'a> {
-    /// The type that is signed.
+    /// The type covered.
     pub covered: Rtype,
     /// The number of the algorithm.
     pub algorithm: u8,
-    /// Labels of the name that was signed, without the root's and `*`.
+    /// Labels of the signed name, without the root's and `*`.
     pub labels: u8,
     /// The TTL of the records in their zone, in seconds.
     pub original_ttl_secs: u32,
-    /// When it ends: seconds since 1970, modulo 2^32.
+    /// End of validity: seconds since 1970, modulo 2^32.
     pub expiration: u32,
-    /// When it begins: seconds since 1970, modulo 2^32.
+    /// Start of validity: seconds since 1970, modulo 2^32.
     pub inception: u32,
     /// The tag of the key.
     pub key_tag: u16,
     /// The zone that signed, uncompressed.
     pub signer: &'a [u8],
-    /// The signature in the algorithm's own form.
+    /// The signature in the algorithm's own format.
     pub signature: &'a [u8],
-    /// The data before the signer's name, which is signed along.
+    /// The data before the signer's name, which the signature covers.
     pub(crate) fixed: &'a [u8; FIXED],
 }
 
 impl<'a> Rrsig<'a> {
-    /// Reads well-formed data.
+    /// Parses the data. Returns `None` if it is malformed.
     #[must_use]
     pub fn read(data: &'a [u8]) -> Option<Self> {
         let (fixed, rest) = data.split_first_chunk::<FIXED>()?;
@@ -63,16 +63,16 @@ impl<'a> Rrsig<'a> {
         })
     }
 
-    /// Whether it can be this zone's signature of these records (RFC 4035 §5.3.1), by its names
-    /// alone.
+    /// Checks, by names alone, whether this can be the zone's signature of these records (RFC 4035
+    /// §5.3.1).
     ///
-    /// That the signer is the owner or above it is looked at before anything else: no zone speaks
-    /// for another.
+    /// The first check is that the signer is the owner or an ancestor of it: no zone may sign for
+    /// another.
     pub(crate) fn check_names(&self, rrset: &Rrset<'_>, zone: &[u8]) -> Result<(), Reason> {
         if !name::is_under(rrset.owner, self.signer) || !label::equal(self.signer, zone) {
             return Err(Reason::WrongSigner);
         }
-        // DS speaks for the zone above, DNSKEY for the zone itself.
+        // DS belongs to the parent zone, DNSKEY to the zone itself.
         let at_apex = label::equal(rrset.owner, zone);
         if (rrset.rtype == Rtype::DS && at_apex) || (rrset.rtype == Rtype::DNSKEY && !at_apex) {
             return Err(Reason::WrongSigner);
@@ -85,15 +85,15 @@ impl<'a> Rrsig<'a> {
         if labels > owner_labels || labels < label::count(self.signer) {
             return Err(Reason::WrongLabels);
         }
-        // These describe exactly one name, and what a DNAME from a wildcard means is not defined
-        // (RFC 6672 §3.3).
+        // These types describe exactly one name. A DNAME expanded from a wildcard is undefined (RFC
+        // 6672 §3.3).
         if labels < owner_labels && is_never_expanded(rrset.rtype) {
             return Err(Reason::WrongLabels);
         }
         Ok(())
     }
 
-    /// Is it valid now, by serial number arithmetic (RFC 4034 §3.1.5)?
+    /// Checks the validity period by serial number arithmetic (RFC 4034 §3.1.5).
     pub(crate) fn check_time(&self, now_secs: u32) -> Result<(), Reason> {
         if is_before(self.expiration, self.inception) {
             return Err(Reason::SignatureExpiredBeforeValid);
@@ -107,13 +107,14 @@ impl<'a> Rrsig<'a> {
         Ok(())
     }
 
-    /// Seconds until it ends; none are left within the skew.
+    /// Returns the seconds until the signature expires, zero within the clock skew after
+    /// expiration.
     pub(crate) fn remaining_secs(&self, now_secs: u32) -> u32 {
         u32::try_from(self.expiration.wrapping_sub(now_secs).cast_signed()).unwrap_or(0)
     }
 }
 
-/// Is `a` before `b` on the 32-bit circle (RFC 1982 §3.2)?
+/// Reports whether `a` precedes `b` in serial number arithmetic (RFC 1982 §3.2).
 fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }

@@ -1,18 +1,17 @@
-//! What a validator tells of its trust anchors: key tags to the zone (RFC 8145), the sentinel to
-//! clients (RFC 8509).
+//! Signals about trust anchors: key tags sent to the zone (RFC 8145) and the sentinel for clients
+//! (RFC 8509).
 
 use std::fmt::Write;
 
 use avocet_wire::{NameBuf, Rtype, name};
 
-/// Most key tags in one signal: their label has 63 octets (RFC 8145 §5.1).
+/// Most key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
 
-/// The name that tells a zone which keys are trusted for it, asked for with type NULL (RFC 8145
-/// §5.1).
+/// Returns the name whose NULL query tells a zone which of its keys are trusted (RFC 8145 §5.1).
 ///
-/// None without tags, or if the name would be too long. Of more than [`MAX_SIGNALLED_TAGS`] tags
-/// the lowest are told.
+/// Returns `None` without tags, or if the name would be too long. Of more than
+/// [`MAX_SIGNALLED_TAGS`] tags the lowest are used.
 #[must_use]
 pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Option<NameBuf> {
     let mut tags: Vec<u16> = tags.into_iter().collect();
@@ -28,7 +27,7 @@ pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Opt
     zone.prefixed(label.as_bytes()).ok()
 }
 
-/// What a client asks with a sentinel name.
+/// The question in a sentinel name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sentinel {
     /// `root-key-sentinel-is-ta-NNNNN`: answered only if the key is a trust anchor of the root.
@@ -38,10 +37,10 @@ pub enum Sentinel {
 }
 
 impl Sentinel {
-    /// Reads a question in wire form; none unless it asks for A or AAAA (RFC 8509 §2.1).
+    /// Parses a question in wire form. Returns `None` unless it asks for A or AAAA (RFC 8509 §2.1).
     #[must_use]
     pub fn read(question: &[u8]) -> Option<Self> {
-        // Nearly all questions end here: at the length of their first label.
+        // Fast path: the length of the first label excludes nearly all questions.
         if !matches!(question.first(), Some(29 | 30)) {
             return None;
         }
@@ -62,8 +61,8 @@ impl Sentinel {
         }
     }
 
-    /// Whether a secure answer becomes SERVFAIL (RFC 8509 §2.2), given the tags of the root's trust
-    /// anchors.
+    /// Reports whether a secure answer becomes SERVFAIL (RFC 8509 §2.2), given the tags of the
+    /// root's trust anchors.
     #[must_use]
     pub fn turns_to_servfail(self, root_tags: &[u16]) -> bool {
         match self {

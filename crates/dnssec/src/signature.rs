@@ -1,7 +1,8 @@
-//! Verifying the signatures of an RRset (RFC 4035 §5.3).
+//! Verification of the signatures of an RRset (RFC 4035 §5.3).
 //!
-//! Cheap checks come first and those of names before all; a signature is verified only when
-//! everything else about it is right. One signature that verifies is enough (RFC 6840 §5.11).
+//! Cheap checks precede expensive ones, and checks of names precede all others. A signature is
+//! verified only if everything else about it is correct. One valid signature is enough (RFC 6840
+//! §5.11).
 
 use std::ops::Range;
 
@@ -18,24 +19,23 @@ use crate::rrset::{Context, Rrset};
 use crate::rrsig::Rrsig;
 use crate::verdict::Reason;
 
-/// An RRset whose signature verified.
+/// The result for an RRset with a valid signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verified {
-    /// How long this may be believed, in seconds: neither longer than TTL and original TTL say, nor
-    /// than the signature and the keys are valid (RFC 4035 §5.3.3).
+    /// Lifetime in seconds: bounded by the TTL, the original TTL and the validity of the signature
+    /// (RFC 4035 §5.3.3).
     pub lifetime_secs: u32,
-    /// How long the signature itself is valid, in seconds.
+    /// Seconds until the signature expires.
     pub signed_secs: u32,
-    /// For records that a wildcard was expanded to: the name right above that wildcard. The data is
-    /// secure only if it is proven too that nothing nearer to the owner exists
-    /// ([`crate::Proof::expansion`]).
+    /// For records expanded from a wildcard, the name right above that wildcard. The data is secure
+    /// only with a proof that no name closer to the owner exists ([`crate::Proof::expansion`]).
     pub closest_encloser: Option<NameBuf>,
 }
 
-/// Verifies an RRset with the keys of the zone it belongs to.
+/// Verifies an RRset with the keys of its zone.
 ///
 /// # Errors
-/// Why no signature counts. Work that a stranger's records can cause is bounded by the budget.
+/// The reason why no signature is valid. The budget bounds the work that hostile records cause.
 pub fn verify(
     rrset: &Rrset<'_>,
     keys: &ZoneKeys,
@@ -93,7 +93,7 @@ fn check_size(rrset: &Rrset<'_>, budget: &mut Budget) -> Result<(), Reason> {
     Ok(())
 }
 
-/// All that is checked of a signature before a key is looked for.
+/// Checks everything about a signature that needs no key.
 fn check_fields(
     rrsig: &Rrsig<'_>,
     rrset: &Rrset<'_>,
@@ -102,11 +102,11 @@ fn check_fields(
 ) -> Result<Algorithm, Reason> {
     rrsig.check_names(rrset, zone)?;
     rrsig.check_time(context.now_secs)?;
-    // The zone is known to be signed with an algorithm that we accept: another one does not count.
+    // The zone is known to use an accepted algorithm, so a signature with another one is ignored.
     context.policy.algorithm(rrsig.algorithm).ok_or(Reason::SignatureMissing)
 }
 
-/// Verifies one signature with each key that it may be of.
+/// Verifies one signature with each key that matches its tag and algorithm.
 fn try_keys(
     form: &SignedForm<'_>,
     rrsig: &Rrsig<'_>,
@@ -153,7 +153,7 @@ fn verified(rrset: &Rrset<'_>, rrsig: &Rrsig<'_>, context: &Context) -> Verified
     Verified { lifetime_secs, signed_secs, closest_encloser }
 }
 
-/// The records of an RRset in canonical form and order, each once (RFC 4034 §6.2, §6.3).
+/// The records of an RRset in canonical form and order, without duplicates (RFC 4034 §6.2, §6.3).
 struct SignedForm<'a> {
     rrset: &'a Rrset<'a>,
     octets: Vec<u8>,
@@ -174,7 +174,7 @@ impl<'a> SignedForm<'a> {
         Self { rrset, octets, records }
     }
 
-    /// What is signed (RFC 4034 §3.1.8.1): the signature's own fields, then every record.
+    /// Returns the signed data (RFC 4034 §3.1.8.1): the RRSIG fields, then every record.
     fn message(&self, rrsig: &Rrsig<'_>) -> Vec<u8> {
         let owner = signed_owner(self.rrset.owner, usize::from(rrsig.labels)).folded();
         let head = rrsig.fixed.len() + rrsig.signer.len();
@@ -195,8 +195,7 @@ impl<'a> SignedForm<'a> {
     }
 }
 
-/// The name that was signed: the owner, or the wildcard that it was expanded from (RFC 4035
-/// §5.3.2).
+/// Returns the signed name: the owner, or the wildcard that it was expanded from (RFC 4035 §5.3.2).
 fn signed_owner(owner: &[u8], labels: usize) -> NameBuf {
     let whole = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
     if labels >= label::signed_count(owner) {

@@ -1,3 +1,3 @@
-//! Tests of what the crate keeps to itself.
+//! Tests of private items.
 
 mod vectors;

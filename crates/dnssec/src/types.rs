@@ -7,7 +7,7 @@ use avocet_wire::Rtype;
 pub(crate) struct TypeMap<'a>(pub(crate) &'a [u8]);
 
 impl TypeMap<'_> {
-    /// Is the bit of this type set? Malformed maps have no bits from the fault on.
+    /// Reports whether the bit of this type is set. A malformed map has no bits after the error.
     pub(crate) fn has(self, rtype: Rtype) -> bool {
         let (wanted, bit) = ((rtype.0 >> 8) as u8, usize::from(rtype.0 & 0xff));
         let mut rest = self.0;
@@ -23,13 +23,13 @@ impl TypeMap<'_> {
         false
     }
 
-    /// A name where another zone begins, as its parent sees it.
+    /// Reports whether another zone begins at the name, as seen by its parent.
     pub(crate) fn is_delegation(self) -> bool {
         self.has(Rtype::NS) && !self.has(Rtype::SOA)
     }
 
-    /// A name that the same zone says nothing about what is below it: a delegation, or redirected
-    /// by DNAME (RFC 6840 §4.1, RFC 5155 §8.3).
+    /// Reports whether the zone has no authority over names below: at a delegation or a DNAME (RFC
+    /// 6840 §4.1, RFC 5155 §8.3).
     pub(crate) fn hides_what_is_below(self) -> bool {
         self.is_delegation() || self.has(Rtype::DNAME)
     }

@@ -1,4 +1,4 @@
-//! What validation says about data (RFC 4033 §5, RFC 4035 §4.3), and why.
+//! The result of validation (RFC 4033 §5, RFC 4035 §4.3) and its reason.
 
 use std::fmt;
 
@@ -11,69 +11,68 @@ use crate::budget::Limit;
 pub enum Verdict {
     /// A chain of signatures leads from a trust anchor to the data.
     Secure,
-    /// A trust anchor proves that there is no such chain.
+    /// A trust anchor proves that no such chain exists.
     Insecure,
-    /// There should be a chain and there is none: the data must not be used.
+    /// A chain should exist but does not: the data must not be used.
     Bogus,
-    /// No trust anchor says whether there should be one.
+    /// No trust anchor determines whether a chain should exist.
     Indeterminate,
 }
 
-/// Why data is not secure.
+/// The reason why data is not secure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Reason {
-    /// The zone: signed with algorithms only that we do not know or do not accept (RFC 4035 §5.2,
-    /// RFC 9905).
+    /// Fault of the zone: signed only with unsupported or unaccepted algorithms (RFC 4035 §5.2, RFC
+    /// 9905).
     UnsupportedAlgorithm,
-    /// The zone above: all of its DS records have digests that we do not know.
+    /// Fault of the parent zone: all of its DS records have unsupported digests.
     UnsupportedDigest,
-    /// The zone: its keys have sizes that we do not verify with.
+    /// Fault of the zone: all of its keys have unsupported sizes.
     UnsupportedKeySize,
-    /// The zone: its NSEC3 records ask for more iterations than we compute (RFC 9276 §3.2).
+    /// Fault of the zone: its NSEC3 records exceed the supported iterations (RFC 9276 §3.2).
     Nsec3Iterations,
-    /// The zone above: it proves that the delegation is not signed, or may not be
+    /// Statement of the parent zone: the delegation is unsigned, or may be because of opt-out
     /// ([`crate::DelegationKind`]).
     UnsignedDelegation,
-    /// The operator: a negative trust anchor covers the name (RFC 7646).
+    /// Choice of the operator: a negative trust anchor covers the name (RFC 7646).
     NegativeAnchor,
-    /// The operator: no trust anchor covers the name.
+    /// Choice of the operator: no trust anchor covers the name.
     NoAnchor,
     /// A signature does not verify.
     SignatureInvalid,
-    /// All signatures were valid until a time that is past.
+    /// All signatures have expired.
     SignatureExpired,
-    /// All signatures are valid from a time that is still to come.
+    /// No signature is valid yet.
     SignatureNotYetValid,
-    /// A signature that ends before it begins.
+    /// A signature expires before its inception.
     SignatureExpiredBeforeValid,
-    /// No signature, or none that could count.
+    /// There is no signature, or none that could be valid.
     SignatureMissing,
-    /// A signature by another zone than the one that the data belongs to.
+    /// The signer is a zone other than that of the data.
     WrongSigner,
-    /// A signature whose count of labels is above the owner's or below the signer's (RFC 4035
-    /// §5.3.1).
+    /// The label count of a signature exceeds that of the owner or is below that of the signer (RFC
+    /// 4035 §5.3.1).
     WrongLabels,
-    /// No DNSKEY record is what the DS records, the trust anchor or the signature call for.
+    /// No DNSKEY record matches the DS records, the trust anchor or the signature.
     DnskeyMissing,
-    /// The DNSKEY record that was called for is not a zone key.
+    /// The matching DNSKEY record is not a zone key.
     NotZoneKey,
-    /// NSEC or NSEC3 records do not prove what the message claims.
+    /// The NSEC or NSEC3 records do not prove the claim of the message.
     DenialMissing,
-    /// The chain: its servers could not be asked for DS or DNSKEY.
+    /// No server of the chain could be queried for DS or DNSKEY.
     Unreachable,
-    /// The question: a limit of what it may cost, or a lack of sockets, kept DS or DNSKEY from
-    /// being asked for.
+    /// DS or DNSKEY were not queried because a limit was reached or no socket was available.
     NotAsked,
-    /// The chain: the network failed while DS or DNSKEY were asked for.
+    /// The network failed during a query for DS or DNSKEY.
     NetworkError,
-    /// Records that are not what their type says.
+    /// Records are malformed for their type.
     Malformed,
-    /// More work than we do for one query, or more records than we look at.
+    /// Validation would exceed a limit on work or on records.
     Limit(Limit),
 }
 
 impl Reason {
-    /// The status of the data.
+    /// Returns the security status that follows from the reason.
     #[must_use]
     pub const fn verdict(self) -> Verdict {
         match self {
@@ -88,9 +87,8 @@ impl Reason {
         }
     }
 
-    /// The extended error that tells the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure
-    /// answer it is of use where we lack support for what the zone does,
-    /// [`Ede::DNSSEC_INDETERMINATE`] is not.
+    /// Returns the extended error for the client (RFC 8914 §4, RFC 9276 §3.2). With an insecure
+    /// answer it is useful if it names missing support; [`Ede::DNSSEC_INDETERMINATE`] is not.
     #[must_use]
     pub const fn ede(self) -> Ede {
         match self {
@@ -119,8 +117,8 @@ impl Reason {
         }
     }
 
-    /// Of several reasons why signatures did not count, the one that is told is the one that came
-    /// nearest to a valid signature.
+    /// Returns how close the failed signature came to being valid. Of several reasons the closest
+    /// is reported.
     pub(crate) const fn nearness(self) -> u8 {
         match self {
             Self::Limit(_) => 9,

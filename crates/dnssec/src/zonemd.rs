@@ -1,7 +1,7 @@
-//! The digest over a whole zone (RFC 8976): whether a copy is the zone that its owner published.
+//! The digest of a whole zone (RFC 8976), which shows whether a copy equals the published zone.
 //!
-//! Only the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets are to be verified by
-//! the zone's keys before their word counts; that is done by [`verify`].
+//! Supports the scheme SIMPLE with SHA-384 and SHA-512. The ZONEMD and SOA RRsets count only after
+//! [`verify`] has verified them with the zone's keys.
 
 use std::fmt;
 
@@ -18,37 +18,36 @@ use crate::{chain, signature};
 pub const ZONEMD: Rtype = Rtype(63);
 /// The scheme SIMPLE (RFC 8976 §2.2.2).
 const SIMPLE: u8 = 1;
-/// Octets of SOA data after its names: five numbers, of which the serial is the first (RFC 1035
-/// §3.3.13).
+/// Octets of SOA data after its names: five numbers, starting with the serial (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
 /// A record of a zone.
 #[derive(Clone, Copy, Debug)]
 pub struct ZoneRecord<'a> {
-    /// The owner, uncompressed, in any case.
+    /// The owner, uncompressed, in any letter case.
     pub owner: &'a [u8],
     /// TYPE.
     pub rtype: Rtype,
     /// TTL in seconds.
     pub ttl_secs: u32,
-    /// The data, names in it uncompressed.
+    /// The data, with uncompressed names.
     pub rdata: &'a [u8],
 }
 
-/// Why a copy of a zone is not believed.
+/// The reason why a copy of a zone is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// There is no trust anchor for the zone.
+    /// The zone has no trust anchor.
     NoAnchor,
     /// The keys, the SOA record or the digest do not verify.
     Unverified(Rtype, Reason),
-    /// There is no SOA record, or it cannot be read.
+    /// The SOA record is missing or malformed.
     NoSoa,
-    /// The zone has no digest of a scheme and hash that we know.
+    /// The zone has no digest with a supported scheme and hash.
     NoDigest,
-    /// The digest is of another serial than that of the SOA record.
+    /// The serial of the digest differs from that of the SOA record.
     OtherSerial,
-    /// The zone is not what the digest was made of.
+    /// The digest does not match the zone.
     OtherZone,
 }
 
@@ -71,12 +70,12 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Verifies a zone by its ZONEMD record, and that by the chain of trust from the anchor at its apex
-/// (RFC 8976 §4). The order of the records is of no importance. Returns for how many seconds the
-/// signatures of its SOA and ZONEMD records are valid.
+/// Verifies a zone by its ZONEMD record, and that record by the chain of trust from the anchor at
+/// its apex (RFC 8976 §4). The records may be in any order. Returns for how many seconds the
+/// signatures of the SOA and ZONEMD records are valid.
 ///
 /// # Errors
-/// Why the zone is not to be believed.
+/// The reason why the zone is rejected.
 pub fn verify(
     records: &[ZoneRecord<'_>],
     apex: &NameBuf,
@@ -102,10 +101,10 @@ pub fn verify(
     check(records, apex).map(|()| signed_secs)
 }
 
-/// Compares a zone with its ZONEMD records, whoever made them.
+/// Compares a zone with its ZONEMD records without verifying these.
 ///
 /// # Errors
-/// As [`verify`].
+/// Those of [`verify`].
 pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     let here = |rtype| records.iter().filter(move |record| is_at(record, apex, rtype));
     let soa = here(Rtype::SOA).next().ok_or(Fault::NoSoa)?;
@@ -119,7 +118,7 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
         else {
             continue;
         };
-        // Two digests of one kind say nothing (RFC 8976 §4).
+        // Several digests with the same scheme and hash are void (RFC 8976 §4).
         let alike = here(ZONEMD).filter(|other| other.rdata.get(4..6) == Some(&head[4..6]));
         if alike.count() > 1 {
             continue;
@@ -135,7 +134,7 @@ pub fn check(records: &[ZoneRecord<'_>], apex: &NameBuf) -> Result<(), Fault> {
     Err(fault)
 }
 
-/// The hash of that number in the registry (RFC 8976 §5.3).
+/// Returns the supported hash with this number in the registry (RFC 8976 §5.3).
 fn algorithm(number: u8) -> Option<&'static digest::Algorithm> {
     match number {
         1 => Some(&digest::SHA384),
@@ -144,8 +143,8 @@ fn algorithm(number: u8) -> Option<&'static digest::Algorithm> {
     }
 }
 
-/// The digest over all records of the zone, each once and in canonical form and order, but for the
-/// digests themselves (RFC 8976 §3.3).
+/// Computes the digest over all records of the zone in canonical form and order, without duplicates
+/// and without the digests themselves (RFC 8976 §3.3).
 fn digest(
     records: &[ZoneRecord<'_>],
     apex: &NameBuf,
@@ -191,7 +190,7 @@ fn is_at(record: &ZoneRecord<'_>, apex: &NameBuf, rtype: Rtype) -> bool {
     record.rtype == rtype && record.owner.eq_ignore_ascii_case(apex.wire())
 }
 
-/// Lends the RRset of a type at the apex, which may be empty.
+/// Calls a function with the RRset of a type at the apex, which may be empty.
 fn at_apex<R>(
     records: &[ZoneRecord<'_>],
     apex: &NameBuf,

@@ -14,7 +14,7 @@ fn denial(kind: DenialKind, closest_encloser: &[u8], lifetime_secs: u32) -> Deni
     Denial { kind, is_opt_out: false, closest_encloser: name_buf(closest_encloser), lifetime_secs }
 }
 
-/// The record that says that a name does not exist, not even as an empty non-terminal.
+/// Returns the record that proves that a name does not exist, not even as an empty non-terminal.
 fn absence<'a>(
     proof: &mut Proof<'a>,
     wire: &[u8],
@@ -71,7 +71,7 @@ pub(super) fn expansion(
     closest_encloser: &NameBuf,
     budget: &mut Budget,
 ) -> Result<Denial, Reason> {
-    // A name nearer to the owner would have kept the wildcard from being used.
+    // A name closer to the owner would have prevented the use of the wildcard.
     let proves = |nsec: &Nsec<'_>| {
         nsec.covers(qname)
             && !nsec.shows_below(qname)

@@ -11,17 +11,17 @@ use crate::label;
 use crate::nsec3::{Hash, MAX_ITERATIONS, Nsec3, Parameters};
 use crate::verdict::Reason;
 
-/// The closest encloser proof (RFC 5155 §8.3).
+/// A closest encloser proof (RFC 5155 §8.3).
 struct Encloser<'a> {
     name: &'a [u8],
-    /// Whether the record that covers the next closer name opts out.
+    /// Whether the record that covers the next closer name has opt-out set.
     is_opt_out: bool,
     lifetime_secs: u32,
 }
 
 impl<'a> Proof<'a> {
-    /// How the zone hashes its names. All records of a proof hash the same way (RFC 5155 §8.2); the
-    /// first one that can be computed says how, and others do not count.
+    /// Returns the hash parameters of the zone. All records of a proof must share them (RFC 5155
+    /// §8.2). The first computable set is used, and records with other parameters are ignored.
     fn parameters(&mut self, budget: &mut Budget) -> Result<Parameters<'a>, Reason> {
         let mut parameters = self.nsec3s.iter().map(|held| held.record.parameters);
         if let Some(computable) =
@@ -29,8 +29,8 @@ impl<'a> Proof<'a> {
         {
             return Ok(computable);
         }
-        // The count must be the zone's own word, or anyone could make the zone insecure (RFC 9276
-        // §3.2).
+        // The count must be signed by the zone. Otherwise an attacker could make any zone insecure
+        // (RFC 9276 §3.2).
         let first = self.nsec3s.first_mut().ok_or(Reason::DenialMissing)?;
         first.check(self.source, budget)?;
         Err(Reason::Nsec3Iterations)
@@ -62,7 +62,7 @@ impl<'a> Proof<'a> {
         find(&mut self.nsec3s, self.source, wanted, budget)
     }
 
-    /// Finds the longest existing name above a name that does not exist itself.
+    /// Finds the longest existing ancestor of a name that does not exist.
     fn encloser<'n>(
         &mut self,
         qname: &'n [u8],
@@ -136,13 +136,13 @@ pub(super) fn nodata(
         if denies(nsec3.types, wildcard.wire(), qtype) {
             return Ok(encloser.denial(DenialKind::WildcardNodata, wildcard_secs));
         }
-        // An unsigned delegation has nothing of the wildcard, even where its record is the one that
-        // covers it; data of other types would have come by the wildcard.
+        // At an unsigned delegation no wildcard applies, even if an opt-out record covers it. For
+        // other types, data from the wildcard would have been returned.
         if qtype != Rtype::DS {
             return Err(Reason::DenialMissing);
         }
     }
-    // Names that only unsigned delegations make exist have no record where the zone opts out
+    // With opt-out, names that exist only because of unsigned delegations below them have no record
     // (RFC 5155 §7.1, §8.6).
     if encloser.is_opt_out {
         Ok(encloser.denial(DenialKind::Nodata, u32::MAX))

@@ -1,5 +1,5 @@
-//! Signatures, digests and hashes that others made: the RFCs' examples, and the shared collection
-//! where it stands beside the repository.
+//! Signatures, digests and hashes made by others: the examples of the RFCs, and the shared
+//! collection if it is checked out next to the repository.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,8 @@ struct Record {
     data: Vec<u8>,
 }
 
-/// Records in zone syntax; parentheses go over lines. Lines that are no records give none.
+/// Parses records in zone syntax; parentheses may span lines. Lines that are not records are
+/// skipped.
 fn records(text: &str) -> Vec<Record> {
     let (mut found, mut whole) = (Vec::new(), String::new());
     for line in text.lines() {
@@ -58,17 +59,17 @@ fn record(line: &str) -> Option<Record> {
     Some(Record { owner: wire[..len].to_vec(), rtype, ttl_secs, data })
 }
 
-/// What came of a signed RRset.
+/// The result of verifying a signed RRset.
 #[derive(PartialEq, Eq, Debug)]
 enum Outcome {
     Verified,
     Refused(Reason),
-    /// All its signatures are of algorithms or by keys that are not verified here.
+    /// All signatures use unsupported algorithms or keys.
     Unsupported,
     Unsigned,
 }
 
-/// Verifies the RRset that `first` belongs to, at the time its first signature begins.
+/// Verifies the RRset that `first` belongs to, at the inception of its first signature.
 fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) -> Outcome {
     let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
     let same_owner = |record: &&Record| label::equal(&record.owner, &first.owner);
@@ -114,7 +115,7 @@ fn verify(records: &[Record], first: &Record, keys: &[Dnskey<'_>], zone: &[u8]) 
     }
 }
 
-/// All RRsets of the records, by their first record.
+/// Returns the first record of each RRset.
 fn sets(records: &[Record]) -> Vec<&Record> {
     let mut found: Vec<&Record> = Vec::new();
     for record in records.iter().filter(|record| record.rtype != 46) {
@@ -201,7 +202,7 @@ fn the_examples_of_rfc_8080_verify() {
     );
 }
 
-/// The files of the shared collection that begin so; none without it.
+/// Returns the files of the shared collection whose names begin with `start`.
 fn shared(start: &str) -> Vec<(String, String)> {
     let directory =
         PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/scenarios/vectors"));
@@ -216,7 +217,7 @@ fn shared(start: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Says so aloud where the shared collection is missing.
+/// Prints a note if the shared collection is missing.
 fn is_missing<T>(files: &[T]) -> bool {
     if files.is_empty() {
         eprintln!("skipped: there is no ../shared beside the repository");
@@ -228,7 +229,7 @@ fn entries(text: &str) -> impl Iterator<Item = &str> {
     text.split("ENTRY_BEGIN").skip(1).map(|entry| entry.split("ENTRY_END").next().unwrap())
 }
 
-/// The first label of the question's name.
+/// Returns the first label of the QNAME.
 fn first_label(entry: &str) -> String {
     let question = entry.split("SECTION QUESTION").nth(1).unwrap().lines().map(str::trim);
     let question =
@@ -249,8 +250,8 @@ fn the_shared_signatures_verify_or_are_refused_as_they_say() {
         let zone = keys[0].owner.clone();
         let keys: Vec<_> = keys.iter().filter_map(|record| Dnskey::read(&record.data)).collect();
         for entry in entries {
-            // There an RRset without a signature of each algorithm is bogus; one is enough
-            // (RFC 6840 §5.11).
+            // The collection treats an RRset without a signature of each algorithm as bogus. One
+            // signature is enough (RFC 6840 §5.11).
             let one_is_enough = file == "test_sigs.sha1_and_256";
             let is_bogus = first_label(entry) == "bogus";
             let records = records(entry);
@@ -281,7 +282,7 @@ fn the_shared_digests_match_as_they_say() {
     }
     let mut counts = [0, 0];
     for entry in files.iter().flat_map(|(_, text)| entries(text)) {
-        // Algorithms stand there by their old mnemonics.
+        // The collection uses old mnemonics of algorithms.
         let records = records(&entry.replace(" RSASHA1 ", " 5 "));
         let [ds, key] = records.as_slice() else { panic!("{entry}") };
         let (ds, zone) = (Ds::read(&ds.data).unwrap(), NameBuf::from_wire(&key.owner).unwrap());

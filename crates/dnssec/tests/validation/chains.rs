@@ -1,4 +1,4 @@
-//! From DS records and anchors to keys.
+//! Chains from DS records and anchors to keys.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::budget::{MAX_DNSKEYS, MAX_DS_RECORDS};
@@ -10,7 +10,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use crate::sets::{NOW, Set, context, context_with_sha1, data, wire};
 use crate::signer::{ALGORITHMS, Fields, Signer};
 
-/// The DNSKEY RRset of these keys, signed by the first.
+/// Returns the DNSKEY RRset of these keys, signed by the first.
 pub(crate) fn dnskeys(signers: &[&Signer]) -> Set {
     let mut set = Set::of("example.", "DNSKEY", &[]);
     set.owner = signers[0].zone.clone();
@@ -29,7 +29,7 @@ fn keys_in(set: &Set, ds: &[Vec<u8>], budget: &mut Budget) -> Result<ZoneKeys, R
     set.with(|rrset| chain::zone_keys(rrset, &trust, &context(), budget))
 }
 
-/// The keys of a zone with this one key.
+/// Returns the keys of a zone with this single key.
 pub(crate) fn keys_of(signer: &Signer) -> ZoneKeys {
     keys_by_ds(&dnskeys(&[signer]), &[signer.ds(2)]).unwrap()
 }
@@ -54,7 +54,7 @@ fn every_algorithm_and_digest_leads_to_the_keys() {
 fn a_key_that_is_not_the_digested_one_leads_nowhere() {
     let (entry, other) = (Signer::of("example."), Signer::of("example."));
     assert_eq!(keys_by_ds(&dnskeys(&[&other]), &[entry.ds(2)]), Err(Reason::DnskeyMissing));
-    // The RRset holds the right key and is signed by another one.
+    // The RRset contains the right key but is signed by another one.
     assert_eq!(keys_by_ds(&dnskeys(&[&other, &entry]), &[entry.ds(2)]), Err(Reason::DnskeyMissing));
     let mut unsigned = dnskeys(&[&entry]);
     unsigned.signatures.clear();
@@ -112,7 +112,7 @@ fn revoked_keys_and_keys_without_the_zone_bit_lead_nowhere() {
     assert_eq!(keys_by_ds(&dnskeys(&[&protocol]), &[protocol.ds(2)]), Err(Reason::NotZoneKey));
 }
 
-/// The digest makes the key certain, so that its size is the zone's own choice.
+/// The digest authenticates the key, so its size is the zone's own choice.
 #[test]
 fn a_zone_with_too_short_keys_is_insecure() {
     let mut short = Signer::generate("example.", 257, 8);
@@ -183,8 +183,8 @@ fn sha1_is_a_matter_of_policy() {
     assert_eq!(chain::check_ds(&[&ds], context_with_sha1(NOW).policy), Ok(()));
 }
 
-/// Data of a DNSKEY record for RSA/SHA-256 with a modulus of 512 bits, which we do not verify with,
-/// and its DS data.
+/// Returns the data of a DNSKEY record for RSA/SHA-256 with an unsupported modulus of 512 bits, and
+/// of its DS record.
 fn small_key() -> (Vec<u8>, Vec<u8>) {
     let mut key = vec![1, 1, 3, 8, 3, 1, 0, 1, 0x80];
     key.extend([0xff; 63]);
@@ -194,8 +194,7 @@ fn small_key() -> (Vec<u8>, Vec<u8>) {
     (key, ds)
 }
 
-/// Somebody on the way may take a key away that we verify with. What is left must not open the
-/// zone.
+/// An attacker on the path may remove a supported key. The rest must not make the zone insecure.
 #[test]
 fn keys_of_unsupported_sizes_are_insecure_only_where_every_ds_record_leads_to_one() {
     let good = Signer::of("example.");

@@ -1,4 +1,5 @@
-//! What the whole chain of a zone proves: all that is true of every name, and nothing else.
+//! Proofs by the whole chain of a zone: they show everything that is true of a name, and nothing
+//! else.
 
 use avocet_dnssec::{
     Budget, Delegation, DelegationKind, Denial, DenialKind, Limits, Proof, Reason, Rrset, Verdict,
@@ -15,7 +16,7 @@ const LABELS: [&str; 14] = ["*", "a", "b", "!", "c", "d", "e", "s", "t", "u", "v
 const TYPES: [&str; 6] = ["A", "TXT", "CNAME", "DS", "NS", "SOA"];
 const PLAIN: Hashing = Hashing { iterations: 0, salt: "", opts_out: false };
 
-/// Limits that do not matter for one question after another.
+/// Returns limits that many successive questions cannot reach.
 pub(crate) fn ample() -> Budget {
     Budget::with_limits(Limits { nsec3_hashes: 1 << 20, ..Limits::default() })
 }
@@ -24,7 +25,7 @@ fn name_buf(wire: &[u8]) -> NameBuf {
     NameBuf::from_wire(wire).unwrap()
 }
 
-/// Asks all proofs for one name and every type.
+/// Tries all proofs for one name and every type.
 fn check(zone: &Zone, rrsets: &[Rrset<'_>], qname: &[u8]) {
     let mut proof = Proof::cached(rrsets, &zone.apex);
     for qtype in TYPES.map(rtype) {
@@ -39,8 +40,8 @@ fn check(zone: &Zone, rrsets: &[Rrset<'_>], qname: &[u8]) {
             if truth == Truth::Expanded(above.to_vec()) {
                 assert_eq!(expansion.unwrap().kind, DenialKind::Expansion, "{what}");
             } else if matches!(truth, Truth::Expanded(_) | Truth::Exists | Truth::Elsewhere) {
-                // NSEC3 does not say that the encloser itself exists; the signature of the wildcard
-                // does.
+                // NSEC3 does not prove that the encloser itself exists. The signature of the
+                // wildcard does.
                 let wildcard_is_signed =
                     zone.truth(&[b"\x01*", above].concat(), qtype) == Truth::Exists;
                 assert!(expansion.is_err() || !wildcard_is_signed, "{what} {}", display(above));
@@ -67,7 +68,7 @@ fn nsec3_proves_what_is_true_and_nothing_else() {
     check_all(&zone, &zone.nsec3s(Hashing { iterations: 1, salt: "ab", ..PLAIN }));
 }
 
-/// Small zones of all shapes, the root among them.
+/// Random small zones of all shapes, including the root.
 #[test]
 fn both_chains_of_random_zones_prove_what_is_true_and_nothing_else() {
     let mut random = Random(0x2a);
@@ -105,7 +106,7 @@ fn delegations_without_ds_are_told_from_names_of_the_zone() {
     check_delegations(&zone.nsec3s(PLAIN), &zone, &names, |_, truth| truth);
 }
 
-/// A span that opts out denies nothing for certain, and an unsigned delegation in it is insecure.
+/// A span with opt-out denies nothing for certain. An unsigned delegation in it is insecure.
 #[test]
 fn opt_out_makes_insecure() {
     let zone = one_of_each();
@@ -116,7 +117,7 @@ fn opt_out_makes_insecure() {
     check_delegations(&sets, &zone, &zone.questions(&LABELS), |child, truth| match truth {
         Some(DelegationKind::NoCut) if exists(child) && !is_wildcard_answer(&zone, child) => truth,
         Some(_) => Some(DelegationKind::OptOut),
-        // What the zone left out is below a delegation that nobody sees.
+        // The omitted name is below a delegation that the chain skips.
         None if name::is_under(child, &wire("u.z.")) => Some(DelegationKind::OptOut),
         None => None,
     });
@@ -134,8 +135,8 @@ fn opt_out_makes_insecure() {
     });
 }
 
-/// RFC 5155 §8.2: records that hash in another way do not count, and those that cost too much make
-/// a zone insecure only if there are no others.
+/// RFC 5155 §8.2: records with other parameters are ignored. Records that are too costly make a
+/// zone insecure only if there are no others.
 #[test]
 fn records_that_cost_too_much_do_not_hide_that_the_others_prove_nothing() {
     let zone = one_of_each();
@@ -155,7 +156,7 @@ fn is_wildcard_answer(zone: &Zone, wire: &[u8]) -> bool {
     !zone.nsecs().iter().any(|set| name::is_under(&set.owner, wire))
 }
 
-/// Proofs signed record by record, as messages carry them.
+/// Signs proofs record by record, as messages carry them.
 fn signed(sets: &mut [Set], signer: &Signer) {
     sets.iter_mut().for_each(|set| signer.sign(set));
 }
@@ -209,8 +210,8 @@ fn a_record_that_is_needed_must_be_signed() {
     }
 }
 
-/// The parent's chain says nothing of names in the child zone, nor the child's of itself from above
-/// (CVE-2026-10723).
+/// The parent's chain proves nothing about names in the child zone, nor the child's about its own
+/// delegation (CVE-2026-10723).
 #[test]
 fn records_of_another_zone_prove_nothing() {
     let (parent, child) = (one_of_each(), Zone::of(&["s.z. SOA NS", "b.s.z. A"]));
@@ -243,7 +244,7 @@ fn records_of_another_zone_prove_nothing() {
     }
 }
 
-/// The DS of a signed delegation cannot be denied by the NSEC of any other name.
+/// No NSEC of another name can deny the DS of a signed delegation.
 #[test]
 fn a_signed_delegation_cannot_be_downgraded() {
     let zone = one_of_each();
@@ -312,8 +313,8 @@ fn too_many_iterations_are_insecure_once_they_are_the_zones_word() {
     }
 }
 
-/// While a zone goes over from NSEC to NSEC3, a message may have both: either is enough, and halves
-/// do not add up.
+/// A zone in transition from NSEC to NSEC3 may send both. Either is enough, but halves do not add
+/// up.
 #[test]
 fn nsec_and_nsec3_are_not_mixed() {
     let zone = one_of_each();

@@ -1,8 +1,8 @@
-//! What holds when any octets are read as RRsets of a stranger: used by the tests and the fuzz
-//! target `validation`.
+//! Properties of reading any octets as a stranger's RRsets, shared by the tests and the fuzz target
+//! `validation`.
 //!
 //! An input is a sequence of RRsets: `owner length u8 | owner | type u8 | TTL u8 | records u8 |
-//! signatures u8`, then each record and signature as `length u16 | data`. What is cut short ends
+//! signatures u8`, then each record and signature as `length u16 | data`. A truncated RRset ends
 //! the sequence.
 
 use avocet_dnssec::aggressive::{Synthesis, synthesise};
@@ -12,7 +12,7 @@ use avocet_dnssec::rollover::Rollover;
 use avocet_dnssec::{Budget, Context, Policy, Proof, Rrset, Trust, ZoneKeys, chain, signature};
 use avocet_wire::{Class, NameBuf, Rtype};
 
-/// The key whose zone the octets are read in, with the wall clock of its signatures.
+/// The zone whose key validates the octets, with the wall clock of its signatures.
 pub(crate) const ZONE: &[u8] = b"\x01z\0";
 pub(crate) const NOW: u32 = 1_800_000_000;
 pub(crate) const KEY: &str = "z. IN DNSKEY 257 3 15 iojj3XQJ8ZX9UtstPLpdcspnCb8dlBIb83SIAbQPb1w=";
@@ -54,8 +54,8 @@ fn part<'a>(octets: &mut &'a [u8]) -> Option<Part<'a>> {
     })
 }
 
-/// Validates the octets in every way there is. Nothing panics, and no limit is exceeded. Returns
-/// what verified: owner, type and records.
+/// Validates the octets in all possible ways. Must not panic or exceed a limit. Returns the
+/// verified RRsets: owner, type and records.
 pub(crate) fn holds(octets: &[u8]) -> Vec<(Vec<u8>, Rtype, Vec<Vec<u8>>)> {
     let mut rest = octets;
     let parts: Vec<Part<'_>> = std::iter::from_fn(|| part(&mut rest)).take(MAX_RRSETS).collect();
@@ -136,7 +136,7 @@ fn verify_all(
     found
 }
 
-/// Asks all proofs for the owner and the type of one of the RRsets.
+/// Tries all proofs for the owner and the type of one of the RRsets.
 fn ask(rrsets: &[Rrset<'_>], keys: Option<&ZoneKeys>, question: &Rrset<'_>, budget: &mut Budget) {
     let context = Context { now_secs: NOW, policy: Policy::default() };
     let mut proof = match keys {

@@ -1,4 +1,4 @@
-//! Attacks by which records make a validator work: their cost is counted, not timed.
+//! Attacks with records that cause validation work. The tests count the cost instead of timing it.
 
 use avocet_dnssec::budget::{
     MAX_COLLIDING_KEYS, MAX_DENIAL_RECORDS, MAX_MESSAGE_SIGNATURE_CHECKS, MAX_NSEC3_HASHES,
@@ -10,8 +10,8 @@ use crate::chains::{keys_by_ds, keys_of};
 use crate::sets::{Set, context, with_all};
 use crate::signer::Signer;
 
-/// `count` keys of one tag, none of which has signed anything: what follows the first 32 octets
-/// differs in the order of pairs of octets only, which the tag does not tell apart.
+/// Returns `count` keys with one tag, none of which has signed anything. After their first 32
+/// octets they differ only in the order of octet pairs, to which the tag is insensitive.
 fn colliding(signer: &Signer, count: usize) -> Vec<Vec<u8>> {
     let pairs = (signer.dnskey.len() - 4) / 2;
     let swapped = |(a, b): (usize, usize)| {
@@ -27,7 +27,7 @@ fn colliding(signer: &Signer, count: usize) -> Vec<Vec<u8>> {
     keys
 }
 
-/// CVE-2023-50387: 100 keys of one tag and 100 signatures, all of them wrong.
+/// CVE-2023-50387: 100 keys with one tag and 100 invalid signatures.
 #[test]
 fn colliding_keys_and_many_signatures_cost_a_few_checks() {
     let signer = Signer::of("example.");
@@ -75,7 +75,7 @@ fn a_collision_that_happens_is_no_fault() {
     let mut dnskeys = Set::of("example.", "DNSKEY", &[]);
     dnskeys.records = colliding(&signer, MAX_COLLIDING_KEYS as usize - 1);
     dnskeys.records.push(signer.dnskey.clone());
-    // A record that stands there twice is one key.
+    // A repeated record is one key.
     dnskeys.records.push(signer.dnskey.clone());
     signer.sign(&mut dnskeys);
     let keys = keys_by_ds(&dnskeys, &[signer.ds(2)]).unwrap();
@@ -87,7 +87,7 @@ fn a_collision_that_happens_is_no_fault() {
     );
 }
 
-/// Failures of all messages of a query count together (CVE-2026-50045).
+/// Failures in all messages of a query are added up (CVE-2026-50045).
 #[test]
 fn failures_add_up_over_the_messages_of_a_query() {
     let signer = Signer::of("example.");
@@ -115,7 +115,7 @@ fn padded(signer: &Signer, count: usize) -> Vec<Set> {
     (0..count).map(numbered).collect()
 }
 
-/// CVE-2026-11605: a negative answer with hundreds of records that prove nothing.
+/// CVE-2026-11605: a negative answer with hundreds of irrelevant records.
 #[test]
 fn padded_denials_are_refused_or_cost_nothing() {
     let signer = Signer::of("example.");
@@ -133,7 +133,7 @@ fn padded_denials_are_refused_or_cost_nothing() {
     }
 }
 
-/// Records that do say something, each wrongly signed.
+/// Relevant records with invalid signatures.
 #[test]
 fn wrongly_signed_denials_cost_the_failures_of_one_query() {
     let signer = Signer::of("example.");

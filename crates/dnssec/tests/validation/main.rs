@@ -1,6 +1,6 @@
-//! Validation of data that is signed here, of the RFCs' own examples and of public vectors.
+//! Validation of data signed by the tests, of the RFCs' examples and of public vectors.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 mod chains;
 mod denials;

@@ -1,4 +1,4 @@
-//! Zones that change from NSEC to NSEC3 while their records are in caches (S20).
+//! Zones that change from NSEC to NSEC3 while caches hold their records (S20).
 
 use avocet_dnssec::Proof;
 
@@ -12,7 +12,7 @@ fn denies(sets: &[Set]) -> bool {
     })
 }
 
-/// All but one record that the denial needs, for each such record.
+/// Returns, for each record that the denial needs, all the others.
 fn halves(sets: &[Set]) -> Vec<Vec<Set>> {
     let without = |at: usize| -> Vec<Set> {
         sets.iter()

@@ -1,7 +1,7 @@
-//! The body of the fuzz target `validation` on its corpus and on mutations of it.
+//! Runs the body of the fuzz target `validation` on its corpus and on mutations of it.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the corpus. It is
-//! signed with a key whose seed stands here, and signatures of Ed25519 are the same each time.
+//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the corpus. It
+//! is signed with a key from a fixed seed, and Ed25519 signatures are deterministic.
 
 use std::fs;
 use std::path::PathBuf;
@@ -42,7 +42,8 @@ fn with_key(signer: &Signer, mut sets: Vec<Set>) -> Vec<Set> {
     sets
 }
 
-/// What the zone has signed: a positive answer, a wildcard's, and its two chains in parts.
+/// Returns data signed by the zone: a positive answer, a wildcard answer, and parts of its two
+/// chains.
 fn specimens() -> Vec<(String, Vec<Set>)> {
     let signer = Signer::of_seed("z.", &SEED);
     let zone = one_of_each();
@@ -82,7 +83,7 @@ fn the_corpus_is_what_the_tests_say() {
 #[test]
 fn all_of_the_corpus_verifies() {
     for (name, sets) in specimens() {
-        // The DNSKEY RRset is verified as the chain's and as data.
+        // The DNSKEY RRset is verified twice: as part of the chain and as data.
         assert_eq!(holds(&encode(&sets)).len(), sets.len() + 1, "{name}");
     }
     assert_eq!(
@@ -93,7 +94,7 @@ fn all_of_the_corpus_verifies() {
 
 type Content = (Vec<u8>, u16, Vec<Vec<u8>>);
 
-/// The same whatever the order, the case and the repetition of records.
+/// Normalises order, case and repetition of records.
 fn content(owner: &[u8], rtype: u16, records: &[Vec<u8>]) -> Content {
     let canonical = |record: &Vec<u8>| {
         let mut out = Vec::new();
@@ -106,7 +107,7 @@ fn content(owner: &[u8], rtype: u16, records: &[Vec<u8>]) -> Content {
     (owner.to_ascii_lowercase(), rtype, records)
 }
 
-/// However records are changed, cut, repeated and mixed: what verifies is what the zone has signed.
+/// Changed, truncated, repeated or mixed records never verify unless the zone signed them.
 #[test]
 fn no_mutation_makes_anything_true() {
     let count = std::env::var("AVOCET_MUTATIONS").map_or(MUTATIONS, |count| count.parse().unwrap());

@@ -1,5 +1,5 @@
-//! A second opinion on what is signed: the crate `domain` orders and writes the records, and we
-//! verify the signature of what it wrote.
+//! A cross-check of the signed data: the crate `domain` orders and encodes the records, and we
+//! verify a signature over its output.
 
 use std::cmp::Ordering;
 
@@ -33,7 +33,7 @@ fn scan(
     }
 }
 
-/// The signature of the RRset over what `domain` says is to be signed.
+/// Returns the signature of the RRset over the data that `domain` computes.
 fn signed_by_the_other(signer: &Signer, owner: &str, mnemonic: &str, texts: &[&str]) -> Vec<u8> {
     let mut records: Vec<_> = texts.iter().map(|text| scan(owner, mnemonic, text)).collect();
     records.sort_by(|a, b| a.data().canonical_cmp(b.data()));

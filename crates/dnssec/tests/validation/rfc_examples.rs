@@ -1,5 +1,5 @@
-//! The responses of the appendices B of RFC 4035 and RFC 5155, with the records that stand there,
-//! signed by a key of today.
+//! The responses of RFC 4035 appendix B and RFC 5155 appendix B, with their original records and
+//! signed by a new key.
 
 use avocet_dnssec::{
     Budget, Delegation, DelegationKind, Denial, DenialKind, Proof, Reason, ZoneKeys,
@@ -51,7 +51,7 @@ struct Response {
 }
 
 impl Response {
-    /// The records whose owners begin so.
+    /// Returns the response with the records whose owners begin with one of these strings.
     fn with(owners: &[&str]) -> Self {
         let signer = Signer::of("example.");
         let nsec = |(owner, text): &(&str, &str)| Set::of(owner, "NSEC", &[text]);
@@ -96,7 +96,8 @@ impl Response {
     }
 }
 
-/// The owners of a response prove what is asked, and no response without one of them does.
+/// Checks that the records of a response prove the fact, and that no response without one of them
+/// does.
 #[track_caller]
 fn check(
     owners: &[&str],

@@ -1,4 +1,4 @@
-//! RFC 5011: keys that come, go and are revoked.
+//! RFC 5011: keys that appear, disappear and are revoked.
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::rollover::{
@@ -12,7 +12,7 @@ use crate::signer::{Fields, Signer};
 
 const DAY: u64 = 86_400;
 
-/// The DNSKEY RRset of these keys, signed by some of them at that time.
+/// Returns the DNSKEY RRset of these keys, signed by some of them at that time.
 fn published(keys: &[&Signer], signers: &[&Signer], now_secs: u64) -> Set {
     let mut set = Set::of("example.", "DNSKEY", &[]);
     set.ttl_secs = 172_800;
@@ -45,7 +45,7 @@ fn trusts(rollover: &Rollover, key: &Signer) -> bool {
     rollover.anchors().iter().any(|anchor| anchor.key_tag() == key.tag())
 }
 
-/// The key with its REVOKE bit set.
+/// Returns the key with its REVOKE bit set.
 fn revoked(mut key: Signer) -> Signer {
     key.dnskey[1] |= 0x80;
     key
@@ -112,14 +112,14 @@ fn a_revoked_key_is_never_trusted_again() {
     observe(&mut rollover, &published(&[&first, &second], &[&first], START), START).unwrap();
     let first = revoked(first);
     let now = START + DAY;
-    // Not by the word of another.
+    // Another key cannot revoke it.
     observe(&mut rollover, &published(&[&first, &second], &[&second], now), now).unwrap();
     assert!(rollover.keys().iter().all(|key| key.state() != KeyState::Revoked));
     observe(&mut rollover, &published(&[&first, &second], &[&first, &second], now), now).unwrap();
     let states: Vec<_> = rollover.keys().iter().map(|key| key.state()).collect();
     assert_eq!(states, [KeyState::Revoked, KeyState::Valid]);
     assert_eq!(rollover.anchors().len(), 1);
-    // The configuration still names it: it is remembered for ever.
+    // The configuration still names the key, so it is never dropped.
     let now = now + HOLD_DOWN_SECS + DAY;
     observe(&mut rollover, &published(&[&second], &[&second], now), now).unwrap();
     assert_eq!(rollover.keys()[0].state(), KeyState::Revoked);
@@ -191,7 +191,8 @@ fn the_number_of_keys_is_bounded() {
     assert_eq!(rollover.keys().len(), MAX_FOLLOWED_KEYS);
 }
 
-/// RFC 5011 §2.3: half and a tenth of what the least of TTL and signature leaves, within bounds.
+/// RFC 5011 §2.3: a half and a tenth of the lower of TTL and remaining signature validity, within
+/// bounds.
 #[test]
 fn the_next_question_follows_from_the_ttl() {
     let first = Signer::of("example.");

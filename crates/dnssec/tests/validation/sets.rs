@@ -1,4 +1,4 @@
-//! RRsets that tests own, and their views.
+//! Owned RRsets for tests, and their views.
 
 use avocet_dnssec::{Context, Policy, Rrset, Sha1Signatures};
 use avocet_wire::{Class, Rtype, rdata, text};
@@ -14,7 +14,7 @@ pub(crate) fn context_with_sha1(now_secs: u32) -> Context {
     Context { now_secs, policy: Policy { sha1_signatures: Sha1Signatures::Verified } }
 }
 
-/// An absolute name in wire form.
+/// Returns an absolute name in wire form.
 pub(crate) fn wire(name: &str) -> Vec<u8> {
     let mut out = [0; 255];
     let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut out).unwrap();
@@ -59,7 +59,7 @@ impl Set {
     }
 }
 
-/// The views of many RRsets.
+/// Calls `read` with the views of many RRsets.
 pub(crate) fn with_all<R>(sets: &[Set], read: impl FnOnce(&[Rrset<'_>]) -> R) -> R {
     let parts: Vec<_> =
         sets.iter().map(|set| (slices(&set.records), slices(&set.signatures))).collect();

@@ -1,4 +1,4 @@
-//! Signatures that hold, and signatures broken in every way.
+//! Valid signatures, and signatures broken in every way.
 
 use avocet_dnssec::rrsig::MAX_CLOCK_SKEW_SECS;
 use avocet_dnssec::{Budget, Reason, Verified, ZoneKeys, signature};
@@ -29,7 +29,7 @@ fn signatures_of_every_algorithm_verify_and_no_changed_bit_does() {
         for at in 0..set.signatures[0].len() {
             let mut broken = set.clone();
             broken.signatures[0][at] ^= 1;
-            // The signer's letters in the other case are the same name.
+            // The signer's name in other letter case is the same name.
             let same_name = (19..26).contains(&at);
             let mut other_case = set.clone();
             other_case.signatures[0][at] ^= 0x20;
@@ -92,7 +92,7 @@ fn wrong_fields_are_told_apart_even_when_they_are_signed() {
     check_fields(|fields| fields.signer = wire("."), Reason::WrongSigner);
 }
 
-/// A wildcard of a zone above must not answer for names of another zone (CVE-2026-44690).
+/// A wildcard of a parent zone must not apply to names of another zone (CVE-2026-44690).
 #[test]
 fn fewer_labels_than_the_signers_are_refused() {
     check_fields(
@@ -172,8 +172,7 @@ fn one_signature_of_several_is_enough() {
     assert!(verify(&set, &keys).is_ok());
 }
 
-/// The zone is signed with an algorithm that we know: it is no less secure for another signature
-/// beside.
+/// The zone uses a supported algorithm. An additional signature does not reduce its security.
 #[test]
 fn an_unknown_algorithm_alone_does_not_make_a_signed_zone_insecure() {
     let signer = Signer::of("example.");

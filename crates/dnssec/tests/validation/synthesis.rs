@@ -1,4 +1,4 @@
-//! Aggressive use of what the cache holds, step by step as the resolver looks it up.
+//! Aggressive use of cached records, step by step as the resolver does it.
 
 use avocet_dnssec::aggressive::{Synthesis, synthesise};
 use avocet_dnssec::nsec3::Nsec3;
@@ -10,7 +10,7 @@ use crate::zones::{Hashing, Truth, Zone, display, one_of_each};
 
 const LABELS: [&str; 10] = ["*", "a", "b", "c", "d", "s", "t", "u", "w", "x"];
 
-/// Asks as the resolver does; also how many records it took.
+/// Synthesises like the resolver. Also returns the number of records it took.
 fn resolve(zone: &Zone, cached: &[Set], qname: &[u8], qtype: Rtype) -> (Synthesis, usize) {
     let (mut known, mut hashes) = (Vec::new(), Hashes::default());
     let mut budget = Budget::with_limits(Limits {
@@ -60,7 +60,7 @@ fn check(zone: &Zone, cached: &[Set], most: usize) {
                     truth == Truth::Expanded(denial.closest_encloser.wire().to_vec())
                 }
                 Synthesis::Ask => matches!(truth, Truth::Exists | Truth::Elsewhere),
-                // Nothing speaks of what is below a delegation or a DNAME.
+                // No record covers names below a delegation or a DNAME.
                 Synthesis::Missing(_) => truth == Truth::Elsewhere,
             };
             assert!(right, "{} {qtype}: {truth:?} {found:?}", display(&qname));
@@ -81,7 +81,7 @@ fn with_nsec3_it_takes_a_record_a_label_and_each_name_is_hashed_once() {
     check(&zone, &zone.nsec3s(Hashing { iterations: 0, salt: "", opts_out: false }), 6);
 }
 
-/// RFC 8198 §5.2: what opts out may hide a delegation.
+/// RFC 8198 §5.2: an opt-out span may hide a delegation.
 #[test]
 fn nothing_is_synthesised_where_the_zone_opts_out() {
     let zone = one_of_each();
@@ -100,7 +100,7 @@ fn names_outside_of_the_zone_are_asked_for() {
     assert_eq!(resolve(&zone, &zone.nsecs(), &wire("y."), rtype("A")), (Synthesis::Ask, 0));
 }
 
-/// The TTL of what is synthesised is the least of all it rests on (RFC 8198 §5.4).
+/// The TTL of a synthesised answer is the lowest of all records it relies on (RFC 8198 §5.4).
 #[test]
 fn the_lifetime_is_the_least_of_the_records() {
     let zone = one_of_each();

@@ -1,4 +1,4 @@
-//! Zones that are given their NSEC or NSEC3 chain here, and what is true of a name in them.
+//! Zones with a generated NSEC or NSEC3 chain, and the truth about their names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use data_encoding::BASE32_DNSSEC;
 use crate::random::Random;
 use crate::sets::{Set, rtype, wire};
 
-/// A zone: which types are at which name.
+/// A zone: its names and their types.
 pub(crate) struct Zone {
     pub(crate) apex: Vec<u8>,
     names: BTreeMap<Vec<u8>, BTreeSet<u16>>,
 }
 
-/// How a zone hashes its names.
+/// The hash parameters of a zone.
 #[derive(Clone, Copy)]
 pub(crate) struct Hashing {
     pub(crate) iterations: u16,
@@ -24,22 +24,22 @@ pub(crate) struct Hashing {
     pub(crate) opts_out: bool,
 }
 
-/// What is so of a name and a type.
+/// The truth about a name and a type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Truth {
-    /// The type is there, or a CNAME.
+    /// The name has the type or a CNAME.
     Exists,
     Nodata,
     Nxdomain,
-    /// The wildcard below this name has the type, or a CNAME.
+    /// The wildcard below this name has the type or a CNAME.
     Expanded(Vec<u8>),
-    /// Below a delegation or a DNAME, or at a delegation and not asked for DS: not this zone's to
-    /// deny.
+    /// Below a delegation or a DNAME, or at a delegation with a type other than DS: the zone cannot
+    /// deny it.
     Elsewhere,
 }
 
 impl Zone {
-    /// Lines of a name and its types; the apex is the first.
+    /// Parses lines of a name and its types. The first line is the apex.
     pub(crate) fn of(lines: &[&str]) -> Self {
         let mut names = BTreeMap::new();
         for line in lines {
@@ -58,17 +58,17 @@ impl Zone {
         owner != self.apex && self.has(owner, Rtype::NS)
     }
 
-    /// Is there data at the name or below?
+    /// Reports whether there are records at or below the name.
     fn exists(&self, owner: &[u8]) -> bool {
         self.signed_names().any(|other| name::is_under(other, owner))
     }
 
-    /// The names that are not below a delegation.
+    /// Returns the names that are not below a delegation.
     fn signed_names(&self) -> impl Iterator<Item = &Vec<u8>> {
         self.names.keys().filter(|owner| !self.is_hidden(owner))
     }
 
-    /// Below a delegation or a DNAME.
+    /// Reports whether the name is below a delegation or a DNAME.
     fn is_hidden(&self, owner: &[u8]) -> bool {
         name::ancestors(owner)
             .skip(1)
@@ -79,7 +79,7 @@ impl Zone {
         if self.is_hidden(qname) || (self.is_cut(qname) && qtype != Rtype::DS) {
             return Truth::Elsewhere;
         }
-        // DS of the apex is the parent's.
+        // The DS of the apex belongs to the parent.
         if qname == self.apex && qtype == Rtype::DS && self.apex != [0] {
             return Truth::Elsewhere;
         }
@@ -101,8 +101,8 @@ impl Zone {
         }
     }
 
-    /// What the zone says of a name below its apex that has no DS records; none if it has, or is
-    /// not the zone's.
+    /// Returns the status of a name below the apex without DS records, `None` if it has some or is
+    /// outside the zone's authority.
     pub(crate) fn delegation(&self, child: &[u8]) -> Option<DelegationKind> {
         if self.is_hidden(child) || self.has(child, Rtype::DS) {
             return None;
@@ -117,7 +117,7 @@ impl Zone {
         self.names.get(owner).map(words).unwrap_or_default()
     }
 
-    /// The NSEC chain (RFC 4034 §4).
+    /// Returns the NSEC chain (RFC 4034 §4).
     pub(crate) fn nsecs(&self) -> Vec<Set> {
         let mut owners: Vec<_> = self.signed_names().cloned().collect();
         owners.sort_by(|a, b| canonical::compare_names(a, b));
@@ -129,7 +129,7 @@ impl Zone {
         owners.iter().zip(nexts).map(set).collect()
     }
 
-    /// The NSEC3 chain (RFC 5155 §7.1).
+    /// Returns the NSEC3 chain (RFC 5155 §7.1).
     pub(crate) fn nsec3s(&self, hashing: Hashing) -> Vec<Set> {
         let mut hashed = BTreeMap::new();
         for owner in self.signed_names() {
@@ -157,8 +157,8 @@ impl Zone {
         hashed.iter().zip(nexts).map(set).collect()
     }
 
-    /// Names in, between and below those of the zone: two levels of these labels, and a third of a
-    /// few.
+    /// Returns names in, between and below those of the zone: two levels of these labels, and a
+    /// third one of a few.
     pub(crate) fn questions(&self, labels: &[&str]) -> Vec<Vec<u8>> {
         let mut level = vec![self.apex.clone()];
         let mut all = level.clone();
@@ -179,7 +179,7 @@ pub(crate) fn display(owner: &[u8]) -> String {
     rdata::display(Rtype::NS.0, owner).to_string()
 }
 
-/// A second implementation, from the RFC's text (RFC 5155 §5).
+/// An independent implementation of the hash (RFC 5155 §5).
 fn hash(owner: &[u8], hashing: Hashing) -> String {
     let salt = data_encoding::HEXLOWER.decode(hashing.salt.as_bytes()).unwrap();
     let mut octets = owner.to_ascii_lowercase();
@@ -190,15 +190,14 @@ fn hash(owner: &[u8], hashing: Hashing) -> String {
     BASE32_DNSSEC.encode(&octets)
 }
 
-/// A zone of up to a dozen names of all kinds below `apex`.
+/// Returns a zone of up to a dozen names of all kinds below `apex`.
 pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
     const KINDS: [&str; 8] = ["A", "A", "TXT", "A TXT", "CNAME", "NS", "NS DS", "DNAME A"];
     let mut lines = vec![format!("{apex} SOA NS DNSKEY")];
     for _ in 0..random.below(12) {
         let labels: Vec<&str> =
             (0..=random.below(3)).map(|_| ["*", "a", "b", "x"][random.below(4)]).collect();
-        // Wildcards that are delegations or aliases of trees mean nothing (RFC 4592 §4.2, RFC 6672
-        // §3.3).
+        // Wildcards with NS or DNAME are undefined (RFC 4592 §4.2, RFC 6672 §3.3).
         let kinds = if labels[0] == "*" { &KINDS[..5] } else { &KINDS[..] };
         lines.push(format!(
             "{}.{} {}",
@@ -211,8 +210,8 @@ pub(crate) fn random_zone(random: &mut Random, apex: &str) -> Zone {
     Zone::of(&lines)
 }
 
-/// A zone with one of each: delegations signed and not, empty non-terminals, wildcards, CNAME,
-/// DNAME, names around `*`.
+/// Returns a zone with one of each: signed and unsigned delegations, empty non-terminals,
+/// wildcards, CNAME, DNAME, names around `*`.
 pub(crate) fn one_of_each() -> Zone {
     Zone::of(&[
         "z. SOA NS DNSKEY MX",
