@@ -1,9 +1,9 @@
-//! CPU of the querying side for a query and its answer over one of many connected sockets: plain
-//! calls beside [`SyscallBatch`], told by epoll level- or edge-triggered.
-//! `cargo bench -p avocet-io`.
+//! CPU time of the client side for a query and its answer over one of many connected sockets: plain
+//! calls compared with [`SyscallBatch`], with level- or edge-triggered epoll. `cargo bench -p
+//! avocet-io`.
 //!
-//! Time is the thread's own CPU time, so that only a busy cache, not a busy core, disturbs it.
-//! Rounds of the variants are interleaved; the median is shown.
+//! The thread's own CPU time is measured, so that a busy cache may disturb the result but a busy
+//! core does not. Rounds of the variants are interleaved; the median is shown.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -20,7 +20,7 @@ const EXCHANGES: usize = 60_000;
 const ROUNDS: usize = 9;
 const QUERY: [u8; 40] = [7; 40];
 
-/// How queries are sent and answers received.
+/// The way queries are sent and answers received.
 #[derive(Clone, Copy, Debug)]
 enum Variant {
     Plain(Trigger),
@@ -42,7 +42,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// CPU nanoseconds for each exchange, with [`BATCH`] of them under way.
+    /// Returns the CPU nanoseconds per exchange with [`BATCH`] exchanges in flight.
     fn run(&mut self, variant: Variant) -> io::Result<u64> {
         let (Variant::Plain(trigger) | Variant::Batched(trigger)) = variant;
         let mut poller = Poller::new()?;
@@ -78,7 +78,7 @@ impl Bench {
         Ok(wanted)
     }
 
-    /// Reads once from each socket that is ready, or for edges until none has anything left.
+    /// Reads once from each ready socket or, with edge triggering, until none has data left.
     fn receive(&mut self, variant: Variant) -> io::Result<usize> {
         let Self { sockets, batch, events, .. } = self;
         let mut received = 0;
@@ -113,7 +113,7 @@ fn draw(random: &mut u64) -> usize {
 
 fn cpu_nanos() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` lives through the call, which writes it.
+    // SAFETY: `time` outlives the call, which writes it.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

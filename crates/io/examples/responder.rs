@@ -1,7 +1,7 @@
-//! The least a server can do with this crate: answers each query with one fixed address.
+//! A minimal server on this crate: it answers each query with one fixed address.
 //!
-//! It is what the CPU per query of the whole server is measured against, on UDP and on pipelined
-//! TCP: `responder ADDRESS:PORT`.
+//! It is the baseline for the whole server's CPU time per query, on UDP and on pipelined TCP:
+//! `responder ADDRESS:PORT`.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,10 +18,10 @@ const UDP: u64 = 0;
 const TCP: u64 = 1;
 const FIRST_CONNECTION: u64 = 2;
 
-/// Owner pointing at the question, A, IN, one hour, 192.0.2.1.
+/// A record: pointer to the question, A, IN, one hour, 192.0.2.1.
 const ANSWER: [u8; 16] = [0xc0, 12, 0, 1, 0, 1, 0, 0, 0x0e, 0x10, 0, 4, 192, 0, 2, 1];
 
-/// Writes the response to `query` into `reply`; only the question is looked at.
+/// Writes the response to `query` into `reply`. Reads only the question.
 fn answer(query: &[u8], reply: &mut [u8]) -> Option<usize> {
     let mut end = 12;
     while *query.get(end)? != 0 {
@@ -43,7 +43,7 @@ struct Connection {
     writer: FrameWriter,
 }
 
-/// One read and one write; false when the connection is over.
+/// Reads once and writes once. Returns false when the connection has ended.
 fn serve_connection(
     connection: &mut Connection,
     stream: &mut TcpStream,

@@ -1,10 +1,10 @@
-//! The time since the system was booted, time in suspend included (`CLOCK_BOOTTIME`):
-//! `std::time::Instant` stops while a machine sleeps, and TTLs do not.
+//! The time since boot, including suspend (`CLOCK_BOOTTIME`). `std::time::Instant` stops while the
+//! machine sleeps, but TTLs must not.
 
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
-/// The time since boot. Never goes back.
+/// Returns the time since boot, which never decreases.
 #[inline]
 #[must_use]
 pub fn since_boot() -> Duration {

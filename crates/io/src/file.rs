@@ -1,16 +1,16 @@
-//! Files whose paths are written by people.
+//! Files whose paths come from a person.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file of octets for reading. Never waits: a pipe, whose other end may come never, is an
-/// error, and so is whatever else is no file of octets, such as a directory or a device without
-/// end.
+/// Opens a regular file for reading without blocking. A pipe, which might never get a writer, is an
+/// error, and so is anything else that is not a regular file, such as a directory or an endless
+/// device.
 ///
 /// # Errors
-/// It is not there, cannot be read, or is something else.
+/// The file does not exist, cannot be read, or is not a regular file.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     let kind = file.metadata()?.file_type();

@@ -1,41 +1,66 @@
-//! Messages on streams: two bytes of length before each (RFC 1035 §4.2.2, RFC 7766 §8).
+//! Messages on streams: each is preceded by two bytes of length (RFC 1035 §4.2.2, RFC 7766 §8).
 //!
-//! The point is one read and one write for everything that a client pipelines. Frames are delivered
-//! in place from a buffer that the whole thread shares; a connection keeps only the piece of a
-//! frame that has not arrived in full, and memory follows the bytes that arrived, never the length
-//! they claim.
+//! All messages that a client pipelines take one read and one write. Frames are delivered in place
+//! from a buffer that the whole thread shares. A connection stores only an incomplete frame, and
+//! its memory follows the bytes that have arrived, not the length that they claim.
 //!
-//! Both ends work on any [`Read`] and [`Write`], so that TLS sessions use them too.
+//! Both ends work on any [`Read`] and [`Write`], so TLS sessions use them as well.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//!
+//! use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut writer = FrameWriter::new();
+//! writer.push(b"first").expect("short enough for a frame");
+//! writer.push(b"second").expect("short enough for a frame");
+//! let mut stream = Vec::new();
+//! writer.write(&mut stream)?;
+//! assert!(stream.starts_with(b"\x00\x05first"));
+//!
+//! let (mut reader, mut buffer) = (FrameReader::new(), ReadBuffer::new());
+//! let mut messages = Vec::new();
+//! reader.read(&mut &stream[..], &mut buffer, &mut |message: &[u8]| {
+//!     messages.push(message.to_vec());
+//!     ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(messages, [&b"first"[..], b"second"]);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 
 use crate::syscall::is_idle;
 
-/// Bytes of the length before each message.
+/// Bytes of the length field.
 const PREFIX: usize = 2;
 
-/// The longest frame: length and message.
+/// Longest frame: length and message.
 const FRAME_MAX: usize = PREFIX + u16::MAX as usize;
 
-/// Pieces up to this size are copied before what follows them, so that one read takes all there is;
-/// longer ones are completed where they are, as copying them for each segment would cost more.
+/// Longest incomplete frame that is copied in front of the next read, so that one read takes
+/// everything. Longer ones are completed in place, because copying them for each segment would cost
+/// more.
 const COPIED_MAX: usize = 2048;
 
-/// Room made for one read behind a longer piece: memory goes this far beyond what arrived, and
-/// clearing it is what a client that sends single bytes can make us do for each.
+/// Room added for one read after a longer incomplete frame. Memory exceeds the data that has
+/// arrived by at most this much. A client that sends single bytes causes the room to be cleared for
+/// each of them.
 const ROOM_MAX: usize = 8192;
 
-/// Capacity that a connection with nothing pending may keep.
+/// Capacity that a connection without pending data may keep.
 const KEPT_CAPACITY: usize = 512;
 
-/// The read buffer that all connections of a thread share.
+/// A read buffer, shared by all connections of a thread.
 pub struct ReadBuffer {
     bytes: Box<[u8]>,
 }
 
 impl ReadBuffer {
-    /// Allocates it, with room for the longest frame behind a copied piece.
+    /// Allocates the buffer, with room for the longest frame after a copied piece.
     pub fn new() -> Self {
         Self { bytes: vec![0; COPIED_MAX + FRAME_MAX].into_boxed_slice() }
     }
@@ -47,39 +72,40 @@ impl Default for ReadBuffer {
     }
 }
 
-/// What is to be expected of a stream after a read.
+/// The state of a stream after a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadState {
-    /// All that had arrived was taken: wait for more.
+    /// Everything that had arrived was read: wait for more.
     Drained,
-    /// More may have arrived than one read takes: read again, at once or after the other
-    /// connections.
+    /// More may have arrived than one read takes: read again, now or after the other connections.
     More,
-    /// Delivery was stopped; whole frames may be held, of which no poller tells: read again later.
+    /// Delivery was stopped. Complete frames may still be buffered, which the poller does not
+    /// report: read again later.
     Stopped,
-    /// The other end will send no more.
+    /// The other end has closed its side.
     Closed,
 }
 
 /// The reading end of one connection.
 #[derive(Debug, Default)]
 pub struct FrameReader {
-    /// Arrived and not delivered: a piece of a frame, or after a stop whole frames too.
+    /// Data received but not delivered: an incomplete frame or, after a stop, complete frames too.
     held: Vec<u8>,
 }
 
 impl FrameReader {
-    /// A reader that holds nothing.
+    /// Creates a reader without data.
     pub const fn new() -> Self {
         Self { held: Vec::new() }
     }
 
-    /// Reads once and delivers each whole message, without its length, until `deliver` breaks.
+    /// Reads once and passes each complete message, without its length, to `deliver` until that
+    /// breaks.
     ///
-    /// Frames that an earlier break left behind are delivered first, and then without a read.
+    /// Frames left from an earlier break are delivered first, without a read.
     ///
     /// # Errors
-    /// Those of the stream; that nothing has arrived is none.
+    /// Those of the stream, except for the absence of data.
     pub fn read(
         &mut self,
         stream: &mut impl Read,
@@ -104,13 +130,12 @@ impl FrameReader {
         Ok(if stopped { ReadState::Stopped } else { state })
     }
 
-    /// Bytes held back for want of the rest of their frame, or as delivery was stopped.
+    /// Returns the number of undelivered bytes.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// Reads no more than the rest of the frame whose piece is held, to the place behind that
-    /// piece.
+    /// Reads at most the rest of the incomplete frame, directly after the part already received.
     fn complete_held(
         &mut self,
         stream: &mut impl Read,
@@ -146,11 +171,11 @@ impl FrameReader {
     }
 }
 
-/// What one read gave.
+/// The result of one read.
 enum Taken {
-    /// No bytes: the end, or nothing had arrived.
+    /// No bytes: end of stream, or no data has arrived.
     Nothing(ReadState),
-    /// So many bytes, and what is to be expected after them.
+    /// The number of bytes, and the state of the stream.
     Bytes(usize, ReadState),
 }
 
@@ -164,13 +189,13 @@ fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<Taken> {
     }
 }
 
-/// Bytes that the first frame still lacks, or `None` while its length itself is not there.
+/// Returns how many bytes the first frame still lacks, or `None` while its length is incomplete.
 fn missing(bytes: &[u8]) -> Option<usize> {
     let (prefix, rest) = bytes.split_first_chunk::<PREFIX>()?;
     Some(usize::from(u16::from_be_bytes(*prefix)).saturating_sub(rest.len()))
 }
 
-/// Delivers the whole frames at the start of `bytes`; gives how many bytes these took, and whether
+/// Delivers the complete frames at the start of `bytes`. Returns the bytes they took, and whether
 /// `deliver` stopped.
 fn deliver_frames(
     bytes: &[u8],
@@ -191,36 +216,36 @@ fn deliver_frames(
     (bytes.len() - rest.len(), false)
 }
 
-/// Gives memory back that a connection which waits has no use for.
+/// Releases memory that an idle connection does not need.
 fn trim(bytes: &mut Vec<u8>) {
     if bytes.capacity() > KEPT_CAPACITY.max(2 * bytes.len()) {
         bytes.shrink_to(bytes.len());
     }
 }
 
-/// What is to be done for a connection after a write.
+/// The state of a stream after a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteState {
-    /// All was taken.
+    /// Everything was written.
     Drained,
-    /// The stream takes no more now: wait until it is writable.
+    /// The stream accepts no more now: wait until it is writable.
     Blocked,
 }
 
-/// The writing end of one connection: messages pile up and leave by one write.
+/// The writing end of one connection. It collects messages and writes them at once.
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     pending: Vec<u8>,
-    /// Bytes at the start of `pending` that the stream took already.
+    /// Bytes at the start of `pending` that are already written.
     written: usize,
 }
 
-/// A message longer than the 65,535 bytes that a frame can tell.
+/// An error: the message is longer than the 65,535 bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
 impl FrameWriter {
-    /// A writer with nothing pending.
+    /// Creates a writer without pending data.
     pub const fn new() -> Self {
         Self { pending: Vec::new(), written: 0 }
     }
@@ -228,7 +253,7 @@ impl FrameWriter {
     /// Appends a message with its length.
     ///
     /// # Errors
-    /// [`TooLong`], with nothing appended.
+    /// [`TooLong`]. Nothing was appended then.
     pub fn push(&mut self, message: &[u8]) -> Result<(), TooLong> {
         let len = u16::try_from(message.len()).map_err(|_| TooLong)?;
         self.pending.reserve(PREFIX + message.len());
@@ -237,22 +262,22 @@ impl FrameWriter {
         Ok(())
     }
 
-    /// Whether more than `limit` bytes wait: take no more queries from this client before they
-    /// left.
+    /// Reports whether more than `limit` bytes are pending. Accept no more queries from this client
+    /// until they are written.
     pub fn is_over(&self, limit: usize) -> bool {
         self.pending.len() - self.written > limit
     }
 
-    /// Whether nothing waits.
+    /// Reports whether nothing is pending.
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty()
     }
 
-    /// Writes what waits by one write; what the stream does not take stays. Nothing waits: no
-    /// write.
+    /// Writes the pending data with one write and keeps what the stream does not accept. Without
+    /// pending data it does not call the stream.
     ///
     /// # Errors
-    /// Those of the stream; that it takes nothing now is none.
+    /// Those of the stream, except that it accepts nothing now.
     pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         if self.pending.is_empty() {
             return Ok(WriteState::Drained);
@@ -273,8 +298,8 @@ impl FrameWriter {
         Ok(WriteState::Drained)
     }
 
-    /// Moves the rest to the front once that halves the buffer: each byte moves at most once on
-    /// average.
+    /// Moves the rest to the front as soon as that halves the buffer: on average each byte moves at
+    /// most once.
     fn drop_written(&mut self) {
         if self.written * 2 >= self.pending.len() {
             self.pending.drain(..self.written);
@@ -289,7 +314,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::net::{TcpListener, TcpStream};
 
-    /// A stream that gives the segments one by one, then has nothing, or ends if `ended`.
+    /// A stream that returns the segments one by one and then ends if `ended`, or else blocks.
     struct Segments {
         segments: VecDeque<Vec<u8>>,
         ended: bool,
@@ -325,7 +350,7 @@ mod tests {
         writer.pending
     }
 
-    /// Reads until the stream has nothing more, and gives the messages.
+    /// Reads until the stream has no more data, and returns the messages.
     fn read_all(reader: &mut FrameReader, stream: &mut Segments) -> Vec<Vec<u8>> {
         let mut buffer = ReadBuffer::new();
         let mut messages = Vec::new();
@@ -387,7 +412,7 @@ mod tests {
         assert!(read_all(&mut reader, &mut Segments::new([claim])).is_empty());
         assert_eq!(reader.held(), 12);
         assert!(reader.held.capacity() <= KEPT_CAPACITY, "{}", reader.held.capacity());
-        // While the rest dribbles in, memory follows what arrived.
+        // While the rest trickles in, memory follows the data received.
         for arrived in (12..60_000).step_by(500) {
             read_all(&mut reader, &mut Segments::new([vec![7; 500]]));
             assert_eq!(reader.held(), arrived + 500);
@@ -473,7 +498,7 @@ mod tests {
         assert!(writer.is_empty() && writer.pending.capacity() <= KEPT_CAPACITY);
     }
 
-    /// A sink that takes `room` bytes at each write.
+    /// A sink that accepts `room` bytes per write.
     struct Sink {
         room: usize,
         taken: Vec<u8>,

@@ -1,8 +1,10 @@
-//! Listening sockets handed to a new process over a Unix stream socket (`SCM_RIGHTS`, unix(7)).
+//! Transfer of listening sockets to a new process over a Unix stream socket (`SCM_RIGHTS`,
+//! unix(7)).
 //!
 //! Each batch is one message: a header of eight bytes (number of descriptors, whether more batches
-//! follow, length of the labels), to whose first byte the kernel ties the descriptors, and then the
-//! labels, each with one byte of length. What the labels mean is settled between the two processes.
+//! follow, length of the labels), to whose first byte the kernel attaches the descriptors, and then
+//! the labels, each preceded by one byte of length. The two processes agree on the meaning of the
+//! labels.
 
 use std::io::{self, Read, Write};
 use std::mem::MaybeUninit;
@@ -12,25 +14,25 @@ use std::ptr;
 
 use crate::syscall::check_len;
 
-/// Descriptors of one batch; the kernel takes 253 at most (`SCM_MAX_FD`).
+/// Descriptors per batch. The kernel accepts at most 253 (`SCM_MAX_FD`).
 const BATCH: usize = 200;
 
-/// Descriptors that a process accepts in all.
+/// Most descriptors that a process accepts.
 const TOTAL_MAX: usize = 4096;
 
-/// Bytes of a label at most, as its length is told in one byte.
+/// Most bytes of a label, whose length is sent in one byte.
 const LABEL_MAX: usize = u8::MAX as usize;
 
 const HEADER: usize = 8;
 
-/// Room for the control message of one batch, aligned as its header.
+/// Room for the control message of one batch, aligned like its header.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + BATCH * size_of::<RawFd>()).div_ceil(8);
 type Control = [u64; CONTROL_WORDS];
 
-/// Sends descriptors with their labels (at most 255 bytes each); they stay open here.
+/// Sends descriptors with their labels (at most 255 bytes each). They stay open in this process.
 ///
 /// # Errors
-/// Those of the stream, and `InvalidInput` for too long a label or more than 4096 descriptors.
+/// Those of the stream. `InvalidInput` for a label that is too long or more than 4096 descriptors.
 pub fn send_fds(stream: &UnixStream, fds: &[(&[u8], BorrowedFd<'_>)]) -> io::Result<()> {
     if fds.len() > TOTAL_MAX || fds.iter().any(|(label, _)| label.len() > LABEL_MAX) {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -50,7 +52,7 @@ pub fn send_fds(stream: &UnixStream, fds: &[(&[u8], BorrowedFd<'_>)]) -> io::Res
     }
 }
 
-/// What comes after a batch.
+/// Whether another batch follows.
 #[derive(Clone, Copy)]
 enum Follows {
     Nothing = 0,
@@ -87,8 +89,8 @@ fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result
         header.msg_control = control.as_mut_ptr().cast();
         // SAFETY: only computes lengths.
         header.msg_controllen = unsafe { libc::CMSG_SPACE(payload) } as _;
-        // SAFETY: `control` is aligned and has room for BATCH descriptors, of which there are no
-        // more.
+        // SAFETY: `control` is aligned and has room for BATCH descriptors, and there are no more
+        // than that.
         unsafe {
             let first = libc::CMSG_FIRSTHDR(&header);
             (*first).cmsg_level = libc::SOL_SOCKET;
@@ -97,16 +99,16 @@ fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result
             ptr::copy_nonoverlapping(fds.as_ptr(), libc::CMSG_DATA(first).cast(), fds.len());
         }
     }
-    // SAFETY: the header leads to `vector` and `control`, which live through the call.
+    // SAFETY: the header points to `vector` and `control`, which outlive the call.
     check_len(unsafe { libc::sendmsg(stream.as_raw_fd(), &header, libc::MSG_NOSIGNAL) })
 }
 
-/// Receives what [`send_fds`] sent, each with its label. Waits for it, unless the stream has a
+/// Receives the descriptors and labels that [`send_fds`] sent. Blocks unless the stream has a
 /// timeout.
 ///
 /// # Errors
-/// Those of the stream, and `InvalidData` for anything that `send_fds` does not send; all
-/// descriptors that came so far are closed then.
+/// Those of the stream. `InvalidData` for anything that `send_fds` does not send; all descriptors
+/// received so far are then closed.
 pub fn recv_fds(stream: &UnixStream) -> io::Result<Vec<(Vec<u8>, OwnedFd)>> {
     let mut received = Vec::new();
     loop {
@@ -140,15 +142,15 @@ fn next_label<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
     Ok(label)
 }
 
-/// Fills `bytes` from the stream, and gives the descriptors that came with their start.
+/// Fills `bytes` from the stream, and returns the descriptors attached to their start.
 fn recv_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
     let mut control: Control = [0; CONTROL_WORDS];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut header = message(&mut vector);
     header.msg_control = control.as_mut_ptr().cast();
     header.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the header leads to `vector` and `control`, whose lengths it states and which live
-    // on.
+    // SAFETY: the header points to `vector` and `control`, states their lengths, and both outlive
+    // the call.
     let taken = unsafe { libc::recvmsg(stream.as_raw_fd(), &mut header, libc::MSG_CMSG_CLOEXEC) };
     let taken = check_len(taken)?;
     let fds = owned_fds(&header);
@@ -162,14 +164,15 @@ fn recv_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedF
     Ok(fds)
 }
 
-/// Owns at once all descriptors that came with a message, so that no error leaves one open.
+/// Takes ownership of all descriptors of a message at once, so that no error leaks one.
 fn owned_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
     // SAFETY: `header` was filled by `recvmsg`, and its control buffer is alive.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
     while !next.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give only whole control messages inside the buffer.
-        // The kernel made each descriptor of SCM_RIGHTS new for us, and nobody else owns it.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return only complete control messages inside the
+        // buffer. The kernel created each descriptor of SCM_RIGHTS for this process, and it has no
+        // other owner.
         unsafe {
             if (*next).cmsg_level == libc::SOL_SOCKET && (*next).cmsg_type == libc::SCM_RIGHTS {
                 let bytes = (*next).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
@@ -183,7 +186,7 @@ fn owned_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
     fds
 }
 
-/// A message header for one vector and no control data.
+/// Returns a message header for one vector without control data.
 fn message(vector: &mut libc::iovec) -> libc::msghdr {
     // SAFETY: all-zero bytes are null pointers and zero lengths.
     let mut header: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -1,21 +1,20 @@
-//! The addresses of the host's own interfaces with the networks that they are in (rtnetlink(7),
-//! `RTM_GETADDR`).
+//! The addresses of the host's own interfaces and their networks (rtnetlink(7), `RTM_GETADDR`).
 
 use std::io;
 use std::net::IpAddr;
 
 use crate::netlink::{Table, attributes, dump, ip};
 
-/// Most addresses that are read; a host with a bridge for each of many containers has hundreds.
+/// Most addresses that are read. A host with a bridge for each of many containers has hundreds.
 pub const MAX_ADDRESSES: usize = 4_096;
 
 /// Octets of `struct ifaddrmsg`.
 const FACTS: usize = 8;
 /// `RTM_GETADDR` and `RTM_NEWADDR`.
 const TABLE: Table = Table { request: 22, entry: 20, fixed: FACTS };
-/// The address of the other end of a link between two, else the own one.
+/// On a point-to-point link the peer's address, otherwise the host's own.
 const IFA_ADDRESS: u16 = 1;
-/// The own address, for IPv4.
+/// The host's own IPv4 address.
 const IFA_LOCAL: u16 = 2;
 
 /// An address of an interface.
@@ -23,14 +22,14 @@ const IFA_LOCAL: u16 = 2;
 pub struct OwnAddress {
     /// The address.
     pub ip: IpAddr,
-    /// Length of the prefix of its network in bits.
+    /// Prefix length of its network in bits.
     pub prefix_len: u8,
 }
 
-/// The addresses of all interfaces, IPv4 and IPv6, in order, at most [`MAX_ADDRESSES`].
+/// Returns the addresses of all interfaces, IPv4 and IPv6, in order, at most [`MAX_ADDRESSES`].
 ///
 /// # Errors
-/// The system does not tell us.
+/// The system does not report them.
 pub fn own_addresses() -> io::Result<Vec<OwnAddress>> {
     let mut found = Vec::new();
     dump(TABLE, |entry| {
@@ -82,7 +81,7 @@ mod tests {
     #[test]
     fn the_loopback_interface_has_its_address() {
         let own = own_addresses().unwrap();
-        // It may be down, as in a namespace of its own.
+        // The loopback interface may be down, as in a new network namespace.
         assert!(own.is_empty() || own.iter().any(|address| address.ip.is_loopback()), "{own:?}");
     }
 }

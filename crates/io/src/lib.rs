@@ -1,15 +1,15 @@
-//! All packet system calls of Avocet, and all its `unsafe` code for them.
+//! All packet system calls of Avocet and their `unsafe` code.
 //!
-//! A worker is one plain event loop per core. It owns its UDP listening sockets ([`udp`]), its TCP
+//! A worker is a single event loop per core. It owns its UDP listening sockets ([`udp`]), its TCP
 //! listeners and connections ([`tcp`], [`frame`]) and its sockets towards upstreams ([`upstream`]),
-//! all in one [`poll::Poller`]. Nothing here knows a DNS message from any other bytes, and nothing
-//! here waits except [`poll::Poller::wait`].
+//! all in one [`poll::Poller`]. This crate treats DNS messages as opaque bytes, and nothing in it
+//! blocks except [`poll::Poller::wait`].
 //!
-//! A client that asks a server as quickly as it can, as a load generator does, has [`client`].
+//! [`client`] serves load generators, which query a server at the highest rate.
 //!
-//! What a process does once at its start or its end is in [`process`], [`signals`] and
-//! [`handover`]; what it reads of files that people name has [`mod@file`]. The clock that goes on
-//! in suspend is [`clock`]; [`mod@probe`] finds out whether an address is free.
+//! [`process`], [`signals`] and [`handover`] cover the start and the end of a process, and
+//! [`mod@file`] opens files named by a person. [`clock`] continues during suspend. [`mod@probe`]
+//! tests whether an address is free.
 
 pub mod client;
 pub mod clock;

@@ -1,12 +1,12 @@
-//! The kernel's table of neighbours: which hardware address is behind an IP address on the same
-//! link (rtnetlink(7), `RTM_GETNEIGH`).
+//! The kernel's neighbour table, which maps IP addresses on the same link to hardware addresses
+//! (rtnetlink(7), `RTM_GETNEIGH`).
 
 use std::io;
 use std::net::IpAddr;
 
 use crate::netlink::{Table, attributes, dump, ip};
 
-/// Most neighbours that are read; a home has dozens, a large link some thousands.
+/// Most neighbours that are read. A home has dozens, a large link several thousand.
 pub const MAX_NEIGHBOURS: usize = 65_536;
 
 /// Octets of `struct ndmsg`.
@@ -15,16 +15,16 @@ const FACTS: usize = 12;
 const TABLE: Table = Table { request: 30, entry: 28, fixed: FACTS };
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// States in which the address is not known: incomplete, failed, without ARP.
+/// States without a known hardware address: incomplete, failed, without ARP.
 const UNKNOWN: u16 = 0x01 | 0x20 | 0x40;
 
 /// A neighbour: IP address and hardware address (EUI-48).
 pub type Neighbour = (IpAddr, [u8; 6]);
 
-/// The neighbours on all links, IPv4 and IPv6, at most [`MAX_NEIGHBOURS`].
+/// Returns the neighbours on all links, IPv4 and IPv6, at most [`MAX_NEIGHBOURS`].
 ///
 /// # Errors
-/// The system has no such table for us, or broke off.
+/// The system has no such table for this process, or ended its answer early.
 pub fn neighbours() -> io::Result<Vec<Neighbour>> {
     let mut found = Vec::new();
     dump(TABLE, |entry| {
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn the_kernel_answers() {
-        // There may be no neighbour at all, as in a namespace of its own.
+        // There may be no neighbour at all, as in a new network namespace.
         assert!(neighbours().unwrap().len() <= MAX_NEIGHBOURS);
     }
 }

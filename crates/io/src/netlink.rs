@@ -1,4 +1,4 @@
-//! What rtnetlink(7) has in common for all tables of the kernel: a request for all of one, and its
+//! The part of rtnetlink(7) shared by all kernel tables: a request for a whole table, and the
 //! answer in parts.
 
 use std::io::{self, Read, Write};
@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// How long the kernel may take for one part of its answer.
+/// Timeout for one part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Octets of one part at most; the kernel sends up to 32 KiB at once.
+/// Most octets of one part. The kernel sends up to 32 KiB at once.
 const PART: usize = 64 * 1024;
-/// Octets of a message's header.
+/// Octets of a message header.
 const HEADER: usize = 16;
-/// Octets of an attribute's header.
+/// Octets of an attribute header.
 const ATTRIBUTE: usize = 4;
-/// Most messages that are read of one table.
+/// Most messages read from one table.
 const MAX_MESSAGES: usize = 1 << 17;
 
-/// A table: what it is asked by, and what its entries come as.
+/// A kernel table: the types of its request and its entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     /// Type of the request.
@@ -29,10 +29,10 @@ pub(crate) struct Table {
     pub(crate) fixed: usize,
 }
 
-/// Reads all entries of a table, for all families: fixed part and attributes of each.
+/// Calls `each` with all entries of a table, for all families: fixed part and attributes.
 ///
 /// # Errors
-/// The system has no such table for us, or broke off.
+/// The system has no such table for this process, or ended its answer early.
 pub(crate) fn dump(table: Table, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let route = Protocol::from(libc::NETLINK_ROUTE);
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
@@ -58,7 +58,7 @@ fn request(table: Table) -> Vec<u8> {
     request
 }
 
-/// Whether the answer goes on.
+/// Whether more parts follow.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Last,
@@ -97,12 +97,12 @@ pub(crate) fn read_part(
     Ok(Part::MoreToCome)
 }
 
-/// Messages and attributes begin at multiples of four.
+/// Rounds up to a multiple of four, the alignment of messages and attributes.
 fn aligned(len: usize) -> usize {
     (len + 3) & !3
 }
 
-/// The attributes of an entry, each with its number; ends at one that is cut off.
+/// Returns the numbered attributes of an entry, up to one that is truncated.
 pub(crate) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (header, _) = octets.split_first_chunk::<ATTRIBUTE>()?;
@@ -113,7 +113,7 @@ pub(crate) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])
     })
 }
 
-/// An address as an attribute has it.
+/// Reads an address from an attribute.
 pub(crate) fn ip(octets: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(octets).map(IpAddr::from);
     v4.or_else(|_| <[u8; 16]>::try_from(octets).map(IpAddr::from)).ok()
@@ -123,7 +123,7 @@ pub(crate) fn ip(octets: &[u8]) -> Option<IpAddr> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A message of the kernel.
+    /// Returns a message as the kernel sends it.
     pub(crate) fn message(kind: u16, fixed: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
         let mut body = fixed.to_vec();
         for (kind, value) in attributes {

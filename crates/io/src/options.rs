@@ -1,4 +1,4 @@
-//! Socket options that neither std nor socket2 has, and those that several kinds of sockets share.
+//! Socket options that std and socket2 lack, and those shared by several kinds of sockets.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,12 +13,12 @@ use crate::syscall::check;
 pub(crate) fn set(socket: &impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let fd = socket.as_fd().as_raw_fd();
     let len = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: `value` lives through the call and `len` is its size; the kernel only reads it.
+    // SAFETY: `value` outlives the call and `len` is its size; the kernel only reads it.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
     check(result).map(drop)
 }
 
-/// Reads an option whose value is an array of 32-bit words; words that the kernel lacks stay zero.
+/// Reads an option whose value is an array of 32-bit words. Words that the kernel lacks stay zero.
 pub(crate) fn read_array<const N: usize>(
     socket: &impl AsFd,
     level: c_int,
@@ -32,12 +32,12 @@ pub(crate) fn read_array<const N: usize>(
     check(result).map(|_| value)
 }
 
-/// Sends without DF and without belief in any path MTU that ICMP told.
+/// Disables DF and ignores path MTUs learned from ICMP.
 ///
 /// RFC 9715 wants DNS over UDP free of fragments. The server keeps its messages below the size that
-/// every path carries; what is left is that a forged "packet too big" (RFC 9715 §1, Fragmentation
-/// Considered Poisonous) must not make this host fragment them, and that DF does not
-/// lose them. `OMIT` does both: it sets no DF and ignores the host's cache of path MTUs.
+/// every path carries. Two risks remain: a forged "packet too big" must not make this host fragment
+/// them (RFC 9715 §1, Fragmentation Considered Poisonous), and DF must not lose them. `OMIT` avoids
+/// both: it clears DF and ignores the host's cache of path MTUs.
 pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<()> {
     if domain == Domain::IPV6 {
         set(socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_OMIT)
@@ -46,10 +46,10 @@ pub(crate) fn ignore_path_mtu(socket: &impl AsFd, domain: Domain) -> io::Result<
     }
 }
 
-/// Asks for receive and send buffers of `bytes`; less is not an error, since the system may cap
-/// them.
+/// Requests receive and send buffers of `bytes`. A smaller size is not an error, because the system
+/// may cap it.
 ///
-/// A privileged process goes past the system's cap.
+/// A privileged process exceeds the system's cap.
 pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
     let pairs = [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)];
     for (force, ask) in pairs {
@@ -59,20 +59,20 @@ pub(crate) fn grow_buffers(socket: &impl AsFd, bytes: c_int) {
     }
 }
 
-/// Whether the host has an address that was bound.
+/// Whether the host has a bound address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Local {
-    /// It has.
+    /// The host has the address.
     Here,
-    /// Not now. Packets arrive as soon as it has.
+    /// The host does not have it yet. Packets arrive as soon as it does.
     NotYet,
 }
 
-/// Binds a socket, also to an address that the host does not have yet: DHCP, a VLAN or the
-/// detection of duplicate addresses (RFC 4862 §5.4) may take longer than the start of a server.
+/// Binds a socket, even to an address that the host does not have yet: DHCP, a VLAN or duplicate
+/// address detection (RFC 4862 §5.4) may take longer than the start of a server.
 ///
 /// # Errors
-/// The address is taken, or not permitted.
+/// The address is in use or not permitted.
 pub(crate) fn bind(socket: &Socket, addr: SocketAddr) -> io::Result<Local> {
     match socket.bind(&SockAddr::from(addr)) {
         Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {}

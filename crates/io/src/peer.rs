@@ -1,4 +1,4 @@
-//! Who sent a datagram, as the kernel wrote it.
+//! The sender of a datagram, in the kernel's format.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 const FAMILY_V4: u16 = libc::AF_INET as u16;
 const FAMILY_V6: u16 = libc::AF_INET6 as u16;
 
-/// Socket address in the kernel's own layout: `sockaddr_in` is its first 16 bytes, `sockaddr_in6`
-/// all 28.
+/// A socket address in the kernel's layout: `sockaddr_in` is its first 16 bytes, `sockaddr_in6` all
+/// 28.
 ///
 /// Every bit pattern is valid, so the kernel may write it and safe code may read it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,7 @@ pub(crate) struct SocketName {
     scope: u32,
 }
 
-/// A family of addresses.
+/// An address family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     V4,
@@ -38,7 +38,7 @@ impl Family {
 const _: () = assert!(size_of::<SocketName>() == size_of::<libc::sockaddr_in6>());
 
 impl SocketName {
-    /// Bytes of an address of a family.
+    /// Returns the length of a socket address of this family in bytes.
     pub(crate) const fn len(family: Family) -> libc::socklen_t {
         let bytes = match family {
             Family::V4 => size_of::<libc::sockaddr_in>(),
@@ -90,12 +90,12 @@ impl From<SocketAddr> for SocketName {
 
 /// The sender of a datagram and, on a wildcard socket, the local address it was sent to.
 ///
-/// A reply needs no more than this, at once or later.
+/// A reply needs nothing else, whether sent at once or later.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Peer {
     pub(crate) name: SocketName,
-    /// IPv4 in the first four bytes; meaningful only if `has_local`.
+    /// IPv4 uses the first four bytes. Valid only if `has_local` is set.
     local: [u8; 16],
     has_local: bool,
 }
@@ -107,18 +107,18 @@ impl Peer {
     pub(crate) const EMPTY: Self =
         Self { name: SocketName::EMPTY, local: [0; 16], has_local: false };
 
-    /// The address of the sender.
+    /// Returns the address of the sender.
     pub fn ip(&self) -> IpAddr {
         self.name.ip()
     }
 
-    /// The address and port of the sender.
+    /// Returns the address and port of the sender.
     pub fn addr(&self) -> SocketAddr {
         self.name.addr()
     }
 
-    /// The local address that the datagram was sent to, where the socket is bound to a wildcard
-    /// address.
+    /// Returns the local address that the datagram was sent to, if the socket is bound to a
+    /// wildcard address.
     pub fn local_ip(&self) -> Option<IpAddr> {
         let octets = self.local_octets()?;
         if self.name.family == FAMILY_V6 {
@@ -139,7 +139,7 @@ impl Peer {
 }
 
 impl From<SocketAddr> for Peer {
-    /// A peer whose replies leave from the address that routing chooses.
+    /// Creates a peer whose replies leave from the address that routing chooses.
     fn from(addr: SocketAddr) -> Self {
         Self { name: addr.into(), ..Self::EMPTY }
     }

@@ -1,10 +1,10 @@
-//! Waiting for many sockets at once (epoll), and being woken by another thread (eventfd).
+//! Waiting for many sockets (epoll), and wake-ups from other threads (eventfd).
 //!
-//! A UDP socket that sends a lot does not belong into the epoll set. Each datagram that leaves it
-//! frees send memory, and the kernel then calls all that wait on the socket to say that it is
-//! writable, also an epoll that only asked for reading: 0.15 us of 1.85 us for a query and its
-//! reply. Such sockets are [watched](Poller::watch) by `poll(2)` beside the set, which waits on
-//! them only while it sleeps.
+//! A UDP socket that sends a lot should not be in the epoll set. Each datagram that leaves it frees
+//! send memory, and the kernel then notifies all waiters on the socket that it is writable,
+//! including an epoll that asked only for reading: 0.15 us of 1.85 us for a query and its reply.
+//! Such sockets are [watched](Poller::watch) by `poll(2)` in addition to the set: `poll(2)` is a
+//! waiter only while it sleeps.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -13,31 +13,50 @@ use std::time::Duration;
 
 use crate::syscall::{check, check_len};
 
-/// What to be told about a file descriptor.
+/// The events of interest on a file descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something can be read or accepted.
+    /// Data can be read or a connection accepted.
     Read,
-    /// Something can be written, or a connect ended.
+    /// Data can be written, or a connect has ended.
     Write,
     /// Both.
     ReadWrite,
 }
 
-/// How often to be told.
+/// When to report an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// By each wait while the state lasts.
+    /// On each wait while the condition holds.
     Level,
-    /// Once each time the state is entered anew; what is there must be taken until nothing is left.
+    /// Once per transition into the condition. The caller must then read or write until it would
+    /// block.
     Edge,
 }
 
 /// The file descriptors of one event loop.
+///
+/// ```
+/// use std::net::UdpSocket;
+///
+/// use avocet_io::poll::{Events, Interest, Poller, Trigger};
+///
+/// # fn main() -> std::io::Result<()> {
+/// let (mut poller, mut events) = (Poller::new()?, Events::with_capacity(8));
+/// let receiver = UdpSocket::bind("127.0.0.1:0")?;
+/// poller.add(&receiver, 7, Interest::Read, Trigger::Level)?;
+/// UdpSocket::bind("127.0.0.1:0")?.send_to(b"hello", receiver.local_addr()?)?;
+///
+/// poller.wait(&mut events, None)?;
+/// let event = events.iter().next().expect("the datagram has arrived");
+/// assert!(event.token() == 7 && event.is_readable());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
-    /// The set itself, and then the watched sockets.
+    /// The epoll set itself, followed by the watched sockets.
     polled: Vec<libc::pollfd>,
     /// Tokens of the watched sockets: one fewer than `polled`.
     tokens: Vec<u64>,
@@ -47,24 +66,24 @@ impl Poller {
     /// Opens an empty set.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// The process has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: takes no pointer.
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd as _) };
         let polled = vec![readable(epoll.as_fd())];
         Ok(Self { epoll, polled, tokens: Vec::new() })
     }
 
-    /// Watches `fd` for reading, beside the set and level-triggered: for the few UDP sockets of a
-    /// worker that clients ask. It is to be [unwatched](Self::unwatch) before it is closed.
+    /// Watches `fd` for reading, outside the set and level-triggered: for the few UDP sockets of a
+    /// worker that clients query. [Unwatch](Self::unwatch) it before it is closed.
     pub fn watch(&mut self, fd: &impl AsFd, token: u64) {
         self.polled.push(readable(fd.as_fd()));
         self.tokens.push(token);
     }
 
-    /// Ends the watching of `fd`; one that is not watched is no error.
+    /// Stops watching `fd`. Does nothing if it is not watched.
     pub fn unwatch(&mut self, fd: &impl AsFd) {
         let raw = fd.as_fd().as_raw_fd();
         let watched = self.polled.iter().skip(1).position(|polled| polled.fd == raw);
@@ -74,10 +93,10 @@ impl Poller {
         }
     }
 
-    /// Adds `fd`; its events carry `token`. Closing the descriptor removes it.
+    /// Adds `fd`, whose events then carry `token`. Closing the descriptor removes it.
     ///
     /// # Errors
-    /// When it is in the set already, cannot be waited for, or the system's limit is reached.
+    /// It is already in the set, cannot be polled, or the system's limit is reached.
     pub fn add(
         &self,
         fd: &impl AsFd,
@@ -88,10 +107,10 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), Some((token, interest, trigger)))
     }
 
-    /// Changes what is told about `fd`.
+    /// Changes the events of interest on `fd`.
     ///
     /// # Errors
-    /// When it is not in the set.
+    /// It is not in the set.
     pub fn modify(
         &self,
         fd: &impl AsFd,
@@ -102,11 +121,11 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), Some((token, interest, trigger)))
     }
 
-    /// Removes `fd`, which only a descriptor with duplicates needs: closing the last one removes
-    /// it.
+    /// Removes `fd`. Only a descriptor with duplicates needs this: closing the last duplicate
+    /// removes it.
     ///
     /// # Errors
-    /// When it is not in the set.
+    /// It is not in the set.
     pub fn remove(&self, fd: &impl AsFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), None)
     }
@@ -123,20 +142,20 @@ impl Poller {
             }
             None => libc::epoll_event { events: 0, u64: 0 },
         };
-        // SAFETY: `event` lives through the call, which only reads it.
+        // SAFETY: `event` outlives the call, which only reads it.
         let result = unsafe {
             libc::epoll_ctl(self.epoll.as_raw_fd(), operation, fd.as_raw_fd(), &mut event)
         };
         check(result).map(drop)
     }
 
-    /// Waits until something happens or `timeout_ms` have passed (`None`: for ever; 0: not at all),
-    /// and puts what happened into `events`. A signal ends the wait with no events.
+    /// Waits for events or until `timeout_ms` have passed (`None`: without limit; 0: not at all),
+    /// and stores them in `events`. A signal ends the wait without events.
     ///
-    /// One system call, or two when sockets are watched and something happened in the set.
+    /// Takes one system call, or two if sockets are watched and the set has events.
     ///
     /// # Errors
-    /// Only when the set itself is broken.
+    /// The set itself is broken.
     pub fn wait(&mut self, events: &mut Events, timeout_ms: Option<u32>) -> io::Result<()> {
         let timeout =
             timeout_ms.map_or(-1, |ms| libc::c_int::try_from(ms).unwrap_or(libc::c_int::MAX));
@@ -145,25 +164,25 @@ impl Poller {
             return self.wait_for_set(events, timeout);
         }
         let (list, len) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
-        // SAFETY: `list` holds `len` entries, which `&mut self` keeps for this call alone.
+        // SAFETY: `list` holds `len` entries, and `&mut self` reserves it for this call.
         if uninterrupted(unsafe { libc::poll(list, len, timeout) })? == 0 {
             return Ok(());
         }
         self.take_polled(events)
     }
 
-    /// As [`Poller::wait`], to the precision of the system's timers instead of a millisecond, for
-    /// those who send at a given time.
+    /// Waits like [`Poller::wait`], but with the precision of the system's timers instead of a
+    /// millisecond, for callers that send at a given time.
     ///
     /// # Errors
-    /// Only when the set itself is broken.
+    /// The set itself is broken.
     pub fn wait_precisely(&mut self, events: &mut Events, timeout: Duration) -> io::Result<()> {
         events.ready = 0;
         let secs = libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX);
         let timeout = libc::timespec { tv_sec: secs, tv_nsec: timeout.subsec_nanos() as _ };
         let (list, len) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
-        // SAFETY: `list` holds `len` entries, which `&mut self` keeps for this call alone;
-        // `timeout` lives through it, and a null mask leaves the signals as they are.
+        // SAFETY: `list` holds `len` entries, and `&mut self` reserves it for this call. `timeout`
+        // outlives the call, and a null mask leaves the signals as they are.
         let result = unsafe { libc::ppoll(list, len, &timeout, std::ptr::null()) };
         if uninterrupted(result)? == 0 {
             return Ok(());
@@ -171,7 +190,7 @@ impl Poller {
         self.take_polled(events)
     }
 
-    /// Reports the watched sockets that `poll` found ready, and then what happened in the set.
+    /// Reports the watched sockets that `poll` found ready, and then the events of the set.
     fn take_polled(&mut self, events: &mut Events) -> io::Result<()> {
         let watched = self.polled.iter().skip(1).zip(&self.tokens);
         for ((_, token), place) in
@@ -188,19 +207,18 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits for the epoll set alone, and appends what happened.
+    /// Waits for the epoll set alone, and appends its events.
     fn wait_for_set(&self, events: &mut Events, timeout: libc::c_int) -> io::Result<()> {
         let places = events.list.get_mut(events.ready..).unwrap_or_default();
         let (list, room) = (places.as_mut_ptr(), places.len() as libc::c_int);
-        // SAFETY: `list` has room for `room` events, and `&mut events` keeps it for this call
-        // alone.
+        // SAFETY: `list` has room for `room` events, and `&mut events` reserves it for this call.
         let result = unsafe { libc::epoll_wait(self.epoll.as_raw_fd(), list, room, timeout) };
         events.ready += uninterrupted(result)?;
         Ok(())
     }
 }
 
-/// Counts an interrupted wait as one in which nothing happened.
+/// Treats an interrupted wait as one without events.
 fn uninterrupted(result: libc::c_int) -> io::Result<usize> {
     match check(result) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),
@@ -222,36 +240,36 @@ fn mask(interest: Interest, trigger: Trigger) -> u32 {
     (interest | trigger) as u32
 }
 
-/// Room for what one wait reports, allocated once.
+/// Storage for the events of one wait, allocated once.
 pub struct Events {
     list: Box<[libc::epoll_event]>,
     ready: usize,
 }
 
 impl Events {
-    /// Room for `capacity` (at least 1) events; what does not fit is reported by the next wait.
+    /// Allocates room for `capacity` (at least 1) events. The next wait reports any others.
     pub fn with_capacity(capacity: usize) -> Self {
         let list = vec![libc::epoll_event { events: 0, u64: 0 }; capacity.max(1)];
         Self { list: list.into_boxed_slice(), ready: 0 }
     }
 
-    /// What the last wait reported.
+    /// Returns the events of the last wait.
     pub fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         self.list.iter().take(self.ready).map(|raw| Event { token: raw.u64, mask: raw.events })
     }
 
-    /// How many events the last wait reported.
+    /// Returns the number of events of the last wait.
     pub fn len(&self) -> usize {
         self.ready
     }
 
-    /// Whether the last wait ended by its timeout or by a signal.
+    /// Reports whether the last wait ended by its timeout or a signal.
     pub fn is_empty(&self) -> bool {
         self.ready == 0
     }
 }
 
-/// Something that happened to a file descriptor.
+/// An event on a file descriptor.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     token: u64,
@@ -259,17 +277,18 @@ pub struct Event {
 }
 
 impl Event {
-    /// The token that the descriptor was added with.
+    /// Returns the token that the descriptor was added with.
     pub fn token(self) -> u64 {
         self.token
     }
 
-    /// A read does not block; it may give data, the end, or an error.
+    /// Reports whether a read would not block. It may return data, the end of the stream, or an
+    /// error.
     pub fn is_readable(self) -> bool {
         self.has(libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR)
     }
 
-    /// A write does not block, though it may fail; a pending connect ended.
+    /// Reports whether a write would not block, though it may fail, or a pending connect has ended.
     pub fn is_writable(self) -> bool {
         self.has(libc::EPOLLOUT | libc::EPOLLHUP | libc::EPOLLERR)
     }
@@ -279,8 +298,7 @@ impl Event {
     }
 }
 
-/// Wakes the thread that waits on a [`Poller`], after something was put where that thread will
-/// look.
+/// A handle that wakes the thread waiting on a [`Poller`], after the caller has left work for it.
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
@@ -288,21 +306,21 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker whose events carry `token`.
+    /// Creates a waker whose events carry `token`.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// The process has no file descriptor left.
     pub fn new(poller: &Poller, token: u64) -> io::Result<Self> {
         // SAFETY: takes no pointer.
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let eventfd = unsafe { OwnedFd::from_raw_fd(fd as _) };
-        // Each write to an eventfd is a new edge, so that nobody ever has to read it.
+        // Each write to an eventfd is a new edge, so it never has to be read.
         poller.add(&eventfd, token, Interest::Read, Trigger::Edge)?;
         Ok(Self { eventfd, signalled: AtomicBool::new(false) })
     }
 
-    /// Wakes the thread; one system call for any number of calls until it [clears](Self::clear).
+    /// Wakes the thread. All calls until it [clears](Self::clear) take one system call together.
     pub fn wake(&self) {
         if self.signalled.swap(true, Ordering::AcqRel) {
             return;
@@ -315,10 +333,10 @@ impl Waker {
         debug_assert!(check_len(written).is_ok());
     }
 
-    /// Called by the woken thread before it looks what was put there; later wakes signal again.
+    /// Re-arms the waker. The woken thread calls it before it looks for work; later wakes signal
+    /// again.
     ///
-    /// Whatever was put there before a [`wake`](Self::wake) that came too early to signal again is
-    /// visible after this.
+    /// Work left before a [`wake`](Self::wake) that did not signal is visible after this call.
     pub fn clear(&self) {
         self.signalled.swap(false, Ordering::AcqRel);
     }
@@ -440,7 +458,7 @@ mod tests {
         assert_eq!(events.iter().map(Event::token).collect::<Vec<_>>(), [3]);
     }
 
-    /// Times that the eventfd was written to.
+    /// Returns the number of writes to the eventfd.
     fn writes(waker: &Waker) -> u64 {
         let mut count = [0; 8];
         let fd = waker.eventfd.try_clone().unwrap();
@@ -477,7 +495,7 @@ mod tests {
                 their_waker.wake();
             }
         });
-        // A wake that got lost would leave this waiting for ever.
+        // A lost wake-up would block this loop forever.
         let mut seen = 0;
         while seen < ITEMS {
             poller.wait(&mut events, None).unwrap();

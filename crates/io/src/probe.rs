@@ -1,5 +1,5 @@
-//! Whether a server could listen at an address, tried before its workers do: they share each
-//! address (`SO_REUSEPORT`), which would let a second server join in silently.
+//! Tests whether a server could listen at an address, before its workers do. Workers share each
+//! address (`SO_REUSEPORT`), which would let a second server join silently.
 
 use std::io;
 use std::net::SocketAddr;
@@ -8,16 +8,16 @@ use socket2::{Domain, Socket, Type};
 
 use crate::options::{self, Local};
 
-/// Tries to bind an address for UDP and for TCP as the only one there. Sockets of IPv6 do not take
-/// IPv4, as those of the workers do not.
+/// Binds an address exclusively for UDP and for TCP. As for the workers, IPv6 sockets do not accept
+/// IPv4.
 ///
 /// # Errors
-/// It is taken, or not permitted.
+/// The address is in use or not permitted.
 pub fn probe(addr: SocketAddr) -> io::Result<Local> {
     let mut local = Local::Here;
     for kind in [Type::DGRAM, Type::STREAM] {
         let socket = Socket::new(Domain::for_address(addr), kind, None)?;
-        // Connections in TIME_WAIT are of no matter.
+        // Connections in TIME_WAIT must not count.
         socket.set_reuse_address(kind == Type::STREAM)?;
         if addr.is_ipv6() {
             socket.set_only_v6(true)?;
@@ -31,8 +31,8 @@ pub fn probe(addr: SocketAddr) -> io::Result<Local> {
     Ok(local)
 }
 
-/// Whether the system has the family of an address at all: one that was started without IPv6 has
-/// none.
+/// Reports whether the system supports the family of an address. A system started without IPv6 does
+/// not support that family.
 #[must_use]
 pub fn has_family(addr: SocketAddr) -> bool {
     let socket = Socket::new(Domain::for_address(addr), Type::DGRAM, None);

@@ -1,5 +1,4 @@
-//! What a process asks of the system for itself: a core, file descriptors, and no more rights than
-//! it needs.
+//! Process-wide settings: core affinity, file descriptors, and dropping privileges.
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
@@ -8,10 +7,10 @@ use std::{io, ptr};
 
 use crate::syscall::check;
 
-/// Keeps the calling thread on one core.
+/// Pins the calling thread to one core.
 ///
 /// # Errors
-/// When there is no such core, or the process may not run there.
+/// There is no such core, or the process may not run on it.
 pub fn pin_to_core(core: usize) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as usize {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
@@ -20,141 +19,139 @@ pub fn pin_to_core(core: usize) -> io::Result<()> {
     let mut cores: libc::cpu_set_t = unsafe { MaybeUninit::zeroed().assume_init() };
     // SAFETY: `core` is below the size of the set, as checked above.
     unsafe { libc::CPU_SET(core, &mut cores) };
-    // SAFETY: the set lives through the call and its size is given; 0 is the calling thread.
+    // SAFETY: the set outlives the call and its size is given; 0 is the calling thread.
     check(unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &cores) }).map(drop)
 }
 
-/// Raises the number of file descriptors that the process may have as far as it can, and gives that
-/// number.
+/// Raises the limit on file descriptors to its hard limit, and returns that.
 ///
 /// # Errors
-/// When the system refuses, which it has no reason to.
+/// The system refuses, which is not expected.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` lives through the call, which writes it.
+    // SAFETY: `limit` outlives the call, which writes it.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) })?;
     limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` lives through the call, which reads it.
+    // SAFETY: `limit` outlives the call, which reads it.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) })?;
     Ok(limit.rlim_cur)
 }
 
-/// Has the timers of the calling thread end when they are due, and not up to 50 us later to save
-/// wake-ups.
+/// Makes timers of the calling thread expire on time. By default they may be up to 50 us late to
+/// save wake-ups.
 ///
 /// # Errors
-/// When the system does not know the call.
+/// The system does not support the call.
 pub fn sharpen_timers() -> io::Result<()> {
     let slack_ns: libc::c_ulong = 1;
     // SAFETY: takes no pointer.
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
-/// The limit on nice levels by which a thread may have the ordinary one, 0 (getrlimit(2),
-/// `RLIMIT_NICE`).
+/// The lowest `RLIMIT_NICE` that permits a thread the normal nice level 0 (getrlimit(2)).
 const NICE_ORDINARY: libc::rlim_t = 20;
 
-/// Has threads that were idle be allowed to become ordinary again when the process is no longer
-/// privileged. Without it an idle thread stays so for good.
+/// Permits idle threads to return to normal priority after the process has dropped its privileges.
+/// Otherwise an idle thread stays idle forever.
 ///
 /// # Errors
-/// When the process may not raise the limit.
+/// The process may not raise the limit.
 pub fn allow_ordinary_threads() -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` lives through the call, which writes it.
+    // SAFETY: `limit` outlives the call, which writes it.
     check(unsafe { libc::getrlimit(libc::RLIMIT_NICE, &mut limit) })?;
     if limit.rlim_cur >= NICE_ORDINARY {
         return Ok(());
     }
     limit = libc::rlimit { rlim_cur: NICE_ORDINARY, rlim_max: limit.rlim_max.max(NICE_ORDINARY) };
-    // SAFETY: `limit` lives through the call, which reads it.
+    // SAFETY: `limit` outlives the call, which reads it.
     check(unsafe { libc::setrlimit(libc::RLIMIT_NICE, &limit) }).map(drop)
 }
 
-/// How eager a thread is to run.
+/// The scheduling priority of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Eagerness {
-    /// Like any other.
+    /// Normal priority.
     Ordinary,
-    /// Only where nobody else wants the core.
+    /// Runs only while no other thread wants the core.
     Idle,
 }
 
-/// A thread of this process, as the system knows it.
+/// The system's ID of a thread of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Thread(libc::pid_t);
 
 impl Thread {
-    /// The calling one.
+    /// Returns the calling thread.
     #[must_use]
     pub fn current() -> Self {
         // SAFETY: takes nothing, and always succeeds.
         Self(unsafe { libc::gettid() })
     }
 
-    /// Sets how eager it is. One that is idle must hold no lock that others wait for: it may be
-    /// long before it goes on.
+    /// Sets the scheduling priority. An idle thread must hold no lock that others wait for, because
+    /// it may not run for a long time.
     ///
     /// # Errors
-    /// When the system refuses, or the thread is no more. One that is idle becomes ordinary again
-    /// only with the right to: see [`allow_ordinary_threads`].
+    /// The system refuses, or the thread has ended. Returning from idle to normal needs the
+    /// permission of [`allow_ordinary_threads`].
     pub fn set_eagerness(self, eagerness: Eagerness) -> io::Result<()> {
         let policy = match eagerness {
             Eagerness::Ordinary => libc::SCHED_OTHER,
             Eagerness::Idle => libc::SCHED_IDLE,
         };
-        // SAFETY: all-zero bytes are priority 0, the only one of these policies.
+        // SAFETY: all-zero bytes are priority 0, the only one in these policies.
         let parameters: libc::sched_param = unsafe { MaybeUninit::zeroed().assume_init() };
-        // SAFETY: the parameters live through the call, which reads them.
+        // SAFETY: the parameters outlive the call, which reads them.
         check(unsafe { libc::sched_setscheduler(self.0, policy, &parameters) }).map(drop)
     }
 }
 
-/// Octets from which on memory comes from the system alone.
+/// Smallest allocation that is served by the system directly, in octets.
 const LARGE: libc::c_int = 1 << 20;
-/// Octets at the end of a heap that it keeps when they are freed.
+/// Free octets that a heap keeps at its end.
 const KEPT: libc::c_int = 4 << 20;
 
-/// Has the C library take large pieces of memory from the system one by one, and give each back as
-/// soon as it is freed.
+/// Makes the C library map each large allocation separately and unmap it as soon as it is freed.
 ///
-/// Else it learns from the first large piece that is freed to take those to come from its heaps:
-/// what a list took to compile stays there, or goes in one long call under the lock of a heap.
+/// By default, the library raises its threshold when the first large allocation is freed and then
+/// serves large allocations from its heaps. The memory used to compile a list would stay there, or
+/// be returned in one long call that holds the lock of a heap.
 pub fn keep_large_memory_apart() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointer; called before there are other threads, as the library wants it.
+    // SAFETY: takes no pointer, and is called before other threads exist, as the library requires.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE);
         libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
     }
 }
 
-/// Gives memory that was freed back to the system, where the C library keeps some for later.
+/// Returns freed memory that the C library retains to the system.
 pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: takes no pointer, and may be called at any time in any thread.
+    // SAFETY: takes no pointer, and may be called at any time from any thread.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Becomes the named user with the user's primary group, and one more if there is one, for good and
-/// in all threads.
+/// Switches to the given user with its primary group and an optional further group, permanently and
+/// for all threads.
 ///
-/// Sockets on ports below 1024 are bound before; no capability is kept.
+/// Sockets on ports below 1024 must be bound before: no capability is kept.
 ///
 /// # Errors
-/// When there is no such user, or the process may not become another. Some rights may be gone by
-/// then: the process should end.
+/// There is no such user, or the process may not switch to it. Some privileges may already be
+/// dropped: the process should exit.
 pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     let (uid, gid) = find_user(user)?;
     let mut groups = vec![gid];
     if let Some(group) = more_group {
         groups.push(find_group(group)?);
     }
-    // SAFETY: the count is that of the group ids behind the pointer, which outlive the call.
+    // SAFETY: the count matches the group IDs behind the pointer, which outlive the call.
     check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
-    // SAFETY: takes no pointer; the C library applies it to all threads.
+    // SAFETY: takes no pointer. The C library applies it to all threads.
     check(unsafe { libc::setgid(gid) })?;
     // SAFETY: as above.
     check(unsafe { libc::setuid(uid) })?;
@@ -165,53 +162,52 @@ pub fn drop_privileges(user: &str, more_group: Option<&str>) -> io::Result<()> {
     Ok(())
 }
 
-/// Has all files that the process creates from now on readable and writable by its own account
-/// alone.
+/// Makes all files that the process creates from now on readable and writable by its own user only.
 pub fn keep_files_private() {
     const GROUP_AND_OTHERS: libc::mode_t = 0o077;
     // SAFETY: takes no pointer, and always succeeds.
     unsafe { libc::umask(GROUP_AND_OTHERS) };
 }
 
-/// Whether the process may do everything.
+/// Reports whether the process runs as root.
 #[must_use]
 pub fn is_root() -> bool {
     // SAFETY: takes no pointer, and always succeeds.
     unsafe { libc::geteuid() == 0 }
 }
 
-/// Gives a file or directory to a user and its primary group.
+/// Changes the owner of a file or directory to a user and its primary group.
 ///
 /// # Errors
-/// There is no such user, or it is not permitted.
+/// There is no such user, or the change is not permitted.
 pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
     let (uid, gid) = find_user(user)?;
     std::os::unix::fs::chown(path, Some(uid), Some(gid))
 }
 
-/// Gives a file or directory to a group, by its name.
+/// Changes the group of a file or directory.
 ///
 /// # Errors
-/// There is no such group, or it is not permitted: a process that is not root may give its files to
-/// groups that it is a member of.
+/// There is no such group, or the change is not permitted: an unprivileged process may give its
+/// files only to groups that it is a member of.
 pub fn give_to_group(path: &Path, group: &str) -> io::Result<()> {
     let gid = find_group(group)?;
     std::os::unix::fs::chown(path, None, Some(gid))
 }
 
-/// Id of a group.
+/// Returns the ID of a group.
 ///
 /// # Errors
 /// There is no such group.
 pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
-    /// Bytes for the strings of one entry, the names of its members included.
+    /// Bytes for the strings of one entry, including the names of its members.
     const STRINGS: usize = 256 << 10;
     let name = CString::new(group)?;
     let mut entry = MaybeUninit::<libc::group>::uninit();
     let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
     let mut found = ptr::null_mut();
-    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of
-    // `strings` is given, and `name` ends with a zero byte.
+    // SAFETY: every pointer refers to local memory that outlives the call, the length of `strings`
+    // is given, and `name` ends with a zero byte.
     let code = unsafe {
         libc::getgrnam_r(
             name.as_ptr(),
@@ -231,20 +227,19 @@ pub fn find_group(group: &str) -> io::Result<libc::gid_t> {
     Ok(unsafe { entry.assume_init() }.gr_gid)
 }
 
-/// User id and primary group id of a user.
-/// The account of this name, and its first group.
+/// Returns the user ID and primary group ID of a user.
 ///
 /// # Errors
-/// There is no such account.
+/// There is no such user.
 pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
-    /// Bytes for the strings of one entry; the longest in practice are some hundred.
+    /// Bytes for the strings of one entry. In practice they take a few hundred.
     const STRINGS: usize = 16 << 10;
     let name = CString::new(user)?;
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut strings: Vec<libc::c_char> = vec![0; STRINGS];
     let mut found = ptr::null_mut();
-    // SAFETY: every pointer leads to memory of ours that lives through the call, the length of
-    // `strings` is given, and `name` ends with a zero byte.
+    // SAFETY: every pointer refers to local memory that outlives the call, the length of `strings`
+    // is given, and `name` ends with a zero byte.
     let code = unsafe {
         libc::getpwnam_r(
             name.as_ptr(),
@@ -265,8 +260,8 @@ pub fn find_user(user: &str) -> io::Result<(libc::uid_t, libc::gid_t)> {
     Ok((entry.pw_uid, entry.pw_gid))
 }
 
-/// Does an error say that the process or the system is short of something, a descriptor or a
-/// buffer, and nothing of whom was to be reached?
+/// Reports whether an error means a local shortage of descriptors or buffers, rather than a problem
+/// of the remote end.
 #[must_use]
 pub fn is_shortage(error: &io::Error) -> bool {
     const SHORTAGES: [i32; 4] = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
@@ -282,7 +277,7 @@ mod tests {
     use std::process::Command;
     use std::{env, thread};
 
-    /// Set in the child process of a test that changes the whole process.
+    /// Set in the child process of a test that changes process-wide state.
     const CHILD: &str = "AVOCET_IO_TEST_CHILD";
 
     fn succeeds_in_child(test: &str) -> bool {

@@ -1,8 +1,8 @@
-//! Messages of one length that follow one another, given to the kernel as one (`UDP_SEGMENT`).
+//! Sending of consecutive messages with equal length in one call (`UDP_SEGMENT`).
 //!
-//! The kernel carries them through its layers once and cuts them into datagrams at the end: what
-//! arrives is the same. A system that cannot do it is told once by its error, and then gets them
-//! one by one.
+//! The kernel carries them through its layers once and splits them into datagrams at the end; the
+//! datagrams that arrive are the same. If the first attempt shows that the system does not support
+//! this, messages are sent one by one from then on.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,14 +11,14 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::slots::{BATCH, Slots};
 use crate::syscall::{check, is_idle};
 
-/// Octets of one piece at most: below the largest payload of IPv4.
+/// Most octets of one piece: below the largest payload of IPv4.
 const PIECE_MAX: usize = 60_000;
 
-/// Octets of a message that is put together with others: it must fit the path without fragments
+/// Most octets of a message that is combined with others. It must fit the path without fragments
 /// (RFC 9715).
 const SEGMENT_MAX: usize = 1_232;
 
-/// One control message that holds the length of a segment.
+/// A control message with the length of a segment.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control {
@@ -28,9 +28,9 @@ struct Control {
 
 const CONTROL_LEN: usize = size_of::<libc::cmsghdr>() + size_of::<u16>();
 
-// The length stands where CMSG_DATA looks for it.
+// The length is at the offset that CMSG_DATA yields.
 const _: () = assert!(std::mem::offset_of!(Control, segment) == size_of::<libc::cmsghdr>());
-// `msg_controllen` is this size: it has room for the padded message.
+// `msg_controllen` is this size, which includes the padding of the message.
 const _: () = assert!(size_of::<Control>() == size_of::<libc::cmsghdr>() + 8);
 
 /// The headers of the pieces of one batch.
@@ -42,14 +42,14 @@ pub(crate) struct Segments {
     supported: bool,
 }
 
-// SAFETY: the pointers in `headers` are set before each call and used by that call alone.
+// SAFETY: the pointers in `headers` are set before each call and used only by that call.
 unsafe impl Send for Segments {}
 
 impl Segments {
     pub(crate) fn new() -> Self {
-        // SAFETY: all-zero bytes are a value of each field: integers and null pointers.
+        // SAFETY: all-zero bytes are valid for each field: integers and null pointers.
         let headers = unsafe { MaybeUninit::<[libc::mmsghdr; BATCH]>::zeroed().assume_init() };
-        // SAFETY: all-zero bytes are a value of each field: integers.
+        // SAFETY: all-zero bytes are valid for each field: integers.
         let mut control: Control = unsafe { MaybeUninit::zeroed().assume_init() };
         control.header.cmsg_level = libc::SOL_UDP;
         control.header.cmsg_type = libc::UDP_SEGMENT;
@@ -62,7 +62,8 @@ impl Segments {
         }
     }
 
-    /// Sends the messages below `count` until the socket takes no more, and tells how many it took.
+    /// Sends the messages below `count` until the socket accepts no more, and returns how many it
+    /// accepted.
     pub(crate) fn send(
         &mut self,
         slots: &mut Slots,
@@ -81,7 +82,7 @@ impl Segments {
         }
     }
 
-    /// Groups the messages below `count` into pieces; gives how many these are.
+    /// Groups the messages below `count` into pieces, and returns the number of pieces.
     fn group(&mut self, slots: &Slots, count: usize) -> usize {
         let (mut pieces, mut next) = (0, 0);
         while next < count {
@@ -123,9 +124,8 @@ impl Segments {
             first += size;
         }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        // SAFETY: the first `pieces` headers, at most BATCH, lead to vectors, messages and control
-        // data that live through the call; `&mut` on both owners keeps anyone else from changing
-        // them.
+        // SAFETY: the first `pieces` headers, at most BATCH, point to vectors, messages and control
+        // data that outlive the call. `&mut` on both owners prevents other changes.
         let result = unsafe {
             libc::sendmmsg(fd.as_raw_fd(), self.headers.as_mut_ptr(), pieces as _, flags as _)
         };
@@ -137,7 +137,7 @@ impl Segments {
     }
 }
 
-/// Errors by which a kernel or a device says that it does not cut pieces into datagrams.
+/// Reports whether an error means that the kernel or device cannot split pieces into datagrams.
 fn is_unsupported(error: &io::Error) -> bool {
     let codes = [libc::EINVAL, libc::EIO, libc::EOPNOTSUPP, libc::ENOPROTOOPT, libc::EMSGSIZE];
     error.raw_os_error().is_some_and(|code| codes.contains(&code))

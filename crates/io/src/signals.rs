@@ -1,5 +1,5 @@
-//! Signals as a file descriptor in the event loop, instead of code that interrupts any thread
-//! anywhere.
+//! Signals as a file descriptor in the event loop, instead of handlers that interrupt arbitrary
+//! threads.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -7,17 +7,17 @@ use std::{io, ptr};
 
 use crate::syscall::{check, check_len, is_idle};
 
-/// A signal that the server acts on.
+/// A signal that the server handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// `SIGHUP`: read the configuration again.
+    /// `SIGHUP`: reload the configuration.
     Hangup,
-    /// `SIGTERM`: end in good order.
+    /// `SIGTERM`: shut down.
     Terminate,
-    /// `SIGINT`: the same, from a terminal.
+    /// `SIGINT`: shut down, sent by a terminal.
     Interrupt,
-    /// `SIGUSR1` or `SIGUSR2`, which other servers answer with statistics, and which would end the
-    /// process.
+    /// `SIGUSR1` or `SIGUSR2`. Other servers print statistics on them; by default they would end
+    /// the process.
     User,
 }
 
@@ -29,24 +29,24 @@ const WATCHED: [(libc::c_int, Signal); 5] = [
     (libc::SIGUSR2, Signal::User),
 ];
 
-/// The signals of the process that wait to be read (signalfd).
+/// The pending signals of the process (signalfd).
 #[derive(Debug)]
 pub struct Signals {
     fd: OwnedFd,
 }
 
 impl Signals {
-    /// Blocks the signals in this thread, and in all that it starts later, and lets them be read
-    /// here.
+    /// Blocks the signals in this thread and in all threads it starts later, so that they can be
+    /// read from the descriptor.
     ///
-    /// `SIGXFSZ` is blocked too, and never read: a file that may not grow is an error of the write
-    /// then, and not the end of the process.
+    /// Also blocks `SIGXFSZ`, without reading it: writing to a file that may not grow then fails
+    /// instead of ending the process.
     ///
-    /// Called before any other thread is started: a thread that does not block them would be ended
-    /// by them.
+    /// Must be called before any other thread starts: a signal would end the process in a thread
+    /// that does not block it.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// The process has no file descriptor left.
     pub fn block() -> io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: `sigemptyset` initialises the set.
@@ -61,27 +61,27 @@ impl Signals {
         let mut blocked = set;
         // SAFETY: the set is initialised and the number is a signal's.
         unsafe { libc::sigaddset(&mut blocked, libc::SIGXFSZ) };
-        // SAFETY: the set lives through the call; the old mask is not asked for.
+        // SAFETY: the set outlives the call, and the old mask is not requested.
         let code = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &blocked, ptr::null_mut()) };
         if code != 0 {
             return Err(io::Error::from_raw_os_error(code));
         }
-        // SAFETY: the set lives through the call; -1 asks for a new descriptor.
+        // SAFETY: the set outlives the call, and -1 requests a new descriptor.
         let fd =
             check(unsafe { libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) })?;
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd as _) };
         Ok(Self { fd })
     }
 
-    /// The next signal that came, or `None`.
+    /// Returns the next pending signal, if any.
     ///
     /// # Errors
-    /// Only when the descriptor itself is broken.
+    /// The descriptor itself is broken.
     pub fn next(&self) -> io::Result<Option<Signal>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let len = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: `info` has room for the `len` bytes that the kernel writes at most.
+        // SAFETY: `info` has room for the at most `len` bytes that the kernel writes.
         let read = unsafe { libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), len) };
         match check_len(read) {
             Err(error) if is_idle(&error) => return Ok(None),

@@ -1,7 +1,7 @@
-//! The arrays that `recvmmsg` and `sendmmsg` work on: allocated, linked and touched once.
+//! The arrays that `recvmmsg` and `sendmmsg` work on, which are allocated, linked and touched once.
 //!
-//! Per call only what changed is set again: lengths, and the control length where PKTINFO is on. A
-//! slot's pointers never change, since names, control data and bytes lie in the same allocation.
+//! Each call resets only the fields that change: lengths, and the control length if PKTINFO is on.
+//! A slot's pointers never change, because names, control data and bytes share one allocation.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
@@ -10,21 +10,21 @@ use std::{io, mem};
 use crate::peer::{Family, Peer, SocketName};
 use crate::syscall::{check, is_idle};
 
-/// Datagrams that one system call receives or sends at most.
+/// Most datagrams that one system call receives or sends.
 pub const BATCH: usize = 64;
 
-/// Bytes of a slot: the largest query that is read whole, and the largest reply over UDP.
+/// Bytes of a slot: the longest query that is read completely, and the longest reply over UDP.
 pub(crate) const MESSAGE_MAX: usize = 4096;
 
-/// One datagram's bytes. The tail makes the stride odd in cache lines: with 4096 alone the heads of
-/// all slots would fall into the same set of the first-level cache.
+/// The bytes of one datagram. The tail makes the stride an odd number of cache lines. With a stride
+/// of 4096, the heads of all slots would fall into the same set of the first-level cache.
 #[repr(C, align(64))]
 struct Slot {
     bytes: [u8; MESSAGE_MAX],
     _stride: [u8; 64],
 }
 
-/// One control message that holds `in_pktinfo` or `in6_pktinfo`.
+/// A control message with `in_pktinfo` or `in6_pktinfo`.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,
@@ -35,7 +35,7 @@ const CONTROL_HEADER: usize = size_of::<libc::cmsghdr>();
 const PKTINFO_V4: usize = size_of::<libc::in_pktinfo>();
 const PKTINFO_V6: usize = size_of::<libc::in6_pktinfo>();
 
-// The payload stands where CMSG_DATA looks for it.
+// The payload is at the offset that CMSG_DATA yields.
 const _: () = assert!(mem::offset_of!(Control, payload) == CONTROL_HEADER);
 const _: () = assert!(size_of::<Control>() >= CONTROL_HEADER + PKTINFO_V6);
 
@@ -48,7 +48,7 @@ struct Arrays {
     slots: [Slot; BATCH],
 }
 
-/// Which PKTINFO control messages go with the datagrams of a socket.
+/// The PKTINFO control messages of a socket's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketInfo {
     /// None: the socket is bound to one address, from which all replies leave.
@@ -60,7 +60,7 @@ pub(crate) enum PacketInfo {
 }
 
 impl PacketInfo {
-    /// Level and type of the control message.
+    /// Returns level and type of the control message.
     const fn kind(self) -> (libc::c_int, libc::c_int) {
         match self {
             Self::Off => (0, 0),
@@ -69,7 +69,7 @@ impl PacketInfo {
         }
     }
 
-    /// `cmsg_len` of the control message.
+    /// Returns `cmsg_len` of the control message.
     const fn len(self) -> usize {
         match self {
             Self::Off => 0,
@@ -78,20 +78,20 @@ impl PacketInfo {
         }
     }
 
-    /// `msg_controllen` for sending: the length padded to the alignment of a header.
+    /// Returns `msg_controllen` for sending: the length padded to the alignment of a header.
     const fn space(self) -> usize {
         self.len().next_multiple_of(align_of::<libc::cmsghdr>())
     }
 }
 
-/// A batch of message slots, linked among themselves.
+/// A batch of linked message slots.
 pub(crate) struct Slots {
     arrays: NonNull<Arrays>,
     info: PacketInfo,
 }
 
-// SAFETY: `arrays` is an allocation of its own that nothing else points to; its raw pointers lead
-// only into itself, and the kernel reads them only during a call.
+// SAFETY: `arrays` is a separate allocation that nothing else points to. Its raw pointers refer
+// only to itself, and the kernel reads them only during a call.
 unsafe impl Send for Slots {}
 
 impl Drop for Slots {
@@ -104,20 +104,21 @@ impl Drop for Slots {
 impl Slots {
     /// Allocates, links and touches the arrays for a socket of the given family.
     pub(crate) fn new(family: Family, info: PacketInfo) -> Self {
-        // SAFETY: all-zero bytes are a value of each field: integers, null pointers, `false`.
+        // SAFETY: all-zero bytes are valid for each field: integers, null pointers, `false`.
         let mut zeroed = unsafe { Box::<Arrays>::new_zeroed().assume_init() };
         for slot in &mut zeroed.slots {
-            slot.bytes.fill(0xff); // A page fault costs more than the answer: have the pages now.
+            // Faults the pages in now: a page fault costs more than an answer.
+            slot.bytes.fill(0xff);
         }
         let arrays = NonNull::from(Box::leak(zeroed));
         for i in 0..BATCH {
-            // SAFETY: `i` is below BATCH and the allocation is ours alone.
+            // SAFETY: `i` is below BATCH, and nothing else refers to the allocation.
             unsafe { Self::link(arrays.as_ptr(), i, family, info) };
         }
         Self { arrays, info }
     }
 
-    /// The arrays for connected sockets, which neither give nor tell an address.
+    /// Returns the arrays for connected sockets, which neither take nor report an address.
     pub(crate) fn connected() -> Self {
         let slots = Self::new(Family::V4, PacketInfo::Off);
         for i in 0..BATCH {
@@ -129,13 +130,13 @@ impl Slots {
         slots
     }
 
-    /// Makes header `i` point at its own name, vector, control data and bytes.
+    /// Makes header `i` point to its own name, vector, control data and bytes.
     ///
     /// # Safety
     /// `arrays` is a live, unaliased `Arrays`, and `i` is below [`BATCH`].
     unsafe fn link(arrays: *mut Arrays, i: usize, family: Family, info: PacketInfo) {
         // SAFETY: by the contract above every place below is in bounds, and no reference to it
-        // lives.
+        // exists.
         unsafe {
             let header = &raw mut (*arrays).headers[i].msg_hdr;
             let vector = &raw mut (*arrays).vectors[i];
@@ -145,7 +146,7 @@ impl Slots {
             (*vector).iov_base = (&raw mut (*arrays).slots[i].bytes).cast();
             (*vector).iov_len = MESSAGE_MAX;
             (*header).msg_name = (&raw mut (*peer).name).cast();
-            // The kernel writes back the same length: a socket has peers of one family only.
+            // The kernel writes back the same length: all peers of a socket have the same family.
             (*header).msg_namelen = SocketName::len(family);
             (*header).msg_iov = vector;
             (*header).msg_iovlen = 1;
@@ -158,11 +159,11 @@ impl Slots {
         }
     }
 
-    /// Receives a batch without waiting; none is there: 0.
+    /// Receives a batch without blocking, and returns its size, 0 if there is none.
     pub(crate) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         let headers = self.headers();
-        // SAFETY: the BATCH headers are linked to live memory of the lengths they state, which
-        // `&mut self` keeps anyone else from touching during the call.
+        // SAFETY: the BATCH headers are linked to live memory of the lengths they state, and `&mut
+        // self` prevents other access during the call.
         let result = unsafe {
             let flags = libc::MSG_DONTWAIT;
             libc::recvmmsg(fd.as_raw_fd(), headers, BATCH as _, flags as _, ptr::null_mut())
@@ -179,7 +180,7 @@ impl Slots {
         }
     }
 
-    /// Moves the local addresses from control data to the peers, and makes room for the next ones.
+    /// Copies the local addresses from control data to the peers, and resets the control lengths.
     fn note_locals(&mut self, received: usize) {
         // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
         let arrays = unsafe { self.arrays.as_mut() };
@@ -193,9 +194,10 @@ impl Slots {
         }
     }
 
-    /// The datagram in slot `i` of the batch last received: bytes, sender, and whether it was cut.
+    /// Returns the datagram in slot `i` of the last received batch: bytes, sender, and whether it
+    /// was truncated.
     pub(crate) fn datagram(&self, i: usize) -> (&[u8], &Peer, bool) {
-        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is
+        // SAFETY: the allocation lives as long as `self`, and nothing writes to it while `self` is
         // borrowed.
         let arrays = unsafe { self.arrays.as_ref() };
         let header = &arrays.headers[i];
@@ -204,7 +206,7 @@ impl Slots {
         (&arrays.slots[i].bytes[..len], &arrays.peers[i], truncated)
     }
 
-    /// Where the bytes of reply `i` are written.
+    /// Returns the buffer of reply `i`.
     pub(crate) fn reply(&mut self, i: usize) -> &mut [u8] {
         // SAFETY: the allocation lives as long as `self`, and `&mut self` makes this its only use.
         unsafe { &mut self.arrays.as_mut().slots[i].bytes }
@@ -229,17 +231,17 @@ impl Slots {
         arrays.headers[i].msg_hdr.msg_controllen = controllen as _;
     }
 
-    /// Sends the replies below `count` and tells how many went out; one that cannot be sent is
-    /// dropped.
+    /// Sends the replies below `count` and returns how many were sent. A reply that cannot be sent
+    /// is dropped.
     ///
-    /// A partial send is continued behind what was sent. An error concerns the first datagram of
-    /// the rest alone (a full queue, a refused or invalid address), so just this one is left out.
+    /// After a partial send it continues with the rest. An error concerns only the first datagram
+    /// of the rest (a full queue, a refused or invalid address), so only that one is skipped.
     pub(crate) fn send(&mut self, fd: BorrowedFd<'_>, count: usize) -> usize {
         let count = count.min(BATCH);
         let (mut next, mut sent) = (0, 0);
         while next < count {
-            // SAFETY: `next` is below BATCH; the headers from there to `count` are linked to live
-            // memory of the lengths they state, and `&mut self` keeps anyone else from changing it.
+            // SAFETY: `next` is below BATCH. The headers from there to `count` are linked to live
+            // memory of the lengths they state, and `&mut self` prevents other changes.
             let result = unsafe {
                 let first = self.headers().add(next);
                 let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
@@ -263,14 +265,14 @@ impl Slots {
         unsafe { self.arrays.as_mut() }.vectors[i].iov_len = len.min(MESSAGE_MAX);
     }
 
-    /// The length set for the message in slot `i`.
+    /// Returns the length of the message in slot `i`.
     pub(crate) fn len_of(&self, i: usize) -> usize {
-        // SAFETY: the allocation lives as long as `self`; nothing writes to it while `self` is
+        // SAFETY: the allocation lives as long as `self`, and nothing writes to it while `self` is
         // borrowed.
         unsafe { self.arrays.as_ref() }.vectors[i].iov_len
     }
 
-    /// The vectors of the slots, one each, in their order. They lead into this allocation.
+    /// Returns the vectors of the slots in order. They point into this allocation.
     pub(crate) fn vectors(&mut self) -> *mut libc::iovec {
         // SAFETY: only computes an address inside the live allocation.
         unsafe { (&raw mut (*self.arrays.as_ptr()).vectors).cast() }
@@ -283,12 +285,13 @@ impl Slots {
 }
 
 impl PacketInfo {
-    /// The local address in a received payload; IPv4 in the first four bytes.
+    /// Returns the local address from a received payload. IPv4 uses the first four bytes.
     fn local(self, payload: &[u8; 24]) -> [u8; 16] {
         let mut octets = [0; 16];
         match self {
             Self::Off => {}
-            // `ipi_spec_dst`: the address asked, or the interface's own if that was a broadcast.
+            // `ipi_spec_dst`: the destination address, or the interface's own if that was a
+            // broadcast.
             Self::V4 => octets[..4].copy_from_slice(&payload[4..8]),
             Self::V6 => octets.copy_from_slice(&payload[..16]),
         }
@@ -296,7 +299,7 @@ impl PacketInfo {
     }
 
     /// Sets the source address in a payload to send. The interface index stays zero: routing
-    /// chooses, and for link-local peers the scope of their address does.
+    /// chooses the interface, and for link-local peers the scope of their address does.
     fn set_source(self, payload: &mut [u8; 24], octets: &[u8; 16]) {
         match self {
             Self::Off => {}

@@ -1,4 +1,4 @@
-//! TCP listeners and connections that never block; the framing on them is in [`crate::frame`].
+//! Non-blocking TCP listeners and connections. [`crate::frame`] has the framing.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -11,10 +11,10 @@ use crate::options;
 use crate::peer::SocketName;
 use crate::syscall::{check, is_idle};
 
-/// Connections that the kernel completes before they are accepted; it caps this by `somaxconn`.
+/// Completed connections that the kernel queues for accept. It caps this by `somaxconn`.
 const BACKLOG: c_int = 1024;
 
-/// Half-open connections whose first data came with the SYN (RFC 7413, RFC 9210 §4.2).
+/// Half-open connections with data in the SYN (RFC 7413, RFC 9210 §4.2).
 const FAST_OPEN_QUEUE: c_int = 256;
 
 /// A listening socket of a worker.
@@ -24,24 +24,25 @@ pub struct TcpListener {
 }
 
 impl TcpListener {
-    /// Listens on `addr`, where every worker may listen too (`SO_REUSEPORT`).
+    /// Listens on `addr`, which all workers share (`SO_REUSEPORT`).
     ///
     /// # Errors
-    /// When the address is not ours, is taken by another user's socket, or is not permitted.
+    /// The address does not belong to this host, another user's socket has it, or it is not
+    /// permitted.
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(addr);
         let kind = Type::STREAM.nonblocking().cloexec();
         let socket = Socket::new_raw(domain, kind, Some(Protocol::TCP))?;
-        // For TCP this only lets a restart bind beside connections in TIME_WAIT.
+        // For TCP this only permits a restart to bind despite connections in TIME_WAIT.
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(true)?;
         if addr.is_ipv6() {
             socket.set_only_v6(true)?;
         }
-        // Accepted connections inherit it. Each of our writes is whole: there is nothing to wait
-        // for.
+        // Inherited by accepted connections. Each write is complete, so waiting for more data is
+        // useless.
         socket.set_tcp_nodelay(true)?;
-        // The system may have it off.
+        // Fast Open is optional: the system may have it disabled.
         let _ = options::set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, FAST_OPEN_QUEUE);
         options::bind(&socket, addr)?;
         socket.listen(BACKLOG)?;
@@ -51,7 +52,7 @@ impl TcpListener {
     /// Takes over a socket that another process opened with [`TcpListener::bind`].
     ///
     /// # Errors
-    /// When it does not listen for TCP, or is one of IPv6 that also takes IPv4.
+    /// The socket does not listen for TCP, or is an IPv6 socket that also accepts IPv4.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let socket = Socket::from(fd);
         let is_v6 = socket.local_addr()?.is_ipv6();
@@ -63,18 +64,17 @@ impl TcpListener {
         Ok(Self { socket })
     }
 
-    /// The next connection with its client's address, or `None` when none waits.
+    /// Returns the next connection with its client's address, or `None` if none is waiting.
     ///
     /// # Errors
-    /// When the process or the system has no file descriptor or memory left: close something first.
-    /// A connection that ended while it waited is no error; it is passed over.
+    /// The process or the system has no file descriptor or memory left: close something first. A
+    /// connection that ended while it waited is skipped without an error.
     pub fn accept(&self) -> io::Result<Option<(TcpStream, SocketAddr)>> {
         loop {
             match self.accept_raw() {
                 Ok((stream, name)) => return Ok(Some((stream, name.addr()))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                // accept(2): network errors of the waiting connection come out here; try the next
-                // one.
+                // accept(2) reports network errors of the waiting connection: try the next one.
                 Err(error) if is_of_system(&error) => return Err(error),
                 Err(_) => {}
             }
@@ -91,14 +91,14 @@ impl TcpListener {
             libc::accept4(self.socket.as_raw_fd(), (&raw mut name).cast(), &mut len, flags)
         };
         let fd = check(result)?;
-        // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just returned this descriptor, which has no other owner.
         Ok((unsafe { TcpStream::from_raw_fd(fd as _) }, name))
     }
 
-    /// The address and port that the socket listens on.
+    /// Returns the address and port that the socket listens on.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report them.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let local = self.socket.local_addr()?.as_socket();
         local.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))
@@ -111,11 +111,11 @@ impl AsFd for TcpListener {
     }
 }
 
-/// A listening socket that waits, for a thread of its own; also at an address that the host does
-/// not have yet.
+/// Opens a blocking listener for a dedicated thread, even at an address that the host does not have
+/// yet.
 ///
 /// # Errors
-/// The address is taken, or not permitted.
+/// The address is in use or not permitted.
 pub fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
@@ -124,7 +124,8 @@ pub fn listen(addr: SocketAddr) -> io::Result<std::net::TcpListener> {
     Ok(socket.into())
 }
 
-/// Whether an error of accept concerns the listener or the process rather than one connection.
+/// Reports whether an error of accept concerns the listener or the process rather than one
+/// connection.
 fn is_of_system(error: &io::Error) -> bool {
     const OURS: [c_int; 7] = [
         libc::EMFILE,
@@ -140,18 +141,18 @@ fn is_of_system(error: &io::Error) -> bool {
 
 /// Starts a connection to `remote`, from `local` if given (port 0: any).
 ///
-/// The connection is made when the socket becomes writable and `TcpStream::take_error` gives
+/// The connection is established when the socket is writable and `TcpStream::take_error` returns
 /// `None`.
 ///
 /// # Errors
-/// When it fails at once: no route, no permission, no file descriptor left, `local` not ours or
-/// taken.
+/// Connecting fails at once: no route, no permission, no file descriptor left, or `local` is
+/// foreign or in use.
 pub fn connect(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpStream> {
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new_raw(Domain::for_address(remote), kind, Some(Protocol::TCP))?;
     socket.set_tcp_nodelay(true)?;
     if let Some(local) = local {
-        // The port is chosen by connect, which then may share it between different remotes.
+        // Lets connect choose the port, which different remotes can then share.
         let _ = options::set(&socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
         socket.bind(&SockAddr::from(local))?;
     }

@@ -1,9 +1,32 @@
-//! The UDP sockets that clients ask: a batch in, a batch of replies out.
+//! The UDP sockets that clients query: a batch of datagrams in, a batch of replies out.
 //!
-//! [`PacketSource`] is what a worker's loop is written against; [`UdpListener`] is the
-//! implementation on sockets. Replies leave from the address that was asked: a socket bound to one
-//! address does so by itself, a wildcard socket by PKTINFO, which costs and is therefore on only
+//! A worker's loop uses the trait [`PacketSource`]; [`UdpListener`] implements it on sockets.
+//! Replies leave from the address that the query was sent to. A socket bound to one address ensures
+//! that by itself. A wildcard socket needs PKTINFO, which has a cost and is therefore enabled only
 //! there.
+//!
+//! ```
+//! use std::net::UdpSocket;
+//!
+//! use avocet_io::udp::{Datagram, PacketSource, UdpListener};
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let mut listener = UdpListener::bind("127.0.0.1:0".parse().expect("an address"))?;
+//! let client = UdpSocket::bind("127.0.0.1:0")?;
+//! client.send_to(b"ping", listener.local_addr()?)?;
+//!
+//! // On loopback a datagram is queued as soon as it is sent.
+//! let mut echo = |datagram: Datagram<'_>, reply: &mut [u8]| {
+//!     reply[..datagram.bytes.len()].copy_from_slice(datagram.bytes);
+//!     Some(datagram.bytes.len())
+//! };
+//! assert_eq!(listener.serve(&mut echo)?.sent, 1);
+//!
+//! let mut buffer = [0; 16];
+//! assert_eq!(client.recv(&mut buffer)?, 4);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::any::Any;
 use std::io;
@@ -20,50 +43,50 @@ use crate::slots::{MESSAGE_MAX, PacketInfo, Slots};
 
 pub use crate::slots::BATCH;
 
-/// Bytes asked for each of the kernel's receive and send queues of a listener: some 5,000 small
+/// Requested size of each of a listener's receive and send queues in bytes: about 5,000 small
 /// queries.
 const SOCKET_BUFFER: c_int = 4 << 20;
 
-/// A datagram as received.
+/// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
     /// Its bytes, at most 4096.
     pub bytes: &'a [u8],
     /// Its sender.
     pub peer: &'a Peer,
-    /// Whether it was longer than `bytes` could hold.
+    /// Whether the datagram was longer than `bytes`.
     pub truncated: bool,
 }
 
-/// What one call of [`PacketSource::serve`] or [`PacketSource::flush`] did.
+/// The result of one call of [`PacketSource::serve`] or [`PacketSource::flush`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Datagrams received.
     pub received: usize,
-    /// Replies given to the kernel.
+    /// Replies accepted by the kernel.
     pub sent: usize,
     /// Replies that could not be sent: the queue was full, or the address is invalid or refused.
     pub dropped: usize,
 }
 
-/// Who answers datagrams. A closure is a service that does not look ahead.
+/// A responder to datagrams. A closure is a service without look-ahead.
 pub trait Service {
-    /// Sees each datagram of a batch, with its place in it and its sender, before the first is
-    /// answered: memory that the answer will need can be asked for ahead.
+    /// Inspects each datagram of a batch, with its place and its sender, before the first one is
+    /// answered. The service can then prefetch memory that the answers will need.
     fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer);
 
-    /// Answers a datagram: writes a reply to `reply`, of 4 KiB, and gives its length, or `None` for
-    /// no reply now.
+    /// Answers a datagram: writes the reply to `reply`, which has 4 KiB, and returns its length, or
+    /// `None` for no reply now.
     ///
-    /// A panic ends this answer alone, so it must leave nothing half changed that others read.
+    /// A panic ends only this answer, so it must not leave shared state half changed.
     fn answer(&mut self, place: usize, datagram: Datagram<'_>, reply: &mut [u8]) -> Option<usize>;
 
-    /// Hears that answering the last datagram has panicked. The rest of the batch is answered after
-    /// it.
+    /// Reports that answering the last datagram panicked. The rest of the batch is answered
+    /// afterwards.
     fn failed(&mut self, panic: Panic);
 }
 
-/// What a panic carries.
+/// The payload of a panic.
 pub type Panic = Box<dyn Any + Send>;
 
 impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
@@ -80,24 +103,24 @@ impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
     }
 }
 
-/// Where a worker's queries come from and its replies go to.
+/// The source of a worker's queries and the sink of its replies.
 pub trait PacketSource {
-    /// Receives one batch without waiting, answers it, and sends all replies. A batch with nothing
+    /// Receives one batch without blocking, answers it, and sends all replies. A batch with nothing
     /// received means that the queue is empty.
     ///
     /// # Errors
-    /// When receiving fails for a reason other than an empty queue.
+    /// Receiving fails for a reason other than an empty queue.
     fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch>;
 
-    /// Queues a late reply of at most 4096 bytes; a longer one counts as dropped. A full queue is
+    /// Queues a late reply of at most 4096 bytes. A longer one counts as dropped. A full queue is
     /// sent first.
     fn queue(&mut self, peer: &Peer, bytes: &[u8]);
 
-    /// Sends what is queued, and tells of all late replies since the last flush.
+    /// Sends the queued replies, and returns the counts of all late replies since the last flush.
     fn flush(&mut self) -> Batch;
 }
 
-/// One UDP socket of a worker, by `recvmmsg` and `sendmmsg`.
+/// A UDP socket of a worker, based on `recvmmsg` and `sendmmsg`.
 pub struct UdpListener {
     socket: Socket,
     inbox: Slots,
@@ -105,7 +128,7 @@ pub struct UdpListener {
     late: Late,
 }
 
-/// Late replies: how many wait in `slots`, and what became of those before.
+/// Late replies: the number queued in `slots`, and the counts of earlier ones.
 struct Late {
     slots: Slots,
     queued: usize,
@@ -113,10 +136,12 @@ struct Late {
 }
 
 impl UdpListener {
-    /// Opens a socket on `addr`, to which every worker may open one of its own (`SO_REUSEPORT`).
+    /// Opens a socket on `addr`. Every worker may open its own on the same address
+    /// (`SO_REUSEPORT`).
     ///
     /// # Errors
-    /// When the address is not ours, is taken by another user's socket, or is not permitted.
+    /// The address does not belong to this host, another user's socket has it, or it is not
+    /// permitted.
     pub fn bind(addr: SocketAddr) -> io::Result<Self> {
         let domain = Domain::for_address(addr);
         let kind = Type::DGRAM.nonblocking().cloexec();
@@ -134,7 +159,7 @@ impl UdpListener {
     /// Takes over a socket that another process opened with [`UdpListener::bind`].
     ///
     /// # Errors
-    /// When it is no bound UDP socket, or one of IPv6 that also takes IPv4.
+    /// The descriptor is not a bound UDP socket, or is an IPv6 socket that also accepts IPv4.
     pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
         let socket = Socket::from(fd);
         let local = bound_address(&socket)?;
@@ -163,17 +188,17 @@ impl UdpListener {
         Ok(Self { socket, inbox: slots(), outbox: slots(), late })
     }
 
-    /// The address and port that the socket is bound to.
+    /// Returns the address and port that the socket is bound to.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report them.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         bound_address(&self.socket)
     }
 
-    /// Datagrams that the kernel discarded since the socket was opened, as its queue was full.
+    /// Returns the number of datagrams that the kernel has discarded because the queue was full.
     ///
-    /// Asked on demand (`SO_MEMINFO`), so that no packet pays for it. The kernel counts in 32 bits.
+    /// Queried on demand (`SO_MEMINFO`), at no cost per packet. The kernel counts in 32 bits.
     pub fn overflows(&self) -> u64 {
         const WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
         let words = options::read_array::<WORDS>(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
@@ -190,7 +215,7 @@ impl PacketSource for UdpListener {
         }
         let (mut next, mut replies) = (0, 0);
         while next < received {
-            // To be ready for a panic costs as much for one datagram as for all of them.
+            // Catching panics costs as much for one datagram as for the whole batch.
             let answered = catch_unwind(AssertUnwindSafe(|| {
                 while next < received {
                     let place = next;
@@ -259,7 +284,7 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
 
-    /// Serves until `wanted` datagrams were received; on loopback they are queued as soon as they
+    /// Serves until `wanted` datagrams were received. On loopback they are queued as soon as they
     /// are sent.
     fn serve_echo(listener: &mut UdpListener, wanted: usize) -> Batch {
         let mut total = Batch::default();
@@ -282,8 +307,8 @@ mod tests {
         let any = if server.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
         let client = UdpSocket::bind(any).unwrap();
         client.connect(server).unwrap();
-        // What was sent on loopback is there: a reply that is not is lost, and fails the test at
-        // once.
+        // On loopback a sent datagram is already queued: a missing reply is lost and fails the test
+        // at once.
         client.set_nonblocking(true).unwrap();
         client
     }
@@ -310,7 +335,7 @@ mod tests {
         check_echo("[::1]:0");
     }
 
-    /// Answers a `?` with a panic, and all else with itself.
+    /// A service that panics on `?` and echoes everything else.
     struct Fragile {
         failures: usize,
     }
@@ -368,7 +393,8 @@ mod tests {
         }
     }
 
-    /// Asks `asked` of a socket bound to `bound`; the reply, at once or late, comes from `asked`.
+    /// Checks that a reply of a socket bound to `bound` to a query sent to `asked` comes from
+    /// `asked`, both immediate and late.
     fn check_source(bound: &str, asked: &str) {
         let mut listener = UdpListener::bind(bound.parse().unwrap()).unwrap();
         let asked = SocketAddr::new(asked.parse().unwrap(), listener.local_addr().unwrap().port());

@@ -1,4 +1,5 @@
-//! Sockets towards upstream servers: connected, so that the kernel drops what comes from elsewhere.
+//! Sockets towards upstream servers. They are connected, so the kernel drops datagrams from other
+//! addresses.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,14 +10,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use crate::options;
 
-/// Bytes asked for the receive queue of one socket; the kernel doubles it. Thousands of sockets are
-/// open at once and each has a few answers to come, so that a flood at all of them pins little
-/// memory.
+/// Requested receive queue of one socket in bytes, which the kernel doubles. Thousands of sockets
+/// are open at once with a few answers outstanding each, so a flood at all of them must not pin
+/// much memory.
 const RECEIVE_BUFFER: c_int = 24 << 10;
 
-/// A UDP socket that talks with one upstream from one local port.
+/// A UDP socket that exchanges datagrams with one upstream from one local port.
 ///
-/// The send buffer stays the system's: what is sent leaves at once.
+/// The send buffer keeps the system's size, because datagrams leave at once.
 #[derive(Debug)]
 pub struct UpstreamSocket {
     socket: Socket,
@@ -26,7 +27,7 @@ impl UpstreamSocket {
     /// Opens a socket from `local_port`, or from a port that the kernel chooses if it is 0.
     ///
     /// # Errors
-    /// `AddrInUse` when the port is taken (draw another); else when there is no route, no
+    /// `AddrInUse` if the port is taken: draw another one. Otherwise there is no route, no
     /// permission or no file descriptor left.
     pub fn connect(remote: SocketAddr, local_port: u16) -> io::Result<Self> {
         let domain = Domain::for_address(remote);
@@ -45,27 +46,27 @@ impl UpstreamSocket {
         Ok(Self { socket })
     }
 
-    /// Sends one datagram without waiting.
+    /// Sends one datagram without blocking.
     ///
     /// # Errors
-    /// `WouldBlock` when the queue is full, `ConnectionRefused` and the like for what ICMP told
-    /// about an earlier datagram.
+    /// `WouldBlock` if the queue is full, `ConnectionRefused` and similar for ICMP errors about an
+    /// earlier datagram.
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.send(bytes)
     }
 
-    /// Receives one datagram without waiting; what is longer than `buffer` is cut.
+    /// Receives one datagram without blocking, truncated to `buffer`.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none, `ConnectionRefused` and the like for what ICMP told.
+    /// `WouldBlock` if there is none, `ConnectionRefused` and similar for ICMP errors.
     pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
         io::Read::read(&mut &self.socket, buffer)
     }
 
-    /// The local address and port.
+    /// Returns the local address and port.
     ///
     /// # Errors
-    /// When the kernel does not tell.
+    /// The kernel does not report them.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let local = self.socket.local_addr()?.as_socket();
         local.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))

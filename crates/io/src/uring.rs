@@ -1,27 +1,27 @@
-//! One system call for the sends or receives of many sockets (io_uring, used for nothing else).
+//! One system call for the sends or receives of many sockets, the only use of io_uring.
 //!
-//! Nothing is ever left in flight: each operation carries `MSG_DONTWAIT`, so the kernel ends it
-//! while it is submitted, and a call gives its results only when all of its operations have ended.
-//! Code of the caller runs before the first entry is queued and after the last result is taken,
-//! never between.
+//! Nothing stays in flight: each operation carries `MSG_DONTWAIT`, so the kernel completes it
+//! during submission, and a call returns its results only when all of its operations have
+//! completed. Code of the caller runs before the first entry is queued and after the last result is
+//! taken, never between.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-/// Operations that one system call carries at most.
+/// Most operations per system call.
 pub const BATCH: usize = 64;
 
-/// Bytes received of one datagram; what is longer is cut.
+/// Bytes received of one datagram. Longer ones are truncated.
 const RECEIVE_MAX: usize = 4096;
 
-/// One datagram's bytes; the tail keeps the heads of all buffers out of one set of the cache.
+/// The bytes of one datagram. The tail keeps the heads of all buffers out of one cache set.
 type Buffer = [u8; RECEIVE_MAX + 64];
 
-/// A ring with room for one batch, and the buffers to receive into.
+/// A ring with room for one batch, and its receive buffers.
 pub struct SyscallBatch {
-    /// `None` after the ring failed.
+    /// `None` after the ring has failed.
     ring: Option<IoUring>,
     entries: Vec<squeue::Entry>,
     results: [i32; BATCH],
@@ -29,23 +29,22 @@ pub struct SyscallBatch {
 }
 
 impl SyscallBatch {
-    /// Opens a ring, or gives `None` where the system has none or forbids it: use plain calls
-    /// there.
+    /// Opens a ring. Returns `None` if the system lacks or forbids it: use plain calls then.
     pub fn new() -> Option<Self> {
         let ring = IoUring::new(BATCH as u32).ok()?;
-        // Not zero: the pages are to be there before the first answer is.
+        // Not zero, so that the pages are faulted in before the first answer arrives.
         let buffers = vec![[0xff; RECEIVE_MAX + 64]; BATCH].into_boxed_slice();
         let entries = Vec::with_capacity(BATCH);
         Some(Self { ring: Some(ring), entries, results: [0; BATCH], buffers })
     }
 
-    /// Sends one message on each socket, at most [`BATCH`], and gives each result with its
-    /// position.
+    /// Sends one message on each socket, at most [`BATCH`], and calls `sent` with the position and
+    /// result of each.
     ///
-    /// A result is what `send` on the socket would give. Messages beyond the batch are not taken.
+    /// A result is that of `send` on the socket. Messages beyond the batch are ignored.
     ///
     /// # Errors
-    /// When the ring failed, now or earlier; which messages left is then unknown.
+    /// The ring has failed, now or earlier. It is then unknown which messages were sent.
     pub fn send<'a>(
         &mut self,
         messages: impl IntoIterator<Item = (BorrowedFd<'a>, &'a [u8])>,
@@ -66,12 +65,13 @@ impl SyscallBatch {
         Ok(())
     }
 
-    /// Receives one datagram from each socket, at most [`BATCH`], and gives each with its position.
+    /// Receives one datagram from each socket, at most [`BATCH`], and calls `received` with the
+    /// position and result of each.
     ///
-    /// A result is what `recv` on the socket would give. Sockets beyond the batch are not read.
+    /// A result is that of `recv` on the socket. Sockets beyond the batch are not read.
     ///
     /// # Errors
-    /// When the ring failed, now or earlier; datagrams may be lost then.
+    /// The ring has failed, now or earlier. Datagrams may then be lost.
     pub fn recv<'a>(
         &mut self,
         sockets: impl IntoIterator<Item = BorrowedFd<'a>>,
@@ -85,8 +85,8 @@ impl SyscallBatch {
                 .build()
                 .user_data(i)
         }));
-        // SAFETY: the sockets are borrowed for `'a`, which outlives this call; each entry has a
-        // buffer of its own in `self.buffers`, which nothing else touches meanwhile.
+        // SAFETY: the sockets are borrowed for `'a`, which outlives this call. Each entry has its
+        // own buffer in `self.buffers`, which nothing else accesses meanwhile.
         let done = unsafe { self.complete() }?;
         for (i, (code, buffer)) in self.results.iter().zip(&self.buffers).take(done).enumerate() {
             received(i, result(*code).map(|len| &buffer[..len.min(RECEIVE_MAX)]));
@@ -94,16 +94,16 @@ impl SyscallBatch {
         Ok(())
     }
 
-    /// Submits `entries`, and puts their results in place of their `user_data`.
+    /// Submits `entries`, and stores their results at the index in their `user_data`.
     ///
     /// # Safety
-    /// The entries carry `MSG_DONTWAIT` and their index as `user_data`, and lead to memory and
+    /// The entries carry `MSG_DONTWAIT` and their index as `user_data`, and point to memory and
     /// descriptors that stay valid during this call.
     unsafe fn complete(&mut self) -> io::Result<usize> {
         let mut ring =
             self.ring.take().ok_or_else(|| io::Error::from(io::ErrorKind::BrokenPipe))?;
-        // SAFETY: the contract above. The ring goes back to `self` only with an empty queue, so
-        // that no later call submits an entry of this one.
+        // SAFETY: the contract above. The ring returns to `self` only with an empty queue, so no
+        // later call submits an entry of this one.
         let queued = unsafe { ring.submission().push_multiple(&self.entries) };
         queued.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
         let mut ended = 0;
@@ -124,12 +124,12 @@ impl SyscallBatch {
     }
 }
 
-/// A message longer than a `u32` tells is cut; UDP refuses it long before.
+/// Returns the length, capped at `u32::MAX`. UDP refuses messages long before that.
 fn len_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap_or(u32::MAX)
 }
 
-/// The kernel gives a count, or `errno` made negative.
+/// Converts a result, which is a count or a negated `errno`.
 fn result(code: i32) -> io::Result<usize> {
     usize::try_from(code).map_err(|_| io::Error::from_raw_os_error(-code))
 }
@@ -141,12 +141,12 @@ mod tests {
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 
-    /// What a result says, comparable: a count of bytes or the kind of an error.
+    /// Converts a result to a comparable form: a byte count or the kind of the error.
     fn outcome(result: io::Result<usize>) -> Result<usize, io::ErrorKind> {
         result.map_err(|error| error.kind())
     }
 
-    /// Two equal sets of sockets: some with answers waiting, some with none, one refused.
+    /// Returns two equal sets of sockets: some with answers waiting, some without, one refused.
     fn sockets(server: &UdpSocket) -> Vec<UpstreamSocket> {
         let gone = UdpSocket::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
         let mut sockets: Vec<_> = (0..10usize)

@@ -1,5 +1,4 @@
-//! The configured groups and clients, checked: whom an identifier belongs to, and in which groups
-//! they are.
+//! Validation of the configured groups and clients: identifiers and memberships.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,12 +6,12 @@ use std::fmt;
 use super::identity::host_name;
 use super::{ClientSpec, DEFAULT_GROUP, GroupSpec, Id, MAX_CLIENTS, MAX_GROUPS, MAX_LISTS};
 
-/// What is wrong with the configuration of clients.
+/// An error in the configuration of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientFault {
     /// The entry, as ``client `x` ``.
     pub entry: String,
-    /// What is wrong and what to do, as a clause.
+    /// The problem and its remedy, as a clause.
     pub message: String,
 }
 
@@ -30,12 +29,12 @@ impl ClientFault {
     }
 }
 
-/// A client with what it is known by.
+/// A client with its identifiers.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub(super) name: String,
     pub(super) ids: Vec<Id>,
-    /// Places in [`Directory::groups`], never empty.
+    /// Indices into [`Directory::groups`], never empty.
     pub(super) groups: Vec<usize>,
 }
 
@@ -43,11 +42,11 @@ pub(super) struct Client {
 #[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) name: String,
-    /// Places of lists; all of them if none are named.
+    /// Indices of lists, or all lists if `None`.
     pub(super) lists: Option<Vec<usize>>,
 }
 
-/// Groups and clients as configured, after all checks.
+/// Groups and clients of the configuration, validated.
 #[derive(Clone, Debug)]
 pub struct Directory {
     pub(super) groups: Vec<Group>,
@@ -58,12 +57,11 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Checks groups and clients. `lists` are the names of all lists, in the order of their
+    /// Validates groups and clients. `lists` holds the names of all lists, in the order of their
     /// numbers.
     ///
     /// # Errors
-    /// All names that are there twice or missing, identifiers of two clients, and groups or lists
-    /// that there are not.
+    /// Duplicate or empty names, identifiers claimed by two clients, and unknown groups or lists.
     pub fn new(
         groups: &[GroupSpec],
         clients: &[ClientSpec],
@@ -124,7 +122,7 @@ impl Directory {
         if faults.is_empty() { Ok(directory) } else { Err(faults) }
     }
 
-    /// The names of all groups, `default` included.
+    /// Returns the names of all groups, including `default`.
     pub fn group_names(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| group.name.as_str())
     }
@@ -133,7 +131,7 @@ impl Directory {
         self.groups.iter().position(|group| group.name == name)
     }
 
-    /// Adds a group; says what is wrong with it.
+    /// Adds a group and returns its errors.
     fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Vec<String> {
         let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
         if self.group(&spec.name).is_some() {
@@ -151,7 +149,7 @@ impl Directory {
         faults
     }
 
-    /// Adds a client; says what is wrong with it.
+    /// Adds a client and returns its errors.
     fn add_client(&mut self, spec: &ClientSpec) -> Vec<String> {
         let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
         if self.clients.iter().any(|client| client.name == spec.name) {
@@ -175,8 +173,8 @@ impl Directory {
         faults
     }
 
-    /// Adds a client. With an identifier of another one it is there for what refers to it, and is a
-    /// fault.
+    /// Adds a client. If another client has one of its identifiers, the client is still added, so
+    /// that references to it resolve, and an error is returned.
     fn claim(&mut self, client: Client) -> Result<(), String> {
         let mut taken = None;
         for id in &client.ids {
@@ -195,8 +193,8 @@ impl Directory {
         }
     }
 
-    /// Puts the clients that a group names into it; what is no client's name makes a client of its
-    /// own. Says what is wrong with them.
+    /// Adds the members that a group names. A member that is not a client's name becomes a client
+    /// of its own. Returns the errors.
     fn add_members(&mut self, spec: &GroupSpec) -> Vec<String> {
         let Some(number) = self.group(&spec.name) else { return Vec::new() };
         let mut faults = Vec::new();

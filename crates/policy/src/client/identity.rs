@@ -1,4 +1,4 @@
-//! What clients are known by.
+//! The identifiers of clients.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ pub struct Mac(pub [u8; 6]);
 impl FromStr for Mac {
     type Err = ();
 
-    /// Six octets in hexadecimal between colons or hyphens.
+    /// Parses six octets in hexadecimal, separated by colons or hyphens.
     fn from_str(text: &str) -> Result<Self, ()> {
         let mut octets = [0; 6];
         let mut parts = text.split([':', '-']);
@@ -35,16 +35,16 @@ impl fmt::Display for Mac {
     }
 }
 
-/// One thing that a client is known by.
+/// An identifier of a client.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Id {
     /// An address.
     Address(IpAddr),
     /// A network.
     Prefix(IpNet),
-    /// A MAC address, by which a device is known over all its addresses.
+    /// A MAC address, which identifies a device regardless of its IP address.
     Mac(Mac),
-    /// A host name in lower case, without the closing dot.
+    /// A host name in lower case, without the final dot.
     Name(String),
 }
 
@@ -67,7 +67,7 @@ impl FromStr for Id {
     }
 }
 
-/// A host name as it is compared: in lower case without the closing dot.
+/// Normalises a host name for comparison: lower case, without the final dot.
 pub(super) fn host_name(text: &str) -> Option<String> {
     let name = text.strip_suffix('.').unwrap_or(text);
     let is_label = |label: &str| {
@@ -76,34 +76,34 @@ pub(super) fn host_name(text: &str) -> Option<String> {
             .all(|octet| octet.is_ascii_alphanumeric() || octet == b'-' || octet == b'_');
         octets && (1..=63).contains(&label.len())
     };
-    // What looks like a number is a mistyped address.
+    // A name with a numeric last label is a mistyped address.
     let last = name.rsplit('.').next().unwrap_or(name);
     let is_number = last.bytes().all(|octet| octet.is_ascii_digit());
     (name.split('.').all(is_label) && !is_number && name.len() <= 253)
         .then(|| name.to_ascii_lowercase())
 }
 
-/// What is known about an address from the neighbour table, DHCP leases and PTR records.
+/// Information about an address from the neighbour table, DHCP leases and PTR records.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Neighbour {
     /// The address, IPv4 or IPv6.
     pub address: IpAddr,
-    /// The MAC address behind it.
+    /// The MAC address that belongs to it.
     pub mac: Option<Mac>,
-    /// The host name it goes by.
+    /// Its host name.
     pub name: Option<String>,
 }
 
-/// Whom an address belongs to.
+/// The owner of an address.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Identity {
-    /// The client of the configuration, by name.
+    /// The name of the configured client.
     pub client: Option<String>,
-    /// The configured name, or else the one learned.
+    /// The configured name, or else the learned one.
     pub name: Option<String>,
-    /// The MAC addresses it is known by.
+    /// Its known MAC addresses.
     pub macs: Vec<Mac>,
-    /// Its groups by name.
+    /// The names of its groups.
     pub groups: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! From an address to a number: networks that hold one another, as disjoint intervals.
+//! A map from addresses to numbers: nested networks as disjoint intervals.
 
-/// Intervals over all addresses of a family: each begins at its start and ends before the next.
+/// Intervals over all addresses of a family: each extends from its start to the next start.
 #[derive(Clone, Debug)]
 pub(super) struct Intervals<A> {
     starts: Box<[A]>,
@@ -11,11 +11,11 @@ pub(super) struct Intervals<A> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Range<A> {
     pub(super) first: A,
-    /// The larger network comes first where both begin alike.
+    /// Reversed, so that of two networks with the same start the larger sorts first.
     pub(super) last: std::cmp::Reverse<A>,
 }
 
-/// What addresses are made of.
+/// An address type.
 pub(super) trait Address: Copy + Ord {
     const ZERO: Self;
     fn next(self) -> Option<Self>;
@@ -36,8 +36,9 @@ impl Address for u128 {
 }
 
 impl<A: Address> Intervals<A> {
-    /// Intervals of the innermost networks. `value` is asked once for each network, with all that
-    /// hold it (itself last), and once with none for the addresses outside of all.
+    /// Builds the intervals of the innermost networks. Calls `value` once for each network, with
+    /// all networks that contain it and itself last, and once with none for the addresses outside
+    /// all networks.
     ///
     /// # Errors
     /// Those of `value`.
@@ -70,14 +71,14 @@ impl<A: Address> Intervals<A> {
         Ok(table.merged())
     }
 
-    /// The number of an address: a binary search without branches, one step for each doubling.
+    /// Returns the number of an address by a branch-free binary search.
     #[inline]
     pub(super) fn find(&self, address: A) -> u16 {
         match &*self.values {
             [only] => *only,
             values => {
                 let after = self.starts.partition_point(|start| *start <= address);
-                // The first interval begins at zero, so that there always is one.
+                // The first interval begins at zero, so there is always one.
                 values[after.saturating_sub(1)]
             }
         }
@@ -90,7 +91,7 @@ struct Building<A> {
 }
 
 impl<A: Address> Building<A> {
-    /// From `start` on it is `value`, until something else begins.
+    /// Starts an interval with this value, which extends to the next start.
     fn begin(&mut self, start: Option<A>, value: u16) {
         let Some(start) = start else { return };
         if self.starts.last() == Some(&start) {
@@ -102,7 +103,7 @@ impl<A: Address> Building<A> {
         }
     }
 
-    /// Neighbours with the same value become one.
+    /// Merges adjacent intervals with the same value.
     fn merged(self) -> Intervals<A> {
         let mut pairs: Vec<(A, u16)> = self.starts.into_iter().zip(self.values).collect();
         pairs.dedup_by_key(|(_, value)| *value);

@@ -1,9 +1,9 @@
-//! Who asks: from the address of a query to a client, its groups and its [`Profile`].
+//! Client identification: from the address of a query to a client, its groups and its [`Profile`].
 //!
-//! A client is known by addresses, networks, MAC addresses and host names. Where several clients
-//! claim an address, the first of these decides: the address itself, the MAC behind it, the host
-//! name learned for it, the longest network. Who is no client of the configuration is in the
-//! group [`DEFAULT_GROUP`], as is a client without groups.
+//! A client is identified by addresses, networks, MAC addresses and host names. If several clients
+//! match an address, the most specific match decides, in this order: the address itself, its MAC
+//! address, its learned host name, the longest network. An address without a configured client is
+//! in the group [`DEFAULT_GROUP`], as is a client without groups.
 
 mod build;
 mod identity;
@@ -23,48 +23,48 @@ pub use profile::{Clients, ListSet, Origin, Profile};
 
 use crate::rule::TextTest;
 
-/// The group of those who are in no other.
+/// The group of clients that are in no other group.
 pub const DEFAULT_GROUP: &str = "default";
-/// Most profiles: they are numbered in 16 bits, and caches hold an answer for each.
+/// Most profiles: they are numbered in 16 bits, and caches hold separate answers for each.
 pub const MAX_PROFILES: usize = 65_535;
-/// Most neighbours with a MAC address or name that the policy asks about.
+/// Most neighbours whose MAC address or name is relevant to the policy.
 pub const MAX_NEIGHBOURS: usize = 65_536;
-/// Most clients of the configuration.
+/// Most configured clients.
 pub const MAX_CLIENTS: usize = 65_536;
-/// Most lists that groups tell apart.
+/// Most lists that groups can select.
 pub const MAX_LISTS: usize = 256;
 /// Most groups.
 pub const MAX_GROUPS: usize = 1_024;
 
-/// A group as it is configured.
+/// The configuration of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct GroupSpec {
-    /// The name that rules, clients and commands use.
+    /// The name used by rules, clients and commands.
     pub name: String,
     /// Clients by their names, or by addresses, networks, MAC addresses and host names.
     #[serde(default)]
     pub clients: Vec<String>,
-    /// The lists in force for the group, by name; all of them where this is not given.
+    /// The names of the lists in force for the group, by default all.
     #[serde(default)]
     pub lists: Option<Vec<String>>,
 }
 
-/// A client as it is configured.
+/// The configuration of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct ClientSpec {
-    /// The name that rules, commands and the log use.
+    /// The name used by rules, commands and the log.
     pub name: String,
-    /// Addresses, networks, MAC addresses and host names it is known by.
+    /// The addresses, networks, MAC addresses and host names of the client.
     #[serde(default)]
     pub ids: Vec<String>,
-    /// The groups it is in; `default` where there is none.
+    /// The groups of the client, by default `default`.
     #[serde(default)]
     pub groups: Vec<String>,
 }
 
-/// How a query came.
+/// The transport of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the names of the protocols
 pub enum Transport {
@@ -76,10 +76,10 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// All of them.
+    /// All transports.
     pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
-    /// The name in expressions.
+    /// Returns the name used in expressions.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,27 +98,27 @@ impl fmt::Display for Transport {
     }
 }
 
-/// A question about a client. What the policy asks is known when it is compiled, so that its
-/// answers are found out once for each profile.
+/// A condition on a client. All conditions of a policy are known when it is compiled, so they are
+/// evaluated once per profile.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ClientTest {
-    /// Is it in the group of that name?
+    /// The client is in the group with this name.
     Group(String),
-    /// Is its address in the network?
+    /// Its address is in the network.
     Within(IpNet),
-    /// What of its name: the configured one, or else the one learned from leases or PTR.
+    /// Its name matches: the configured one, or else the one learned from leases or PTR.
     Name(TextTest),
-    /// Is this its MAC address?
+    /// It has this MAC address.
     Mac(Mac),
-    /// Did the query come to the listener of that name?
+    /// The query arrived at the listener with this name.
     Listener(String),
-    /// Did the query come that way?
+    /// The query arrived over this transport.
     Transport(Transport),
-    /// Is it this client of the configuration?
+    /// It is this configured client.
     Is(String),
 }
 
-/// Who asked, as far as [`ClientTest`]s want to know.
+/// The properties of a client that [`ClientTest`]s examine.
 #[derive(Clone, Debug, Default)]
 pub struct Asker<'a> {
     /// Its address.
@@ -129,21 +129,21 @@ pub struct Asker<'a> {
     pub name: Option<&'a str>,
     /// Its MAC addresses.
     pub macs: &'a [Mac],
-    /// Its groups by name.
+    /// The names of its groups.
     pub groups: &'a [String],
-    /// The listener the query came to.
+    /// The listener at which the query arrived.
     pub listener: &'a str,
-    /// How the query came.
+    /// The transport of the query.
     pub transport: Option<Transport>,
 }
 
 impl ClientTest {
-    /// Whether it is about the query's way and not about the client's address.
+    /// Reports whether the condition is on the path of the query rather than the client's address.
     pub(crate) const fn is_of_origin(&self) -> bool {
         matches!(self, Self::Listener(_) | Self::Transport(_))
     }
 
-    /// Does it hold of who asked?
+    /// Reports whether the condition holds for the client.
     #[must_use]
     pub fn holds(&self, asker: &Asker<'_>) -> bool {
         match self {
@@ -162,7 +162,7 @@ impl ClientTest {
     }
 }
 
-/// The address a policy sees: IPv4 also where it came mapped into IPv6 (RFC 4291 §2.5.5.2).
+/// Normalises an address: an IPv4-mapped IPv6 address becomes IPv4 (RFC 4291 §2.5.5.2).
 #[inline]
 #[must_use]
 pub fn canonical(address: IpAddr) -> IpAddr {

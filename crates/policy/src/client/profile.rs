@@ -1,8 +1,8 @@
-//! Profiles: interned sets of what the policy wants to know about a client.
+//! Profiles: interned sets of all facts about a client that the policy depends on.
 //!
-//! Two queries with the same profile get the same answer to every [`ClientTest`] and have the same
-//! lists in force. A profile is made of a *subject*, which follows from the address, and of an
-//! *origin*, which follows from the listener and the transport.
+//! Two queries with the same profile agree on every [`ClientTest`] and on the lists in force. A
+//! profile combines a *subject*, which follows from the address, with an *origin*, which follows
+//! from the listener and the transport.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -22,12 +22,12 @@ use super::{
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Profile(pub u16);
 
-/// The number of a set of facts about the way of a query; found once for each listener and
+/// The number of a set of facts about the path of a query, determined once per listener and
 /// transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Origin(u16);
 
-/// The lists in force, by their numbers.
+/// The lists in force, by number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct ListSet {
     bits: Box<[u64]>,
@@ -42,29 +42,29 @@ impl ListSet {
         Self { bits }
     }
 
-    /// Is the list in force?
+    /// Reports whether the list is in force.
     #[inline]
     #[must_use]
     pub fn contains(&self, list: usize) -> bool {
         self.bits.get(list / 64).is_some_and(|word| word >> (list % 64) & 1 != 0)
     }
 
-    /// The set as words of 64 bits, the first list in the lowest.
+    /// Returns the set as words of 64 bits, with the first list in the lowest bit.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.bits
     }
 }
 
-/// What is the same for all addresses of a subject.
+/// The facts shared by all addresses of a subject.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Subject {
-    /// The answers to the tests, a bit each; those about the origin are zero.
+    /// The results of the tests, one bit each. Tests of the origin are zero.
     facts: Box<[u64]>,
     lists: ListSet,
 }
 
-/// From addresses to profiles, and from profiles to what is known of them.
+/// The maps from addresses to profiles and from profiles to facts.
 #[derive(Clone, Debug)]
 pub struct Clients {
     directory: Arc<Directory>,
@@ -82,12 +82,12 @@ pub struct Clients {
 struct Origins {
     facts: Vec<Box<[u64]>>,
     listeners: Vec<String>,
-    /// By listener and then transport; the last listener is the one without a name.
+    /// By listener, then transport. The last listener has no name.
     numbers: Vec<u16>,
 }
 
 impl Clients {
-    /// Finds out what `tests` say of all clients. `listeners` are the names of all listeners.
+    /// Evaluates `tests` for all clients. `listeners` holds the names of all listeners.
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
@@ -112,8 +112,8 @@ impl Clients {
         clients.with_neighbours(&[])
     }
 
-    /// The same with another table of neighbours. Profiles keep their numbers; there may be more of
-    /// them.
+    /// Returns a copy with another table of neighbours. Existing profiles keep their numbers; new
+    /// ones may be added.
     ///
     /// # Errors
     /// There are more than [`MAX_PROFILES`] profiles.
@@ -152,13 +152,14 @@ impl Clients {
         Ok(clients)
     }
 
-    /// The number of a way in, to be found once for each socket.
+    /// Returns the origin of a listener and a transport. Call it once per socket.
     #[must_use]
     pub fn origin(&self, listener: &str, transport: Transport) -> Origin {
         self.origins.find(listener, transport)
     }
 
-    /// The profile of a client. A few nanoseconds: a binary search among the networks that matter.
+    /// Returns the profile of a client. Takes a few nanoseconds: a binary search among the relevant
+    /// networks.
     #[inline]
     #[must_use]
     pub fn profile(&self, address: IpAddr, origin: Origin) -> Profile {
@@ -172,19 +173,19 @@ impl Clients {
         Profile(subject * self.origins.facts.len() as u16 + origin.0)
     }
 
-    /// How many profiles there are; their numbers begin at zero.
+    /// Returns the number of profiles, which are numbered from zero.
     #[must_use]
     pub fn profiles(&self) -> usize {
         self.subjects.len() * self.origins.facts.len()
     }
 
-    /// What was asked about clients, in the order of the facts.
+    /// Returns the conditions on clients, in the order of the facts.
     #[must_use]
     pub fn tests(&self) -> &[ClientTest] {
         &self.tests
     }
 
-    /// Does the test of that number hold of the profile? Of a profile that there is not, none does.
+    /// Reports whether the test with this number holds for the profile. False for unknown profiles.
     #[must_use]
     pub fn holds(&self, profile: Profile, test: usize) -> bool {
         let (subject, origin) = self.parts(profile);
@@ -194,20 +195,21 @@ impl Clients {
             || self.origins.facts.get(origin).is_some_and(|facts| bit(facts))
     }
 
-    /// What each profile stands for, as text that is the same wherever the numbers mean the same.
-    /// For what is kept by them longer than this table lives.
+    /// Returns a text that is equal wherever the profile numbers have the same meaning. For data
+    /// that is keyed by profile and outlives this table.
     #[must_use]
     pub fn meanings(&self) -> String {
         format!("{:?}", (&self.tests, &self.subjects, &self.origins.facts))
     }
 
-    /// The lists in force for a profile.
+    /// Returns the lists in force for a profile.
     #[must_use]
     pub fn lists(&self, profile: Profile) -> Option<&ListSet> {
         self.subjects.get(self.parts(profile).0).map(|subject| &subject.lists)
     }
 
-    /// Whom an address belongs to; for the log and for explanations, as it searches and allocates.
+    /// Returns the owner of an address. It searches and allocates, so it is meant for the log and
+    /// for explanations.
     #[must_use]
     pub fn identify(&self, address: IpAddr) -> Identity {
         let address = canonical(address);
@@ -219,13 +221,13 @@ impl Clients {
         self.identity(nets.iter())
     }
 
-    /// Neighbours that were left out, as there are more than [`MAX_NEIGHBOURS`].
+    /// Returns the number of neighbours ignored because there are more than [`MAX_NEIGHBOURS`].
     #[must_use]
     pub fn ignored_neighbours(&self) -> usize {
         self.ignored_neighbours
     }
 
-    /// Groups and clients as configured.
+    /// Returns the configured groups and clients.
     #[must_use]
     pub fn directory(&self) -> &Directory {
         &self.directory
@@ -236,7 +238,7 @@ impl Clients {
         (usize::from(profile.0) / origins, usize::from(profile.0) % origins)
     }
 
-    /// Keeps of the neighbours those that change what is known about their address.
+    /// Keeps the neighbours that affect the facts about their address.
     fn learn(&mut self, neighbours: &[Neighbour]) {
         let names_matter = self.tests.iter().any(|test| matches!(test, ClientTest::Name(_)));
         self.known.clear();
@@ -263,7 +265,7 @@ impl Clients {
         }
     }
 
-    /// All networks whose addresses may be told apart.
+    /// Returns all networks that can separate addresses.
     fn networks(&self) -> Vec<IpNet> {
         let tests = self.tests.iter().filter_map(|test| match test {
             ClientTest::Within(network) => Some(network.trunc()),
@@ -277,7 +279,7 @@ impl Clients {
         tests.chain(ids).chain(self.known.keys().map(|address| IpNet::from(*address))).collect()
     }
 
-    /// Whom the innermost network belongs to; `inwards` begins with the innermost one.
+    /// Returns the owner of the innermost network, with which `inwards` begins.
     fn identity<'a>(&self, inwards: impl Iterator<Item = &'a IpNet> + Clone) -> Identity {
         let host = inwards
             .clone()
@@ -308,7 +310,7 @@ impl Clients {
         }
     }
 
-    /// The number of what is known about the last of the networks, each of which holds the next.
+    /// Returns the subject of the last of the networks, each of which contains the next.
     fn subject(&mut self, networks: &[IpNet]) -> Result<u16, ClientFault> {
         let identity = self.identity(networks.iter().rev());
         let asker = Asker {
@@ -397,7 +399,7 @@ fn range<A>(first: A, last: A) -> Range<A> {
     Range { first, last: Reverse(last) }
 }
 
-/// The network that begins at an address and has so many octets in common.
+/// Returns the network that begins at an address with this prefix length.
 fn network(first: IpAddr, len: u32) -> IpNet {
     IpNet::new_assert(first, len as u8)
 }
@@ -442,7 +444,7 @@ mod tests {
         Neighbour { address: address.parse().unwrap(), mac, name: name.map(str::to_owned) }
     }
 
-    /// The groups an address is in, and its client.
+    /// Returns the client and the groups of an address.
     fn of(clients: &Clients, address: &str) -> (Option<String>, Vec<String>) {
         let identity = clients.identify(address.parse().unwrap());
         (identity.client, identity.groups)
@@ -513,7 +515,7 @@ mod tests {
         assert_eq!(facts("10.1.255.255", "vpn"), [true, true, true]);
         assert_eq!(facts("10.2.0.0", "vpn"), [true, false, true]);
         assert_eq!(facts("2001:db8::1", "vpn"), [false, false, true]);
-        // Strangers, the house and those of the two networks, each by two ways in.
+        // Unknown clients, the house and the two networks, each over two origins.
         assert_eq!(clients.profiles(), 8);
     }
 }

@@ -1,21 +1,21 @@
-//! Why a file is not taken as a database of countries.
+//! Errors in a database of countries.
 
 use std::fmt;
 
-/// What is wrong with a file.
+/// An error in a database of countries.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GeoError {
-    /// There are no metadata in it: it is no such database, or its end is missing.
+    /// The file has no metadata: it is of another type or truncated.
     NoMetadata,
     /// A key of the metadata is missing or out of range.
     Metadata(&'static str),
-    /// The search tree does not end where the metadata say.
+    /// The search tree does not end where the metadata states.
     Tree,
-    /// A node of the tree leads out of the data.
+    /// A node of the tree points outside the data.
     Node(usize),
-    /// A value cannot be read; the octet of its section at which it begins.
+    /// A value is malformed. Holds its offset in its section.
     Value(usize),
-    /// There is more of something than is taken.
+    /// A limit is exceeded.
     Limit(&'static str),
     /// No record of a database of this type has a country.
     NoCountries(String),

@@ -1,4 +1,4 @@
-//! What a database says of itself, behind the last marker in the file.
+//! The metadata of a database, after the last marker in the file.
 
 use memchr::memmem;
 
@@ -7,26 +7,26 @@ use super::tree::Layout;
 use super::value::{Section, Steps};
 
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
-/// The marker stands no further from the end, as the format has it.
+/// Largest distance of the marker from the end, as specified by the format.
 const MAX_METADATA: usize = 128 << 10;
 /// Octets of a database's type that are kept.
 const MAX_TYPE: usize = 64;
 const VERSION: u64 = 2;
 
-/// The part of the metadata that is needed.
+/// The required part of the metadata.
 pub(super) struct Metadata {
     pub(super) layout: Layout,
-    /// Does the tree hold IPv6 addresses, and IPv4 ones in them?
+    /// Whether the tree holds IPv6 addresses, including IPv4 addresses within them.
     pub(super) is_v6: bool,
     pub(super) database_type: String,
     pub(super) built_at_secs: u64,
 }
 
 impl Metadata {
-    /// Reads the metadata, and gives what stands before them.
+    /// Reads the metadata, and returns it with the octets before it.
     ///
     /// # Errors
-    /// There are none, or they lack what is needed.
+    /// The metadata is missing or incomplete.
     pub(super) fn find<'a>(
         octets: &'a [u8],
         steps: &mut Steps,
@@ -76,13 +76,13 @@ impl Metadata {
         Ok((before, metadata))
     }
 
-    /// Octets of the search tree; none where no file has so many.
+    /// Returns the octets of the search tree, or `None` if no file can have that many.
     pub(super) fn tree_len(&self) -> Option<usize> {
         (self.layout.nodes as usize).checked_mul(self.layout.node_octets())
     }
 }
 
-/// Text that may be shown anywhere.
+/// Converts to text that is safe to display anywhere.
 fn printable(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(&text[..text.len().min(MAX_TYPE)]);
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()

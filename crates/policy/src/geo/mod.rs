@@ -1,16 +1,17 @@
-//! Which country an address is in, by a file in the MaxMind DB format 2.0, as MaxMind, DB-IP and
-//! IPinfo give them out.
+//! Countries of addresses, from a file in the MaxMind DB format 2.0 as published by MaxMind, DB-IP
+//! and IPinfo.
 //!
 //! ```text
-//! octets -> metadata -> search tree, each record translated once -> nodes that tell countries apart -> Countries
+//! octets -> metadata -> search tree -> each record translated once
+//!        -> nodes that separate countries -> Countries
 //! ```
-//! A file is judged whole when it is read: each value that its tree leads to is looked into then,
-//! so that a look-up afterwards is a walk of at most 128 steps that cannot fail and allocates
-//! nothing. Kept is what tells countries apart and nothing else: no names of cities, and no branch
-//! whose ends are all in one country.
+//! A file is validated as a whole when it is read, including every value that its tree refers to. A
+//! look-up is then a walk of at most 128 steps that cannot fail and allocates nothing. Only the
+//! data that separates countries is kept: no city names, and no branch whose leaves are all in one
+//! country.
 //!
-//! The octets are not trusted: nothing recurses, each loop is bounded by the octets or by
-//! [`MAX_STEPS`], and no length that is claimed is allocated.
+//! The octets are untrusted: nothing recurses, each loop is bounded by the octets or by
+//! [`MAX_STEPS`], and no allocation has a claimed length.
 
 mod error;
 mod metadata;
@@ -31,31 +32,31 @@ use metadata::Metadata;
 use tree::{Cell, Tree};
 use value::{Section, Steps};
 
-/// Most octets of a file: databases of countries have 5 to 60 MB, those of cities up to 150.
+/// Most octets of a file. Country databases have 5 to 60 MB, city databases up to 150.
 pub const MAX_OCTETS: u64 = 256 << 20;
-/// Most values of one file that are looked at: a database of cities takes some 50 million, a
-/// second's work.
+/// Most values of one file that are examined. A city database takes about 50 million, one second of
+/// work.
 pub const MAX_STEPS: u64 = 1 << 30;
-/// Most different records that the tree leads to, which are remembered while it is read. Databases
-/// of countries have some hundreds, those of cities up to a million.
+/// Most distinct records referenced by the tree, which are remembered while it is read. Country
+/// databases have several hundred, city databases up to a million.
 pub const MAX_RECORDS: usize = 4 << 20;
 
 /// Zero octets between tree and data.
 const SEPARATOR: usize = 16;
-/// Bits of an IPv6 address before the IPv4 address that a tree holds in its last 32.
+/// Bits of an IPv6 address before the IPv4 address in its last 32.
 const BITS_BEFORE_V4: u32 = 96;
 
-/// The countries of addresses.
+/// A map from addresses to countries.
 pub struct Countries {
     tree: Tree,
     root: Cell,
-    /// Where IPv4 addresses begin.
+    /// Start of IPv4 addresses.
     v4_root: Cell,
     about: About,
     digest: u64,
 }
 
-/// What a database says of itself.
+/// The description of a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
     /// Its type, such as `GeoLite2-Country`.
@@ -64,7 +65,7 @@ pub struct About {
     pub built_at_secs: u64,
     /// Nodes of its search tree.
     pub nodes: u32,
-    /// Different countries in it.
+    /// Number of distinct countries.
     pub countries: usize,
 }
 
@@ -72,7 +73,7 @@ impl Countries {
     /// Reads a database.
     ///
     /// # Errors
-    /// It is none, is damaged, exceeds a limit, or tells of no country.
+    /// The file is not a database, is damaged, exceeds a limit, or contains no country.
     pub fn read(octets: &[u8]) -> Result<Self, GeoError> {
         Self::read_within(octets, &mut Steps::new(MAX_STEPS))
     }
@@ -108,15 +109,15 @@ impl Countries {
             nodes: metadata.layout.nodes,
             countries: countries.len(),
         };
-        // A tree of IPv4 alone knows no other address.
+        // A tree for IPv4 only has no other addresses.
         let root = if metadata.is_v6 { root } else { Cell::NOWHERE };
         Ok(Self { tree, root, v4_root, about, digest: hasher.finish() })
     }
 
-    /// The country of an address; none where the database has none for it. An IPv4 address in an
-    /// IPv6 one, as NAT64 and 6to4 make them, counts as itself. No allocation, and at most 128
-    /// steps: some 50 ns again and again and 500 by chance in half a million networks
-    /// (`cargo bench -p avocet-policy --bench geo`).
+    /// Returns the country of an address, if the database has one. An IPv4 address embedded in an
+    /// IPv6 address, as in NAT64 and 6to4, is looked up as IPv4. Allocates nothing and takes at
+    /// most 128 steps: about 50 ns for repeated addresses and 500 for random ones among half a
+    /// million networks (`cargo bench -p avocet-policy --bench geo`).
     #[must_use]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         let v4 = match address {
@@ -133,19 +134,20 @@ impl Countries {
         end.country()
     }
 
-    /// What the database says of itself.
+    /// Returns the description of the database.
     #[must_use]
     pub fn about(&self) -> &About {
         &self.about
     }
 
-    /// Equal for databases of one time that have the same countries for all addresses.
+    /// Returns a value that is equal for databases with the same build time and the same countries
+    /// for all addresses.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest
     }
 
-    /// Octets of memory that it takes.
+    /// Returns the memory in use, in octets.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.tree.octets()

@@ -1,18 +1,18 @@
-//! The country in a record, wherever its maker wrote it.
+//! The country of a record, at the place where each publisher stores it.
 
 use super::GeoError;
 use super::value::{Section, Steps};
 use crate::rule::Country;
 
-/// What some databases write where they know none; ISO 3166-1 leaves it to users.
+/// A code that some databases use for an unknown country. ISO 3166-1 reserves it for users.
 const UNKNOWN: Country = *b"ZZ";
 
-/// The country of the record at `at`: `country.iso_code`; else, where the network itself is in
-/// none, `registered_country.iso_code`; else the text of `country_code`; else that of `country`.
-/// What has not two letters is none.
+/// Returns the country of the record at `at`: `country.iso_code`; if the network itself has none,
+/// `registered_country.iso_code`; then the text of `country_code`; then that of `country`. Values
+/// other than two letters are ignored.
 ///
 /// # Errors
-/// The record is damaged, or there are no steps left.
+/// The record is damaged, or no steps are left.
 pub(super) fn country(
     data: Section<'_>,
     at: usize,

@@ -1,11 +1,11 @@
-//! What reading a file costs, and what damaged ones do.
+//! The cost of reading a file, and the treatment of damaged files.
 
 use avocet_testkit::Chance;
 use avocet_testkit::mmdb::{Database, Record};
 
 use super::*;
 
-/// Damaged files that are read.
+/// Damaged files to read.
 const DAMAGED: u64 = 10_000;
 
 fn city(number: u32) -> Record {
@@ -14,7 +14,7 @@ fn city(number: u32) -> Record {
 
 #[test]
 fn work_is_counted_and_ends() {
-    // Each network has a record of its own, and all of them lead to one that is long.
+    // Each network has its own record, and all of them refer to one long record.
     let names = Record::map((0..200).map(|at| (format!("name-{at}"), Record::text("x"))));
     let country = Record::map([("iso_code", Record::text("NL")), ("names", names)]).shared();
     let mut database = Database::new("Test-Country");
@@ -43,7 +43,7 @@ fn what_tells_no_countries_apart_is_not_kept() {
     }
     let countries = Countries::read(&database.octets()).unwrap();
     assert_eq!(countries.about().nodes, 96 + 16 + 255);
-    // On the way to ::10.0.0.0/112 each node parts one network from the rest.
+    // On the path to ::10.0.0.0/112 each node separates one network from the rest.
     assert_eq!(countries.octets(), 112 * 8);
     assert_eq!(countries.country([10, 0, 255, 1].into()), Some(*b"NL"));
     assert_eq!(countries.country([10, 1, 0, 1].into()), None);
@@ -62,7 +62,7 @@ fn the_digest_tells_databases_apart() {
     assert_ne!(one, digest(&[("192.0.2.0/24", "NL")], 8));
 }
 
-/// A database with all that the format has, in each of its forms.
+/// Returns a database that uses all features of the format.
 fn whole(bits: usize) -> Vec<u8> {
     let all = [
         ("country", Record::map([("iso_code", Record::text("DE"))])),
@@ -80,7 +80,7 @@ fn whole(bits: usize) -> Vec<u8> {
     database.octets()
 }
 
-/// Changes some octets, cuts the file, or puts a piece of it elsewhere.
+/// Changes some octets, truncates the file, or moves a part of it.
 fn damage(octets: &mut Vec<u8>, chance: &mut Chance) {
     for _ in 0..=chance.below(6) {
         let at = chance.below(octets.len() as u64) as usize;
@@ -96,7 +96,7 @@ fn damage(octets: &mut Vec<u8>, chance: &mut Chance) {
             }
             4 if chance.percent(10) => octets.truncate(at.max(1)),
             5 => drop(octets.drain(at..(at + 3).min(octets.len() - 1).max(at))),
-            // The tree comes first and the metadata come last: most of the damage is done there.
+            // The tree comes first and the metadata last: most of the damage is done there.
             6 => {
                 let tail = octets.len() - chance.below(200.min(octets.len() as u64)) as usize - 1;
                 octets[tail] = chance.number() as u8;
@@ -114,7 +114,7 @@ fn damaged_files_end_in_an_error_or_in_countries() {
     for number in 0..DAMAGED {
         let mut octets = files[(number % 3) as usize].clone();
         damage(&mut octets, &mut chance);
-        // Each record is looked into once, and no look is longer than the file.
+        // Each record is examined once, in at most as many steps as the file has octets.
         let most = (octets.len() * octets.len()) as u64;
         match Countries::read_within(&octets, &mut Steps::new(most)) {
             Ok(countries) => {
@@ -143,6 +143,6 @@ fn damaged_files_end_in_an_error_or_in_countries() {
             }
         }
     }
-    // Both ends are reached, and the second in all its ways.
+    // Both outcomes occur, the second for all its reasons.
     assert!(taken > DAMAGED / 10 && refused.len() >= 5, "{taken} {refused:?}");
 }

@@ -1,4 +1,5 @@
-//! The search tree over the bits of addresses, from its octets to nodes whose ends are countries.
+//! The search tree over the bits of addresses, converted from its octets to nodes with countries as
+//! leaves.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -6,24 +7,24 @@ use std::hash::{Hash, Hasher};
 use super::{GeoError, MAX_RECORDS, SEPARATOR};
 use crate::rule::Country;
 
-/// Set where a cell is an end; then its low 16 bits are the country, zero for none.
+/// Set in a leaf cell, whose low 16 bits are the country, or zero for none.
 const END: u32 = 1 << 31;
-/// A node that has no number yet.
+/// Marks a node without a number.
 const UNSEEN: u32 = u32::MAX;
 
-/// How the tree is written.
+/// The encoding of the tree.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub(super) nodes: u32,
-    /// 24, 28 or 32; a node has two records.
+    /// 24, 28 or 32. A node has two records.
     pub(super) record_bits: usize,
 }
 
-/// Where a bit leads: to a node by its number, or to an end.
+/// The target of a bit: a node by its number, or a leaf.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Cell(pub(super) u32);
 
-/// Nodes, of which each has a cell for a bit of 0 and one for a bit of 1.
+/// Nodes, each with a cell for a bit of 0 and one for a bit of 1.
 pub(super) struct Tree {
     nodes: Vec<[Cell; 2]>,
 }
@@ -33,8 +34,8 @@ impl Layout {
         self.record_bits / 4
     }
 
-    /// The two records of a node. With 28 bits, the octet in the middle has the highest four of
-    /// both.
+    /// Returns the two records of a node. With 28 bits, the middle octet has the highest four bits
+    /// of both.
     fn records(self, node: &[u8]) -> [u32; 2] {
         let number =
             |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u32::from(*octet));
@@ -50,7 +51,7 @@ impl Layout {
 }
 
 impl Cell {
-    /// An end in no country.
+    /// A leaf without a country.
     pub(super) const NOWHERE: Self = Self(END);
 
     fn end(country: Option<Country>) -> Self {
@@ -61,7 +62,7 @@ impl Cell {
         (self.0 < END).then_some(self.0 as usize)
     }
 
-    /// The country; none for a node, and for an end in none.
+    /// Returns the country of a leaf. `None` for a node and for a leaf without a country.
     pub(super) fn country(self) -> Option<Country> {
         let country = (self.0 & 0xffff) as u16;
         (self.0 >= END && country != 0).then(|| country.to_be_bytes())
@@ -69,11 +70,11 @@ impl Cell {
 }
 
 impl Tree {
-    /// Reads the octets of a tree, which are as many as the layout has; `country` reads that of the
-    /// record at a place within the octets of the data, and is asked once for each.
+    /// Reads the octets of a tree, whose number matches the layout. Calls `country` once for each
+    /// record offset in the data.
     ///
     /// # Errors
-    /// A node leads out of the data, or a record is damaged, or there are too many.
+    /// A node points outside the data, a record is damaged, or there are too many records.
     pub(super) fn translate(
         (octets, layout): (&[u8], Layout),
         data_octets: usize,
@@ -109,12 +110,11 @@ impl Tree {
         Ok(Self { nodes })
     }
 
-    /// The same tree without the nodes that tell nothing apart and those that nothing leads to, and
-    /// its root. Nodes come after the one that leads to them, so that a walk goes forward in
-    /// memory.
+    /// Returns the tree without nodes that separate nothing and without unreachable nodes, and its
+    /// root. A node comes after its parent, so a walk goes forward in memory.
     ///
-    /// A writer numbers a node after the one that leads to it, so that one pass from the end folds
-    /// all; of another order more is kept.
+    /// Writers number a node after its parent, so one pass from the end folds everything. With
+    /// another order some redundant nodes remain.
     pub(super) fn folded(mut self) -> (Self, Cell) {
         for number in (0..self.nodes.len()).rev() {
             self.nodes[number] = self.nodes[number].map(|cell| self.without_node(cell));
@@ -129,7 +129,7 @@ impl Tree {
         (Self { nodes: order.kept }, root)
     }
 
-    /// What a cell leads to: an end where both ways from its node have the same.
+    /// Returns the target of a cell, which is a leaf if both cells of its node are the same.
     fn without_node(&self, cell: Cell) -> Cell {
         match cell.node().map(|node| self.nodes[node]) {
             Some([left, right]) if left == right && left.node().is_none() => left,
@@ -137,7 +137,7 @@ impl Tree {
         }
     }
 
-    /// Goes so many bits from a cell, the highest first, or to an end before.
+    /// Walks `count` bits from a cell, the highest first, or up to a leaf.
     #[inline]
     pub(super) fn walk(&self, from: Cell, bits: u128, count: u32) -> Cell {
         let (mut cell, mut bits) = (from, bits);
@@ -149,7 +149,7 @@ impl Tree {
         cell
     }
 
-    /// Octets of memory.
+    /// Returns the memory in use, in octets.
     pub(super) fn octets(&self) -> usize {
         self.nodes.capacity() * size_of::<[Cell; 2]>()
     }
@@ -157,15 +157,15 @@ impl Tree {
 
 /// The nodes that are kept, in a new order.
 struct Order {
-    /// By the number of before.
+    /// Indexed by the old number.
     numbers: Vec<u32>,
     kept: Vec<[Cell; 2]>,
-    /// Cells that still have the number of before: that of a kept node twice, and the bit.
+    /// Cells that still have the old number: twice that of a kept node, plus the bit.
     ways: Vec<u32>,
 }
 
 impl Order {
-    /// The cell with the number that its node has now.
+    /// Returns the cell with the new number of its node.
     fn moved(&mut self, cell: Cell, nodes: &[[Cell; 2]]) -> Cell {
         let Some(node) = cell.node() else { return cell };
         if self.numbers[node] == UNSEEN {

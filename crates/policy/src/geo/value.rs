@@ -1,8 +1,8 @@
-//! Values of a MaxMind DB file, as its data section and its metadata hold them: headers, pointers,
-//! and the fields of maps.
+//! Values of a MaxMind DB file, in its data section and its metadata: headers, pointers, and fields
+//! of maps.
 //!
-//! A value is never built: a place in a section stands for it. Each header that is read is counted
-//! in [`Steps`].
+//! Values are never materialised: an offset in a section represents a value. Each header read is
+//! counted in [`Steps`].
 
 use super::GeoError;
 
@@ -21,15 +21,14 @@ const ARRAY: u8 = 11;
 const BOOLEAN: u8 = 14;
 const FLOAT: u8 = 15;
 
-/// What pointers of two, three and four octets begin to count from, as what is nearer has shorter
-/// ones.
+/// The bases of pointers of two, three and four octets. Smaller offsets use shorter pointers.
 const POINTER_BASES: [usize; 4] = [0, 2_048, 526_336, 0];
-/// Sizes from this on are continued in one, two or three octets.
+/// Sizes from this one on continue in one, two or three octets.
 const SIZE_CONTINUED: usize = 29;
-/// What these octets count from.
+/// The bases of these sizes.
 const SIZE_BASES: [usize; 3] = [29, 285, 65_821];
 
-/// How many headers may still be read.
+/// The number of headers that may still be read.
 pub(super) struct Steps(u64);
 
 impl Steps {
@@ -48,7 +47,7 @@ impl Steps {
     }
 }
 
-/// Octets that hold values; pointers count from the first.
+/// Octets that hold values. Pointers count from the first octet.
 #[derive(Clone, Copy)]
 pub(super) struct Section<'a>(pub(super) &'a [u8]);
 
@@ -56,31 +55,32 @@ pub(super) struct Section<'a>(pub(super) &'a [u8]);
 #[derive(Clone, Copy)]
 struct Header {
     kind: Kind,
-    /// What follows it.
+    /// Offset after the header.
     end: usize,
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
-    /// The value stands there.
+    /// Refers to a value at this offset.
     Pointer(usize),
-    /// So many octets of text.
+    /// Text of this many octets.
     Text(usize),
-    /// So many octets of a number without a sign.
+    /// An unsigned number of this many octets.
     Unsigned(usize),
-    /// So many pairs of a key and a value.
+    /// A map with this many pairs.
     Map(usize),
-    /// So many values.
+    /// An array with this many values.
     Array(usize),
-    /// So many octets of something else.
+    /// Another value of this many octets.
     Other(usize),
 }
 
 impl<'a> Section<'a> {
-    /// Where the values of these keys stand in the map at `at`; none if there is no map.
+    /// Returns the offsets of the values with these keys in the map at `at`, or `None` if there is
+    /// no map.
     ///
     /// # Errors
-    /// The map is damaged, or there are no steps left.
+    /// The map is damaged, or no steps are left.
     pub(super) fn fields<const N: usize>(
         self,
         at: usize,
@@ -101,25 +101,26 @@ impl<'a> Section<'a> {
         Ok(Some(found))
     }
 
-    /// The text at `at`; none if there is something else.
+    /// Returns the text at `at`, or `None` if the value has another type.
     ///
     /// # Errors
-    /// As [`Self::fields`].
+    /// Those of [`Self::fields`].
     pub(super) fn text(self, at: usize, steps: &mut Steps) -> Result<Option<&'a [u8]>, GeoError> {
         self.text_and_end(at, steps).map(|(text, _)| text)
     }
 
-    /// The number without a sign at `at`; none if there is something else, or more than 64 bits.
+    /// Returns the unsigned number at `at`, or `None` if the value has another type or more than 64
+    /// bits.
     ///
     /// # Errors
-    /// As [`Self::fields`].
+    /// Those of [`Self::fields`].
     pub(super) fn number(self, at: usize, steps: &mut Steps) -> Result<Option<u64>, GeoError> {
         let (header, _) = self.resolve(at, steps)?;
         let Kind::Unsigned(size @ 0..=8) = header.kind else { return Ok(None) };
         Ok(Some(self.big_endian(header.end, size)? as u64))
     }
 
-    /// The text, and where it ends that was written at `at`.
+    /// Returns the text at `at` and the offset after it, or after the pointer to it.
     fn text_and_end(
         self,
         at: usize,
@@ -134,8 +135,8 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The header of the value at `at`, and where the pointer to it ends if there is one. No
-    /// pointer leads to another.
+    /// Returns the header of the value at `at`, and the offset after the pointer to it if there is
+    /// one. A pointer to a pointer is an error.
     fn resolve(self, at: usize, steps: &mut Steps) -> Result<(Header, Option<usize>), GeoError> {
         let header = self.header(at, steps)?;
         let Kind::Pointer(to) = header.kind else { return Ok((header, None)) };
@@ -146,7 +147,8 @@ impl<'a> Section<'a> {
         Ok((target, Some(header.end)))
     }
 
-    /// What follows the value at `at` with all that is in it. Pointers are not followed.
+    /// Returns the offset after the value at `at` including everything in it. Does not follow
+    /// pointers.
     fn skip(self, at: usize, steps: &mut Steps) -> Result<usize, GeoError> {
         let (mut place, mut open) = (at, 1_u64);
         while open > 0 {
@@ -192,7 +194,7 @@ impl<'a> Section<'a> {
             UNSIGNED_16 | UNSIGNED_32 | UNSIGNED_64 | UNSIGNED_128 => Kind::Unsigned(size),
             MAP => Kind::Map(size),
             ARRAY => Kind::Array(size),
-            // Its size is its value.
+            // The size of a boolean is its value.
             BOOLEAN => Kind::Other(0),
             DOUBLE | BYTES | SIGNED_32 | FLOAT => Kind::Other(size),
             _ => return Err(GeoError::Value(at)),
@@ -200,7 +202,8 @@ impl<'a> Section<'a> {
         Ok(Header { kind, end })
     }
 
-    /// A pointer whose octets begin at `at`: two bits say how many they are, three are its highest.
+    /// Reads a pointer whose octets begin at `at`: two bits give their number, three are its
+    /// highest bits.
     fn pointer(self, bits: u8, at: usize) -> Result<Header, GeoError> {
         let octets = usize::from(bits >> 3) + 1;
         let high = if octets < 4 { usize::from(bits & 7) << (8 * octets) } else { 0 };

@@ -1,7 +1,7 @@
-//! One regular expression, run state by state over a name, with each step counted.
+//! A single regular expression, run state by state over a name, with each step counted.
 //!
-//! The automaton is Thompson's: a set of states moves over the text octet by octet. The crate that
-//! builds it can run it as well, but cannot stop after a number of steps.
+//! The automaton is Thompson's: a set of states advances octet by octet. The crate that builds it
+//! can also run it, but cannot stop after a given number of steps.
 
 use regex_automata::nfa::thompson::{self, NFA, State, WhichCaptures};
 use regex_automata::util::primitives::StateID;
@@ -10,7 +10,7 @@ use regex_syntax::hir::{Hir, Look};
 use super::patterns::PatternError;
 use super::steps::{Exhausted, Trial};
 
-/// Builds one automaton of all expressions. `limit` is the most octets that it may take.
+/// Builds one automaton of all expressions, of at most `limit` octets.
 pub(super) fn build(expressions: &[Hir], limit: usize) -> Result<NFA, PatternError> {
     let config = thompson::Config::new()
         .utf8(false)
@@ -29,46 +29,46 @@ enum Begins {
     AtTheStart,
 }
 
-/// An expression that is tried by itself.
+/// An expression that is tried separately.
 pub(super) struct Automaton {
     nfa: NFA,
     begins: Begins,
 }
 
-/// The states that the automaton is in, and those that it goes to. For automata of any size.
+/// The current and the next states, for automata of any size.
 #[derive(Default)]
 pub(super) struct States {
     current: Set,
     next: Set,
-    /// States that are still to be followed through empty transitions.
+    /// States whose empty transitions are still to be followed.
     stack: Vec<StateID>,
 }
 
 impl Automaton {
-    /// Builds the automaton of one expression. `limit` is the most octets that it may take.
+    /// Builds the automaton of one expression, of at most `limit` octets.
     ///
     /// # Errors
-    /// It is larger.
+    /// The automaton is larger.
     pub(super) fn of(hir: &Hir, limit: usize) -> Result<Self, PatternError> {
         let is_anchored = hir.properties().look_set_prefix().contains(Look::Start);
         let begins = if is_anchored { Begins::AtTheStart } else { Begins::Anywhere };
         Ok(Self { nfa: build(std::slice::from_ref(hir), limit)?, begins })
     }
 
-    /// How many states it has.
+    /// Returns the number of states.
     pub(super) fn states(&self) -> usize {
         self.nfa.states().len()
     }
 
-    /// Octets of memory.
+    /// Returns the memory in use, in octets.
     pub(super) fn octets(&self) -> usize {
         self.nfa.memory_usage()
     }
 
-    /// Does the text have a match?
+    /// Reports whether the text has a match.
     ///
     /// # Errors
-    /// The steps do not suffice to tell.
+    /// The steps do not suffice.
     pub(super) fn finds(
         &self,
         text: &[u8],
@@ -106,8 +106,8 @@ impl Automaton {
         Ok(false)
     }
 
-    /// Adds a state to the next ones, and those that it leads to without an octet. True if one of
-    /// them is a match.
+    /// Adds a state and all states reachable by empty transitions. Returns whether one of them is a
+    /// match.
     fn enter(
         &self,
         state: StateID,
@@ -151,7 +151,7 @@ impl States {
     }
 }
 
-/// A set of states that is emptied at no cost: a member is one whose place in the list says so.
+/// A set of states that is cleared in constant time: a member's list index must point back to it.
 #[derive(Default)]
 struct Set {
     members: Vec<StateID>,

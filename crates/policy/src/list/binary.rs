@@ -1,11 +1,11 @@
-//! Numbers and octets in the image: seven bits an octet, the lowest first; octets after their
-//! number.
+//! Numbers and octet strings in the image: numbers have seven bits per octet, the lowest first;
+//! octet strings follow their length.
 
 /// Appends to an image.
 pub(super) trait Write {
-    /// A number, in as few octets as it needs.
+    /// Appends a number in as few octets as possible.
     fn number(&mut self, number: u64);
-    /// Octets and how many there are.
+    /// Appends octets after their count.
     fn octets(&mut self, octets: &[u8]);
 }
 
@@ -24,7 +24,7 @@ impl Write for Vec<u8> {
     }
 }
 
-/// What is left to be read. Every reading may fail, none reads past the end.
+/// The unread rest. Every read may fail, and none passes the end.
 #[derive(Clone, Copy)]
 pub(super) struct Octets<'a> {
     rest: &'a [u8],
@@ -55,7 +55,7 @@ impl<'a> Octets<'a> {
         None
     }
 
-    /// A number of things to come, each of which takes an octet at least.
+    /// Reads a number of elements, each of which takes at least one octet.
     pub(super) fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.number()?).ok()?;
         (count <= self.rest.len()).then_some(count)

@@ -1,4 +1,4 @@
-//! Lists in, one image out.
+//! Compilation of lists into one image.
 
 use avocet_wire::hash::HashKey;
 
@@ -17,7 +17,8 @@ use super::tables::{Admission, ModifierTable, PatternTable};
 use super::{filter, layout, name};
 use crate::rpz;
 
-/// Takes the entries of all lists and makes one image of them. About 24 octets for each entry.
+/// Collects the entries of all lists and builds an image from them. Takes about 24 octets per
+/// entry.
 pub struct Compiler {
     secret: [u8; 32],
     key: HashKey,
@@ -31,24 +32,23 @@ pub struct Compiler {
     zones: Vec<(ListId, rpz::Zone)>,
 }
 
-/// What an image was made of.
+/// The content of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// Different names.
+    /// Distinct names.
     pub names: u64,
-    /// Different patterns.
+    /// Distinct patterns.
     pub patterns: u64,
-    /// Entries that are not kept, as the same list says the same of a name too often, or too much
-    /// of it.
+    /// Entries dropped because the same list has too many of them about one name.
     pub repeats: u64,
 }
 
-/// An entry about the name of this hash, or about the pattern of this number.
+/// An entry about the name with this hash or the pattern with this number.
 #[derive(Clone, Copy)]
 struct Row {
     subject: u64,
     line: u32,
-    /// Place in the table of modifiers plus one; zero for none.
+    /// Index into the table of modifiers plus one, zero for none.
     modifiers: u32,
     list: ListId,
     head: u8,
@@ -57,7 +57,7 @@ struct Row {
 const _: () = assert!(size_of::<Row>() == 24);
 
 impl Compiler {
-    /// A compiler whose hashes are keyed with 32 octets of randomness.
+    /// Creates a compiler whose hash key is derived from 32 octets of randomness.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Compiler {
     /// Adds an entry.
     ///
     /// # Errors
-    /// A limit is reached, the pattern is wrong, or the list may not say this.
+    /// A limit is reached, the pattern is invalid, or the list lacks the permission for the entry.
     pub(super) fn add(&mut self, entry: Entry, source: &Source, line: u32) -> Result<(), Reason> {
         let rewrite = entry.modifiers.as_ref().and_then(|modifiers| modifiers.rewrite.as_ref());
         let chooses = matches!(rewrite, Some(Rewrite::Cname(_) | Rewrite::Record(..)))
@@ -121,10 +121,10 @@ impl Compiler {
         Ok(())
     }
 
-    /// Adds the list that is a policy zone, which no image holds.
+    /// Adds a list that is a policy zone, which no image holds.
     ///
     /// # Errors
-    /// There are too many of them.
+    /// There are too many zones.
     pub(super) fn add_zone(
         &mut self,
         source: &Source,
@@ -147,14 +147,14 @@ impl Compiler {
         Ok(report)
     }
 
-    /// The policy zones among the lists, in the order of these.
+    /// Returns the policy zones among the lists, in list order.
     pub fn take_zones(&mut self) -> Vec<(ListId, rpz::Zone)> {
         let mut zones = std::mem::take(&mut self.zones);
         zones.sort_by_key(|(list, _)| *list);
         zones
     }
 
-    /// The image.
+    /// Builds the image.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Summary) {
         self.names.sort_unstable_by_key(Row::order);
@@ -183,7 +183,7 @@ impl Compiler {
     }
 }
 
-/// Scope and marks of an entry as its sites have them.
+/// Returns scope and marks of an entry, as encoded in sites.
 fn head_of(entry: &Entry, kind: Kind) -> u8 {
     let scope = match &entry.target {
         Target::Name(scope, _) => scope.bits(),
@@ -200,7 +200,7 @@ fn head_of(entry: &Entry, kind: Kind) -> u8 {
 }
 
 impl Row {
-    /// By subject; then so that what says the same is together.
+    /// Sorts by subject, then puts equal statements next to each other.
     fn order(&self) -> (u64, ListId, u8, u32, u32) {
         (self.subject, self.list, self.head, self.modifiers, self.line)
     }
@@ -219,10 +219,10 @@ impl Row {
     }
 }
 
-/// The sections about names, as they grow.
+/// The sections about names, while they are written.
 struct Sections {
     filter: Vec<u8>,
-    /// First name of each bucket so far.
+    /// The first name of each bucket so far.
     buckets: Vec<u8>,
     bucket_count: usize,
     entries: Vec<u8>,
@@ -252,7 +252,7 @@ impl Sections {
         self.entries.extend_from_slice(&place.to_le_bytes());
     }
 
-    /// Notes where all buckets begin up to this one.
+    /// Records the start of all buckets up to this one.
     fn begin_buckets(&mut self, bucket: usize) {
         let names = (self.entries.len() / layout::ENTRY) as u32;
         while self.buckets.len() / 4 <= bucket {
@@ -260,10 +260,10 @@ impl Sections {
         }
     }
 
-    /// Writes the sites of one name or pattern, and says where they begin: first what switches
-    /// others off, then by list and line.
+    /// Writes the sites of one name or pattern, and returns their offset: first those with
+    /// `$badfilter`, then by list and line.
     fn sites(&mut self, rows: &[Row]) -> u32 {
-        // 16 Mi entries of at most 11 octets each: an offset has 32 bits.
+        // 16 Mi entries of at most 11 octets each: an offset fits into 32 bits.
         let place = self.sites.len() as u32;
         let mut kept: Vec<&Row> = Vec::new();
         for of_list in rows.chunk_by(|a, b| a.list == b.list) {

@@ -1,15 +1,15 @@
-//! The format of a list, told from its first lines.
+//! Detection of a list's format from its first lines.
 
 use super::format::{Format, Taken, read_line};
 use super::report::Refusal;
 
-/// Lines that are looked at.
+/// Lines that are examined.
 const MAX_LINES: usize = 200;
 
 /// Owner, TTL, class and type of a record.
 const MAX_TOKENS_BEFORE_DATA: usize = 4;
 
-/// The format that most of the first lines are of, as far as they tell.
+/// Returns the format that fits most of the first lines.
 pub(super) fn format_of(start: &[u8]) -> Format {
     let text = String::from_utf8_lossy(start);
     let meaningful = |line: &&str| !line.is_empty() && !line.starts_with(['!', '#', ';']);
@@ -21,8 +21,8 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     if lines.iter().any(|line| is_soa(line)) {
         return Format::Rpz;
     }
-    // Lines of the other formats, but for those of other programs' configurations, are read among
-    // rules.
+    // Rule lists may also contain lines of the other formats, except for configurations of other
+    // programs.
     let is_rule = |line: &&str| line.starts_with("||") || line.starts_with("@@");
     let of_programs = [Format::Dnsmasq, Format::Unbound];
     if lines.iter().any(is_rule)
@@ -30,7 +30,7 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     {
         return Format::Adblock;
     }
-    // In the order of how much they ask of a line. A plain name is of several formats.
+    // Stricter formats come first. A plain name fits several formats.
     let formats =
         [Format::Dnsmasq, Format::Unbound, Format::Hosts, Format::Adblock, Format::Domains];
     let counts = formats.map(|format| lines.iter().filter(|line| is_of(format, line)).count());
@@ -48,14 +48,14 @@ pub(super) fn format_of(start: &[u8]) -> Format {
     }
 }
 
-/// Is the line an SOA record, with the names and perhaps the numbers of its data behind it?
+/// Reports whether the line is an SOA record with the names and optionally the numbers of its data.
 fn is_soa(line: &str) -> bool {
     let mut tokens = line.split_ascii_whitespace().peekable();
     let is_hosts = tokens.peek().is_some_and(|first| first.parse::<std::net::IpAddr>().is_ok());
     !is_hosts && tokens.take(MAX_TOKENS_BEFORE_DATA).any(|token| token.eq_ignore_ascii_case("SOA"))
 }
 
-/// Is this a binary file or a web page?
+/// Detects binary files and web pages.
 pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
     let is_control =
         |octet: &&u8| **octet < 0x20 && !matches!(**octet, b'\t' | b'\n' | b'\r' | 0x0c);
@@ -73,7 +73,7 @@ pub(super) fn refusal_of(start: &[u8]) -> Option<Refusal> {
         .then_some(Refusal::WebPage)
 }
 
-/// Does the line say something in this format, and in it rather than in a simpler one?
+/// Reports whether the line has a meaning in this format that it lacks in a simpler one.
 fn is_of(format: Format, line: &str) -> bool {
     let is_adblock = line.starts_with('|')
         || line.starts_with("@@")
@@ -81,7 +81,7 @@ fn is_of(format: Format, line: &str) -> bool {
         || line.starts_with('/') && line.ends_with('/');
     match format {
         Format::Adblock => is_adblock,
-        // Even where it says nothing of others than the machine.
+        // Counts even lines that concern only the machine itself.
         Format::Hosts => begins_with_address(line),
         Format::Domains if is_adblock || begins_with_address(line) => false,
         _ => matches!(read_line(format, line, &mut Vec::new()), Ok(Taken::Entries)),

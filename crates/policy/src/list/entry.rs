@@ -1,24 +1,24 @@
-//! What a line of a list says, once it is read.
+//! The meaning of a line of a list.
 
 use avocet_wire::NameBuf;
 
 use super::modifier::Modifiers;
 
-/// What an entry does to the names that it is about.
+/// The effect of an entry on the names it covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// They are blocked, or answered as its rewrite says.
+    /// The names are blocked, or answered by its rewrite.
     Block,
-    /// They are let through.
+    /// The names are allowed.
     Allow,
 }
 
-/// Which names an entry is about, given one.
+/// The names that an entry covers, relative to a given name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scope {
-    /// The name alone.
+    /// The name itself.
     Exact,
-    /// The name and all below it.
+    /// The name and all names below it.
     Subtree,
     /// The names below it.
     Below,
@@ -33,8 +33,8 @@ impl Scope {
         }
     }
 
-    /// Is a name within the scope that has the entry's name as its suffix of `depth` out of
-    /// `labels` labels?
+    /// Reports whether the scope covers a name of `labels` labels whose suffix of `depth` labels is
+    /// the entry's name.
     pub(super) const fn covers(bits: u8, depth: usize, labels: usize) -> bool {
         match bits {
             1 => true,
@@ -44,44 +44,44 @@ impl Scope {
     }
 }
 
-/// The names that an entry is about. Entries live for one line, in a vector that is used again: a
-/// box around the name would be an allocation for each line of a million.
+/// The names that an entry covers. Entries live for one line, in a reused vector. Boxing the name
+/// would cost an allocation per line in lists of a million lines.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
-    /// One name, folded, and perhaps those below it.
+    /// A folded name and optionally the names below it.
     Name(Scope, NameBuf),
-    /// Names that a pattern matches: see [`super::pattern::Glob`].
+    /// Names that match a pattern: see [`super::pattern::Glob`].
     Glob(String),
-    /// Names in which a regular expression finds something, whatever the case.
+    /// Names in which a regular expression finds a match, ignoring case.
     Regex(String),
-    /// Names in which it finds nothing.
+    /// Names in which it finds no match.
     NotRegex(String),
 }
 
 impl Target {
-    /// Is it the root with all below it?
+    /// Reports whether the target is the root with all names below it.
     pub(super) fn is_every_name(&self) -> bool {
         matches!(self, Self::Name(Scope::Subtree, name) if name.wire() == [0])
     }
 }
 
-/// What a line says of some names.
+/// A statement about names, from one line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     pub(super) target: Target,
     pub(super) effect: Effect,
-    /// [`IMPORTANT`], [`BADFILTER`] and [`GIVEN`].
+    /// A combination of [`IMPORTANT`], [`BADFILTER`] and [`GIVEN`].
     pub(super) marks: u8,
     pub(super) modifiers: Option<Box<Modifiers>>,
 }
 
-/// The entry beats those without this mark.
+/// The entry takes precedence over those without this mark.
 pub(super) const IMPORTANT: u8 = 1;
-/// The entry does nothing but to switch off those that are equal but for this mark.
+/// The entry has no effect of its own. It disables the entries that are equal except for this mark.
 pub(super) const BADFILTER: u8 = 2;
-/// The entry gives an answer as hosts files and dnsmasq do: exceptions go before it, which they do
-/// not before `$dnsrewrite`, and of several the one about the closest name holds.
+/// The entry supplies an answer as hosts files and dnsmasq do. Exceptions take precedence over it,
+/// unlike over `$dnsrewrite`, and of several such entries the one for the closest name applies.
 pub(super) const GIVEN: u8 = 4;
 
 impl Entry {

@@ -1,17 +1,17 @@
-//! A first test for names that are in no list: one word of a Bloom filter for each name.
+//! A pre-filter for names that are in no list: a Bloom filter with one word per name.
 //!
-//! All four bits of a name are in the same word, so that the test costs one access to memory. At
-//! six names a word, about 3 % of the names that are in no list pass it.
+//! All four bits of a name are in the same word, so the test costs one memory access. With six
+//! names per word, about 3 % of the names in no list pass it.
 
-/// Names for each word of 64 bits.
+/// Names per word of 64 bits.
 const NAMES_A_WORD: usize = 6;
 
-/// Octets of the filter for so many names.
+/// Returns the size of a filter for this many names, in octets.
 pub(crate) fn octets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_WORD).max(1) * 8
 }
 
-/// Puts a name into the filter.
+/// Adds a name to the filter.
 pub(crate) fn insert(filter: &mut [u8], name: u64) {
     let at = word_of(filter.len(), name);
     if let Some(word) = filter.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<8>()) {
@@ -19,7 +19,7 @@ pub(crate) fn insert(filter: &mut [u8], name: u64) {
     }
 }
 
-/// May the name be in the filter?
+/// Reports whether the name may be in the filter.
 #[inline]
 pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     let Some(word) =
@@ -31,8 +31,8 @@ pub(crate) fn may_contain(filter: &[u8], name: u64) -> bool {
     u64::from_le_bytes(*word) & wanted == wanted
 }
 
-/// Where the word of a name begins: from the low half of its hash, as buckets are chosen by the
-/// high one.
+/// Returns the offset of a name's word. Uses the low half of the hash, because buckets use the high
+/// one.
 #[inline]
 const fn word_of(octets: usize, name: u64) -> usize {
     let words = (octets / 8) as u64;

@@ -1,8 +1,8 @@
-//! What lists decide, and every line that has a say in it.
+//! The decision of the lists, and every line that contributes to it.
 //!
-//! In the order of who wins: allowed with `$important`; blocked or rewritten with `$important`;
-//! allowed by a list of allowed names; rewritten; allowed by an exception (`@@`); answered by a
-//! line of a hosts file or of dnsmasq, by the one about the closest name; blocked.
+//! The order of precedence is: allowed with `$important`; blocked or rewritten with `$important`;
+//! allowed by an allow list; rewritten; allowed by an exception (`@@`); answered by a line of a
+//! hosts file or dnsmasq, the one for the closest name; blocked.
 
 use super::entry::Effect;
 use super::image::{ANY_ANSWER, NO_ANSWER};
@@ -11,41 +11,41 @@ use super::rewrite::Rewrite;
 use super::set::ListId;
 use super::site::{self, Site};
 
-/// What the lists in force decide.
+/// The decision of the lists in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decision {
-    /// No list has a say.
+    /// No list applies.
     None,
-    /// Let through.
+    /// The name is allowed.
     Allowed,
-    /// Blocked.
+    /// The name is blocked.
     Blocked,
-    /// Answered as the rewrites of the deciding matches say.
+    /// The name is answered by the rewrites of the deciding matches.
     Rewritten,
 }
 
-/// A line of a list that concerns the question.
+/// A line of a list that applies to the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Match<'a> {
     /// The list.
     pub list: ListId,
     /// The number of the line, from 1.
     pub line: u32,
-    /// What the line does.
+    /// The effect of the line.
     pub effect: Effect,
-    /// Whether it is `$important`.
+    /// Whether the line is `$important`.
     pub is_important: bool,
-    /// Whether the list is one of allowed names.
+    /// Whether the list is an allow list.
     pub is_of_allow_list: bool,
-    /// Whether it gives an answer as hosts files and dnsmasq do.
+    /// Whether the line supplies an answer as hosts files and dnsmasq do.
     pub is_given: bool,
-    /// Labels of the listed name; none of a pattern.
+    /// Labels of the listed name, zero for a pattern.
     pub labels: u8,
-    /// The answer it gives, or as exception the one it takes away.
+    /// The answer that the line gives or, for an exception, removes.
     pub rewrite: Option<&'a Rewrite>,
 }
 
-/// How a match ranks among others. Those that only take rewrites away have no rank.
+/// The precedence of a match. Matches that only remove rewrites have none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Block,
@@ -74,35 +74,34 @@ impl Match<'_> {
         })
     }
 
-    /// What decides between matches: the greatest. Only among given answers is the closest name
-    /// better.
+    /// Returns the key whose greatest value decides. Only supplied answers prefer the closest name.
     fn weight(&self) -> (Option<Rank>, u8) {
         let rank = self.rank();
         (rank, if rank == Some(Rank::Given) { self.labels } else { 0 })
     }
 }
 
-/// The outcome of a look-up.
+/// The result of a look-up.
 #[derive(Clone, Copy)]
 pub struct Found<'a> {
-    /// None where no name and no pattern was found, as for most questions.
+    /// `None` if no name and no pattern matched, as for most questions.
     sought: Option<Sought<'a>>,
     rank: Option<Rank>,
     deciding: Option<Match<'a>>,
 }
 
 impl<'a> Found<'a> {
-    /// Nothing was found.
+    /// An empty result.
     pub(super) const NOTHING: Self = Self { sought: None, rank: None, deciding: None };
 
-    /// What was sought, with what of it decides.
+    /// Determines the deciding match of a question.
     #[inline]
     pub(super) fn of(sought: Sought<'a>) -> Self {
         Self::of_those(sought, |_| true)
     }
 
-    /// The same for a name that an answer leads to. Lines that give records or an alias speak of
-    /// the question alone: what others say of the name is not undone by them.
+    /// Does the same for a name that an answer leads to. Lines with records or a CNAME apply only
+    /// to the question: exceptions do not undo the answers of others for such a name.
     pub(super) fn behind(sought: Sought<'a>) -> Self {
         Self::of_those(sought, |one| matches!(one.rewrite, None | Some(Rewrite::Rcode(_))))
     }
@@ -120,7 +119,7 @@ impl<'a> Found<'a> {
         Self { sought: Some(sought), rank: weight.0, deciding }
     }
 
-    /// What the lists decide.
+    /// Returns the decision of the lists.
     #[inline]
     #[must_use]
     pub const fn decision(&self) -> Decision {
@@ -132,7 +131,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Does the decision rest on a line with `$important`?
+    /// Reports whether the decision is due to an `$important` line.
     #[must_use]
     pub const fn is_important(&self) -> bool {
         matches!(
@@ -141,15 +140,15 @@ impl<'a> Found<'a> {
         )
     }
 
-    /// The first of the lines that the decision rests on.
+    /// Returns the first of the deciding lines.
     #[inline]
     #[must_use]
     pub const fn deciding(&self) -> Option<Match<'a>> {
         self.deciding
     }
 
-    /// The lines that the decision rests on. Of rewrites, all records belong to the answer; an
-    /// RCODE goes before an alias, and an alias before records.
+    /// Returns the deciding lines. Of rewrites, all records belong to the answer. An RCODE takes
+    /// precedence over a CNAME, and a CNAME over records.
     pub fn all_deciding(&self) -> impl Iterator<Item = Match<'a>> {
         let weight = self.deciding.map(|one| one.weight());
         let of = move |sought: Sought<'a>| {
@@ -160,7 +159,7 @@ impl<'a> Found<'a> {
         self.sought.into_iter().flat_map(of)
     }
 
-    /// The answer of a rewrite that goes before all others: see [`Found::all_deciding`].
+    /// Returns the rewrite with the highest precedence: see [`Found::all_deciding`].
     #[must_use]
     pub fn rewrite(&self) -> Option<&'a Rewrite> {
         let order = |rewrite: &&Rewrite| match rewrite {
@@ -173,7 +172,8 @@ impl<'a> Found<'a> {
         blocking.filter_map(|one| one.rewrite).min_by_key(order)
     }
 
-    /// Every line of a list in force that concerns the question, whether it wins or not.
+    /// Returns every line of the lists in force that applies to the question, whether it decides or
+    /// not.
     pub fn matches(&self) -> impl Iterator<Item = Match<'a>> + Clone {
         self.sought.into_iter().flat_map(Sought::matches)
     }
@@ -185,15 +185,15 @@ impl std::fmt::Debug for Found<'_> {
     }
 }
 
-/// A line that concerns the question, in numbers: it outlives the borrow of the image.
+/// A line that applies to the question, as numbers that outlive the borrow of the image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     pub(super) site: Site,
-    /// Labels of the listed name; none of a pattern.
+    /// Labels of the listed name, zero for a pattern.
     pub(super) depth: u8,
 }
 
-/// An exception that takes an answer away which other lines give.
+/// An exception that removes the answer of other lines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Taking {
     /// The number of the answer: see [`super::image::Image`].
@@ -201,20 +201,20 @@ pub(super) struct Taking {
     pub(super) strength: Strength,
 }
 
-/// Which lines an exception takes answers from.
+/// The lines whose answers an exception removes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Strength {
-    /// From all.
+    /// Those of all lines.
     Important,
-    /// From those without `$important`.
+    /// Those of lines without `$important`.
     Plain,
 }
 
-/// What concerns a question, by its name and by patterns.
+/// All lines that apply to a question, by its name and by patterns.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) modifiers: &'a [Modifiers],
-    /// For each set of modifiers, the number of its answer.
+    /// The number of the answer of each set of modifiers.
     pub(super) answers: &'a [u32],
     pub(super) lines: &'a [Line],
     /// Sorted.
@@ -222,13 +222,13 @@ pub(super) struct Sought<'a> {
 }
 
 impl<'a> Sought<'a> {
-    /// Each line that concerns the question.
+    /// Returns each line that applies to the question.
     #[inline]
     fn matches(self) -> impl Iterator<Item = Match<'a>> + Clone {
         self.lines.iter().map(move |line| self.match_of(line))
     }
 
-    /// Not so for a rewrite that an exception takes away.
+    /// Reports whether the line remains. A rewrite that an exception removes does not.
     #[inline]
     fn keep(&self, line: &Line) -> bool {
         self.taking.is_empty() || line.site.is(site::ALLOW) || self.keep_answer(line)

@@ -1,18 +1,18 @@
-//! The hashes of a name and of all names above it, in one pass from the root on.
+//! The hashes of a name and of all its ancestors, in one pass from the root.
 //!
-//! The hash of a name is that of its parent with its first label mixed in. So each octet is hashed
-//! once, however many labels there are.
+//! The hash of a name extends that of its parent by its first label. Each octet is thus hashed
+//! once, regardless of the number of labels.
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::short;
 
-/// Most labels of a name, the root's not counted (RFC 1035 §3.1).
+/// Most labels of a name, without the root's (RFC 1035 §3.1).
 pub(crate) const MAX_LABELS: usize = 127;
 
-/// Hashes of the names above a name, filled by [`Suffixes::of`].
+/// The hashes of a name's ancestors, computed by [`Suffixes::of`].
 pub(crate) struct Suffixes {
-    /// The name; what is behind it is of names before.
+    /// The name. Octets after it belong to earlier names.
     octets: [u8; CHAIN_ROOM],
     starts: [u8; MAX_LABELS + 1],
     hashes: [u64; MAX_LABELS + 1],
@@ -29,15 +29,14 @@ impl Suffixes {
         }
     }
 
-    /// Fills in the hashes of a folded wire name. Of octets that are no name, the readable part
-    /// counts.
+    /// Computes the hashes of a folded wire name, or of the readable part if it is malformed.
     #[inline]
     pub(crate) fn of(&mut self, key: &HashKey, name: &[u8]) {
         let name = &name[..name.len().min(MAX_NAME)];
         let (mut labels, mut at) = (0, 0);
         while let Some(&length @ 1..=63) = name.get(at) {
             let next = at + 1 + usize::from(length);
-            // A name has no more labels than there is room for, and what is longer than it is none.
+            // A valid name has no more labels than there is room for.
             let Some(start) =
                 self.starts[..MAX_LABELS].get_mut(labels).filter(|_| next <= name.len())
             else {
@@ -60,19 +59,19 @@ impl Suffixes {
         self.labels = labels;
     }
 
-    /// How many labels the name has.
+    /// Returns the number of labels of the name.
     #[inline]
     pub(crate) const fn labels(&self) -> usize {
         self.labels
     }
 
-    /// The hashes of the root, of the name's last label, and so on up to the name itself.
+    /// Returns the hashes of the root, of the last label, and so on up to the name itself.
     #[inline]
     pub(crate) fn hashes(&self) -> &[u64] {
         &self.hashes[..=self.labels.min(MAX_LABELS)]
     }
 
-    /// The hash of the name itself.
+    /// Returns the hash of the name itself.
     pub(crate) fn whole(&self) -> u64 {
         self.hashes[self.labels.min(MAX_LABELS)]
     }

@@ -1,4 +1,4 @@
-//! An image, opened: see [`super::layout`].
+//! An opened image: see [`super::layout`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,22 +15,22 @@ use super::rewrite::Rewrite;
 
 /// The number of [`Rewrite::Any`].
 pub(super) const ANY_ANSWER: u32 = 0;
-/// The number of no answer. There are always fewer sets of modifiers.
+/// Stands for no answer. There are always fewer sets of modifiers.
 pub(super) const NO_ANSWER: u32 = u32::MAX;
 
-/// Most names of a bucket that are looked at. With hashes of a secret key, none has as many.
+/// Most names of a bucket that are compared. With a secret hash key, no bucket has as many.
 const MAX_BUCKET: usize = 64;
 
-/// Why octets are not an image. None of these is a reason to stop: the lists are compiled anew.
+/// The reason why octets are not a valid image. In each case the lists are compiled again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImageError {
-    /// Not an image.
+    /// The octets are not an image.
     Foreign,
-    /// An image of another version of the program.
+    /// The image is of another version of the program.
     Version(u32),
-    /// Cut off, or changed after it was written.
+    /// The image is truncated or was changed after it was written.
     Torn,
-    /// Whole, but not what a compiler makes.
+    /// The image is complete but not the output of a compiler.
     Malformed,
 }
 
@@ -49,14 +49,43 @@ impl fmt::Display for ImageError {
 
 impl std::error::Error for ImageError {}
 
-/// Whether entries may switch others off.
+/// Whether entries may disable others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Badfilter {
     Nowhere,
     Somewhere,
 }
 
-/// All lists, ready to be looked up in. Immutable; shared by all threads.
+/// All lists, ready for look-ups. Immutable and shared by all threads.
+///
+/// ```
+/// use avocet_policy::list::{
+///     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites,
+///     Scratch, Source,
+/// };
+/// use avocet_wire::Rtype;
+///
+/// let mut compiler = Compiler::new([7; 32]);
+/// let mut reader = compiler.list(Source {
+///     list: ListId::at(0).expect("the first list"),
+///     kind: Kind::Block,
+///     format: Some(Format::Adblock),
+///     rewrites: Rewrites::Refused,
+///     origin: Origin::Fetched,
+/// });
+/// reader.feed(b"||ads.example^\n");
+/// assert_eq!(reader.finish().entries, 1);
+/// let (octets, summary) = compiler.finish();
+/// assert_eq!(summary.names, 1);
+///
+/// let image = Image::open(octets).expect("the output of a compiler");
+/// let qname = b"\x01a\x03ads\x07example\x00";
+/// let question = Question { qname, qtype: Rtype::A, asker: Asker::default() };
+/// let mut scratch = Scratch::empty();
+/// let found = image.lookup(question, &ListSet::ALL, &mut scratch);
+/// assert_eq!(found.decision(), Decision::Blocked);
+/// assert_eq!(found.deciding().map(|line| line.line), Some(1));
+/// ```
 pub struct Image<B = Vec<u8>> {
     octets: B,
     pub(super) key: HashKey,
@@ -64,21 +93,21 @@ pub struct Image<B = Vec<u8>> {
     pub(super) badfilter: Badfilter,
     sections: [Range<usize>; 4],
     pub(super) modifiers: Vec<Modifiers>,
-    /// For each set of modifiers, the number of its answer: the same for the same answers.
+    /// The number of the answer of each set of modifiers. Equal answers have equal numbers.
     pub(super) answers: Vec<u32>,
     pub(super) patterns: Patterns,
-    /// For each pattern, where its sites begin.
+    /// The offset of the sites of each pattern.
     pub(super) pattern_places: Vec<u32>,
     names: u64,
     pub(super) digest: u128,
 }
 
 impl<B: AsRef<[u8]>> Image<B> {
-    /// Opens an image: octets of a file, or memory that a file is mapped to. What is in it is
-    /// checked as a whole here, and each part again where it is read.
+    /// Opens an image: the octets of a file, or a memory map of one. The image is checked as a
+    /// whole here, and each part again when it is read.
     ///
     /// # Errors
-    /// It is none, of another version, or not whole.
+    /// The octets are not an image, are of another version, or are incomplete.
     pub fn open(octets: B) -> Result<Self, ImageError> {
         let image = octets.as_ref();
         if image.get(..8) != Some(&layout::MAGIC[..]) {
@@ -126,43 +155,44 @@ impl<B: AsRef<[u8]>> Image<B> {
         })
     }
 
-    /// How many different names there are.
+    /// Returns the number of distinct names.
     #[must_use]
     pub const fn names(&self) -> u64 {
         self.names
     }
 
-    /// How many different patterns there are.
+    /// Returns the number of distinct patterns.
     #[must_use]
     pub fn patterns(&self) -> usize {
         self.pattern_places.len()
     }
 
-    /// What tells this image from others.
+    /// Returns a value that identifies the image.
     #[must_use]
     pub const fn digest(&self) -> u128 {
         self.digest
     }
 
-    /// Octets of the image.
+    /// Returns the size of the image in octets.
     #[must_use]
     pub fn octets(&self) -> usize {
         self.octets.as_ref().len()
     }
 
-    /// All sets of modifiers that entries have: what they ask of clients must be part of a profile.
+    /// Returns all sets of modifiers of the entries. Their conditions on clients must be part of a
+    /// profile.
     #[must_use]
     pub fn modifiers(&self) -> &[Modifiers] {
         &self.modifiers
     }
 
-    /// What tells of most names that are in no list that they are in none.
+    /// Returns the pre-filter, which excludes most names that are in no list.
     #[inline]
     pub(super) fn filter(&self) -> &[u8] {
         self.section(0)
     }
 
-    /// Where the sites of the name with this hash begin.
+    /// Returns the offset of the sites of the name with this hash.
     pub(super) fn find(&self, hash: u64) -> Option<u32> {
         let (buckets, entries) = (self.section(1), self.section(2));
         let bucket = layout::bucket_of(hash, (buckets.len() / 4).checked_sub(1)?);
@@ -179,7 +209,7 @@ impl<B: AsRef<[u8]>> Image<B> {
             .and_then(|entry| u32_at(entry, 8))
     }
 
-    /// What lists say of names.
+    /// Returns the section of the sites.
     #[inline]
     pub(super) fn sites(&self) -> &[u8] {
         self.section(3)
@@ -208,7 +238,7 @@ fn read_modifiers(octets: &[u8]) -> Option<Vec<Modifiers>> {
     modifiers.filter(|_| octets.is_empty())
 }
 
-/// The numbers of the answers that sets of modifiers give.
+/// Returns the number of the answer of each set of modifiers.
 fn numbered_answers(modifiers: &[Modifiers]) -> Vec<u32> {
     let mut numbers = HashMap::from([(&Rewrite::Any, ANY_ANSWER)]);
     let rewrites = modifiers.iter().map(|modifiers| modifiers.rewrite.as_ref());

@@ -1,25 +1,26 @@
-//! The octets of an image.
+//! The layout of an image.
 //!
 //! ```text
 //!   0  magic (8)                     8  version (4)          12  flags (4)
 //!  16  digest of all from 32 on (16)
 //!  32  key of the hashes (32)       64  depths (16)          80  number of names (8)
-//!  88  for each section: where it begins (8) and how many octets it has (8)
+//!  88  for each section: its offset (8) and its length in octets (8)
 //! 184  the sections
 //! ```
 //!
-//! All numbers are little-endian. Names are in the order of their hashes. A bucket is a range of
-//! hashes, four names on average; `BUCKETS` says where each begins.
+//! All numbers are little-endian. Names are sorted by their hashes. A bucket is a range of hashes
+//! with four names on average, and `BUCKETS` has the start of each.
 
 use std::ops::Range;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 pub(super) const MAGIC: [u8; 8] = *b"AVOCETLI";
-/// Changes with every change of the layout or of what a hash is: other images are compiled anew.
+/// Changes with every change of the layout or the hash. Images of other versions are compiled
+/// again.
 pub(super) const VERSION: u32 = 4;
 
-/// Flag: some entry switches others off.
+/// Flag: some entry disables others.
 pub(super) const HAS_BADFILTER: u32 = 1;
 
 pub(super) const FLAGS: usize = 12;
@@ -37,34 +38,34 @@ pub(super) const COUNT: usize = 6;
 pub(super) const FILTER: usize = 0;
 /// For each bucket and for the end: the number of its first name (4).
 pub(super) const BUCKETS: usize = 1;
-/// For each name: its hash (8) and where its sites begin (4).
+/// For each name: its hash (8) and the offset of its sites (4).
 pub(super) const ENTRIES: usize = 2;
 /// Sites of names and of patterns.
 pub(super) const SITES: usize = 3;
-/// Sets of modifiers, after their number.
+/// Sets of modifiers, preceded by their number.
 pub(super) const MODIFIERS: usize = 4;
-/// Patterns, after their number and how many of them are of the operator's own lists: form (1),
-/// where the sites begin, text.
+/// Patterns, preceded by their number and the number of those in the operator's own lists: form
+/// (1), offset of the sites, text.
 pub(super) const PATTERNS: usize = 5;
 
 /// Octets of an entry.
 pub(super) const ENTRY: usize = 12;
 
-/// Mean number of names of a bucket.
+/// Mean number of names per bucket.
 const NAMES_A_BUCKET: usize = 4;
 
-/// Buckets for so many names.
+/// Returns the number of buckets for this many names.
 pub(crate) fn buckets_for(names: usize) -> usize {
     names.div_ceil(NAMES_A_BUCKET).max(1)
 }
 
-/// The bucket of a hash, of so many. Grows with the hash.
+/// Returns the bucket of a hash, which increases with the hash.
 #[inline]
 pub(crate) const fn bucket_of(hash: u64, buckets: usize) -> usize {
     ((hash as u128 * buckets as u128) >> 64) as usize
 }
 
-/// Puts an image together from its sections; their memory is given back one by one.
+/// Assembles an image from its sections and frees their memory one by one.
 pub(super) fn assemble(
     flags: u32,
     key: &[u8; 32],
@@ -94,15 +95,15 @@ pub(super) fn assemble(
     out
 }
 
-/// The digest of an image: tells images apart and torn ones from whole ones. No protection against
-/// who writes images on purpose.
+/// Computes the digest of an image, which identifies it and detects torn writes. It does not
+/// protect against deliberate forgery.
 pub(super) fn digest_of(image: &[u8]) -> u128 {
     let mut hasher = SipHasher13::new();
     std::hash::Hasher::write(&mut hasher, image.get(KEY..).unwrap_or_default());
     hasher.finish128().as_u128()
 }
 
-/// Where a section is, as the header says.
+/// Returns the range of a section according to the header.
 pub(super) fn section(image: &[u8], section: usize) -> Option<Range<usize>> {
     let at = SECTIONS + section * 16;
     let start = usize::try_from(u64_at(image, at)?).ok()?;

@@ -1,17 +1,17 @@
-//! Lines out of chunks of text, each of bounded length.
+//! Splits chunks of text into lines of bounded length.
 
 use super::limits::MAX_LINE;
 
-/// A line as it comes out of [`Lines`].
+/// A line from [`Lines`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Line<'a> {
-    /// Its octets, without the end of the line.
+    /// Its octets without the line ending.
     Whole(&'a [u8]),
-    /// It is longer than [`MAX_LINE`] and was not kept.
+    /// The line is longer than [`MAX_LINE`] and was dropped.
     TooLong,
 }
 
-/// Puts lines together that come in chunks. Holds at most [`MAX_LINE`] octets.
+/// Assembles lines from chunks. Holds at most [`MAX_LINE`] octets.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Gives each line that the chunk completes, with its number counted from 1.
+    /// Calls `take` with each line that the chunk completes, numbered from 1.
     pub(super) fn feed(&mut self, chunk: &[u8], mut take: impl FnMut(u32, Line<'_>)) {
         let mut rest = chunk;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -37,14 +37,14 @@ impl Lines {
         self.keep(rest);
     }
 
-    /// Gives the last line, where the text does not end with the end of one.
+    /// Calls `take` with the last line if the text does not end with a line ending.
     pub(super) fn finish(&mut self, mut take: impl FnMut(u32, Line<'_>)) {
         if !self.begun.is_empty() || self.overlong {
             self.end_line(&mut take);
         }
     }
 
-    /// How many lines there were.
+    /// Returns the number of lines.
     pub(super) const fn number(&self) -> u32 {
         self.number
     }

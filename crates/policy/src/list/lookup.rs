@@ -1,8 +1,8 @@
-//! Finding what all lists say of a question.
+//! Look-up of a question in all lists.
 //!
-//! A name that is in no list, of four labels among a million, costs one hash and one word of the
-//! filter for each label; see `benches/lists.rs` for what that is in nanoseconds. Nothing is
-//! allocated once a [`Scratch`] has been used with the image.
+//! A name that is in no list costs one hash and one word of the filter per label.
+//! `benches/lists.rs` measures this for names of four labels among a million. Nothing is allocated
+//! once a [`Scratch`] has been used with the image.
 
 use super::question::Question;
 
@@ -18,33 +18,33 @@ use super::set::ListSet;
 use super::site::{self, Saying, Site, Sites};
 use super::steps::{Exhausted, Steps};
 
-/// Memory that look-ups write into: one for each thread, for whatever images.
+/// Working memory of look-ups: one per thread, for any images.
 pub struct Scratch {
     suffixes: Suffixes,
     hits: Vec<Hit>,
     lines: Vec<Line>,
     taking: Vec<Taking>,
-    /// What lines that switch others off say, of one name.
+    /// The statements about one name that `$badfilter` lines disable.
     switched_off: Vec<Saying>,
     steps: Steps,
-    /// What patterns need, with the digest of their image.
+    /// Working memory for patterns, with the digest of their image.
     work: Option<(u128, Work)>,
 }
 
-/// A name or pattern that the question is about.
+/// A name or pattern that matches the question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hit {
-    /// Where its sites begin.
+    /// The offset of its sites.
     pub(super) place: u32,
-    /// Labels of the listed name; none of a pattern, which no name is farther from.
+    /// Labels of the listed name, zero for a pattern, which is never the closest.
     pub(super) depth: u8,
 }
 
-/// Hits and lines that there is room for from the start: more names than that need many labels.
+/// Hits and lines with preallocated room. Only names with many labels have more.
 const USUAL_HITS: usize = 32;
 
 impl Scratch {
-    /// Memory that suits itself to the first image it is used with.
+    /// Creates working memory that adapts to the first image it is used with.
     #[must_use]
     pub fn empty() -> Self {
         Self {
@@ -58,21 +58,21 @@ impl Scratch {
         }
     }
 
-    /// Begins a question: the names that are looked up until the next call share a bound on their
-    /// work, beside the bound that each of them has. Without any call only the latter holds.
+    /// Begins a question. The names looked up until the next call share a bound on their work, in
+    /// addition to the bound of each name. Without any call only the latter applies.
     #[inline]
     pub const fn begin_question(&mut self) {
         self.steps.begin_question();
     }
 
-    /// How many look-ups were cut short since the last call, as lists asked for more work than one
-    /// question may cost. Lines and patterns that were not reached were treated as absent.
+    /// Returns how many look-ups were cut short since the last call because the lists required more
+    /// work than one question may cost. Lines and patterns not reached were treated as absent.
     #[inline]
     pub const fn take_cut_short(&mut self) -> u64 {
         self.steps.take_cut_short()
     }
 
-    /// Steps that the last look-up took in patterns and lines, a few nanoseconds each.
+    /// Returns the steps that the last look-up took in patterns and lines, a few nanoseconds each.
     #[must_use]
     pub const fn steps(&self) -> u32 {
         self.steps.spent()
@@ -86,7 +86,7 @@ impl Default for Scratch {
 }
 
 impl<B: AsRef<[u8]>> Image<B> {
-    /// What the lists in force say of a question.
+    /// Looks up a question in the lists in force.
     #[inline]
     pub fn lookup<'a>(
         &'a self,
@@ -97,9 +97,9 @@ impl<B: AsRef<[u8]>> Image<B> {
         self.lookup_by((question, None), in_force, scratch)
     }
 
-    /// What the lists in force say of a name that the answer to a question leads to. Entries about
-    /// types speak of the type that was asked for, and of that of the record which leads there,
-    /// CNAME.
+    /// Looks up a name that the answer to a question leads to. Entries about types are compared
+    /// with the type of the question and with the type of the record that leads to the name, such
+    /// as CNAME.
     pub fn lookup_behind<'a>(
         &'a self,
         question: Question<'a>,
@@ -136,8 +136,8 @@ impl<B: AsRef<[u8]>> Image<B> {
         scratch.lines.clear();
         scratch.taking.clear();
         let asking = Asking { question, record, in_force };
-        // What is not reached is absent; the steps know that it was. Names come before what
-        // patterns cost.
+        // Lines not reached are treated as absent, and the steps record that. Names precede the
+        // costly patterns.
         let named =
             if scratch.hits.is_empty() { Ok(()) } else { self.read_lines(&asking, scratch) };
         if !self.patterns.is_empty() && named.is_ok() {
@@ -174,7 +174,7 @@ impl<B: AsRef<[u8]>> Image<B> {
         });
     }
 
-    /// Reads the lines of all hits and keeps those that concern the question.
+    /// Reads the lines of all hits and keeps those that apply to the question.
     #[inline]
     fn read_lines(&self, asking: &Asking<'_>, scratch: &mut Scratch) -> Result<(), Exhausted> {
         let Scratch { suffixes, hits, lines, taking, switched_off, steps, .. } = scratch;
@@ -203,7 +203,7 @@ impl<B: AsRef<[u8]>> Image<B> {
         Ok(())
     }
 
-    /// Do the modifiers of a line let it concern the question?
+    /// Reports whether the modifiers of a line let it apply to the question.
     #[inline]
     fn admits(
         &self,
@@ -212,13 +212,13 @@ impl<B: AsRef<[u8]>> Image<B> {
         steps: &mut Steps,
     ) -> Result<bool, Exhausted> {
         let Some(place) = site.modifiers else { return Ok(true) };
-        // A place past the end is that of a malformed image: such an entry concerns nobody.
+        // Only a malformed image has an index past the end. Such an entry never applies.
         let Some(modifiers) = self.modifiers.get(place as usize) else { return Ok(false) };
         steps.spend(modifiers.cost(&asking.question))?;
         Ok(modifiers.admit(&asking.question, asking.record))
     }
 
-    /// Keeps an exception from answers of other lines.
+    /// Records that an exception removes answers of other lines.
     #[inline]
     fn note_taking(&self, site: &Site, taking: &mut Vec<Taking>) {
         if let Some(place) = site.modifiers
@@ -234,7 +234,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     }
 }
 
-/// Reads the lines that switch others off, which come first among those of a name, and gives the
+/// Reads the lines that disable others, which come first among those of a name, and returns the
 /// rest.
 fn read_switched_off<'a>(
     sites: Sites<'a>,
@@ -253,10 +253,10 @@ fn read_switched_off<'a>(
     Ok(rest)
 }
 
-/// What lines are held against.
+/// The conditions that lines are compared with.
 struct Asking<'a> {
     question: Question<'a>,
-    /// The type of the record that leads to the name, where nobody asked for it.
+    /// The type of the record that leads to the name, if the name is not the QNAME.
     record: Option<Rtype>,
     in_force: &'a ListSet,
 }

@@ -1,5 +1,4 @@
-//! What an entry asks of a query besides the name: client, tags, type; and the answer that it
-//! gives.
+//! Conditions of an entry beyond the name (client, tags, type), and the answer it supplies.
 
 use std::net::IpAddr;
 
@@ -10,53 +9,55 @@ use super::binary::{Octets, Write};
 use super::question::Question;
 use super::rewrite::Rewrite;
 
-/// A condition, or its opposite.
+/// A condition or its negation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Subject<T> {
-    /// The entry is for these.
+    /// The entry applies to these.
     Is(T),
-    /// The entry is for others.
+    /// The entry applies to all others.
     IsNot(T),
 }
 
-/// Whom `$client` names.
+/// A client as named by `$client`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ClientTest {
     /// An address or a prefix.
     Network(IpNet),
-    /// A name, whatever the case.
+    /// A name, compared ignoring case.
     Name(Box<str>),
 }
 
-/// How far modifiers limit an entry. One about every name needs a limit.
+/// The degree to which modifiers limit an entry. An entry about every name needs a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Limit {
-    /// It is for everybody and everything, perhaps but for some clients, who may not exist.
+    /// The entry applies to everyone and everything, except possibly to clients that may not exist.
     Nothing,
-    /// It is for all types or names but some. They may be some that nobody asks for: only the
-    /// operator may say so.
+    /// The entry excludes types or names. Those may never occur in queries, so this limit is
+    /// accepted only from the operator.
     AllBut,
-    /// It is for clients, tags or types that it names.
+    /// The entry names its clients, tags or types.
     Named,
 }
 
 /// The modifiers of an entry.
 #[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Modifiers {
-    /// Of `$client`.
+    /// The clients of `$client`.
     pub clients: Vec<Subject<ClientTest>>,
-    /// Of `$ctag`.
+    /// The tags of `$ctag`.
     pub tags: Vec<Subject<Box<str>>>,
-    /// Of `$dnstype`.
+    /// The types of `$dnstype`.
     pub types: Vec<Subject<Rtype>>,
-    /// Of `$denyallow`: folded wire names that, with all below them, the entry is not about.
+    /// The names of `$denyallow` in folded wire form. The entry does not cover them or names below
+    /// them.
     pub except: Vec<Box<[u8]>>,
-    /// Of `$dnsrewrite`.
+    /// The answer of `$dnsrewrite`.
     pub rewrite: Option<Rewrite>,
 }
 
 impl Modifiers {
-    /// Does the entry concern this question, or a name that a record of this type leads to?
+    /// Reports whether the entry applies to this question, or to a name that a record of this type
+    /// leads to.
     pub(super) fn admit(&self, question: &Question<'_>, record: Option<Rtype>) -> bool {
         permits(&self.types, |rtype| *rtype == question.qtype || Some(*rtype) == record)
             && permits(&self.clients, |client| client.is(question))
@@ -66,7 +67,7 @@ impl Modifiers {
             && !self.except.iter().any(|zone| name::is_under(question.qname, zone))
     }
 
-    /// The most comparisons that [`Modifiers::admit`] makes.
+    /// Returns the most comparisons that [`Modifiers::admit`] makes.
     #[inline]
     pub(super) fn cost(&self, question: &Question<'_>) -> usize {
         let asker = &question.asker;
@@ -74,7 +75,7 @@ impl Modifiers {
         clients + self.tags.len() * asker.tags.len().max(1) + self.types.len() + self.except.len()
     }
 
-    /// How far they limit who or what the entry is about.
+    /// Returns how far the modifiers limit the entry.
     pub(super) fn limit(&self) -> Limit {
         let is_limit = |client: &ClientTest| !matches!(client, ClientTest::Network(network) if network.prefix_len() == 0);
         if names_some(&self.clients, is_limit)
@@ -148,7 +149,7 @@ fn names_some<T>(subjects: &[Subject<T>], is_limit: impl Fn(&T) -> bool) -> bool
     subjects.iter().any(|subject| matches!(subject, Subject::Is(named) if is_limit(named)))
 }
 
-/// No `IsNot` applies, and some `Is` where there are any.
+/// Reports whether no `IsNot` matches and, if there are any `Is`, at least one matches.
 fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
     let (mut wanted, mut found) = (false, false);
     for subject in subjects {
@@ -165,7 +166,7 @@ fn permits<T>(subjects: &[Subject<T>], applies: impl Fn(&T) -> bool) -> bool {
 }
 
 impl<T> Subject<T> {
-    /// What is asked for, however it counts.
+    /// Returns the condition without its sign.
     pub const fn inner(&self) -> &T {
         match self {
             Self::Is(subject) | Self::IsNot(subject) => subject,

@@ -1,22 +1,22 @@
-//! Names as lists write them: letters, digits, hyphens and underscores, or Unicode.
+//! Names as written in lists: letters, digits, hyphens and underscores, or Unicode.
 
 use std::fmt;
 
 use avocet_wire::NameBuf;
 use avocet_wire::name::{MAX_LABEL, MAX_NAME};
 
-/// Why text is not a name that a list can be about.
+/// An error in a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameFault {
-    /// Nothing at all, or nothing between two dots.
+    /// The name is empty or has an empty label.
     Empty,
-    /// A label of more than 63 octets, or a name of more than 255.
+    /// A label exceeds 63 octets, or the name 255.
     TooLong,
-    /// A character that host names do not have.
+    /// The name contains a character that host names do not have.
     Character(char),
-    /// Unicode that has no A-label (UTS 46).
+    /// The Unicode text has no A-label (UTS 46).
     Idn,
-    /// An address.
+    /// The text is an address.
     Address,
 }
 
@@ -32,13 +32,13 @@ impl fmt::Display for NameFault {
     }
 }
 
-/// The folded wire form of a name; a closing dot is permitted. `.` alone is the root.
+/// Parses a name with an optional final dot to folded wire form. `.` alone is the root.
 ///
 /// # Errors
-/// The text is no host name.
+/// The text is not a host name.
 pub(super) fn read(text: &str) -> Result<NameBuf, NameFault> {
     if !text.is_ascii() {
-        // A label of 63 octets is at most as many characters, of four octets each.
+        // A label of 63 octets has at most that many characters, of up to four octets each.
         if text.len() > 4 * MAX_NAME {
             return Err(NameFault::TooLong);
         }
@@ -74,7 +74,7 @@ fn read_ascii(text: &str) -> Result<NameBuf, NameFault> {
         at += 1;
     }
     close_label(&mut wire, label_at, at)?;
-    // No top-level domain has digits only: these are addresses, in one of their many forms.
+    // No top-level domain consists of digits only: such names are forms of addresses.
     if only_digits {
         return Err(NameFault::Address);
     }
@@ -92,7 +92,7 @@ fn close_label(wire: &mut [u8; MAX_NAME], label_at: usize, end: usize) -> Result
     }
 }
 
-/// How many labels a name has.
+/// Returns the number of labels of a name.
 pub(super) fn labels(name: &NameBuf) -> usize {
     avocet_wire::name::labels(name.wire()).count()
 }

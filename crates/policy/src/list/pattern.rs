@@ -1,17 +1,17 @@
-//! Patterns of names, and the letters that a name must have for one to match.
+//! Patterns of names, and the letters that a matching name must contain.
 //!
-//! A glob is text with `*` for any text, `||` before it for the start of a label, `|` for the start
-//! of the name, and `|` behind it for its end.
+//! A glob is text in which `*` matches any text. A leading `||` anchors it at the start of a label,
+//! a leading `|` at the start of the name, and a trailing `|` at its end.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use super::limits::MAX_LITERALS;
 use super::steps::{Exhausted, Trial};
 
-/// Does the glob match the name, in folded text without its closing dot?
+/// Reports whether the glob matches the name, in folded text without its final dot.
 ///
 /// # Errors
-/// The steps do not suffice to tell.
+/// The steps do not suffice.
 pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result<bool, Exhausted> {
     let (start, rest) = start_of(glob);
     let (rest, to_end) = rest.strip_suffix('|').map_or((rest, false), |rest| (rest, true));
@@ -23,7 +23,7 @@ pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result
         let Some(last) = name.len().checked_sub(part.len()).filter(|last| *last >= at) else {
             return Ok(false);
         };
-        // The leftmost place leaves most room for what follows, so no other needs to be tried.
+        // The leftmost match leaves the most room for the rest, so no other needs to be tried.
         let mut places = if is_last && to_end { last..=last } else { at..=last };
         let place = loop {
             let Some(place) = places.next() else { return Ok(false) };
@@ -42,7 +42,7 @@ pub(super) fn glob_matches(glob: &str, name: &[u8], trial: &mut Trial) -> Result
     Ok(true)
 }
 
-/// The longest text without `*` in a glob.
+/// Returns the longest text without `*` in a glob.
 pub(super) fn glob_literal(glob: &str) -> &str {
     let (_, rest) = start_of(glob);
     let rest = rest.strip_suffix('|').unwrap_or(rest);
@@ -74,8 +74,8 @@ fn start_of(glob: &str) -> (Start, &str) {
     }
 }
 
-/// Lower-case texts of which a name must have one for the expression to match; none where there is
-/// no such set. The best set is the one whose shortest text is longest.
+/// Returns lower-case texts one of which every matching name contains, or `None` if there is no
+/// such set. The best set is the one whose shortest text is longest.
 pub(super) fn required_literals(hir: &Hir) -> Option<Vec<Vec<u8>>> {
     match hir.kind() {
         HirKind::Literal(literal) => Some(vec![literal.0.to_ascii_lowercase()]),
@@ -116,7 +116,8 @@ fn best_of_sequence(parts: &[Hir]) -> Option<Vec<Vec<u8>>> {
     sets.into_iter().max_by_key(shortest).filter(|set| shortest(set) > 0)
 }
 
-/// The lower-case letter where a class is a letter in both cases, as case-insensitive texts become.
+/// Returns the lower-case letter if a class consists of one letter in both cases, which is the form
+/// that case-insensitive text takes.
 fn one_letter(class: &Class) -> Option<u8> {
     let ranges: Vec<(u32, u32)> = match class {
         Class::Bytes(bytes) => {

@@ -1,9 +1,9 @@
 //! All patterns of an image as one matcher.
 //!
-//! One pass of an Aho-Corasick automaton finds the letters that patterns need; only those whose
-//! letters are in the name are tried, each once. The few regular expressions without letters are in
-//! one automaton, which finds all that match together. The patterns of the operator's own lists are
-//! tried before those of others, and all of it counts its [`Steps`].
+//! One pass of an Aho-Corasick automaton finds the letters that patterns require. Only patterns
+//! whose letters occur in the name are tried, each once. The few regular expressions without
+//! required letters share one automaton, which finds all matches together. The patterns of the
+//! operator's own lists are tried first. All of this is counted in [`Steps`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,22 +23,22 @@ use super::limits::{
 use super::pattern::{glob_literal, glob_matches, required_literals};
 use super::steps::{self, Exhausted, Steps};
 
-/// Octets of the table in which the automaton of the expressions without letters is worked out.
+/// Octets of the table in which the automaton of the expressions without letters is built lazily.
 const TABLE_OCTETS: usize = 2 << 20;
 
-/// Names that no list means. A pattern that matches them matches everything.
+/// Names that no list targets. A pattern that matches all of them is taken to match everything.
 const PROBES: [&str; 2] = ["q7zx0-j.w9vk.invalid", "8kf.xq--3.test"];
 
-/// Why a pattern is none.
+/// An error in a pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PatternError {
-    /// Its text is too long.
+    /// The text is too long.
     TooLong,
-    /// Its automaton is too large.
+    /// The automaton is too large.
     TooLarge,
-    /// It is no regular expression, or one with back-references or look-around.
+    /// The text is not a regular expression, or uses back-references or look-around.
     Syntax(String),
-    /// Too many others need the same letters in a name.
+    /// Too many other patterns require the same letters in a name.
     SharedLetters,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for PatternError {
     }
 }
 
-/// What a pattern is.
+/// The kind of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Form {
     Glob,
@@ -80,11 +80,11 @@ impl Form {
     }
 }
 
-/// A pattern, read.
+/// A parsed pattern.
 struct Read {
-    /// The tree of an expression.
+    /// The syntax tree of an expression.
     hir: Option<Hir>,
-    /// The letters it is found by; none if it must always be tried.
+    /// The letters that select it, or `None` if it must always be tried.
     literals: Option<Vec<Vec<u8>>>,
 }
 
@@ -107,27 +107,27 @@ fn read(form: Form, text: &str) -> Result<Read, PatternError> {
     Ok(Read { hir: Some(hir), literals })
 }
 
-/// The start of a literal, which a name that has the whole one has as well.
+/// Returns the start of a literal, which every name with the whole literal contains as well.
 fn shortened(literal: &[u8]) -> Vec<u8> {
     literal[..literal.len().min(MAX_LITERAL)].to_vec()
 }
 
-/// What a pattern costs and how it is found.
+/// The cost of a pattern and the way it is selected.
 pub(super) struct Checked {
-    /// The letters it is found by; none if it must always be tried.
+    /// The letters that select it, or `None` if it must always be tried.
     pub(super) literals: Option<Vec<Vec<u8>>>,
     /// Octets of its automaton.
     pub(super) octets: usize,
     /// States of its automaton.
     pub(super) states: usize,
-    /// Whether it matches any name whatsoever.
+    /// Whether it matches any name.
     pub(super) covers_everything: bool,
 }
 
 /// Checks a pattern.
 ///
 /// # Errors
-/// It is none, or too large.
+/// The pattern is invalid or too large.
 pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
     let Read { hir, literals } = read(form, text)?;
     let Some(hir) = hir else {
@@ -157,7 +157,7 @@ pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
     })
 }
 
-/// The tree of a regular expression over octets, whatever the case.
+/// Parses a regular expression over octets, ignoring case.
 pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
     let mut builder = ParserBuilder::new();
     builder.unicode(false).utf8(false).case_insensitive(true).nest_limit(MAX_REGEX_DEPTH);
@@ -171,41 +171,41 @@ pub(super) fn parse(text: &str) -> Result<Hir, PatternError> {
     })
 }
 
-/// How a pattern is tried.
+/// The way a pattern is tried.
 enum Trial {
     Glob(Box<str>),
     Regex(Automaton),
-    /// By the automaton of those without letters.
+    /// By the automaton of patterns without letters.
     Always,
 }
 
-/// The patterns of an image. Their numbers are their places in it.
+/// The patterns of an image. Their numbers are their indices.
 pub(super) struct Patterns {
-    /// Those of the operator's own lists, then those of others.
+    /// The patterns of the operator's own lists, then the others.
     groups: Vec<Group>,
 }
 
 /// Patterns that are tried together.
 struct Group {
-    /// The number of the first one.
+    /// The number of the first pattern.
     first: u32,
     trials: Vec<Trial>,
     literals: Option<AhoCorasick>,
-    /// For each literal, the places of the patterns that it may be of.
+    /// For each literal, the indices of the patterns it selects.
     by_literal: Vec<Vec<u32>>,
     always: Option<Always>,
 }
 
 struct Always {
     automaton: DFA,
-    /// States of the automaton that it was made of: what one octet costs where it leads to what is
-    /// not worked out yet.
+    /// States of the automaton it was built from: the cost of one octet that leads to a state not
+    /// yet built.
     states: usize,
-    /// Place of the pattern and whether it is inverted, by place in the automaton.
+    /// Index of the pattern and whether it is inverted, by index in the automaton.
     patterns: Vec<(u32, Form)>,
 }
 
-/// What matching needs to write into, for one image and one thread.
+/// Working memory of the matcher, for one image and one thread.
 pub(super) struct Work {
     text: Vec<u8>,
     states: automaton::States,
@@ -213,19 +213,20 @@ pub(super) struct Work {
 }
 
 struct GroupWork {
-    /// How many names there were, for the marks.
+    /// Number of names so far, used as a mark.
     name: u32,
-    /// The last name that each literal was found in, and that each pattern was tried on.
+    /// The last name in which each literal was found, and on which each pattern was tried.
     literals: Vec<u32>,
     trials: Vec<u32>,
     always: Option<(dfa::Cache, PatternSet)>,
 }
 
 impl Patterns {
-    /// A matcher of these forms and texts; the first `own` are of the operator's own lists.
+    /// Builds a matcher of these forms and texts. The first `own` belong to the operator's own
+    /// lists.
     ///
     /// # Errors
-    /// One of them is no pattern, or all together are too large.
+    /// A pattern is invalid, or all together are too large.
     pub(super) fn build(patterns: &[(Form, &str)], own: usize) -> Result<Self, PatternError> {
         let (own, others) = patterns.split_at(own.min(patterns.len()));
         let mut groups = Vec::new();
@@ -237,13 +238,13 @@ impl Patterns {
         Ok(Self { groups })
     }
 
-    /// Is there no pattern?
+    /// Reports whether there are no patterns.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Memory to match with.
+    /// Creates working memory.
     pub(super) fn work(&self) -> Work {
         let text = Vec::with_capacity(avocet_wire::name::MAX_NAME);
         Work {
@@ -253,8 +254,8 @@ impl Patterns {
         }
     }
 
-    /// Gives the number of each pattern that matches a folded wire name, each once, as far as the
-    /// steps suffice.
+    /// Calls `take` with the number of each pattern that matches a folded wire name, each once, as
+    /// far as the steps suffice.
     pub(super) fn matching(
         &self,
         name: &[u8],
@@ -390,8 +391,8 @@ impl Always {
         Ok(Self { automaton, states, patterns })
     }
 
-    /// Gives the patterns that match; none where the steps do not suffice, as that is unknown of
-    /// inverted ones.
+    /// Calls `take` with the matching patterns. Finds none if the steps do not suffice, because
+    /// inverted patterns are then undecided.
     fn matching(
         &self,
         text: &[u8],
@@ -404,7 +405,7 @@ impl Always {
         let mut state = start.map_err(|_| Exhausted)?;
         for octet in text {
             state = self.next(state, *octet, cache, steps)?;
-            // Matches, and states from which there is none, are marked.
+            // Match states and dead states are tagged.
             if state.is_tagged() {
                 if state.is_dead() {
                     break;
@@ -426,7 +427,7 @@ impl Always {
         Ok(())
     }
 
-    /// The state after an octet. One that is not known yet is worked out of all states of the
+    /// Returns the state after an octet. A state not yet built is derived from all states of the
     /// expressions.
     #[inline]
     fn next(
@@ -437,7 +438,7 @@ impl Always {
         steps: &mut Steps,
     ) -> Result<LazyStateID, Exhausted> {
         if state.is_tagged() {
-            // After a match the table does not tell in advance whether the next state is known.
+            // After a match the table does not show in advance whether the next state exists.
             let made = (cache.memory_usage(), cache.clear_count());
             let next = self.automaton.next_state(cache, state, octet).map_err(|_| Exhausted)?;
             return steps.spend(self.cost_since(made, cache)).map(|()| next);
@@ -454,7 +455,7 @@ impl Always {
         if made == (cache.memory_usage(), cache.clear_count()) { 1 } else { self.states }
     }
 
-    /// Notes the patterns that a state says are found.
+    /// Records the patterns that a state reports as found.
     fn note(
         &self,
         state: LazyStateID,
@@ -483,7 +484,7 @@ fn finder(letters: &[Vec<u8>]) -> Result<Option<AhoCorasick>, PatternError> {
     builder.build(letters).map(Some).map_err(|_| PatternError::TooLarge)
 }
 
-/// The labels with dots between them. A dot within a label is no dot.
+/// Writes the labels separated by dots. A dot within a label is replaced.
 fn write_text(name: &[u8], text: &mut Vec<u8>) {
     text.clear();
     for label in avocet_wire::name::labels(name) {

@@ -1,42 +1,42 @@
-//! Shares in the limits that all lists of an image have together.
+//! Shares of the limits that all lists of an image have in common.
 //!
-//! The operator's own lists may take all there is. A list that was fetched takes a part at most, so
-//! that it cannot use up what others need; the compiler reads the operator's own lists first.
+//! The operator's own lists may use a limit fully. A fetched list gets only a share, so that it
+//! cannot exhaust the limit for others. The compiler reads the operator's own lists first.
 
 use super::reader::Origin;
 use super::reason::Reason;
 
-/// The part of a limit that one fetched list may take: one in so many.
+/// The divisor that gives the share of one fetched list.
 const SHARE: usize = 4;
 
-/// A limit of an image, and what is taken of it.
+/// A limit of an image and its current use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     what: &'static str,
     limit: usize,
     share: usize,
     taken: usize,
-    /// By the list that is being read.
+    /// Used by the current list.
     by_list: usize,
 }
 
 impl Quota {
-    /// A limit on things of this name.
+    /// Creates a limit on the things described by `what`.
     pub(super) const fn of(limit: usize, what: &'static str) -> Self {
         Self { what, limit, share: limit / SHARE, taken: 0, by_list: 0 }
     }
 
-    /// The same where one fetched list may take half of it.
+    /// Raises the share of a fetched list to one half.
     pub(super) const fn halves(self) -> Self {
         Self { share: self.limit / 2, ..self }
     }
 
-    /// Another list is read from here on.
+    /// Starts another list.
     pub(super) const fn begin_list(&mut self) {
         self.by_list = 0;
     }
 
-    /// Is there room for so many more?
+    /// Checks whether there is room for `count` more.
     ///
     /// # Errors
     /// The limit or the list's share of it is reached.
@@ -50,7 +50,7 @@ impl Quota {
         Ok(())
     }
 
-    /// Takes so many.
+    /// Uses `count` of the limit.
     pub(super) const fn take(&mut self, count: usize) {
         self.taken += count;
         self.by_list += count;

@@ -1,4 +1,4 @@
-//! Reading the text of one list into the compiler, in chunks as they come.
+//! Reads the text of one list into the compiler, in chunks as they arrive.
 
 use super::compile::Compiler;
 use super::detect;
@@ -10,61 +10,61 @@ use super::reason::Reason;
 use super::report::{Refusal, Report};
 use super::set::ListId;
 
-/// What a list is for.
+/// The purpose of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Its names are blocked.
     Block,
-    /// Its names are let through, whatever a list of blocked names says without `$important`.
+    /// Its names are allowed, overriding block lists except for `$important` lines.
     Allow,
 }
 
-/// Whether a list may answer names with addresses, aliases and records of its choice.
+/// Whether a list may answer names with its own addresses, aliases and records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rewrites {
-    /// It may.
+    /// Rewrites are permitted.
     Permitted,
-    /// It may only block: such lines are faults. For lists of strangers, which could else send a
-    /// bank's customers anywhere.
+    /// Only blocks are permitted, and lines with rewrites are errors. For lists from third parties,
+    /// which could otherwise redirect a bank's customers.
     Refused,
 }
 
-/// Where the text of a list comes from.
+/// The origin of a list's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// From a file of this machine: the operator is responsible for it.
+    /// A local file: the operator is responsible for it.
     Own,
-    /// From the network.
+    /// The network.
     Fetched,
 }
 
-/// A list whose text is to be read.
+/// The description of a list to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
     /// Its number.
     pub list: ListId,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
-    /// Its format; none to tell it from the text.
+    /// Its format, or `None` to detect it from the text.
     pub format: Option<Format>,
     /// Whether it may rewrite.
     pub rewrites: Rewrites,
-    /// Where it comes from: how much it may take of what all lists share.
+    /// Its origin, which determines its share of the common limits.
     pub origin: Origin,
 }
 
-/// Whether reading goes on.
+/// Whether reading continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Progress {
-    /// More of the text is wanted.
+    /// The reader wants more of the text.
     More,
-    /// The text is refused: nothing more of it is read.
+    /// The text is refused, and the rest is ignored.
     Enough,
 }
 
-/// The reading of one list. Holds at most a line and the octets that the format is told from, or
-/// all of a zone.
+/// A reader of one list. Holds at most a line and the octets used for format detection, or the
+/// whole text of a zone.
 pub struct ListReader<'c> {
     compiler: &'c mut Compiler,
     source: Source,
@@ -77,12 +77,12 @@ pub struct ListReader<'c> {
     report: Report,
 }
 
-/// What is known of the text.
+/// The state of the reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Starting,
     Reading,
-    /// The text is a zone, and is held as a whole.
+    /// The text is a zone and is held as a whole.
     Holding,
     Refused,
 }
@@ -94,7 +94,7 @@ impl<'c> ListReader<'c> {
         Self { compiler, source, lines, held, octets: 0, state: State::Starting, entries, report }
     }
 
-    /// Takes the next octets of the text.
+    /// Reads the next octets of the text.
     pub fn feed(&mut self, chunk: &[u8]) -> Progress {
         let room = usize::try_from(MAX_TEXT - self.octets).unwrap_or(usize::MAX);
         let (chunk, rest) = chunk.split_at(chunk.len().min(room));
@@ -122,7 +122,7 @@ impl<'c> ListReader<'c> {
         if self.state == State::Refused { Progress::Enough } else { Progress::More }
     }
 
-    /// Ends the text. What was read of it is in the compiler.
+    /// Ends the text. Its entries are in the compiler.
     #[must_use]
     pub fn finish(mut self) -> Report {
         if self.state == State::Starting {
@@ -140,7 +140,7 @@ impl<'c> ListReader<'c> {
         self.report
     }
 
-    /// Tells the format from what is held, and reads it.
+    /// Detects the format from the start of the text, and reads that.
     fn start(&mut self) {
         let held = std::mem::take(&mut self.held);
         let text = held.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&held);
@@ -206,7 +206,7 @@ impl<'c> ListReader<'c> {
         }
     }
 
-    /// Comments may be in any encoding.
+    /// Handles a line that is not UTF-8. Comments may be in any encoding.
     fn take_unreadable(&mut self, number: u32, octets: &[u8]) {
         match octets.trim_ascii_start().first() {
             Some(b'#' | b'!' | b';') => self.report.skipped += 1,

@@ -1,4 +1,4 @@
-//! Why lines of lists are not taken.
+//! Reasons why lines of lists are rejected.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use super::name::NameFault;
 use super::patterns::PatternError;
 use crate::rpz::ZoneReason;
 
-/// Why a line was not taken.
+/// The reason why a line was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// More octets than are read.
+    /// The line is too long.
     LineTooLong,
-    /// Not UTF-8.
+    /// The line is not UTF-8.
     NotUtf8,
-    /// The name in it is none.
+    /// The name is invalid.
     Name(NameFault),
-    /// The root or everything: nobody means that.
+    /// The line covers the root or every name, which is never intended.
     Everything,
-    /// A name of one label in a list of single names.
+    /// A list of single names has a name of one label.
     TopLevel,
-    /// Not of the list's format.
+    /// The line does not match the format.
     Malformed(&'static str),
-    /// An answer other than a block, and the list is not trusted with such.
+    /// The line has a rewrite, and the list may not rewrite.
     RewriteRefused,
-    /// A modifier that does not exist.
+    /// The modifier is unknown.
     UnknownModifier(String),
-    /// The value of the modifier is wrong.
+    /// The value of the modifier is invalid.
     ModifierValue(&'static str),
-    /// The pattern or the regular expression is wrong or too large.
+    /// The pattern or regular expression is invalid or too large.
     Pattern(PatternError),
-    /// What is wrong with an entry of a policy zone.
+    /// An entry of a policy zone is invalid.
     Zone(ZoneReason),
-    /// A limit of the whole image is reached: what there is too much of.
+    /// A limit of the whole image is reached.
     Limit(&'static str),
-    /// The list has more than one fetched list may bring of what all lists share.
+    /// The list exceeds the share of a common limit that one fetched list gets.
     Share(&'static str),
 }
 

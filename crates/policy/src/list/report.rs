@@ -1,4 +1,4 @@
-//! What was found wrong with a list.
+//! The result of reading a list.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use super::limits::{MAX_FAULTS_KEPT, MAX_PASSED_OVER_KEPT, MAX_PASSED_OVER_SHOWN
 use super::reason::Reason;
 use crate::rpz::ZoneReport;
 
-/// A line that was not taken.
+/// A rejected line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Its number, from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: Reason,
 }
 
@@ -22,25 +22,25 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A line without effect that is no fault.
+/// A valid line without effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PassedOver {
     /// Its number, from 1.
     pub line: u32,
-    /// Its text, perhaps shortened.
+    /// Its text, possibly shortened.
     pub text: Box<str>,
-    /// Why it has no effect.
+    /// The reason why it has no effect.
     pub why: &'static str,
 }
 
-/// Why a text as a whole is no list. What was read of it before counts.
+/// The reason why a text is refused as a whole. Entries read before remain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Octets that are no text, such as an archive.
+    /// The octets are not text, for example an archive.
     Binary,
-    /// A web page: an error or log-in page in place of the list.
+    /// A web page: an error or login page instead of the list.
     WebPage,
-    /// More octets than are read of one list.
+    /// The text is too large.
     TooLarge,
 }
 
@@ -54,37 +54,36 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What came out of reading one list.
+/// The result of reading one list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// The format as it was given or detected.
+    /// The given or detected format.
     pub format: Format,
-    /// How many lines there are.
+    /// Number of lines.
     pub lines: u32,
-    /// How many entries were taken.
+    /// Number of entries.
     pub entries: u64,
-    /// Lines that say nothing of names and are no fault: comments, cosmetic rules and rules for
-    /// browsers.
+    /// Valid lines that do not concern names: comments, cosmetic rules and rules for browsers.
     pub skipped: u64,
-    /// Of these, the lines that are neither empty nor comments.
+    /// Those of them that are neither empty nor comments.
     pub passed_over: u64,
     /// The first of those.
     pub first_passed_over: Vec<PassedOver>,
-    /// Lines that were not taken.
+    /// Rejected lines.
     pub faults: u64,
-    /// Of these, the lines for which there was no room.
+    /// Those of them rejected for lack of room.
     pub beyond_limits: u64,
-    /// The first of these.
+    /// The first rejected lines.
     pub first_faults: Vec<Fault>,
-    /// Why reading ended early.
+    /// The reason why reading ended early.
     pub refusal: Option<Refusal>,
-    /// Of a policy zone, its triggers by their kinds, in the order of
+    /// The number of triggers of a policy zone by kind, in the order of
     /// [`crate::rpz::TriggerKind::ALL`].
     pub triggers: Option<[u64; 5]>,
 }
 
 impl Report {
-    /// Of a text without lines.
+    /// Returns the report of a text without lines.
     #[must_use]
     pub const fn of(format: Format) -> Self {
         Self {
@@ -102,7 +101,7 @@ impl Report {
         }
     }
 
-    /// Takes over what is told of a policy zone.
+    /// Copies the report of a policy zone.
     pub(super) fn take_zone(&mut self, zone: ZoneReport) {
         self.entries = zone.triggers.iter().sum();
         self.triggers = Some(zone.triggers);

@@ -1,4 +1,4 @@
-//! Answers that a list gives in place of the true one.
+//! Answers that a list gives instead of the real one.
 
 use std::net::IpAddr;
 
@@ -9,22 +9,23 @@ use super::binary::{Octets, Write};
 use super::name;
 use super::reason::Reason;
 
-/// An answer of a list's choice.
+/// An answer given by a list.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Rewrite {
-    /// This RCODE and no records; [`Rcode::NOERROR`] is NODATA.
+    /// This RCODE without records. [`Rcode::NOERROR`] is NODATA.
     Rcode(Rcode),
-    /// An alias to this folded wire name.
+    /// A CNAME to this folded wire name.
     Cname(Box<[u8]>),
-    /// A record of this type with this uncompressed data. Of several lines, all records together.
+    /// A record of this type with this uncompressed data. The records of several lines are
+    /// combined.
     Record(Rtype, Box<[u8]>),
-    /// As exception only: no other rewrite takes effect.
+    /// In exceptions only: removes all other rewrites.
     Any,
 }
 
 const NAME: &str = "dnsrewrite";
 
-/// RCODEs that may be given by name.
+/// RCODEs with names.
 const RCODES: [(&str, u16); 10] = [
     ("NOERROR", 0),
     ("FORMERR", 1),
@@ -39,7 +40,7 @@ const RCODES: [(&str, u16); 10] = [
 ];
 
 impl Rewrite {
-    /// An address.
+    /// Returns the rewrite to an address.
     #[must_use]
     pub fn address(address: IpAddr) -> Self {
         match address {
@@ -48,7 +49,8 @@ impl Rewrite {
         }
     }
 
-    /// The value of `$dnsrewrite`: nothing, an address, a name, an RCODE, or `RCODE;TYPE;DATA`.
+    /// Parses the value of `$dnsrewrite`: nothing, an address, a name, an RCODE, or
+    /// `RCODE;TYPE;DATA`.
     pub(super) fn read(value: &str) -> Result<Self, Reason> {
         let wrong = || Reason::ModifierValue(NAME);
         if value.is_empty() {
@@ -72,7 +74,7 @@ impl Rewrite {
         if let Ok(address) = value.parse() {
             return Ok(Self::address(address));
         }
-        // Only capitals: `refused` may be a name.
+        // Upper case only: `refused` may be a name.
         if let Some((_, code)) = RCODES.iter().find(|(name, _)| *name == value) {
             return Ok(Self::Rcode(Rcode(*code)));
         }
@@ -80,7 +82,7 @@ impl Rewrite {
         Ok(Self::Cname(target.wire().into()))
     }
 
-    /// A record from its presentation form, in which names are absolute.
+    /// Parses a record in presentation form, in which names are absolute.
     pub(super) fn record(rtype: Rtype, data: &str) -> Result<Self, Reason> {
         let mut octets = Vec::new();
         rdata::parse(rtype.0, data, &[0], &mut octets).map_err(|_| Reason::ModifierValue(NAME))?;
@@ -132,7 +134,7 @@ fn rcode(text: &str) -> Option<Rcode> {
     named.map(|(_, code)| Rcode(*code))
 }
 
-/// Text as the data of a TXT record, in strings of at most 255 octets.
+/// Converts text to the data of a TXT record, in strings of at most 255 octets.
 fn character_strings(text: &[u8]) -> Box<[u8]> {
     let mut out = Vec::with_capacity(text.len() + 1);
     if text.is_empty() {

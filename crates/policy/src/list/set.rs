@@ -3,18 +3,18 @@
 /// Most lists of one image.
 pub const MAX_LISTS: usize = 256;
 
-/// The number of a list: its place in the configuration.
+/// The number of a list: its position in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ListId(u8);
 
 impl ListId {
-    /// The list at this place, counted from zero; none past [`MAX_LISTS`].
+    /// Returns the list at this position, counted from zero, or `None` from [`MAX_LISTS`] on.
     #[must_use]
     pub fn at(place: usize) -> Option<Self> {
         u8::try_from(place).ok().map(Self)
     }
 
-    /// The place, counted from zero.
+    /// Returns the position, counted from zero.
     #[must_use]
     pub const fn place(self) -> usize {
         self.0 as usize
@@ -29,43 +29,43 @@ impl ListId {
     }
 }
 
-/// The lists in force for someone. 32 octets.
+/// A set of lists, such as those in force for a client. Takes 32 octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct ListSet {
     words: [u64; MAX_LISTS / 64],
 }
 
 impl ListSet {
-    /// No list.
+    /// The empty set.
     pub const EMPTY: Self = Self { words: [0; MAX_LISTS / 64] };
-    /// Every list.
+    /// The set of all lists.
     pub const ALL: Self = Self { words: [u64::MAX; MAX_LISTS / 64] };
 
-    /// Puts a list into the set.
+    /// Adds a list.
     pub fn insert(&mut self, list: ListId) {
         self.words[list.place() / 64] |= 1 << (list.place() % 64);
     }
 
-    /// Takes a list out of the set.
+    /// Removes a list.
     pub fn remove(&mut self, list: ListId) {
         self.words[list.place() / 64] &= !(1 << (list.place() % 64));
     }
 
-    /// Is the list in the set?
+    /// Reports whether the list is in the set.
     #[inline]
     #[must_use]
     pub fn contains(&self, list: ListId) -> bool {
         self.words[list.place() / 64] >> (list.place() % 64) & 1 == 1
     }
 
-    /// Is there no list in the set?
+    /// Reports whether the set is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words == [0; MAX_LISTS / 64]
     }
 
-    /// The lists of both sets.
+    /// Returns the lists that are in either set.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         Self { words: std::array::from_fn(|at| self.words[at] | other.words[at]) }

@@ -1,4 +1,4 @@
-//! Where a name stands: one site for each line of each list, one after another.
+//! The sites of a name: one for each line of each list about it, one after another.
 //!
 //! ```text
 //! head octet: scope 0-1 | allow 2 | important 3 | modifiers 4 | badfilter 5 | more follow 7
@@ -14,22 +14,22 @@ pub(super) const ALLOW: u8 = 1 << 2;
 pub(super) const IMPORTANT: u8 = 1 << 3;
 const MODIFIERS: u8 = 1 << 4;
 pub(super) const BADFILTER: u8 = 1 << 5;
-/// Of what lets through: it is of a list of allowed names.
+/// For sites that allow: the list is an allow list.
 pub(super) const ALLOW_LIST: u8 = 1 << 6;
-/// Of what does not: it gives an answer as hosts files do. One bit for both, which never stand
-/// together.
+/// For other sites: the line supplies an answer as hosts files do. Both meanings share one bit,
+/// because they exclude each other.
 pub(super) const GIVEN: u8 = ALLOW_LIST;
 const MORE: u8 = 1 << 7;
 const SCOPE: u8 = 3;
 
-/// A line of a list that is about a name.
+/// A line of a list about a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Site {
     /// Scope and marks.
     pub(super) head: u8,
     pub(super) list: ListId,
     pub(super) line: u32,
-    /// Place in the table of modifiers.
+    /// Index into the table of modifiers.
     pub(super) modifiers: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Site {
         out.number(u64::from(self.line));
     }
 
-    /// What it says, on whatever line and with or without `$badfilter`.
+    /// Returns the statement of the site, regardless of its line and of `$badfilter`.
     pub(super) const fn saying(&self) -> Saying {
         let mark = match self.head & ALLOW {
             0 => self.head & (SCOPE | IMPORTANT | GIVEN),
@@ -59,12 +59,12 @@ impl Site {
         Scope::covers(self.head & SCOPE, depth, labels)
     }
 
-    /// Does it give an answer as hosts files do?
+    /// Reports whether the site supplies an answer as hosts files do.
     pub(super) const fn is_given(&self) -> bool {
         self.head & (ALLOW | GIVEN) == GIVEN
     }
 
-    /// Is it of a list of allowed names?
+    /// Reports whether the site belongs to an allow list.
     pub(super) const fn is_of_allow_list(&self) -> bool {
         self.head & (ALLOW | ALLOW_LIST) == ALLOW | ALLOW_LIST
     }
@@ -74,21 +74,21 @@ impl Site {
     }
 }
 
-/// What lines say of a name that may be on different lines of different lists.
+/// A statement about a name, which several lines of several lists may make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Saying {
     mark: u8,
     modifiers: Option<u32>,
 }
 
-/// Whether another site of the same name comes behind one.
+/// Whether another site of the same name follows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Follow {
     More,
     None,
 }
 
-/// The sites of a name, read one by one. Ends at what cannot be read.
+/// An iterator over the sites of a name. Ends at a malformed site.
 #[derive(Clone, Copy)]
 pub(super) struct Sites<'a> {
     octets: Octets<'a>,
@@ -96,13 +96,13 @@ pub(super) struct Sites<'a> {
 }
 
 impl<'a> Sites<'a> {
-    /// The sites that begin at an offset in the table of them.
+    /// Creates an iterator over the sites at an offset of the section.
     #[inline]
     pub(super) fn at(table: &'a [u8], offset: u32) -> Self {
         Self { octets: Octets::new(table.get(offset as usize..).unwrap_or_default()), ended: false }
     }
 
-    /// A site, and whether another one comes behind it.
+    /// Reads a site, and whether another one follows.
     #[inline]
     fn read(&mut self) -> Option<(Site, Follow)> {
         let (head, list) = (self.octets.octet()?, ListId::from_octet(self.octets.octet()?));

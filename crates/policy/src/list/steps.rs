@@ -1,45 +1,45 @@
-//! Bounds on the work of a look-up, whatever the lists say.
+//! A bound on the work of a look-up, for any lists.
 //!
-//! A step is one state of an automaton, one place at which a pattern is tried, or one line that is
-//! read: a few nanoseconds each. When the steps are spent, the remaining patterns and lines are
-//! treated as absent. A hostile list can thus let names pass, as an empty list does, but it cannot
-//! hold up a worker.
+//! A step is one state of an automaton, one position at which a pattern is tried, or one line that
+//! is read: a few nanoseconds each. When the steps are spent, the remaining patterns and lines are
+//! treated as absent. A hostile list can thus let names pass, as an empty list does, but cannot
+//! stall a worker.
 
 use super::limits::{NAME_RESERVE, NAME_STEPS, QUESTION_STEPS, TRIAL_STEPS};
 
-/// The steps that are left.
+/// The remaining steps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steps {
-    /// For the names of one question; none where questions are not announced.
+    /// Steps for all names of one question. `None` if questions are not announced.
     question: Option<u32>,
-    /// What the current name was granted.
+    /// Steps granted to the current name.
     granted: u32,
-    /// What is left of that.
+    /// Remaining steps of that grant.
     left: u32,
-    /// Whether something was left out for the current name.
+    /// Whether the look-up of the current name was cut short.
     is_cut_short: bool,
-    /// Names for which something was left out.
+    /// Names whose look-up was cut short.
     cut_short: u64,
 }
 
-/// No steps are left.
+/// An error: no steps are left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exhausted;
 
 impl Steps {
-    /// Bounds each name, and no question.
+    /// Creates a bound per name, without a bound per question.
     pub(super) const fn of_names() -> Self {
         Self { question: None, granted: 0, left: 0, is_cut_short: false, cut_short: 0 }
     }
 
-    /// Bounds the names together that are looked up until the next call.
+    /// Sets a common bound for the names looked up until the next call.
     #[inline]
     pub(super) const fn begin_question(&mut self) {
         (self.granted, self.left) = (0, 0);
         self.question = Some(QUESTION_STEPS);
     }
 
-    /// Bounds the look-up of one name.
+    /// Sets the bound for one name.
     #[inline]
     pub(super) const fn begin_name(&mut self) {
         self.granted = match self.question {
@@ -60,7 +60,7 @@ impl Steps {
         self.is_cut_short = false;
     }
 
-    /// Gives the name its reserve once more, to read the lines of the patterns that were found.
+    /// Renews the reserve of the name, for reading the lines of the patterns found.
     #[inline]
     pub(super) const fn renew_reserve(&mut self) {
         if self.left < NAME_RESERVE {
@@ -69,7 +69,7 @@ impl Steps {
         }
     }
 
-    /// Takes steps from those of the name.
+    /// Deducts steps from those of the name.
     #[inline]
     pub(super) const fn spend(&mut self, steps: usize) -> Result<(), Exhausted> {
         if steps > self.left as usize {
@@ -81,8 +81,7 @@ impl Steps {
         Ok(())
     }
 
-    /// Takes the steps of one trial of a pattern, which `run` counts down from those that a trial
-    /// may take.
+    /// Runs one trial of a pattern with its own bound, and deducts its steps.
     #[inline]
     pub(super) fn trial(
         &mut self,
@@ -94,17 +93,17 @@ impl Steps {
         self.left -= granted - trial.left;
         outcome.or_else(|Exhausted| {
             self.cut_short();
-            // The next pattern may do with less than this one.
+            // The next pattern may need fewer steps than this one.
             if self.left == 0 { Err(Exhausted) } else { Ok(false) }
         })
     }
 
-    /// Steps that the current name has taken.
+    /// Returns the steps that the current name has taken.
     pub(super) const fn spent(&self) -> u32 {
         self.granted - self.left
     }
 
-    /// How many names were cut short since the last call.
+    /// Returns how many names were cut short since the last call.
     pub(super) const fn take_cut_short(&mut self) -> u64 {
         std::mem::replace(&mut self.cut_short, 0)
     }
@@ -118,14 +117,14 @@ impl Steps {
     }
 }
 
-/// The steps that are left to the trial of one pattern.
+/// The remaining steps of one trial of a pattern.
 #[derive(Debug)]
 pub(super) struct Trial {
     left: u32,
 }
 
 impl Trial {
-    /// The steps that a trial may take at most.
+    /// The bound of a trial.
     pub(super) const WHOLE: Self = Self { left: TRIAL_STEPS };
 
     #[inline]

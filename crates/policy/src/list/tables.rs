@@ -1,4 +1,5 @@
-//! What the compiler gathers beside names: sets of modifiers and patterns, each once.
+//! Tables that the compiler builds in addition to names: distinct sets of modifiers and distinct
+//! patterns.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,12 +17,12 @@ use super::quota::Quota;
 use super::reader::Origin;
 use super::reason::Reason;
 
-/// Sets of modifiers, each once.
+/// Distinct sets of modifiers.
 pub(super) struct ModifierTable {
-    /// Places plus one.
+    /// Indices plus one.
     places: HashMap<Modifiers, u32>,
     written: Vec<u8>,
-    /// That entries name as clients.
+    /// Networks that entries name as clients.
     networks: HashSet<IpNet>,
     count: Quota,
     octets: Quota,
@@ -40,14 +41,14 @@ impl ModifierTable {
         }
     }
 
-    /// Another list is read from here on.
+    /// Starts another list.
     pub(super) const fn begin_list(&mut self) {
         self.count.begin_list();
         self.octets.begin_list();
         self.network_count.begin_list();
     }
 
-    /// The place of a set of modifiers, plus one.
+    /// Returns the index of a set of modifiers, plus one.
     ///
     /// # Errors
     /// There is no room for it.
@@ -81,7 +82,7 @@ impl ModifierTable {
         networks.filter(|network| !self.networks.contains(network)).collect()
     }
 
-    /// The section of an image.
+    /// Returns the section of an image.
     pub(super) fn write(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.written.len() + 8);
         out.number(self.places.len() as u64);
@@ -90,7 +91,7 @@ impl ModifierTable {
     }
 }
 
-/// What decides about whether a pattern is taken, beside its text.
+/// The facts besides its text that decide whether a pattern is accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Admission {
     pub(super) origin: Origin,
@@ -98,20 +99,20 @@ pub(super) struct Admission {
     pub(super) may_be_every_name: bool,
 }
 
-/// Patterns, each once, with the rows that are about them.
+/// Distinct patterns with their rows.
 pub(super) struct PatternTable<R> {
     numbers: HashMap<(Form, Box<str>), usize>,
     patterns: Vec<Pattern<R>>,
     globs: Quota,
     regexes: Quota,
-    /// Expressions that were read, taken or not: even one that is refused costs time.
+    /// Expressions parsed, including refused ones, which cost time as well.
     tries: Quota,
     unfiltered: Quota,
     unfiltered_states: Quota,
     octets: Quota,
-    /// What is found by a literal.
+    /// The patterns selected by each literal.
     sharing: HashMap<Vec<u8>, Sharing>,
-    /// How many lists were read.
+    /// Number of lists read.
     lists: usize,
 }
 
@@ -123,11 +124,11 @@ struct Pattern<R> {
     rows: Vec<R>,
 }
 
-/// How many patterns are found by the same literal, and how many states they have.
+/// The number of patterns selected by one literal, and of their states.
 struct Sharing {
     patterns: Quota,
     states: Quota,
-    /// The list that took a share last.
+    /// The last list that used a share.
     list: usize,
 }
 
@@ -171,7 +172,7 @@ impl<R> PatternTable<R> {
         }
     }
 
-    /// Another list is read from here on.
+    /// Starts another list.
     pub(super) fn begin_list(&mut self) {
         self.lists += 1;
         for quota in [
@@ -185,7 +186,7 @@ impl<R> PatternTable<R> {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of patterns.
     pub(super) const fn len(&self) -> usize {
         self.patterns.len()
     }
@@ -193,7 +194,7 @@ impl<R> PatternTable<R> {
     /// Adds a row about a pattern.
     ///
     /// # Errors
-    /// It is no pattern, may not match every name, or there is no room for it.
+    /// The pattern is invalid, may not match every name, or there is no room for it.
     pub(super) fn add(
         &mut self,
         (form, text): (Form, &str),
@@ -224,7 +225,7 @@ impl<R> PatternTable<R> {
             self.tries.take(1);
         }
         let checked = patterns::check(form, text)?;
-        // To block all but some names is the operator's to say.
+        // Only the operator may block everything except some names.
         let may_invert = form == Form::NotRegex && origin == Origin::Own;
         if checked.covers_everything && !may_be_every_name && !may_invert {
             return Err(Reason::Everything);
@@ -273,8 +274,8 @@ impl<R> PatternTable<R> {
         }
     }
 
-    /// The section of an image: those of the operator's own lists first. `place` writes the rows of
-    /// one, sorted by nobody yet, and says where they are.
+    /// Returns the section of an image, the operator's own lists first. `place` writes the unsorted
+    /// rows of a pattern and returns their offset.
     pub(super) fn write(self, mut place: impl FnMut(Vec<R>) -> u32) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.number(self.patterns.len() as u64);

@@ -1,4 +1,4 @@
-//! Rules of Adblock, as AdGuard DNS understands them ("DNS filtering rules syntax").
+//! Adblock rules in the dialect of AdGuard DNS ("DNS filtering rules syntax").
 //!
 //! ```text
 //! ||x.y^      x.y and all below it        |x.y^, |x.y|   x.y alone
@@ -7,9 +7,8 @@
 //! @@rule      lets through                rule$modifiers
 //! ```
 //!
-//! Rules about pages, paths or requests of a browser say nothing of names and are passed over. A
-//! pattern that names no more of an address than its host is held against `http://NAME/`, as
-//! AdGuard Home does.
+//! Rules about pages, paths or browser requests do not concern names and are skipped. A pattern
+//! about no more than the host part of a URL is matched against `http://NAME/`, as in AdGuard Home.
 
 use super::super::entry::{BADFILTER, Effect, Entry, IMPORTANT, Scope, Target};
 use super::super::modifier::Limit;
@@ -18,7 +17,7 @@ use super::super::reason::Reason;
 use super::modifiers::{self, Options};
 use super::{Taken, hosts, without_comment};
 
-/// What stands between the domains and the body of a rule about the content of pages.
+/// Separators between the domains and the body of a rule about page content.
 const COSMETIC: [&str; 13] = [
     "##", "#@#", "#?#", "#@?#", "#$#", "#@$#", "#$?#", "#@$?#", "#%#", "#@%#", "$$", "$@$", "#+js(",
 ];
@@ -58,7 +57,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     Ok(Taken::Entries)
 }
 
-/// The pattern and the text of the modifiers. A regular expression may have `$` inside.
+/// Splits a rule into the pattern and the text of its modifiers. A regular expression may contain
+/// `$`.
 fn split(rule: &str) -> (&str, Option<&str>) {
     if rule.starts_with('/') && rule.len() > 1 {
         if rule.ends_with('/') {
@@ -74,7 +74,7 @@ fn split(rule: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The names that a pattern is about; none where it speaks of addresses of pages.
+/// Returns the names that a pattern covers, or `None` if it concerns URLs of pages.
 fn target(pattern: &str) -> Result<Option<Target>, Reason> {
     if let Some(regex) =
         pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).filter(|r| !r.is_empty())
@@ -88,7 +88,7 @@ fn target(pattern: &str) -> Result<Option<Target>, Reason> {
     target_of_name(pattern).map(Some)
 }
 
-/// A pattern of an address as one of its host; none if it is about more of it.
+/// Converts a URL pattern to a pattern of its host. Returns `None` if it covers more than the host.
 fn pattern_of_host(pattern: &str) -> Option<String> {
     let with_scheme =
         ["|http://", "http://", "://", "//"].iter().find_map(|start| pattern.strip_prefix(start));
@@ -133,7 +133,7 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         _ => return glob(start, text, end),
     };
     let is_bare = start.is_empty() && end.is_empty();
-    // A word is no name that anybody asks for.
+    // No client queries a single word as a name.
     if is_bare && !plain.trim_end_matches('.').contains('.') {
         return glob(start, text, end);
     }

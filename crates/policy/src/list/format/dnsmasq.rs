@@ -1,8 +1,9 @@
-//! `address=/NAME/NAME/ADDRESS`, `server=/NAME/` and `local=/NAME/` (dnsmasq(8)): names and all
-//! below them.
+//! `address=/NAME/NAME/ADDRESS`, `server=/NAME/` and `local=/NAME/` (dnsmasq(8)), which cover names
+//! and all names below them.
 //!
-//! No address, `#` or one of nobody blocks; any other is the answer. `server=/NAME/#` lets through.
-//! A `*` at the front of a name is any text. Of several addresses those of the closest name hold.
+//! An empty address, `#` or an unreachable address blocks. Any other address is the answer.
+//! `server=/NAME/#` allows. A leading `*` in a name matches any text. Of several addresses those
+//! for the closest name apply.
 
 use std::net::IpAddr;
 

@@ -1,17 +1,17 @@
-//! A name a line; between slashes a regular expression; and lines of a hosts file or of Adblock
-//! with an anchor, which published lists mix in.
+//! One name per line, a regular expression between slashes, and the lines of hosts files and
+//! anchored Adblock rules that published lists mix in.
 
 use super::super::entry::{Entry, Scope, Target};
 use super::super::name;
 use super::super::reason::Reason;
 use super::{Taken, adblock, hosts, without_comment};
 
-/// What a name without `*.` before it means.
+/// The meaning of a name without a leading `*.`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plain {
-    /// The name alone.
+    /// The name itself.
     Alone,
-    /// The name and all below it.
+    /// The name and all names below it.
     WithAllBelow,
 }
 

@@ -1,8 +1,7 @@
 //! `ADDRESS NAME ...` (hosts(5)).
 //!
-//! A name with an address that nobody is reached at (`0.0.0.0`, `::`, loopback) is blocked, with
-//! any other it is answered so. Other lines are read as in a list of names: published lists mix
-//! them.
+//! A name with an unreachable address (`0.0.0.0`, `::`, loopback) is blocked. Any other address is
+//! the answer. Other lines are read as in a list of names, because published lists mix them.
 
 use std::net::IpAddr;
 
@@ -13,7 +12,7 @@ use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, domains, without_comment};
 
-/// Names that such files have for the machine itself: they are not about anybody else.
+/// Names that such files contain for the machine itself.
 const OF_THE_MACHINE: [&str; 12] = [
     "localhost",
     "localhost.localdomain",
@@ -42,8 +41,8 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     }
 }
 
-/// Reads a line that may be of another format: none where it does not begin with an address. A
-/// comment begins with `#`, wherever it stands.
+/// Reads a line that may be of another format. Returns `None` if it does not begin with an address.
+/// A `#` begins a comment anywhere.
 pub(super) fn read_names(line: &str, out: &mut Vec<Entry>) -> Result<Option<Taken>, Reason> {
     let line = memchr::memchr(b'#', line.as_bytes()).map_or(line, |at| &line[..at]);
     let mut fields = line.split_ascii_whitespace();
@@ -70,7 +69,7 @@ fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
     let name = name::read(written)?;
     match name::labels(&name) {
         0 => return Err(Reason::Everything),
-        // A machine of one's own may have such a name, but nobody's advertisements do.
+        // A local machine may have such a name, but no advertisement server has.
         1 if is_nowhere(address) => return Err(Reason::TopLevel),
         _ => {}
     }
@@ -81,14 +80,14 @@ fn entry(address: IpAddr, written: &str) -> Result<Entry, Reason> {
 }
 
 fn address(text: &str) -> Option<IpAddr> {
-    // The usual address at once; and without the zone of `fe80::1%lo0`.
+    // Fast path for the usual address. Also drops the zone of `fe80::1%lo0`.
     if text == "0.0.0.0" {
         return Some(IpAddr::from([0, 0, 0, 0]));
     }
     text.split('%').next()?.parse().ok()
 }
 
-/// Is nobody reached at the address?
+/// Reports whether the address is unreachable by design.
 pub(super) fn is_nowhere(address: IpAddr) -> bool {
     address.is_unspecified() || address.is_loopback()
 }

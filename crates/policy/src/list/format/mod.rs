@@ -13,15 +13,15 @@ use std::fmt;
 use super::entry::Entry;
 use super::reason::Reason;
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// `ADDRESS NAME ...`, as `/etc/hosts`: each name alone.
+    /// `ADDRESS NAME ...` as in `/etc/hosts`. Covers each name itself.
     Hosts,
-    /// A name a line, alone; `*.NAME` and `.NAME` are the name and all below it, `/.../` is a
-    /// regular expression.
+    /// One name per line, without names below it. `*.NAME` and `.NAME` cover the name and all names
+    /// below it, and `/.../` is a regular expression.
     Domains,
-    /// A name a line, with or without `*.` before it: the name and all below it.
+    /// One name per line, with or without a leading `*.`. Covers the name and all names below it.
     Wildcards,
     /// Rules of Adblock and AdGuard DNS.
     Adblock,
@@ -29,9 +29,9 @@ pub enum Format {
     Dnsmasq,
     /// `local-zone:` and `local-data:`.
     Unbound,
-    /// A regular expression a line, as Pi-hole has them.
+    /// One regular expression per line, as in Pi-hole.
     PiholeRegex,
-    /// A response policy zone: a master file, read as a whole by [`crate::rpz`].
+    /// A response policy zone: a master file, parsed as a whole by [`crate::rpz`].
     Rpz,
 }
 
@@ -48,13 +48,13 @@ impl Format {
         ("rpz", Self::Rpz),
     ];
 
-    /// The format of this name.
+    /// Returns the format with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, format)| *format)
     }
 
-    /// Its name.
+    /// Returns the name of the format.
     #[must_use]
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
@@ -67,21 +67,22 @@ impl fmt::Display for Format {
     }
 }
 
-/// What became of a line that is no fault.
+/// The result for a valid line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
     /// Its entries were added.
     Entries,
-    /// It is empty or a comment.
+    /// The line is empty or a comment.
     Nothing,
-    /// It says something, but nothing of names or of others than the machine itself: why.
+    /// The line is valid but does not concern names, or concerns only the machine itself. Holds the
+    /// reason.
     PassedOver(&'static str),
 }
 
-/// Adds what a line says.
+/// Adds the entries of a line.
 ///
 /// # Errors
-/// Why it says nothing that can be understood. Entries that were added before count.
+/// The reason why the line is invalid. Entries added before the error remain.
 pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     let line = line.trim_ascii();
     if line.is_empty() {
@@ -99,7 +100,7 @@ pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Res
     }
 }
 
-/// The line without a comment that begins with `#` at the start or after white space.
+/// Returns the line without a comment that starts with `#` at the beginning or after white space.
 fn without_comment(line: &str) -> &str {
     let octets = line.as_bytes();
     let begins =
@@ -113,7 +114,7 @@ pub(super) mod tests {
     use super::super::entry::{BADFILTER, Effect, IMPORTANT, Scope, Target};
     use super::*;
 
-    /// An entry in one line: effect, names, marks, modifiers.
+    /// Formats an entry on one line: effect, names, marks, modifiers.
     pub(in super::super) fn shown(entry: &Entry) -> String {
         let mut text = match entry.effect {
             Effect::Block => "block ".to_owned(),
@@ -141,7 +142,7 @@ pub(super) mod tests {
         text
     }
 
-    /// What a line gives: entries joined with `; `, `-` for nothing, or the fault.
+    /// Checks the result of a line: entries joined with `; `, `-` for none, or the error.
     #[track_caller]
     pub(in super::super) fn check(format: Format, line: &str, expected: &str) {
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! What stands behind the `$` of a rule.
+//! The modifiers after the `$` of a rule.
 
 use avocet_wire::{Rtype, rdata};
 use ipnet::IpNet;
@@ -9,7 +9,7 @@ use super::super::name;
 use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 
-/// Modifiers that only mean something to a browser: a rule with one of them says nothing of names.
+/// Modifiers with a meaning only for browsers. A rule with one of them does not concern names.
 const FOR_BROWSERS: [&str; 72] = [
     "1p",
     "3p",
@@ -85,7 +85,7 @@ const FOR_BROWSERS: [&str; 72] = [
     "xmlhttprequest",
 ];
 
-/// What the modifiers of a rule say.
+/// The parsed modifiers of a rule.
 #[derive(Default, Debug)]
 pub(super) struct Options {
     pub(super) important: bool,
@@ -93,7 +93,7 @@ pub(super) struct Options {
     pub(super) modifiers: Modifiers,
 }
 
-/// Reads the modifiers; none where the rule is for browsers.
+/// Parses the modifiers. Returns `None` if the rule is meant for browsers.
 pub(super) fn read(text: &str) -> Result<Option<Options>, Reason> {
     let mut options = Options::default();
     for written in split(text, ',') {
@@ -165,7 +165,7 @@ fn client(text: &str) -> Option<ClientTest> {
     ))
 }
 
-/// The text without quotes around it; none where it is empty.
+/// Returns the text without surrounding quotes, or `None` if it is empty.
 fn unquoted(text: &str) -> Option<String> {
     let inner =
         ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
@@ -174,7 +174,7 @@ fn unquoted(text: &str) -> Option<String> {
     (!inner.is_empty()).then_some(inner)
 }
 
-/// Divides where the mark stands unescaped; `\` before a mark falls away.
+/// Splits at unescaped marks. The `\` of an escaped mark is removed.
 fn split(text: &str, mark: char) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut characters = text.chars().peekable();

@@ -1,10 +1,10 @@
-//! A regular expression a line, found anywhere in the name whatever the case (Pi-hole's
+//! One regular expression per line, matched anywhere in the name and ignoring case (Pi-hole's
 //! documentation of FTL).
 //!
-//! After it, divided by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and `reply=`
-//! with `NODATA`, `NXDOMAIN`, `REFUSED`, an address or one of each family, or `IP` and `NONE`.
-//! Within it `(?#...)` is a comment. The other extensions of TRE, such as back-references and
-//! approximate matching, are not linear in time and are faults.
+//! Options follow, separated by semicolons: `querytype=A,AAAA` or `querytype=!A`, `invert`, and
+//! `reply=` with `NODATA`, `NXDOMAIN`, `REFUSED`, an address or one of each family, `IP` or `NONE`.
+//! `(?#...)` is a comment. Other extensions of TRE, such as back-references and approximate
+//! matching, cannot run in linear time and are errors.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::Taken;
 
-/// Types that Pi-hole counts by their names; the others are `OTHER`.
+/// Types that Pi-hole counts by name. All others are `OTHER`.
 const COUNTED_BY_NAME: [Rtype; 15] = [
     Rtype::A,
     Rtype::AAAA,
@@ -51,7 +51,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
             None if part == "invert" => inverted = true,
             Some(("querytype", written)) => {
                 let read = query_types(written)?;
-                // As in Pi-hole: one that both names types and leaves others out is an error.
+                // As in Pi-hole, including some types and excluding others is an error.
                 if matches!(
                     (types.first(), read.first()),
                     (Some(Subject::Is(_)), Some(Subject::IsNot(_)))
@@ -66,7 +66,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         }
     }
     let target = if inverted { Target::NotRegex(regex) } else { Target::Regex(regex) };
-    // Of several replies only addresses hold together, as several lines with one each do.
+    // Of several replies only addresses can be combined, as if each was on its own line.
     if rewrites.len() > 1
         && !rewrites.iter().all(|rewrite| matches!(rewrite, Some(Rewrite::Record(..))))
     {
@@ -82,7 +82,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     Ok(Taken::Entries)
 }
 
-/// The line without `(?#...)`, which may have semicolons within.
+/// Returns the line without `(?#...)`, which may contain semicolons.
 fn without_inner_comments(line: &str) -> Cow<'_, str> {
     let mut line = Cow::Borrowed(line);
     let mut from = 0;
@@ -117,7 +117,7 @@ fn answer(value: &str) -> Result<Option<Rewrite>, Reason> {
         "NODATA" => Ok(Some(Rewrite::Rcode(Rcode::NOERROR))),
         "NXDOMAIN" => Ok(Some(Rewrite::Rcode(Rcode::NXDOMAIN))),
         "REFUSED" => Ok(Some(Rewrite::Rcode(Rcode::REFUSED))),
-        // Pi-hole's own address, and silence: blocked as everything is here.
+        // Pi-hole's own address, or no reply: treated as a normal block.
         "IP" | "NONE" => Ok(None),
         _ => value
             .parse()

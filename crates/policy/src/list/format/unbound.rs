@@ -1,9 +1,9 @@
 //! `local-zone: "NAME" TYPE` and `local-data: "RECORD"` (unbound.conf(5)).
 //!
-//! Zones that are refused, denied or answered from local data alone are blocked, with all below
-//! them; transparent ones are let through. Local data is the answer for its one name; under a
-//! `redirect` zone the data of the zone's own name should be that of all below it, which is more
-//! than a line says: such data counts for the name alone, and what is below it is blocked.
+//! Zones that refuse, deny or answer only from local data are blocked with all names below them.
+//! Transparent zones are allowed. Local data is the answer for its one name. Under a `redirect`
+//! zone, the data at the zone's own name should also apply to all names below it, but a single line
+//! does not show that. Here such data applies to the name itself, and names below it are blocked.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use super::super::reason::Reason;
 use super::super::rewrite::Rewrite;
 use super::{Taken, hosts, without_comment};
 
-/// Zones whose names are not answered as the rest of the world would.
+/// Zone types with answers that differ from public DNS.
 const BLOCKING: [&str; 11] = [
     "deny",
     "refuse",
@@ -30,7 +30,7 @@ const BLOCKING: [&str; 11] = [
     "always_nodata",
     "always_null",
 ];
-/// Zones whose names are answered as everywhere.
+/// Zone types with the answers of public DNS.
 const OPEN: [&str; 7] = [
     "transparent",
     "typetransparent",
