@@ -7,6 +7,7 @@
 
 mod cycles;
 mod items;
+mod layers;
 mod modules;
 mod report;
 mod source;
@@ -29,12 +30,13 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
 /// Most files of a crate that may lead to one another in a circle.
 const MAX_CYCLE: usize = 5;
 
-/// Finds what `cargo xtask tidy` refuses: large cycles of files, and parameters whose values have
-/// no names.
+/// Finds what `cargo xtask tidy` refuses: large cycles of files, imports from a layer above, and
+/// parameters whose values have no names.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let crates = source::read(root)?;
     let mut faults = Vec::new();
     for krate in &crates {
+        faults.extend(layers::upward(krate));
         let found = cycles::cycles(&modules::imports(krate));
         for cycle in found.iter().filter(|cycle| cycle.len() > MAX_CYCLE) {
             let paths: Vec<&str> = cycle.iter().map(|at| krate.files[*at].path.as_str()).collect();

@@ -1,0 +1,102 @@
+//! The folders at the top of a crate in layers: each imports only folders before it.
+
+use super::modules::{Imports, imports};
+use super::source::{Crate, File};
+
+/// The crates whose folders are in order, and that order: from the folders that import none to
+/// those that import all.
+const LAYERS: &[(&str, &[&str])] = &[(
+    "server",
+    &[
+        "connections",
+        "mailbox",
+        "resolver_report",
+        "log",
+        "state",
+        "worker",
+        "trust",
+        "lists",
+        "root",
+        "trace",
+        "running",
+        "explain",
+        "keepers",
+        "http",
+        "control",
+        "operate",
+        "serve",
+    ],
+)];
+
+/// Returns a fault for each import from a later folder, and for each folder without a place.
+pub(super) fn upward(krate: &Crate) -> Vec<String> {
+    let Some((_, order)) = LAYERS.iter().find(|(name, _)| *name == krate.name) else {
+        return Vec::new();
+    };
+    let layer = |file: &File| {
+        let folder = file.module.first()?;
+        Some(order.iter().position(|name| name == folder).ok_or_else(|| folder.clone()))
+    };
+    let mut faults = Vec::new();
+    let imports: Imports = imports(krate);
+    for (from, file) in krate.files.iter().enumerate() {
+        let here = match layer(file) {
+            None => continue,
+            Some(Ok(here)) => here,
+            Some(Err(folder)) => {
+                faults.push(format!("layers: {}: {folder} has no place in LAYERS", file.path));
+                continue;
+            }
+        };
+        for (to, names) in &imports[from] {
+            let target = &krate.files[*to];
+            if layer(target).is_some_and(|there| there.is_ok_and(|there| there > here)) {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                faults.push(format!(
+                    "layers: {}: imports {} from {}, which is a layer above",
+                    file.path,
+                    names.join(", "),
+                    target.path
+                ));
+            }
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(module: &[&str], text: &str) -> File {
+        File {
+            path: module.join("/"),
+            module: module.iter().map(|part| (*part).to_owned()).collect(),
+            lines: Vec::new(),
+            items: syn::parse_file(text).unwrap().items,
+        }
+    }
+
+    #[track_caller]
+    fn check(state: &str, worker: &str, expected: &[&str]) {
+        let root = file(&[], "mod state; mod worker;");
+        let files = vec![root, file(&["state"], state), file(&["worker"], worker)];
+        assert_eq!(upward(&Crate { name: "server".to_owned(), files }), expected);
+    }
+
+    #[test]
+    fn a_folder_imports_only_folders_before_it() {
+        check("pub(crate) struct Shared;", "use crate::state::Shared;", &[]);
+        check(
+            "use crate::worker::Worker;",
+            "pub(crate) struct Worker;",
+            &["layers: state: imports Worker from worker, which is a layer above"],
+        );
+    }
+
+    #[test]
+    fn a_folder_without_a_place_is_a_fault() {
+        let krate = Crate { name: "server".to_owned(), files: vec![file(&["attic"], "")] };
+        assert_eq!(upward(&krate), ["layers: attic: attic has no place in LAYERS"]);
+    }
+}
