@@ -1,12 +1,16 @@
 //! `avocet import`: the disk and the command line around the crate that reads configurations of
 //! other servers.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use avocet_config::Config;
+use avocet_config::policy::ListSource;
 use avocet_import::{Files, Imported, Known, Origin};
+use avocet_nameserver::policy::load::examine;
 use avocet_policy::rule::{Zone, service_names};
 
 use crate::args::ImportArgs;
@@ -39,8 +43,10 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
     };
     let beside =
         if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
-    let imported =
+    let mut imported =
         import(args.origin, &args.path, &Disk, &beside).map_err(|error| error.to_string())?;
+    let broken_lines = broken_lines(&imported, &beside);
+    imported.notes.extend(broken_lines);
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
@@ -73,6 +79,30 @@ fn import(
         beside,
         Known { services: &services, time_zones: &zones },
     )
+}
+
+/// The lines of the user's own rules that no list takes, each with the reason.
+fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
+    let Ok(config) = Config::from_text(None, &imported.config, &BTreeMap::new()) else {
+        // `avocet check` says what is wrong with it.
+        return Vec::new();
+    };
+    let mut notes = Vec::new();
+    for list in &config.policy.lists {
+        let ListSource::File(path) = &list.source else { continue };
+        let file = imported.files.iter().find(|(name, _)| *path == Path::new(beside).join(name));
+        let Some((name, text)) = file else { continue };
+        let Ok(report) = examine(list, text.as_bytes()) else { continue };
+        for fault in &report.first_faults {
+            let line = text.lines().nth(fault.line as usize - 1).unwrap_or_default();
+            notes.push(format!("{name}: {line}: it has no effect: {}", fault.reason));
+        }
+        let more = report.faults.saturating_sub(report.first_faults.len() as u64);
+        if more > 0 {
+            notes.push(format!("{name}: {more} more lines have no effect"));
+        }
+    }
+    notes
 }
 
 /// The directory of the file that will be written, as a full path.
@@ -141,10 +171,7 @@ impl Files for Disk {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use avocet_config::Config;
 
     /// The samples alone, so that the machine's own files change nothing.
     struct Samples;
@@ -193,6 +220,30 @@ mod tests {
             &["server", "forward", "record", "list", "group", "rule"],
         );
         check(Origin::Pihole, "pihole-six", &["policy", "server", "forward", "record", "rule"]);
+    }
+
+    #[test]
+    fn own_rules_that_no_list_takes_are_reported() {
+        struct One;
+        impl Files for One {
+            fn read(&self, _: &str, _: u64) -> Result<Vec<u8>, String> {
+                Ok(b"dns: {port: 53}\nuser_rules: ['||a.example^', com, '||b.example^$nonsense']\n"
+                    .to_vec())
+            }
+            fn list(&self, _: &str) -> Option<Vec<String>> {
+                None
+            }
+        }
+        let imported = import(Origin::Adguard, "AdGuardHome.yaml", &One, "/etc/avocet/").unwrap();
+        let notes = broken_lines(&imported, "/etc/avocet/");
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert!(
+            notes[0].starts_with(
+                "user-rules.txt: com: it has no effect: a word alone is a part of too many names"
+            ),
+            "{notes:?}"
+        );
+        assert!(notes[1].contains("||b.example^$nonsense"), "{notes:?}");
     }
 
     #[test]

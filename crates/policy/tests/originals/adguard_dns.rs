@@ -51,6 +51,12 @@ fn special_characters() {
 }
 
 #[test]
+fn a_word_alone_is_refused_where_the_original_takes_it_as_a_part_of_names() {
+    let reason = "a word alone is a part of too many names: `||word^` is a domain, `*word*` a part";
+    broken(Adblock, &[("com", reason), ("adserver", reason), ("@@com", reason)]);
+}
+
+#[test]
 fn regular_expressions() {
     check(
         Adblock,

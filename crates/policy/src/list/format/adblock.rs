@@ -5,6 +5,7 @@
 //! x.y         x.y alone                   ADDRESS x.y    as in a hosts file
 //! x*y, x.y^   names with that text        /regex/        names in which it is found
 //! @@rule      lets through                rule$modifiers
+//! x           a fault
 //! ```
 //!
 //! Rules about pages, paths or browser requests do not concern names and are skipped. A pattern
@@ -133,7 +134,12 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         _ => return glob(start, text, end),
     };
     let is_bare = start.is_empty() && end.is_empty();
-    // No client queries a single word as a name.
+    if is_bare && is_word(plain) {
+        return Err(Reason::Malformed(
+            "a word alone is a part of too many names: `||word^` is a domain, `*word*` a part",
+        ));
+    }
+    // No client queries other text without a dot, such as `_ads_`, as a name.
     if is_bare && !plain.trim_end_matches('.').contains('.') {
         return glob(start, text, end);
     }
@@ -149,6 +155,16 @@ fn name_or_glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         Err(_) if is_bare => glob(start, text, end),
         Err(fault) => Err(fault.into()),
     }
+}
+
+/// Is this one label of a host name, with a dot before or behind it or without? As a pattern, `com`
+/// is found in most names that there are.
+fn is_word(text: &str) -> bool {
+    let label = text.strip_prefix('.').or_else(|| text.strip_suffix('.')).unwrap_or(text);
+    !label.is_empty()
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label.chars().all(|found| found == '-' || found.is_alphanumeric())
 }
 
 const fn is_of_names(octet: u8) -> bool {
@@ -296,17 +312,42 @@ mod tests {
     }
 
     #[test]
-    fn a_word_is_a_part_of_names() {
+    fn what_is_no_label_of_a_host_name_is_a_part_of_names() {
         check("_prebid_", "block _prebid_");
         check("_728x90.", "block _728x90.");
-        check("adserver", "block adserver");
+        check("*adserver*", "block *adserver*");
         check("_dmarc.example.org", "block =_dmarc.example.org.");
-        for short in ["ad", "a*b", "."] {
+        for short in ["_a", "a*b", "."] {
             check(
                 short,
                 "fault: a part of a name of less than three characters is in too many names",
             );
         }
+    }
+
+    #[test]
+    fn a_word_alone_is_a_fault() {
+        for word in [
+            "com",
+            "COM",
+            ".com",
+            "com.",
+            "ad-server",
+            "рф",
+            "@@com",
+            "com$important",
+            "com$dnstype=A",
+        ] {
+            check(
+                word,
+                "fault: a word alone is a part of too many names: `||word^` is a domain, `*word*` \
+                 a part",
+            );
+        }
+        check("||com^", "block +com.");
+        check("com^", "block com|");
+        check(".ads.", "block .ads.");
+        check("-ads", "block -ads");
     }
 
     #[test]
