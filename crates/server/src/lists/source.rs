@@ -96,7 +96,10 @@ impl SourceState {
     }
 }
 
-/// Whether a text of a server may take the place of one that had `known` entries.
+/// How a text that is held back is taken.
+const HOW_TO_TAKE_IT: &str = "`avocet lists refresh NAME --force` takes it";
+
+/// Whether a text may take the place of one that had `known` entries.
 ///
 /// # Errors
 /// Why not.
@@ -106,13 +109,15 @@ pub(crate) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> 
     }
     if report.entries == 0 {
         let broken = report.faults;
-        return Err(Failure::HeldBack(format!("it has no entries, and {broken} broken lines")));
+        return Err(Failure::HeldBack(format!(
+            "it has no entries, and {broken} broken lines; {HOW_TO_TAKE_IT}"
+        )));
     }
     let known = known.unwrap_or(0);
     if report.entries.saturating_mul(SHRINK_PART) < known && known - report.entries > SHRINK_ENTRIES
     {
         return Err(Failure::HeldBack(format!(
-            "it has {} entries where it had {known}",
+            "it has {} entries where it had {known}; {HOW_TO_TAKE_IT}",
             report.entries
         )));
     }

@@ -108,7 +108,7 @@ impl Store {
 
     fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
         // The thread that keeps the lists looks again when it starts, and reports it.
-        let _ = self.take_file(list, path);
+        let _ = self.take_file(list, path, Taking::Judged);
     }
 
     /// Is the file another one, or has it changed, since its copy was made? One that cannot be read
@@ -234,12 +234,16 @@ impl Store {
         self.keep(list, head, text, known.as_ref())
     }
 
-    /// Looks at a file. Its owner may take out of it what he likes; but one that is no list is not
-    /// taken.
+    /// Looks at a file. One without entries is taken if it never had any.
     ///
     /// # Errors
-    /// It cannot be read, or is no list: the last good copy stays.
-    pub(crate) fn take_file(&mut self, list: &ListConfig, path: &Path) -> Result<Taken, Failure> {
+    /// It cannot be read, is no list, or lost most of its entries: the last good copy stays.
+    pub(crate) fn take_file(
+        &mut self,
+        list: &ListConfig,
+        path: &Path,
+        taking: Taking,
+    ) -> Result<Taken, Failure> {
         let unreadable =
             |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
         let fingerprint = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
@@ -258,6 +262,11 @@ impl Store {
         let report = examine(list, &text)?;
         if let Some(refusal) = report.refusal {
             return Err(Failure::HeldBack(refusal.to_string()));
+        }
+        let same_source = known.as_ref().filter(|head| head.source == source);
+        let entries = same_source.map_or(0, |head| head.entries);
+        if taking == Taking::Judged && entries > 0 {
+            judge(&report, Some(entries))?;
         }
         let head = Head { source, fingerprint, entries: report.entries, ..Head::default() };
         self.keep(list, head, text, known.as_ref())

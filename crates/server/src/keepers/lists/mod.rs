@@ -209,7 +209,7 @@ impl Work {
     ) -> Result<Taken, String> {
         let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
-            ListSource::File(path) => self.store.take_file(list, path),
+            ListSource::File(path) => self.store.take_file(list, path, taking),
         });
         let head = self.store.head(list);
         let (has_copy, head) = (head.is_some(), head.unwrap_or_default());

@@ -150,19 +150,58 @@ fn a_file_that_is_no_list_or_gone_keeps_its_last_good_copy() {
     let list = data.file("a", "a.example\nb.example\n");
     let config = policy(&[("a", from_file(&list))]);
     let mut store = data.store();
-    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Changed));
-    assert_eq!(store.take_file(&config.lists[0], &list), Ok(Taken::Same));
+    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(Taken::Changed));
+    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(Taken::Same));
     data.file("a", "<!DOCTYPE html><html><body>log in</body></html>\n");
-    assert!(matches!(store.take_file(&config.lists[0], &list), Err(Failure::HeldBack(_))));
+    assert!(matches!(
+        store.take_file(&config.lists[0], &list, Taking::Judged),
+        Err(Failure::HeldBack(_))
+    ));
     fs::remove_file(&list).unwrap();
-    assert!(matches!(store.take_file(&config.lists[0], &list), Err(Failure::File(_))));
+    assert!(matches!(
+        store.take_file(&config.lists[0], &list, Taking::Judged),
+        Err(Failure::File(_))
+    ));
     assert_eq!(store.compile(&config, SECRET).unwrap().names(), 2);
+}
+
+#[test]
+fn an_emptied_file_keeps_its_last_good_copy_until_it_is_forced() {
+    let data = Data::new("emptied");
+    let list = data.file("a", "a.example\nb.example\n");
+    let config = policy(&[("a", from_file(&list))]);
+    let mut store = data.store();
+    assert_eq!(store.load(&config, SECRET).unwrap().names(), 2);
+    for text in ["", "# a comment\n", "not a name\n"] {
+        data.file("a", text);
+        let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
+        let Err(Failure::HeldBack(why)) = taken else { panic!("{text:?}: {taken:?}") };
+        assert!(why.contains("it has no entries"), "{why}");
+        assert!(why.contains("--force"), "{why}");
+    }
+    assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2, "nor does a start take it");
+    let forced = store.take_file(&config.lists[0], &list, Taking::Forced);
+    assert_eq!(forced, Ok(Taken::Changed));
+    assert_eq!(store.compile(&config, SECRET).unwrap().names(), 0);
     data.file("a", "");
-    assert_eq!(
-        store.take_file(&config.lists[0], &list),
-        Ok(Taken::Changed),
-        "its owner may empty it"
-    );
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
+    assert_eq!(taken, Ok(Taken::Changed), "without entries before there is nothing to lose");
+}
+
+#[test]
+fn a_file_that_lost_most_of_its_entries_keeps_its_last_good_copy() {
+    let data = Data::new("shrunk");
+    let names = |count: u32| (0..count).map(|n| format!("{n}.example\n")).collect::<String>();
+    let list = data.file("a", &names(3_000));
+    let config = policy(&[("a", from_file(&list))]);
+    let mut store = data.store();
+    assert_eq!(store.load(&config, SECRET).unwrap().names(), 3_000);
+    data.file("a", &names(1_000));
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
+    assert!(matches!(taken, Err(Failure::HeldBack(_))), "{taken:?}");
+    data.file("a", &names(2_000));
+    let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
+    assert_eq!(taken, Ok(Taken::Changed));
 }
 
 #[test]
