@@ -154,8 +154,11 @@ fn clients_keep_no_block_and_no_redirect_past_its_end() {
     let blocked = ["NOERROR 600 0.0.0.0 [15 rule r]", "NOERROR 5 0.0.0.0 [15 rule r]", open];
     check_change(&until("\"block\""), ("www.example.", A), blocked);
     let records = "[[record]]\nname = \"garden.home\"\ntype = \"A\"\nvalues = [\"10.1.1.1\"]\nttl-secs = 60\n";
-    let redirected =
-        ["NOERROR 600 garden.home. 60 10.1.1.1", "NOERROR 5 garden.home. 60 10.1.1.1", open];
+    let redirected = [
+        "NOERROR 600 garden.home. 60 10.1.1.1 [4 rule r]",
+        "NOERROR 5 garden.home. 60 10.1.1.1 [4 rule r]",
+        open,
+    ];
     let garden = until("\"redirect\"\nto = [\"garden.home\"]");
     check_change(&format!("{records}{garden}"), ("www.example.", A), redirected);
 }

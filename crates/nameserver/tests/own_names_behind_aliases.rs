@@ -139,10 +139,10 @@ impl Drop for Server {
 fn redirects_of_questions_lead_to_own_names() {
     let mut server = Server::start("questions");
     for (name, answer) in [
-        ("by-rule.example.", "NOERROR 30 garden.home. 200 10.1.1.1"),
-        ("by-list.example.", "NOERROR 30 garden.home. 200 10.1.1.1"),
-        ("by-zone.example.", "NOERROR 40 garden.home. 200 10.1.1.1"),
-        ("special.example.", "NOERROR 30 localhost. 10800 127.0.0.1"),
+        ("by-rule.example.", "NOERROR 30 garden.home. 200 10.1.1.1 [4 rule r]"),
+        ("by-list.example.", "NOERROR 30 garden.home. 200 10.1.1.1 [17 list adblock]"),
+        ("by-zone.example.", "NOERROR 40 garden.home. 200 10.1.1.1 [17 list zone, qname]"),
+        ("special.example.", "NOERROR 30 localhost. 10800 127.0.0.1 [4 rule special]"),
     ] {
         for over in [Over::Udp, Over::Tcp, Over::Udp] {
             assert_eq!(
@@ -163,9 +163,14 @@ fn redirects_of_answers_lead_to_own_names() {
             "cloak.example.",
             Rtype::CNAME,
             &wire("tracker.example."),
-            "NOERROR 30 garden.home. 200 10.1.1.1",
+            "NOERROR 30 garden.home. 200 10.1.1.1 [4 rule alias]",
         ),
-        ("hosted.example.", A, &[192, 0, 2, 9], "NOERROR 40 garden.home. 200 10.1.1.1"),
+        (
+            "hosted.example.",
+            A,
+            &[192, 0, 2, 9],
+            "NOERROR 40 garden.home. 200 10.1.1.1 [17 list zone, ip]",
+        ),
     ];
     for (name, rtype, data, answer) in rows {
         assert_eq!(ask(&mut server.inner, CLIENT, name, A), "nothing");
@@ -182,7 +187,7 @@ fn an_own_alias_that_leads_outside_is_followed() {
     let mut server = Server::start("outside");
     assert_eq!(ask(&mut server.inner, CLIENT, "far.example.", A), "nothing");
     server.learn("www.example.", A, &[192, 0, 2, 7]);
-    let answer = "NOERROR 30 far.home. 200 www.example. 300 192.0.2.7";
+    let answer = "NOERROR 30 far.home. 200 www.example. 300 192.0.2.7 [4 rule far]";
     assert_eq!(server.resume("www.example."), answer);
     assert_eq!(ask(&mut server.inner, CLIENT, "far.example.", A), answer);
 }

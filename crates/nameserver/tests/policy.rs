@@ -327,7 +327,7 @@ fn rules_rewrite_questions_and_read_answers() {
                 TABLET,
                 "www.google.com.",
                 Rtype::A,
-                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15",
+                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15 [4 rule search]",
             ),
         ],
     );
@@ -344,7 +344,7 @@ fn safe_search_takes_no_name_off_a_list() {
                 TABLET,
                 "www.google.com.",
                 Rtype::A,
-                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15",
+                "NOERROR 30 forcesafesearch.google.com. 300 192.0.2.15 [4 rule search]",
             ),
         ],
     );

@@ -420,7 +420,8 @@ impl Model<'_> {
             Action::ToAddress if is_address => Some(format!("NOERROR 203.0.113.5 [rule r{place}]")),
             Action::ToAddress => Some(format!("NOERROR [rule r{place}]")),
             // A name that is to be itself is resolved as it is.
-            Action::To(target) => (target != query.name).then(|| redirected(query, "", target)),
+            Action::To(target) => (target != query.name)
+                .then(|| format!("{} [rule r{place}]", redirected(query, "", target))),
             Action::Drop => Some("nothing".to_owned()),
             Action::Truncate => Some("truncated".to_owned()),
             Action::Allow | Action::Ttl | Action::Tag | Action::Limit(_) => None,
@@ -528,7 +529,7 @@ fn by_zone(query: &Query, aliases: &str, action: ZoneAction) -> Option<String> {
         ZoneAction::Passthru => None,
         ZoneAction::Drop => Some("nothing".to_owned()),
         ZoneAction::TcpOnly => (query.over == Over::Udp).then(|| "truncated".to_owned()),
-        ZoneAction::To(target) => Some(redirected(query, aliases, target)),
+        ZoneAction::To(target) => Some(format!("{} [list]", redirected(query, aliases, target))),
     }
 }
 

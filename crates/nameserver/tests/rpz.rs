@@ -134,7 +134,12 @@ fn each_action_is_taken_for_whom_the_zone_holds() {
             (ANYONE, "fine.bad.example.", A, "NOERROR 300 192.0.2.10"),
             (ANYONE, "drop.example.", A, "nothing"),
             (ANYONE, "tcp.example.", A, "NOERROR TC"),
-            (ANYONE, "moved.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
+            (
+                ANYONE,
+                "moved.example.",
+                A,
+                "NOERROR 30 walled.example. 300 192.0.2.99 [17 list rpz, qname]",
+            ),
             (
                 ANYONE,
                 "moved.example.",
@@ -166,7 +171,7 @@ fn a_garden_takes_names_in_and_refuses_those_that_do_not_fit() {
                 ANYONE,
                 "www.bad.example.",
                 A,
-                "NOERROR 30 www.bad.example.garden.example. 300 192.0.2.97",
+                "NOERROR 30 www.bad.example.garden.example. 300 192.0.2.97 [17 list rpz, qname]",
             ),
             (ANYONE, &long, A, "YXDOMAIN [17 list rpz, qname]"),
         ],
@@ -194,9 +199,14 @@ fn a_name_behind_an_alias_is_a_trigger_in_its_turn() {
                 ANYONE,
                 "to.example.",
                 A,
-                "NOERROR 300 hosted.example. 30 walled.example. 300 192.0.2.99",
+                "NOERROR 300 hosted.example. 30 walled.example. 300 192.0.2.99 [17 list rpz, ip]",
             ),
-            (ANYONE, "hosted.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
+            (
+                ANYONE,
+                "hosted.example.",
+                A,
+                "NOERROR 30 walled.example. 300 192.0.2.99 [17 list rpz, ip]",
+            ),
             (FREE, "alias.example.", A, "NOERROR 300 www.bad.example. 300 192.0.2.8"),
         ],
     );
@@ -226,7 +236,12 @@ fn what_a_zone_gives_is_not_judged_again() {
         check(
             &mut server,
             &[
-                (ANYONE, "bad.example.", A, "NOERROR 30 walled.example. 300 192.0.2.99"),
+                (
+                    ANYONE,
+                    "bad.example.",
+                    A,
+                    &format!("NOERROR 30 walled.example. 300 192.0.2.99 [17 list {list}, qname]"),
+                ),
                 (
                     ANYONE,
                     "data.example.",

@@ -138,8 +138,8 @@ const ROWS: &[Row] = &[
     row(
         "action = \"redirect\"\nto = [\"sinkhole.example\"]",
         Does::Answers(
-            "NOERROR 60 sinkhole.example. 300 203.0.113.6",
-            "NOERROR 60 sinkhole.example. 300 2 .",
+            "NOERROR 60 sinkhole.example. 300 203.0.113.6 [4 rule r]",
+            "NOERROR 60 sinkhole.example. 300 2 . [4 rule r]",
         ),
     ),
     row("action = \"drop\"", Does::Answers("nothing", "nothing")),

@@ -410,7 +410,7 @@ impl Policy {
                     behind: Vec::new(),
                 })
             }
-            Target::Name(name) => rename(asked.qname, name, ttl_secs),
+            Target::Name(name) => rename(asked.qname, name, (ttl_secs, note)),
         }
     }
 
@@ -435,7 +435,7 @@ impl Policy {
             Decision::None | Decision::Allowed => QuestionVerdict::Pass,
             Decision::Blocked => QuestionVerdict::Answer(made),
             Decision::Rewritten => match found.rewrite() {
-                Some(Rewrite::Cname(target)) => rename(asked.qname, target, made.ttl_secs),
+                Some(Rewrite::Cname(target)) => rename(asked.qname, target, (made.ttl_secs, note)),
                 Some(rewrite @ Rewrite::Rcode(_)) => match denial(rewrite) {
                     Some(form) => QuestionVerdict::Answer(Made { form, ..made }),
                     None => QuestionVerdict::Pass,
@@ -610,10 +610,10 @@ fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
 }
 
 /// An alias to another name; a name that leads to itself goes its way.
-fn rename(qname: &[u8], target: &[u8], ttl_secs: u32) -> QuestionVerdict<'static> {
+fn rename(qname: &[u8], target: &[u8], (ttl_secs, note): (u32, u16)) -> QuestionVerdict<'static> {
     match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
         (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
-            QuestionVerdict::Rename(vec![Alias { owner, target, ttl_secs }])
+            QuestionVerdict::Rename(vec![Alias { owner, target, ttl_secs, note }])
         }
         _ => QuestionVerdict::Pass,
     }

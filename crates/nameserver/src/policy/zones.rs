@@ -156,7 +156,8 @@ impl Policy {
                 Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
                 Some(target) => {
                     held.note_list(note);
-                    behind.push(Alias { owner: qname, target, ttl_secs: found.ttl_secs });
+                    let ttl_secs = found.ttl_secs;
+                    behind.push(Alias { owner: qname, target, ttl_secs, note });
                     behind
                         .iter_mut()
                         .for_each(|alias| alias.ttl_secs = alias.ttl_secs.min(validity.secs));

@@ -74,8 +74,9 @@ pub(super) fn stale_behind(
     let asked = wanted.key.question;
     let (question, hash) = question_behind(path, asked, aliases.last()?);
     match stored::from_rrsets(path, &end_of(wanted, &question, hash), out) {
+        // That it has expired is what the client is told.
         FromRrsets::Fresh(draft) | FromRrsets::Stale(draft) => {
-            put_behind(draft, aliases, asked, out)
+            Some(Draft { note: 0, ..put_behind(draft, aliases, asked, out)? })
         }
         _ => None,
     }

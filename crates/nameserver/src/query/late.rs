@@ -261,7 +261,8 @@ fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> 
     Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede, note: 0 }
 }
 
-/// The found answer behind the local CNAMEs that led to it.
+/// The found answer behind the local CNAMEs that led to it, with the note of the one that the
+/// policy made.
 pub(super) fn with_aliases(
     found: &Found<'_>,
     aliases: &[Alias],
@@ -279,7 +280,8 @@ pub(super) fn with_aliases(
         builder.truncate();
     }
     debug_assert!(builder.len() >= HEADER_LEN);
-    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede, note: 0 })
+    let note = aliases.iter().map(|alias| alias.note).find(|note| *note != 0).unwrap_or(0);
+    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede, note })
 }
 
 fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {

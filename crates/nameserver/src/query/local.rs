@@ -89,6 +89,8 @@ pub struct Alias {
     pub target: NameBuf,
     /// TTL in seconds.
     pub ttl_secs: u32,
+    /// Why the policy put it in place of the name's own data, as in [`Draft::note`]; 0: it did not.
+    pub note: u16,
 }
 
 /// What the local records say about a question.
@@ -247,7 +249,7 @@ fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) 
         None => NameBuf::from_wire(question.qname).ok()?,
     };
     let target = NameBuf::from_wire(set.rdata.first()?).ok()?;
-    Some(Alias { owner, target, ttl_secs: set.ttl_secs })
+    Some(Alias { owner, target, ttl_secs: set.ttl_secs, note: 0 })
 }
 
 fn write(

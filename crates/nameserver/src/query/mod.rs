@@ -96,12 +96,12 @@ impl Path<'_> {
         }
     }
 
-    /// Counts why the policy gave an answer, if it did. A rate limit was counted as it was held
-    /// against it.
+    /// Counts why the policy gave an answer, if it did. A rate limit, and an alias to data that the
+    /// policy did not make, was counted when it held.
     #[inline]
     fn count_note(&self, note: u16, stage: Stage) {
         if note != 0
-            && stage != Stage::Limited
+            && matches!(stage, Stage::Blocked | Stage::Rewritten | Stage::Stale)
             && let Some(policy) = &self.state.policy
         {
             policy.count_note(self.scratch.worker(), note);
