@@ -18,12 +18,16 @@ use serde_json::json;
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::output;
 
+/// The exit code where there is nothing to check.
+const WRONG_ARGUMENTS: u8 = 2;
+
 /// Says whether the file is right; else names each error on standard error (as JSON: on standard
 /// output). Files that it names and that cannot be read keep no server from starting and are
 /// warnings, all but the geo database.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let Some(file) = args.file.find() else {
-        return refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
+        refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
+        return ExitCode::from(WRONG_ARGUMENTS);
     };
     let result = Config::load(Some(&file), environment());
     let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());

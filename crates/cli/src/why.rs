@@ -66,7 +66,7 @@ fn policy(line: &Value) -> String {
         let _ = write!(text, "\n  countries of the addresses: {known}");
     }
     for one in line["lists"].as_array().into_iter().flatten() {
-        let _ = write!(text, "\n  {}", list_line(one));
+        let _ = write!(text, "\n  {}", list_line(one, &line["rule"]));
     }
     if line["own-record"] == true {
         text += "\n  the name has a local record, so lists do not count";
@@ -84,10 +84,18 @@ fn policy(line: &Value) -> String {
     text
 }
 
-/// A line of a list: where it is, what it does, about which alias, and its text.
-fn list_line(one: &Value) -> String {
+/// A line of a list: where it is, what it does, about which alias, and its text. `rule` is the one
+/// that decided, or null.
+fn list_line(one: &Value, rule: &Value) -> String {
     let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
-    let decides = if one["decides"] == true { ", decides" } else { "" };
+    let decides = match (one["decides"] == true, one["overruled"] == true) {
+        (true, _) => ", decides".to_owned(),
+        (false, true) if rule.is_object() => {
+            format!(", would decide, but rule {} goes first", field(rule, "name"))
+        }
+        (false, true) => ", would decide, but filtering is lifted".to_owned(),
+        (false, false) => String::new(),
+    };
     let trigger =
         one["trigger"].as_str().map_or_else(String::new, |trigger| format!(" by {trigger}"));
     let alias =

@@ -16,6 +16,8 @@ mod counts;
 mod deploy;
 #[path = "operation/effect.rs"]
 mod effect;
+#[path = "operation/exit_codes.rs"]
+mod exit_codes;
 #[path = "operation/extras.rs"]
 mod extras;
 #[path = "operation/full_disk.rs"]

@@ -18,11 +18,8 @@ fn check_unsaved(output: &Output, file: &str) {
     assert!(said.contains("a restart undoes it") && said.contains(file), "{said}");
 }
 
-#[test]
-fn what_a_full_disk_refuses_is_in_force_and_said() {
-    let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, "", RULE);
-    // No file may have an octet: each write fails as on a full disk, for root too.
+/// A server for which no file may have an octet: each write fails as on a full disk, for root too.
+fn start_on_full_disk(site: &Site) -> Server {
     let mut limited = Command::new("sh");
     limited
         .args([
@@ -31,7 +28,28 @@ fn what_a_full_disk_refuses_is_in_force_and_said() {
             env!("CARGO_BIN_EXE_avocet"),
         ])
         .arg(site.file());
-    let mut server = Server::start(limited);
+    Server::start(limited)
+}
+
+#[test]
+fn a_list_that_a_full_disk_refuses_is_in_force_and_said() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    fs::write(&list, "ads.example\n").unwrap();
+    let table = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display());
+    site.configure(upstream.addr, "", &table);
+    let _server = start_on_full_disk(&site);
+    assert_eq!(site.ask("ads.example").0, BLOCKED);
+    fs::write(&list, "ads.example\nmore.example\n").unwrap();
+    check_unsaved(&site.avocet(&["lists", "refresh", "ads"]), "cannot keep a copy");
+    assert_eq!(site.ask("more.example").0, BLOCKED);
+}
+
+#[test]
+fn what_a_full_disk_refuses_is_in_force_and_said() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", RULE);
+    let mut server = start_on_full_disk(&site);
     assert_eq!(site.ask("game.example").0, BLOCKED);
     check_unsaved(&site.avocet(&["pause"]), "switches.json");
     assert_eq!(site.ask("game.example").0, ADDRESS);

@@ -146,6 +146,31 @@ fn why_takes_a_client_by_name_and_a_time_of_day_and_shows_the_line_that_decides(
 }
 
 #[test]
+fn why_says_which_lines_would_decide_without_a_rule_or_a_pause() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    std::fs::write(&list, "||example^\n").unwrap();
+    let rest = format!(
+        "[[list]]\nname = \"ads\"\nfile = \"{}\"\n\
+         [[rule]]\nname = \"work\"\nwhen = 'qname == \"www.example\"'\naction = \"allow\"\n",
+        list.display()
+    );
+    site.configure(upstream.addr, "", &rest);
+    let _server = site.start();
+    let text = site.avocet_text(&["why", "www.example"]);
+    assert!(
+        text.contains("list ads, line 1: block, would decide, but rule work goes first"),
+        "{text}"
+    );
+    site.avocet_text(&["pause"]);
+    let text = site.avocet_text(&["why", "other.example"]);
+    assert!(
+        text.contains("list ads, line 1: block, would decide, but filtering is lifted"),
+        "{text}"
+    );
+}
+
+#[test]
 fn why_after_a_failure_tells_what_happened() {
     let site = Site::new();
     let refusing = UdpSocket::bind("127.0.0.1:0").unwrap();

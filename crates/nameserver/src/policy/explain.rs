@@ -104,6 +104,10 @@ impl Policy {
             }
             _ => outcome.why.clone(),
         };
+        let mut lists = self.lines(asked, answered, moment, scratch);
+        if decided.is_some() || verdict.lifted.is_some() {
+            overrule(&mut lists);
+        }
         let identity = self.clients.identify(asked.ip);
         let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
         json!({
@@ -122,7 +126,7 @@ impl Policy {
             "lifted": lifted(&verdict),
             "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
             "countries": answered.and_then(|answered| self.countries_of(answered)),
-            "lists": self.lines(asked, answered, moment, scratch),
+            "lists": lists,
         })
     }
 
@@ -332,6 +336,13 @@ impl Standing {
             Self::Asked => lists.lookup(question, set, scratch),
             Self::Behind => lists.lookup_behind(question, set, scratch),
         }
+    }
+}
+
+/// Marks the lines that would decide if no rule did, and no pause or grant lifted filtering.
+fn overrule(lists: &mut Value) {
+    for line in lists.as_array_mut().into_iter().flatten().filter(|line| decides(line)) {
+        (line["decides"], line["overruled"]) = (false.into(), true.into());
     }
 }
 
