@@ -13,6 +13,9 @@ use toml::Table;
 /// Names of one kind that are shown: the count says how many there are.
 const MAX_SHOWN: usize = 5;
 
+/// Settings whose values are reported one by one.
+const NAMED_ALREADY: [&str; 1] = ["server.local-zones"];
+
 /// What one configuration has and the next one has not.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Removed(Vec<Gone>);
@@ -125,7 +128,8 @@ fn settings(old: &Config, new: &Config) -> Vec<String> {
             before.get(*key).is_some_and(|before| before != *value)
                 && after.get(*key) == Some(*value)
         };
-        keys.extend(defaults.iter().filter(is_back).map(|(key, _)| format!("{section}.{key}")));
+        let gone = defaults.iter().filter(is_back).map(|(key, _)| format!("{section}.{key}"));
+        keys.extend(gone.filter(|key| !NAMED_ALREADY.contains(&key.as_str())));
     }
     keys
 }
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!(
             removed.to_string(),
             "7 lists (l1, l2, l3, l4, l5, ...), 1 rule (bed), 1 record (nas.lan. A), \
-             1 local zone (lan.), 2 settings (server.allow, server.local-zones)"
+             1 local zone (lan.), 1 setting (server.allow)"
         );
         assert_eq!(removed.to_json()["rules"], json!({ "count": 1, "first": ["bed"] }));
         assert!(
