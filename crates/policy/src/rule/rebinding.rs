@@ -53,14 +53,14 @@ pub fn rebinds(
 pub fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_private_v4(address),
-        IpAddr::V6(address) => match embedded(address) {
-            Some(inner) => is_private_v4(inner),
-            None => is_private_v6(address),
-        },
+        IpAddr::V6(address) => {
+            is_private_v6(address) || embedded(address).is_some_and(is_private_v4)
+        }
     }
 }
 
-/// RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598.
+/// RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598, RFC 2544 (benchmarks).
+/// The manual lists them: `docs/manual/policy.md`.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     address.is_private()
@@ -68,6 +68,7 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || address.is_link_local()
         || a == 0
         || (a == 100 && b & 0xc0 == 64)
+        || (a == 198 && b & 0xfe == 18)
 }
 
 /// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old),
@@ -84,7 +85,8 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
 }
 
 /// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), IPv4-translated
-/// (RFC 7915 §1.3), NAT64 by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2).
+/// (RFC 7915 §1.3), NAT64 by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2), the client
+/// of Teredo (RFC 4380 §4), ISATAP (RFC 5214 §6.1).
 #[must_use]
 pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();
@@ -95,6 +97,8 @@ pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => Some(pair(high, low)),
         [0, 0, 0, 0, 0, 0, high, low] if high != 0 => Some(pair(high, low)),
         [0x2002, high, low, ..] => Some(pair(high, low)),
+        [0x2001, 0, .., high, low] => Some(pair(!high, !low)),
+        [_, _, _, _, 0 | 0x200, 0x5efe, high, low] => Some(pair(high, low)),
         _ => None,
     }
 }
@@ -126,6 +130,15 @@ mod tests {
             "::ffff:0:192.168.0.1",
             "64:ff9b:1::192.0.2.1",
             "64:ff9b:1:a00:1:100::",
+            "198.18.0.1",
+            "198.19.255.255",
+            // Teredo and ISATAP with 192.168.0.1.
+            "2001:0:c000:201::3f57:fffe",
+            "2001:db8::5efe:192.168.0.1",
+            "2001:db8::200:5efe:192.168.0.1",
+            // A private network, whatever IPv4 address is in it.
+            "fe80::5efe:192.0.2.1",
+            "fd00::5efe:192.0.2.1",
         ] {
             assert!(is_private(text.parse().unwrap()), "{text}");
         }
@@ -136,6 +149,10 @@ mod tests {
             "2001:db8::1",
             "::ffff:192.0.2.1",
             "64:ff9b::192.0.2.1",
+            "198.17.255.255",
+            "198.20.0.0",
+            "2001:0:c000:201::3fff:fdfe",
+            "2001:db8::5efe:192.0.2.1",
         ] {
             assert!(!is_private(text.parse().unwrap()), "{text}");
         }

@@ -158,7 +158,13 @@ mod tests {
         assert_eq!(to("www.google.com"), named("forcesafesearch.google.com"));
         assert_eq!(to("www.google.co.uk"), named("forcesafesearch.google.com"));
         assert_eq!(to("www.bing.com"), named("strict.bing.com"));
-        assert_eq!(to("duckduckgo.com"), named("safe.duckduckgo.com"));
+        for name in ["duckduckgo.com", "html.duckduckgo.com", "lite.duckduckgo.com", "duck.com"] {
+            assert_eq!(to(name), named("safe.duckduckgo.com"), "{name}");
+        }
+        for name in ["m.bing.com", "www2.bing.com"] {
+            assert_eq!(to(name), named("strict.bing.com"), "{name}");
+        }
+        assert_eq!(to("ecosia.org"), named("strict-safe-search.ecosia.org"));
         assert_eq!(to("www.youtube.com"), named("restrict.youtube.com"));
         assert_eq!(to("mail.google.com"), None);
     }
