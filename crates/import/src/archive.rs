@@ -1,7 +1,6 @@
-//! Archives: the wanted members of a zip or of a tar compressed with gzip.
+//! Archives: the wanted members of a zip or of a gzip-compressed tar.
 //!
-//! What a header claims is not believed: members are unpacked through a limit on all of them
-//! together.
+//! Sizes claimed in headers are not trusted: members are unpacked under a common limit.
 
 use std::io::{Cursor, Read};
 
@@ -9,15 +8,15 @@ use flate2::read::GzDecoder;
 
 use crate::source::{Error, MAX_MEMBERS, MAX_UNPACKED, malformed};
 
-/// How a zip begins (its local file header).
+/// The start of a zip (its local file header).
 pub(crate) const ZIP: &[u8] = b"PK\x03\x04";
-/// How a gzip begins (RFC 1952 §2.3.1).
+/// The start of a gzip (RFC 1952 §2.3.1).
 pub(crate) const GZIP: &[u8] = b"\x1f\x8b";
 
 /// A member: its path in the archive and its octets.
 pub(crate) type Member = (String, Vec<u8>);
 
-/// The members of a zip whose paths are `wanted`.
+/// Returns the members of a zip whose paths are `wanted`.
 pub(crate) fn zip(
     path: &str,
     octets: &[u8],
@@ -38,13 +37,13 @@ pub(crate) fn zip(
     Ok(members)
 }
 
-/// The members of a compressed tar whose paths are `wanted`.
+/// Returns the members of a compressed tar whose paths are `wanted`.
 pub(crate) fn tar_gz(
     path: &str,
     octets: &[u8],
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Vec<Member>, Error> {
-    // All that is unpacked passes here, members that are skipped included.
+    // All unpacked octets pass here, including those of skipped members.
     let unpacked = GzDecoder::new(octets).take(MAX_UNPACKED);
     let mut archive = tar::Archive::new(unpacked);
     let mut room = Room::of(path);
@@ -60,7 +59,7 @@ pub(crate) fn tar_gz(
     Ok(members)
 }
 
-/// What may still be unpacked.
+/// The remaining room for unpacked octets.
 struct Room<'a> {
     path: &'a str,
     octets: u64,

@@ -1,6 +1,8 @@
-//! The configuration in the making: what all sources put in, in the terms of `avocet.toml`.
+//! The configuration under construction: the contributions of all sources, in the terms of
+//! `avocet.toml`.
 //!
-//! A draft takes only values that the configuration reader takes. What it refuses becomes a note.
+//! A draft accepts only values that the configuration reader accepts. A refused value becomes a
+//! note.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fmt;
@@ -16,34 +18,34 @@ use crate::name::{self, Names, ROOT};
 use crate::records::{Checked, Records};
 use crate::server::Server;
 
-/// Most notes that are kept; the others are counted.
+/// Most notes that are kept. Others are counted.
 const MAX_NOTES: usize = 1_000;
-/// Most servers of one rule, as the configuration reader has it.
+/// Most servers of one rule, as in the configuration reader.
 const MAX_SERVERS: usize = 64;
-/// Most servers of a rule with the action `forward` that are carried over.
+/// Most servers of a rule with the action `forward`.
 const MAX_RULE_SERVERS: usize = 8;
-/// Longest TTL that a record may be given, in seconds.
+/// Longest TTL of a record, in seconds.
 const MAX_TTL_SECS: u32 = 604_800;
-/// TTL of records whose source names none, in seconds.
+/// TTL of records whose source sets none, in seconds.
 pub(crate) const TTL_SECS: u32 = 300;
 
-/// The prefix of translators that have no other (RFC 6052 §2.1).
+/// The default prefix of address translators (RFC 6052 §2.1).
 const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 
-/// The reason of a note about a way to answer blocked names that is not known.
+/// The reason in a note about an unknown way to answer blocked names.
 pub(crate) const UNKNOWN_BLOCK: &str =
     "no such way to answer blocked names is known: they get the unspecified address";
 
-/// What has been found so far.
+/// The settings found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// Where companion files will lie.
+    /// The directory of companion files.
     directory: String,
-    /// What `block-services` takes.
+    /// The services that `block-services` accepts.
     services: BTreeSet<String>,
-    /// What `time-zone` takes, in lower case.
+    /// The time zones that `time-zone` accepts, in lower case.
     time_zones: HashSet<String>,
-    /// Keys of single tables, with where each comes from.
+    /// Keys of single tables, with the origin of each.
     pub(crate) settings: BTreeMap<(&'static str, &'static str), (Value, String)>,
     /// Forwarding rules by zone.
     pub(crate) forwards: BTreeMap<String, Forward>,
@@ -52,21 +54,21 @@ pub(crate) struct Draft {
     pub(crate) groups: Vec<Group>,
     pub(crate) clients: Vec<Client>,
     pub(crate) rules: Vec<Rule>,
-    /// Zones that are never asked for upstream, with where each comes from.
+    /// Zones that are never forwarded, with the origin of each.
     pub(crate) local_zones: BTreeMap<String, String>,
-    /// Whether names without a dot are never asked for upstream, and who says so.
+    /// The setting by which names without a dot are never forwarded, if any.
     pub(crate) needs_dot: Option<String>,
     /// Servers for names without a dot.
     pub(crate) dotless: Option<Forward>,
-    /// What clients are known by, each of one client only.
+    /// Identifiers of clients. Each belongs to one client only.
     ids: HashSet<String>,
     /// Companion files: name and text.
     pub(crate) files: Vec<(String, String)>,
     pub(crate) notes: Vec<String>,
     notes_over: usize,
-    /// Settings without a counterpart that answers do not depend on, by their names.
+    /// Names of settings without a counterpart that do not affect answers.
     quiet: BTreeSet<String>,
-    /// Lists that hold for all clients, whatever groups there are.
+    /// Lists that apply to all clients, regardless of groups.
     pub(crate) for_everybody: Vec<String>,
     list_names: Names,
     file_names: Names,
@@ -77,38 +79,38 @@ pub(crate) struct Draft {
 #[derive(Debug, Default)]
 pub(crate) struct Forward {
     pub(crate) origin: String,
-    /// Empty: an exception.
+    /// Empty for an exception.
     pub(crate) servers: Vec<Server>,
     pub(crate) strategy: Option<String>,
 }
 
-/// A local record as a source has it.
+/// A local record in the form of its source.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record<'a> {
     pub(crate) owner: &'a str,
     pub(crate) rtype: &'a str,
     /// Presentation form.
     pub(crate) data: &'a str,
-    /// The TTL in seconds, where the source names one.
+    /// The TTL in seconds, if the source sets one.
     pub(crate) ttl_secs: Option<u32>,
     pub(crate) reverse: Reverse,
 }
 
-/// Whether the reverse name of an address is answered too.
+/// Whether the reverse name of an address is answered as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reverse {
     Answered,
     Absent,
 }
 
-/// Block or allow.
+/// The purpose of a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     Block,
     Allow,
 }
 
-/// Where a list is.
+/// The location of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
     Url(String),
@@ -129,21 +131,21 @@ pub(crate) struct List {
     pub(crate) purpose: Purpose,
 }
 
-/// Whether a list may answer with addresses and aliases of its choice.
+/// Whether a list may answer with its own addresses and aliases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Trust {
-    /// It may block and allow.
+    /// The list may block and allow.
     Verdicts,
-    /// It is the operator's own.
+    /// The list belongs to the operator and may also rewrite.
     Answers,
 }
 
-/// Who goes by a list.
+/// The users of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Groups have it in force.
     Groups,
-    /// Conditions of rules ask for it; no group has it.
+    /// Only conditions of rules refer to it.
     Conditions,
 }
 
@@ -172,25 +174,25 @@ pub(crate) struct Rule {
     pub(crate) origin: String,
     pub(crate) when: String,
     pub(crate) action: &'static str,
-    /// Keys that go with some actions.
+    /// Keys that belong to certain actions.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 
 impl Draft {
-    /// An empty one whose companion files will lie in `directory`, for a server that knows these
-    /// names.
+    /// Creates an empty draft for a server that knows these names. Companion files will be in
+    /// `directory`.
     pub(crate) fn within(directory: &str, known: Known<'_>) -> Self {
         let services = known.services.iter().map(|service| (*service).to_owned()).collect();
         let time_zones = known.time_zones.iter().map(|zone| zone.to_ascii_lowercase()).collect();
         Self { directory: directory.to_owned(), services, time_zones, ..Self::default() }
     }
 
-    /// Is there a time zone of this name?
+    /// Reports whether there is a time zone with this name.
     pub(crate) fn has_time_zone(&self, name: &str) -> bool {
         self.time_zones.contains(&name.to_ascii_lowercase())
     }
 
-    /// Says that something is not carried over, and why.
+    /// Notes that a setting is not converted, with the reason.
     pub(crate) fn note(&mut self, what: impl fmt::Display, reason: impl fmt::Display) {
         if self.notes.len() < MAX_NOTES {
             self.notes.push(one_line(&format!("{what}: {reason}")));
@@ -199,7 +201,7 @@ impl Draft {
         }
     }
 
-    /// Says that a setting has no counterpart and that answers do not depend on it.
+    /// Records that a setting has no counterpart and does not affect answers.
     pub(crate) fn quiet(&mut self, setting: impl Into<String>) {
         if self.quiet.len() < MAX_NOTES {
             self.quiet.insert(one_line(&setting.into()));
@@ -208,7 +210,7 @@ impl Draft {
         }
     }
 
-    /// Names all settings of [`Draft::quiet`] in one note.
+    /// Adds one note with all settings recorded by [`Draft::quiet`].
     pub(crate) fn note_quiet(&mut self) {
         let quiet: Vec<String> = std::mem::take(&mut self.quiet).into_iter().collect();
         if !quiet.is_empty() {
@@ -220,12 +222,12 @@ impl Draft {
         }
     }
 
-    /// How many notes there were past those that are kept.
+    /// Returns the number of notes that were not kept.
     pub(crate) fn notes_over(&self) -> usize {
         self.notes_over
     }
 
-    /// Sets a key of a table that stands once.
+    /// Sets a key of a table that occurs once.
     pub(crate) fn set(
         &mut self,
         table: &'static str,
@@ -236,7 +238,7 @@ impl Draft {
         self.settings.insert((table, key), (value.into(), origin.to_owned()));
     }
 
-    /// Sets a key to a number of a certain range, or to the end of the range with a note.
+    /// Sets a key to a number, limited to a range. Adds a note if the number is outside.
     pub(crate) fn set_within(
         &mut self,
         (table, key): (&'static str, &'static str),
@@ -254,7 +256,7 @@ impl Draft {
         self.set(table, key, i64::try_from(kept).unwrap_or(i64::MAX), origin);
     }
 
-    /// Sets the listeners, each once.
+    /// Sets the listeners without duplicates.
     pub(crate) fn listen(&mut self, addresses: &[SocketAddr], origin: &str) {
         let mut listen: Vec<Value> = Vec::new();
         for address in addresses {
@@ -268,8 +270,7 @@ impl Draft {
         }
     }
 
-    /// Has addresses translated for clients of IPv6 only, by the first prefix that can be one
-    /// (RFC 6052 §2.2).
+    /// Enables DNS64 with the first valid prefix (RFC 6052 §2.2).
     pub(crate) fn dns64(&mut self, prefixes: &[String], origin: &str) {
         let mut chosen = None;
         for written in prefixes {
@@ -293,7 +294,7 @@ impl Draft {
         self.set("dns64", "prefix", prefix, origin);
     }
 
-    /// Has names under `zone` asked for at a server.
+    /// Forwards names under `zone` to a server.
     pub(crate) fn forward(&mut self, zone: &str, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");
         let Some(zone) = name::domain(zone).filter(|zone| !zone.contains('*')) else {
@@ -311,7 +312,7 @@ impl Draft {
         }
     }
 
-    /// Has names without a dot asked for at a server.
+    /// Forwards names without a dot to a server.
     pub(crate) fn forward_dotless(&mut self, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");
         match Server::parse(server) {
@@ -326,14 +327,14 @@ impl Draft {
         }
     }
 
-    /// Says in which order the servers of a zone are asked, if it has any.
+    /// Sets the order in which the servers of a zone are queried, if it has any.
     pub(crate) fn strategy(&mut self, zone: &str, strategy: &str) {
         if let Some(forward) = self.forwards.get_mut(zone) {
             forward.strategy = Some(strategy.to_owned());
         }
     }
 
-    /// Has names under `zone` follow the rule of the zone above it.
+    /// Makes names under `zone` follow the forwarding rule of the zone above.
     pub(crate) fn exception(&mut self, zone: &str, origin: &str) {
         match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
             Some(zone) => drop(self.forwards.entry(zone).or_insert_with(|| Forward::from(origin))),
@@ -341,7 +342,7 @@ impl Draft {
         }
     }
 
-    /// Has names under `zone` answered by local records only.
+    /// Makes names under `zone` be answered from local records only.
     pub(crate) fn local_zone(&mut self, zone: &str, origin: &str) {
         match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
             Some(zone) => drop(self.local_zones.entry(zone).or_insert_with(|| origin.to_owned())),
@@ -366,7 +367,7 @@ impl Draft {
         let Some(number) = known else {
             return self.note(what, "there is no such type of record");
         };
-        // TYPE1 is A: one type has one set.
+        // Normalises the type: TYPE1 is A, and both belong to one set.
         let rtype = rdata::mnemonic(number).unwrap_or(rtype);
         let mut wire = Vec::new();
         if let Err(error) = rdata::parse(number, data, ROOT, &mut wire) {
@@ -379,7 +380,7 @@ impl Draft {
         self.records.add(Checked { owner, rtype, data, wire, ttl_secs, reverse }, origin);
     }
 
-    /// Adds the record of an address, which is mapped back to the name.
+    /// Adds the record of an address, with a reverse name.
     pub(crate) fn address(
         &mut self,
         owner: &str,
@@ -395,8 +396,8 @@ impl Draft {
         );
     }
 
-    /// Adds the records of a line of a hosts file; names of the loopback addresses are answered
-    /// without.
+    /// Adds the records of a line of a hosts file. Names of loopback addresses are answered without
+    /// records.
     pub(crate) fn host(&mut self, host: &Host, ttl_secs: Option<u32>, origin: &str) {
         for name in &host.names {
             if hosts::is_loopback(name) || host.address.is_multicast() {
@@ -406,7 +407,7 @@ impl Draft {
         }
     }
 
-    /// Adds a list and gives the name that it got.
+    /// Adds a list and returns its unique name.
     pub(crate) fn list(&mut self, wanted: &str, mut list: List) -> String {
         list.name = self.list_names.unique(name::slug(wanted, "list"));
         let name = list.name.clone();
@@ -414,7 +415,7 @@ impl Draft {
         name
     }
 
-    /// Adds a companion file with these lines and the list that reads it, and gives the name of the
+    /// Adds a companion file with these lines and a list that reads it, and returns the name of the
     /// list.
     pub(crate) fn own_list(
         &mut self,
@@ -429,7 +430,7 @@ impl Draft {
         let head = format!("# {}\n", one_line(origin));
         let body: String = lines.iter().map(|line| format!("{}\n", one_line(line))).collect();
         self.files.push((format!("{file}.txt"), head + &body));
-        // These have ways to say how a name is answered, and the operator wrote them.
+        // These formats can set answers, and the operator wrote the lines.
         let trust = match format {
             "adblock" | "pihole-regex" => Trust::Answers,
             _ => Trust::Verdicts,
@@ -437,7 +438,7 @@ impl Draft {
         self.list(wanted, List { format, kind, trust, ..List::at(place, origin) })
     }
 
-    /// Adds a companion file like [`Draft::own_list`] whose list only conditions ask for.
+    /// Adds a companion file like [`Draft::own_list`], but for a list that only conditions use.
     pub(crate) fn condition_list(
         &mut self,
         wanted: &str,
@@ -451,20 +452,20 @@ impl Draft {
         name
     }
 
-    /// The lists that groups may have in force.
+    /// Returns the lists that groups may have in force.
     pub(crate) fn lists_for_groups(&self) -> Vec<String> {
         let lists = self.lists.iter().filter(|list| list.purpose == Purpose::Groups);
         lists.map(|list| list.name.clone()).collect()
     }
 
-    /// Adds a rule; its name is made unique.
+    /// Adds a rule under a unique name.
     pub(crate) fn rule(&mut self, mut rule: Rule) {
         rule.name = self.rule_names.unique(name::slug(&rule.name, "rule"));
         self.rules.push(rule);
     }
 
-    /// What a client is known by, as `ids` takes it: an address, a network, a MAC address or a host
-    /// name.
+    /// Returns an identifier of a client in the form of `ids`: an address, a network, a MAC address
+    /// or a host name.
     pub(crate) fn client_id(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let Some(id) = client_id(written.trim()) else {
@@ -478,7 +479,7 @@ impl Draft {
         Some(id)
     }
 
-    /// Those services that can be blocked here; a note for each of the others.
+    /// Returns the known services, and notes each of the others.
     pub(crate) fn services(&mut self, wanted: Vec<String>, origin: &str) -> Vec<String> {
         let (known, unknown): (Vec<String>, _) =
             wanted.into_iter().partition(|id| self.services.contains(id));
@@ -488,7 +489,7 @@ impl Draft {
         known
     }
 
-    /// Notes lines of a text that are left out because of their length or number.
+    /// Notes the lines of a text that are omitted because of their length or number.
     pub(crate) fn note_lines_left_out(&mut self, path: &str, text: &str) {
         let count = crate::source::lines_left_out(text);
         if count > 0 {
@@ -507,7 +508,7 @@ impl Forward {
 }
 
 impl List {
-    /// A list of names to block, in a format that is found out.
+    /// Creates a block list whose format is detected.
     pub(crate) fn at(place: Place, origin: &str) -> Self {
         Self {
             name: String::new(),
@@ -524,19 +525,19 @@ impl List {
 }
 
 impl Rule {
-    /// A rule that blocks, with an answer of its own where `answer` is not empty.
+    /// Creates a rule that blocks, with its own answer unless `answer` is empty.
     pub(crate) fn block(name: &str, when: String, answer: &'static str, origin: &str) -> Self {
         let more =
             if answer.is_empty() { Vec::new() } else { vec![("answer", Value::from(answer))] };
         Self { more, ..Self::doing("block", name, when, origin) }
     }
 
-    /// A rule with another action.
+    /// Creates a rule with another action.
     pub(crate) fn doing(action: &'static str, name: &str, when: String, origin: &str) -> Self {
         Self { name: name.to_owned(), origin: origin.to_owned(), when, action, more: Vec::new() }
     }
 
-    /// The same with one more key.
+    /// Returns the rule with an additional key.
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Value>) -> Self {
         self.more.push((key, value.into()));
         self
@@ -544,7 +545,7 @@ impl Rule {
 }
 
 impl Place {
-    /// A list by what its source calls it: an address on the web, or a path.
+    /// Parses the location of a list: a URL or a path.
     pub(crate) fn parse(written: &str) -> Option<Self> {
         let written = written.trim();
         if written.is_empty() || written.contains(char::is_whitespace) {
@@ -557,7 +558,7 @@ impl Place {
         path.starts_with('/').then(|| Self::File(path.to_owned()))
     }
 
-    /// A short name for it.
+    /// Returns a short name for it.
     pub(crate) fn short(&self) -> &str {
         let (Self::Url(text) | Self::File(text)) = self;
         let path = text.split(['?', '#']).next().unwrap_or(text).trim_end_matches('/');
@@ -565,7 +566,7 @@ impl Place {
     }
 }
 
-/// An identifier in one form, so that it is the same wherever it stands.
+/// Normalises an identifier, so that equal ones compare equal.
 fn client_id(written: &str) -> Option<String> {
     if let Ok(address) = written.parse::<IpAddr>() {
         return Some(address.to_canonical().to_string());
@@ -578,7 +579,7 @@ fn client_id(written: &str) -> Option<String> {
     if octets.len() == 6 && octets.iter().all(is_octet) {
         return Some(octets.join(":").to_ascii_lowercase());
     }
-    // What ends with a number is a mistyped address.
+    // A name with a numeric last label is a mistyped address.
     let is_host = |name: &String| {
         let last = name.rsplit('.').next().unwrap_or_default();
         !name.contains('*') && last.contains(|c: char| !c.is_ascii_digit())
@@ -586,18 +587,18 @@ fn client_id(written: &str) -> Option<String> {
     name::domain(written).filter(|name| name != ".").filter(is_host)
 }
 
-/// Can a translator have this prefix?
+/// Reports whether the prefix is valid for a translator.
 fn is_translator(net: &Ipv6Net) -> bool {
     let [.., unused, _, _, _, _, _, _, _] = net.addr().octets();
     matches!(net.prefix_len(), 32 | 40 | 48 | 56 | 64 | 96) && unused == 0
 }
 
-/// The type of the record of an address.
+/// Returns the type of an address record.
 pub(crate) fn address_type(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "A" } else { "AAAA" }
 }
 
-/// A text without line ends and other control characters, as comments and notes must be.
+/// Replaces line ends and other control characters, which comments and notes must not contain.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

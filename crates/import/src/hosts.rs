@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use crate::source;
 
-/// One address and its names, the first of which it is mapped back to.
+/// An address and its names. The first name is its reverse name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Host {
     pub(crate) address: IpAddr,
@@ -12,8 +12,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Puts the names without a dot below `domain` before all others, as servers do that expand
-    /// them.
+    /// Inserts the names without a dot, completed by `domain`, before all others, as servers with
+    /// expansion do.
     pub(crate) fn expand(&mut self, domain: Option<&str>) {
         let Some(domain) = domain else {
             return;
@@ -24,12 +24,12 @@ impl Host {
     }
 }
 
-/// Is it a name that each machine has for itself?
+/// Reports whether each machine has this name for itself.
 pub(crate) fn is_loopback(name: &str) -> bool {
     matches!(name, "localhost" | "localhost.localdomain" | "ip6-localhost" | "ip6-loopback")
 }
 
-/// One line without its comment; `None` where it has no address or no name.
+/// Parses a line without its comment. Returns `None` if it lacks an address or a name.
 pub(crate) fn line(text: &str) -> Option<Host> {
     let mut words = text.split('#').next()?.split_ascii_whitespace();
     let address = words.next()?.parse().ok()?;
@@ -37,7 +37,7 @@ pub(crate) fn line(text: &str) -> Option<Host> {
     (!names.is_empty()).then_some(Host { address, names })
 }
 
-/// All hosts of a file, and the numbers of the lines that are neither hosts nor comments.
+/// Returns all hosts of a file, and the numbers of the lines that are neither hosts nor comments.
 pub(crate) fn hosts(text: &str) -> (Vec<Host>, Vec<usize>) {
     let mut found = Vec::new();
     let mut wrong = Vec::new();

@@ -1,15 +1,17 @@
-//! Configurations of other servers, written anew for this one: octets in, text out.
+//! Conversion of other servers' configurations to Avocet's: octets in, text out.
 //!
 //! ```text
 //! Files --read--> octets --pihole | adguard | blocky | dnsmasq--> Draft --write--> Imported
-//!                                                                   └ notes: what is left behind, and why
+//!                                                                   |
+//!                                                                   '-- notes: omitted settings
+//!                                                                       with reasons
 //! ```
-//! Each source is read by a module of its own, which puts what it finds into one draft. The draft
-//! takes only what the configuration reader will take; the rest becomes a note, so an import never
-//! writes a file that the server refuses.
+//! Each source has its own module, which adds its settings to a common draft. The draft accepts
+//! only values that the configuration reader accepts, and turns all others into notes. An import
+//! therefore never writes a file that the server refuses.
 //!
-//! Not here: disk and command line, which the server has, and the network: lists are named, not
-//! fetched.
+//! The server provides disk access and the command line. There is no network access: lists are
+//! referenced, not fetched.
 
 #![forbid(unsafe_code)]
 
@@ -35,22 +37,22 @@ pub use source::{Error, Files};
 
 use draft::Draft;
 
-/// Whose configuration is read.
+/// The product whose configuration is imported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Pi-hole: a teleporter archive, `gravity.db`, `pihole.toml`, `setupVars.conf`, or the
-    /// directory with them.
+    /// Pi-hole: a teleporter archive, `gravity.db`, `pihole.toml`, `setupVars.conf`, or a directory
+    /// with these files.
     Pihole,
     /// AdGuard Home: `AdGuardHome.yaml`.
     Adguard,
     /// blocky: `config.yml`, or a directory of such files.
     Blocky,
-    /// dnsmasq: `dnsmasq.conf` and what it includes.
+    /// dnsmasq: `dnsmasq.conf` and the files it includes.
     Dnsmasq,
 }
 
 impl Origin {
-    /// The name of the product, as it writes it itself.
+    /// Returns the product's name as the product itself writes it.
     #[must_use]
     pub const fn product(self) -> &'static str {
         match self {
@@ -62,32 +64,31 @@ impl Origin {
     }
 }
 
-/// What the server knows by name, so that nothing else is written.
+/// The names that the server knows. Other names are not written.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
-    /// What `block-services` takes.
+    /// The services that `block-services` accepts.
     pub services: &'a [&'a str],
-    /// What `time-zone` takes.
+    /// The time zones that `time-zone` accepts.
     pub time_zones: &'a [&'a str],
 }
 
-/// What an import gives.
+/// The result of an import.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Imported {
     /// The text of `avocet.toml`.
     pub config: String,
-    /// Files that it names, which belong into the directory given to [`import`]: their names and
-    /// texts.
+    /// Companion files for the directory given to [`import`]: names and texts.
     pub files: Vec<(String, String)>,
-    /// What could not be carried over, a line each: what it is, and the reason.
+    /// The settings that could not be converted, one line each, with the reason.
     pub notes: Vec<String>,
 }
 
-/// Reads the configuration at `path`; files that go with the result are named in `directory`.
+/// Imports the configuration at `path`. The result refers to companion files in `directory`.
 ///
 /// # Errors
-/// The source cannot be read, is not what it should be, or exceeds a limit. What is read but has no
-/// counterpart here is a note, not an error.
+/// The source cannot be read, is malformed, or exceeds a limit. A setting without a counterpart is
+/// a note, not an error.
 pub fn import(
     origin: Origin,
     path: &str,

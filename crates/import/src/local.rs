@@ -1,18 +1,17 @@
 //! Names that are answered from local records or not at all: local zones, and names without a dot.
 //!
-//! A rule on the question counts before local records, so it has to except the names that have
-//! some.
+//! A rule on the question precedes local records, so it must exclude the names that have records.
 
 use crate::draft::{Draft, Forward, Rule};
 use crate::server::Server;
 
-/// Most octets of an expression that is made here; the language of rules takes twice that.
+/// Most octets of a generated expression. The rule language accepts twice that.
 const MAX_EXPRESSION: usize = 32_768;
 
-/// Writes the local zones and adds the rule, when all records and forwarding rules are known.
+/// Writes the local zones and adds the rule, once all records and forwarding rules are known.
 pub(crate) fn apply(draft: &mut Draft) {
     let zones = std::mem::take(&mut draft.local_zones);
-    // Servers for the very zone count; the source may say both.
+    // Servers for exactly this zone take precedence. The source may have both.
     let zones: Vec<(String, String)> =
         zones.into_iter().filter(|(zone, _)| !draft.forwards.contains_key(zone)).collect();
     if !zones.is_empty() {
@@ -25,7 +24,7 @@ pub(crate) fn apply(draft: &mut Draft) {
             &origin,
         );
     }
-    // Where such names have servers, these count.
+    // Servers for such names take precedence.
     let needs_dot = draft.needs_dot.take();
     if let Some(Forward { origin, servers, .. }) = draft.dotless.take() {
         let to: Vec<String> = servers.iter().map(Server::of_rule).collect();
@@ -37,8 +36,8 @@ pub(crate) fn apply(draft: &mut Draft) {
     }
 }
 
-/// Adds a rule on the addresses of names without a dot, but for those with records or servers of
-/// their own.
+/// Adds a rule for address queries of names without a dot, except for those with their own records
+/// or servers.
 fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     let excepted = excepted(draft, |name| !name.contains('.') && name != ".");
     let but = if excepted.is_empty() {
@@ -56,7 +55,7 @@ fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     draft.rule(rule(when));
 }
 
-/// What is to be excepted of names with records or servers of their own.
+/// Returns the exclusions for names with their own records or servers.
 fn excepted(draft: &Draft, is_wanted: impl Fn(&str) -> bool) -> Vec<String> {
     let owners = draft.records.owners();
     let (wildcards, owners): (Vec<&str>, Vec<&str>) = owners

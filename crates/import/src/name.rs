@@ -1,4 +1,4 @@
-//! Names as the configuration takes them: of domains, and of lists, groups, clients and rules.
+//! Names in the form of the configuration: of domains, lists, groups, clients and rules.
 
 use std::collections::HashMap;
 
@@ -7,14 +7,13 @@ use avocet_wire::text;
 
 /// The root in wire form.
 pub(crate) const ROOT: &[u8] = &[0];
-/// Most octets of a name that is made here.
+/// Most octets of a generated name.
 const MAX_SLUG: usize = 48;
-/// Most octets of a name that clients, groups, lists and rules take, as the configuration reader
-/// has it.
+/// Most octets in a name of a client, group, list or rule, as in the configuration reader.
 const MAX_TITLE: usize = 64;
 
-/// A domain name in lower case and without a dot at its end, the root being `.`; `None` where it is
-/// none, or is written in letters that need escapes.
+/// Returns a domain name in lower case without a final dot, `.` for the root. Returns `None` if the
+/// name is invalid or needs escapes.
 pub(crate) fn domain(written: &str) -> Option<String> {
     let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || b"._-*".contains(&octet);
     if written.is_empty() || !written.bytes().all(is_plain) {
@@ -26,14 +25,14 @@ pub(crate) fn domain(written: &str) -> Option<String> {
     Some(if name.is_empty() { ".".to_owned() } else { name })
 }
 
-/// Is `name` the same as `zone`, or below it? Both as [`domain`] gives them.
+/// Reports whether `name` is `zone` or below it. Both must have the form of [`domain`].
 pub(crate) fn is_under(name: &str, zone: &str) -> bool {
     zone == "."
         || name.strip_suffix(zone).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// A text of letters, digits and hyphens that reminds of `written`; `otherwise` where nothing would
-/// be left.
+/// Derives a text of letters, digits and hyphens from `written`, or returns `otherwise` if nothing
+/// would remain.
 pub(crate) fn slug(written: &str, otherwise: &str) -> String {
     let mut out = String::new();
     for c in written.chars().take(MAX_SLUG) {
@@ -47,19 +46,19 @@ pub(crate) fn slug(written: &str, otherwise: &str) -> String {
     if kept.is_empty() { otherwise.to_owned() } else { kept.to_owned() }
 }
 
-/// Can a client or a group be called so?
+/// Reports whether a client or a group can have this name.
 pub(crate) fn is_title(written: &str) -> bool {
     (1..=MAX_TITLE).contains(&written.len())
         && !written.chars().any(char::is_control)
         && !written.trim().is_empty()
 }
 
-/// Names given out so far, each with the last number that was put behind it.
+/// Names in use, each with the last number appended to it.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashMap<String, usize>);
 
 impl Names {
-    /// `wanted`, or with a number behind it where it has been given out.
+    /// Returns `wanted`, with a number appended if it is in use.
     pub(crate) fn unique(&mut self, wanted: String) -> String {
         let Some(&last) = self.0.get(&wanted) else {
             self.0.insert(wanted.clone(), 1);

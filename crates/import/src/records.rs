@@ -1,8 +1,8 @@
 //! Local records in the order of the source.
 //!
-//! The order matters for reverse names: of several names of an address the first counts. A value
-//! that would bring a later name before an earlier one gets a table of its own, as the
-//! configuration reader takes the tables of one RRset together.
+//! The order matters for reverse names: of several names of an address the first one counts. The
+//! configuration reader combines the tables of one RRset. A value that would thereby move a later
+//! name before an earlier one gets its own table.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -19,7 +19,7 @@ type Key = (String, String);
 pub(crate) struct Records {
     tables: Vec<Table>,
     sets: BTreeMap<Key, Set>,
-    /// Addresses in wire form, with the name that each is mapped back to.
+    /// Addresses in wire form with their reverse names.
     mapped: HashMap<Vec<u8>, String>,
 }
 
@@ -37,13 +37,13 @@ pub(crate) struct Table {
 #[derive(Debug)]
 struct Set {
     ttl_secs: u32,
-    /// Where each value is, by its wire form: a table, and a place in it.
+    /// The position of each value by wire form: a table and an index in it.
     places: HashMap<Vec<u8>, (usize, usize)>,
-    /// The last table with reverse names, and the last without.
+    /// The last table with reverse names, and the last one without.
     last: [Option<usize>; 2],
 }
 
-/// A record that was checked.
+/// A validated record.
 pub(crate) struct Checked<'a> {
     pub(crate) owner: String,
     pub(crate) rtype: &'a str,
@@ -55,7 +55,7 @@ pub(crate) struct Checked<'a> {
 }
 
 impl Records {
-    /// Adds a record. One that is there already gets the reverse name where either has it.
+    /// Adds a record. A duplicate has a reverse name if either copy has one.
     pub(crate) fn add(&mut self, record: Checked<'_>, origin: &str) {
         let Checked { owner, rtype, data, wire, ttl_secs, reverse } = record;
         let set = self.sets.entry((owner.clone(), rtype.to_owned())).or_insert_with(|| Set {
@@ -63,7 +63,7 @@ impl Records {
             places: HashMap::new(),
             last: [None; 2],
         });
-        // The records of a set have one TTL.
+        // All records of a set have the same TTL.
         set.ttl_secs = ttl_secs.unwrap_or(set.ttl_secs);
         if let Some(&(table, place)) = set.places.get(&wire) {
             if reverse == Reverse::Absent || self.tables[table].reverse == Reverse::Answered {
@@ -87,7 +87,7 @@ impl Records {
         self.tables[table].values.push(Some(data.to_owned()));
     }
 
-    /// Would there be a CNAME beside other data, or another CNAME?
+    /// Reports whether the record would put a CNAME next to other data or another CNAME.
     pub(crate) fn stands_beside_alias(&self, owner: &str, rtype: &str, wire: &[u8]) -> bool {
         let mut sets = self.sets_of(owner);
         sets.any(|(other, set)| match (rtype, other) {
@@ -96,26 +96,25 @@ impl Records {
         })
     }
 
-    /// The names with records, sorted, each once; wildcards among them.
+    /// Returns the distinct owners, sorted, including wildcards.
     pub(crate) fn owners(&self) -> Vec<&str> {
         let mut owners: Vec<&str> = self.sets.keys().map(|(owner, _)| owner.as_str()).collect();
         owners.dedup();
         owners
     }
 
-    /// The types of a name.
+    /// Returns the types of a name.
     pub(crate) fn types_of<'a>(&'a self, owner: &'a str) -> Vec<&'a str> {
         self.sets_of(owner).map(|(rtype, _)| rtype).collect()
     }
 
-    /// Has an address of the name its reverse name?
+    /// Reports whether any address of the name has a reverse name.
     pub(crate) fn is_mapped_back(&self, owner: &str) -> bool {
         self.sets_of(owner)
             .any(|(rtype, set)| matches!(rtype, "A" | "AAAA") && set.last[0].is_some())
     }
 
-    /// Takes out the records of a name as lines made of name, type and data, if there is one for
-    /// each.
+    /// Removes the records of a name and returns them as lines, if `line` can express each.
     pub(crate) fn lines(
         &mut self,
         owner: &str,
@@ -134,7 +133,7 @@ impl Records {
         Some(lines)
     }
 
-    /// The tables as they are written, each with its values and its TTL in seconds.
+    /// Returns the tables to write, each with its values and its TTL in seconds.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (&Table, Vec<&str>, u32)> {
         self.tables.iter().filter_map(|table| {
             let values: Vec<&str> = table.values.iter().flatten().map(String::as_str).collect();
@@ -143,9 +142,9 @@ impl Records {
         })
     }
 
-    /// Gives names below an owner the records of the wildcard above it: a wildcard is for all names
-    /// below it in the sources, but ends at a name with records here (RFC 4592 §3.3.1). Says
-    /// whether all were given.
+    /// Copies the records of a wildcard to owners below it. In the sources a wildcard covers all
+    /// names below it, but here it does not cover existing names (RFC 4592 §3.3.1). Returns whether
+    /// all were copied.
     pub(crate) fn spread(&mut self) -> bool {
         let mut room = MAX_SPREAD;
         for (owner, wildcard) in self.below_wildcards() {
@@ -169,7 +168,7 @@ impl Records {
         true
     }
 
-    /// Owners without a wildcard of their own, each with the nearest wildcard above.
+    /// Returns the owners without their own wildcard, each with the nearest wildcard above.
     fn below_wildcards(&self) -> Vec<(String, String)> {
         let has = |owner: &str| self.sets_of(owner).next().is_some();
         let nearest = |owner: &str| {
@@ -190,12 +189,12 @@ impl Records {
         sets.map(|((_, rtype), set)| (rtype.as_str(), set))
     }
 
-    /// The types of a name, with their TTLs in seconds.
+    /// Returns the types of a name with their TTLs in seconds.
     fn types(&self, owner: &str) -> Vec<(String, u32)> {
         self.sets_of(owner).map(|(rtype, set)| (rtype.to_owned(), set.ttl_secs)).collect()
     }
 
-    /// The values of a set in wire form and presentation form, in their order.
+    /// Returns the values of a set in wire form and presentation form, in order.
     fn values(&self, owner: &str, rtype: &str) -> Vec<(Vec<u8>, String)> {
         let set = self.sets.get(&(owner.to_owned(), rtype.to_owned()));
         let places = set.into_iter().flat_map(|set| &set.places);

@@ -1,22 +1,22 @@
-//! The zones below in-addr.arpa and ip6.arpa that hold the names of a network (RFC 1035 §3.5,
-//! RFC 3596 §2.5).
+//! The zones below in-addr.arpa and ip6.arpa for the names of a network (RFC 1035 §3.5, RFC 3596
+//! §2.5).
 
 use ipnet::IpNet;
 
-/// The zones of a network: one where its prefix ends with an octet (IPv4) or a digit (IPv6), and
-/// else as many as it takes up to that length, 256 at most.
+/// Returns the zones of a network: a single one if its prefix ends at an octet (IPv4) or a digit
+/// (IPv6), otherwise all zones of the next such length, at most 256.
 pub(crate) fn zones(network: IpNet) -> Vec<String> {
     let step = if network.addr().is_ipv4() { 8 } else { 4 };
     let length = network.prefix_len().next_multiple_of(step).max(step);
     let network = network.trunc();
-    // A length above that of the network and below that of an address is always one to divide by.
+    // A length above that of the network and below that of an address always divides it.
     let Ok(subnets) = network.subnets(length) else {
         return Vec::new();
     };
     subnets.map(zone).collect()
 }
 
-/// The reverse zones of private addresses (RFC 6303 §4.1, RFC 4193).
+/// Returns the reverse zones of private addresses (RFC 6303 §4.1, RFC 4193).
 pub(crate) fn private_zones() -> impl Iterator<Item = String> {
     let middle = (16..32).map(|octet| format!("{octet}.172.in-addr.arpa"));
     ["10.in-addr.arpa", "168.192.in-addr.arpa", "d.f.ip6.arpa"]

@@ -1,5 +1,5 @@
-//! A table of a source whose keys are taken out one after another, so that what nobody took is
-//! known at the end.
+//! A table of a source whose keys are removed as they are read, so that the unread ones are known
+//! at the end.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::draft::Draft;
 
-/// What stands beside a key that has no counterpart.
+/// The reason in a note about a key without a counterpart.
 const NO_COUNTERPART: &str = "there is no such setting here";
-/// Most characters of a value that are shown in a note.
+/// Most characters of a value shown in a note.
 const MAX_SHOWN: usize = 60;
 
-/// A table and the keys that lead to it.
+/// A table and the path that leads to it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Section {
     path: String,
@@ -20,7 +20,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// The table that a document is; `None` where it is something else.
+    /// Returns the top-level table of a document, or `None` if the document is no table.
     pub(crate) fn of(document: Value) -> Option<Self> {
         match document {
             Value::Object(keys) => Some(Self { path: String::new(), keys }),
@@ -29,18 +29,18 @@ impl Section {
         }
     }
 
-    /// The full name of a key.
+    /// Returns the full name of a key.
     pub(crate) fn name(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Takes out a table; an empty one where there is none.
+    /// Removes and returns a table, empty if there is none.
     pub(crate) fn section(&mut self, key: &str) -> Self {
         let path = self.name(key);
         match self.keys.get_mut(key).map(Value::take) {
             Some(Value::Object(keys)) => Self { path, keys },
             Some(other) => {
-                // Not a table: left where it is, to be noted.
+                // Not a table: kept so that it is noted.
                 self.keys.insert(key.to_owned(), other);
                 Self { path, ..Self::default() }
             }
@@ -48,7 +48,7 @@ impl Section {
         }
     }
 
-    /// Takes out a list of tables, each named by `key` and its number.
+    /// Removes and returns a list of tables, each named by `key` and its number.
     pub(crate) fn sections(&mut self, key: &str) -> Vec<Self> {
         let items = self.items(key).into_iter().enumerate();
         let path = self.name(key);
@@ -59,7 +59,7 @@ impl Section {
         items.filter_map(table).collect()
     }
 
-    /// Takes out a list; empty where there is none.
+    /// Removes and returns a list, empty if there is none.
     pub(crate) fn items(&mut self, key: &str) -> Vec<Value> {
         match self.keys.get_mut(key).map(Value::take) {
             Some(Value::Array(items)) => items,
@@ -71,7 +71,7 @@ impl Section {
         }
     }
 
-    /// Takes out a list of texts; a text alone is a list of one.
+    /// Removes and returns a list of texts. A single text is a list of one.
     pub(crate) fn texts(&mut self, key: &str) -> Vec<String> {
         if let Some(text) = self.text(key) {
             return vec![text];
@@ -97,7 +97,7 @@ impl Section {
         Some(number)
     }
 
-    /// Takes out a truth; what is not there is not true.
+    /// Removes and returns a boolean, by default false.
     pub(crate) fn flag(&mut self, key: &str) -> bool {
         match self.keys.get(key) {
             Some(Value::Bool(flag)) => {
@@ -109,40 +109,40 @@ impl Section {
         }
     }
 
-    /// Is any of these keys in it?
+    /// Reports whether any of these keys is present.
     pub(crate) fn has_any(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| self.keys.contains_key(*key))
     }
 
-    /// Is nothing left in it?
+    /// Reports whether no key is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.values().all(is_absent)
     }
 
-    /// Is the key set to true? It stays.
+    /// Reports whether the key is true, without removing it.
     pub(crate) fn is_on(&self, key: &str) -> bool {
         self.keys.get(key) == Some(&Value::Bool(true))
     }
 
-    /// Is the key set to false?
+    /// Reports whether the key is false, and removes it if so.
     pub(crate) fn is_off(&mut self, key: &str) -> bool {
         self.keys.get(key) == Some(&Value::Bool(false)) && !self.flag(key)
     }
 
-    /// Takes out all keys with their values.
+    /// Removes and returns all keys with their values.
     pub(crate) fn drain(&mut self) -> Vec<(String, Value)> {
         std::mem::take(&mut self.keys).into_iter().collect()
     }
 
-    /// Drops keys that were looked at.
+    /// Removes keys without a note.
     pub(crate) fn skip(&mut self, keys: &[&str]) {
         for key in keys {
             self.keys.remove(*key);
         }
     }
 
-    /// Drops keys that answers do not depend on, or whose effect the server has anyway; one note
-    /// names them all.
+    /// Removes keys that do not affect answers or whose effect is the server's behaviour anyway.
+    /// One note lists all of them.
     pub(crate) fn quiet(&mut self, keys: &[&str], draft: &mut Draft) {
         for key in keys {
             if self.keys.remove(*key).is_some_and(|value| !is_absent(&value)) {
@@ -151,15 +151,16 @@ impl Section {
         }
     }
 
-    /// Drops a key that has no counterpart, with a note if it has any value, off and zero included.
+    /// Removes a key without a counterpart. Adds a note if it has any value, including false and
+    /// zero.
     pub(crate) fn remark(&mut self, key: &str, reason: &str, draft: &mut Draft) {
         if let Some(value) = self.keys.remove(key).filter(|value| !is_absent(value)) {
             draft.note(Shown(&self.name(key), &value), reason);
         }
     }
 
-    /// Notes what nobody took, with the reason from `reasons` or the usual one. Empty and false
-    /// values say nothing.
+    /// Notes the unread keys, with the reason from `reasons` or the default one. Empty and false
+    /// values are skipped.
     pub(crate) fn leave(mut self, reasons: &[(&str, &str)], draft: &mut Draft) {
         for (key, value) in self.drain() {
             if is_void(&value) {
@@ -174,7 +175,7 @@ impl Section {
     }
 }
 
-/// Is there no value? What is off or zero is one: it may be on where it is not written.
+/// Reports whether there is no value. False and zero are values, because the default may differ.
 fn is_absent(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -185,7 +186,7 @@ fn is_absent(value: &Value) -> bool {
     }
 }
 
-/// Does a value stand for nothing?
+/// Reports whether the value is empty or false.
 fn is_void(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -197,7 +198,7 @@ fn is_void(value: &Value) -> bool {
     }
 }
 
-/// A text or a number as a text.
+/// Returns a text, or a number as text.
 pub(crate) fn shown(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.trim().to_owned()),
@@ -206,7 +207,7 @@ pub(crate) fn shown(value: &Value) -> Option<String> {
     }
 }
 
-/// A key, with the beginning of its value where that is short and no secret.
+/// A key, with the start of its value if that is short and not secret.
 struct Shown<'a>(&'a str, &'a Value);
 
 impl fmt::Display for Shown<'_> {
@@ -225,7 +226,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A time as Go writes it (`2s`, `1h30m`, `500ms`), or a number of seconds, in milliseconds.
+/// Parses a duration in Go syntax (`2s`, `1h30m`, `500ms`) or a number of seconds, in milliseconds.
 pub(crate) fn millis(text: &str) -> Option<u64> {
     let mut rest = text.trim();
     if let Ok(secs) = rest.parse::<u64>() {

@@ -1,4 +1,4 @@
-//! Addresses of servers to forward to, in the ways that other servers write them.
+//! Addresses of servers to forward to, in the notations of other products.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,18 +8,18 @@ const DNS_PORT: u16 = 53;
 /// A server that queries can be forwarded to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Server {
-    /// Where it listens.
+    /// Its address and port.
     pub(crate) at: SocketAddr,
-    /// Over TCP only.
+    /// Whether it is queried over TCP only.
     tcp: bool,
 }
 
 impl Server {
-    /// Reads `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with `udp://`,
-    /// `tcp://`, `udp:`, `tcp:` or `tcp+udp:` before it.
+    /// Parses `ADDRESS`, `ADDRESS:PORT`, `ADDRESS#PORT` or `[ADDRESS]:PORT`, with an optional
+    /// prefix `udp://`, `tcp://`, `udp:`, `tcp:` or `tcp+udp:`.
     ///
     /// # Errors
-    /// It is something else; the text gives the reason.
+    /// The form is unsupported. The text gives the reason.
     pub(crate) fn parse(written: &str) -> Result<Self, &'static str> {
         let written = written.trim();
         let mut rest = written;
@@ -51,7 +51,7 @@ impl Server {
         Ok(Self { at, tcp })
     }
 
-    /// As `upstreams` of `[[forward]]` takes it.
+    /// Returns the form for `upstreams` of `[[forward]]`.
     pub(crate) fn upstream(&self) -> String {
         match (self.tcp, self.at.port()) {
             (false, DNS_PORT) => self.at.ip().to_string(),
@@ -60,12 +60,12 @@ impl Server {
         }
     }
 
-    /// Is it asked over TCP only?
+    /// Reports whether it is queried over TCP only.
     pub(crate) fn is_tcp(&self) -> bool {
         self.tcp
     }
 
-    /// As `to` of a rule with the action `forward` takes it.
+    /// Returns the form for `to` of a rule with the action `forward`.
     pub(crate) fn of_rule(&self) -> String {
         match self.at.port() {
             DNS_PORT => self.at.ip().to_string(),
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// Would a query to it come back to a server that listens on `listen`?
+    /// Reports whether a query to it would return to a server that listens on `listen`.
     pub(crate) fn is_own(&self, listen: &SocketAddr) -> bool {
         let same_family = listen.is_ipv4() == self.at.is_ipv4();
         let same_ip = listen.ip() == self.at.ip()
@@ -94,7 +94,7 @@ const ENCRYPTED: [(&str, &str); 8] = [
     ("sdns://", "DNS stamps are not read; name the server by its address"),
 ];
 
-/// An address with or without port.
+/// Parses an address with or without port.
 fn address(text: &str) -> Option<SocketAddr> {
     if let Some((host, port)) = text.split_once('#') {
         let port = port.split('@').next().unwrap_or(port);

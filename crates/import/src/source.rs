@@ -1,56 +1,56 @@
-//! Where a source is read from, how much of it is read at most, and what can be wrong with it.
+//! Access to the source, with limits and errors.
 
 use std::fmt;
 
-/// Most octets of a file of text: the largest configurations hold hundreds of thousands of names.
+/// Most octets of a text file. The largest configurations have hundreds of thousands of names.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
 /// Most octets of an archive.
 pub(crate) const MAX_ARCHIVE: u64 = 256 << 20;
-/// Most octets that the wanted members of an archive unpack to, all together, and of a database.
+/// Most octets of all wanted members of an archive together, and of a database.
 pub(crate) const MAX_UNPACKED: u64 = 512 << 20;
 /// Most members of an archive, wanted or not.
 pub(crate) const MAX_MEMBERS: usize = 10_000;
-/// Most octets of a line; longer ones are left out with a note.
+/// Most octets of a line. Longer lines are omitted with a note.
 pub(crate) const MAX_LINE: usize = 4_096;
 /// Most lines of a file and rows of a table.
 pub(crate) const MAX_ROWS: usize = 1_000_000;
 /// Most files that one configuration includes.
 pub(crate) const MAX_INCLUDES: usize = 256;
 
-/// The disk, or what stands for it.
+/// Access to files.
 pub trait Files {
-    /// The octets of a file.
+    /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or has more than `most` octets; the text says why.
+    /// The file cannot be read, or has more than `most` octets. The text gives the reason.
     fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String>;
 
-    /// The names in a directory, sorted; `None` where `path` is none.
+    /// Returns the sorted names in a directory, or `None` if `path` is not a directory.
     fn list(&self, path: &str) -> Option<Vec<String>>;
 }
 
-/// Why a source could not be imported.
+/// The reason why an import failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// The machine does not give it out: no such file, no permission, too large.
+    /// The file cannot be read: it does not exist, access is denied, or it is too large.
     Unreadable {
         /// The file.
         path: String,
-        /// What the machine said.
+        /// The reason given by the system.
         reason: String,
     },
-    /// It is not what it should be.
+    /// The content is malformed.
     Malformed {
         /// The file, or the member of an archive.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
-    /// It exceeds a limit.
+    /// A limit is exceeded.
     TooLarge {
         /// The file, or the member of an archive.
         path: String,
-        /// Of what there may be how much.
+        /// The limit.
         limit: String,
     },
 }
@@ -67,7 +67,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// The error of a source that is not what it should be.
+/// Returns an error for malformed content.
 pub(crate) fn malformed(path: &str, reason: impl fmt::Display) -> Error {
     Error::Malformed { path: path.to_owned(), reason: reason.to_string() }
 }
@@ -77,8 +77,7 @@ pub(crate) fn octets(files: &dyn Files, path: &str, most: u64) -> Result<Vec<u8>
     files.read(path, most).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
 }
 
-/// The text of octets that should be one: without a byte order mark, and what is not UTF-8
-/// replaced.
+/// Decodes a text without its byte order mark. Octets that are not UTF-8 are replaced.
 pub(crate) fn text(path: &str, octets: &[u8]) -> Result<String, Error> {
     if octets.len() as u64 > MAX_TEXT {
         return Err(Error::TooLarge {
@@ -93,8 +92,7 @@ pub(crate) fn text(path: &str, octets: &[u8]) -> Result<String, Error> {
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())
 }
 
-/// The lines of a text with their numbers, without blanks around them; empty and endless ones are
-/// left out.
+/// Returns the trimmed lines of a text with their numbers. Empty and overlong lines are omitted.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().take(MAX_ROWS).enumerate();
     numbered
@@ -102,7 +100,7 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .filter(|(_, line)| (1..=MAX_LINE).contains(&line.len()))
 }
 
-/// How many lines of a text [`lines`] leaves out because of a limit.
+/// Returns how many lines [`lines`] omits because of a limit.
 pub(crate) fn lines_left_out(text: &str) -> usize {
     let over = |(index, line): (usize, &str)| index >= MAX_ROWS || line.trim().len() > MAX_LINE;
     text.lines().enumerate().filter(|numbered| over(*numbered)).count()

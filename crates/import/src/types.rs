@@ -1,9 +1,8 @@
-//! Names of which dnsmasq sets records of some types only.
+//! Names for which dnsmasq sets records of some types only.
 //!
-//! It asks its servers for all other types of such a name. A record here stands for the whole name,
-//! so that its other types have no data. Where a name has no addresses of its own, as with
-//! `txt-record` for a domain of the Internet, its records become a list that answers these types
-//! alone.
+//! dnsmasq forwards queries for all other types of such a name. In Avocet a local record covers the
+//! whole name, so other types have no data. If a name has no local address, such as a public domain
+//! with `txt-record`, its records become a list that answers only these types.
 
 use crate::draft::{Draft, Kind, Trust};
 use crate::name;
@@ -13,7 +12,7 @@ const MAX_SHOWN: usize = 5;
 /// Most octets of a string of a TXT record.
 const MAX_STRING: usize = 255;
 
-/// Makes the list, and notes names that it is not for.
+/// Creates the list, and notes names that it cannot cover.
 pub(crate) fn settle(draft: &mut Draft) {
     let is_local = |owner: &str| draft.local_zones.keys().any(|zone| name::is_under(owner, zone));
     let is_of_network =
@@ -31,7 +30,7 @@ pub(crate) fn settle(draft: &mut Draft) {
         match (has("A"), has("AAAA")) {
             _ if has("CNAME") => {}
             (true, true) => {}
-            // Of `address` the other kind is not asked for elsewhere either.
+            // With `address`, dnsmasq does not forward the other address type either.
             (true, false) | (false, true) if !draft.records.is_mapped_back(&owner) => {}
             (false, false) => match draft.records.lines(&owner, line) {
                 Some(answers) => lines.extend(answers),
@@ -64,13 +63,13 @@ fn note(draft: &mut Draft, owners: &[String], missing: &str) {
     draft.note(format!("{shown}{more}"), reason);
 }
 
-/// The line of a list that answers with one record; none where it cannot be written so.
+/// Returns the list line that answers with one record, or `None` if it cannot be expressed.
 fn line(owner: &str, rtype: &str, data: &str) -> Option<String> {
     let data = match rtype {
         "TXT" => one_string(data)?,
         _ => data,
     };
-    // A dollar sign begins the modifiers, and a backslash is read twice.
+    // A dollar sign begins the modifiers, and backslashes are unescaped twice.
     if data.contains(['$', '\\']) {
         return None;
     }
@@ -78,7 +77,7 @@ fn line(owner: &str, rtype: &str, data: &str) -> Option<String> {
     Some(format!("|{owner}^$dnstype={rtype},dnsrewrite=NOERROR;{rtype};{data}"))
 }
 
-/// The text of a TXT record of one string.
+/// Returns the text of a TXT record with one string.
 fn one_string(data: &str) -> Option<&str> {
     let text = data.strip_prefix('"')?.strip_suffix('"')?;
     (!text.contains('"') && text.len() <= MAX_STRING).then_some(text)

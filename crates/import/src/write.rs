@@ -1,4 +1,4 @@
-//! The text of `avocet.toml`: a draft made whole, and then written table by table.
+//! The text of `avocet.toml`: completes the draft and writes it table by table.
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
@@ -10,21 +10,21 @@ use crate::records::Table;
 use crate::source::Error;
 use crate::{Imported, Origin, local, types};
 
-/// Where the server listens if the file does not say.
+/// The default listen address of the server.
 const DEFAULT_LISTEN: &str = "127.0.0.1:5300";
-/// What `max-ttl-secs` is if the file does not say.
+/// The default of `max-ttl-secs`.
 const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
 
-/// Most lists, groups, clients and rules, as the configuration reader has it.
+/// Most lists, groups, clients and rules, as in the configuration reader.
 const MAX_LISTS: usize = 256;
 const MAX_GROUPS: usize = 1_000;
 const MAX_CLIENTS: usize = 60_000;
 const MAX_RULES: usize = 20_000;
 
-/// Makes the draft whole and writes it.
+/// Completes the draft and writes it.
 ///
 /// # Errors
-/// There is more of it than a configuration may hold.
+/// The draft exceeds the limits of a configuration.
 pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imported, Error> {
     drop_own_addresses(&mut draft);
     order_ttls(&mut draft);
@@ -50,7 +50,7 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imp
     Ok(Imported { config, files: draft.files, notes })
 }
 
-/// Leaves out the last lists that are fetched where there are too many.
+/// Drops the last fetched lists if there are too many.
 fn limit_lists(draft: &mut Draft) {
     let mut over = draft.lists.len().saturating_sub(MAX_LISTS);
     let mut kept = Vec::new();
@@ -70,7 +70,7 @@ fn limit_lists(draft: &mut Draft) {
     draft.lists = kept;
 }
 
-/// Checks what cannot be left out without changing what the rest means.
+/// Checks the counts of entries that cannot be dropped without changing the meaning of others.
 fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     for (count, most, what) in [
         (draft.lists.len(), MAX_LISTS, "lists"),
@@ -85,7 +85,7 @@ fn check_counts(path: &str, draft: &Draft) -> Result<(), Error> {
     Ok(())
 }
 
-/// Leaves out servers where this one will listen itself: queries would go round in a circle.
+/// Drops servers at addresses where this server will listen: queries would loop.
 fn drop_own_addresses(draft: &mut Draft) {
     let written = draft.settings.get(&("server", "listen")).and_then(|(value, _)| value.as_array());
     let listen: Vec<SocketAddr> = match written {
@@ -109,7 +109,7 @@ fn drop_own_addresses(draft: &mut Draft) {
     }
 }
 
-/// Lowers the least TTL to the greatest, where a source has them the other way round.
+/// Lowers the minimum TTL to the maximum if a source has a larger minimum.
 fn order_ttls(draft: &mut Draft) {
     let number =
         |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
@@ -123,7 +123,7 @@ fn order_ttls(draft: &mut Draft) {
     }
 }
 
-/// Has wildcards hold below names with records of their own, as they do in all sources.
+/// Makes wildcards cover names with their own records, as in all sources.
 fn spread_wildcards(draft: &mut Draft) {
     if !draft.records.spread() {
         draft.note(
@@ -133,9 +133,9 @@ fn spread_wildcards(draft: &mut Draft) {
     }
 }
 
-/// Makes of "the servers for all names" what means it here: an exception takes names out of one
-/// rule, so that the next rule above holds. Below no rule or the one for all names that is the case
-/// anyway.
+/// Converts exceptions ("the servers for all names"). An exception here removes names from one
+/// rule, so that the next rule above applies. Under no rule, or only the rule for all names, that
+/// is already the case.
 fn settle_exceptions(draft: &mut Draft) {
     let zones_above = |zone: &str| {
         let above = std::iter::successors(zone.split_once('.'), |(_, up)| up.split_once('.'));
@@ -154,7 +154,7 @@ fn settle_exceptions(draft: &mut Draft) {
         };
         let all = draft.forwards.get(".").map(|rule| (rule.servers.clone(), rule.strategy.clone()));
         let above: Vec<String> = zones_above(&zone).into_iter().filter(is_rule).collect();
-        // An exception takes names out of a rule, and not out of a local zone.
+        // An exception removes names from a rule, but not from a local zone.
         let is_local = above.iter().any(|up| draft.local_zones.contains_key(up));
         match (above.len(), all) {
             (0, _) => drop(draft.forwards.remove(&zone)),
@@ -181,7 +181,7 @@ fn settle_exceptions(draft: &mut Draft) {
     }
 }
 
-/// Puts lists that hold for everybody into each group.
+/// Adds lists that apply to all clients to each group.
 fn give_to_all_groups(draft: &mut Draft) {
     for group in &mut draft.groups {
         let absent = draft.for_everybody.iter().filter(|name| !group.lists.contains(name));
@@ -190,7 +190,7 @@ fn give_to_all_groups(draft: &mut Draft) {
     }
 }
 
-/// Leaves out of groups the lists that are not there, which a disabled list leaves behind.
+/// Removes references to absent lists, which a disabled list leaves in groups.
 fn drop_absent_lists(draft: &mut Draft) {
     let lists: Vec<&str> = draft.lists.iter().map(|list| list.name.as_str()).collect();
     for group in &mut draft.groups {

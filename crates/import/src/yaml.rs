@@ -1,8 +1,8 @@
-//! YAML documents as values: what configurations use of it, within bounds.
+//! YAML documents as values: the subset that configurations use, within bounds.
 //!
-//! The parser gives events, of which the tree is built here, so that depth, size and what aliases
-//! stand for are counted before anything is held. Tags are not looked at; a key that is no text is
-//! taken by how it is written.
+//! The parser emits events, from which the tree is built here. Depth, size and the expansion of
+//! aliases are thus counted before anything is stored. Tags are ignored; a key that is not text is
+//! taken in its written form.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use serde_json::{Map, Number, Value};
 
 use crate::source::{self, Error, malformed};
 
-/// Most levels of a document.
+/// Deepest nesting of a document.
 const MAX_DEPTH: usize = 64;
-/// Most values of a document, those that aliases repeat included.
+/// Most values of a document, including those repeated by aliases.
 const MAX_VALUES: usize = 2_000_000;
 
-/// The first document of a text.
+/// Parses the first document of a text.
 ///
 /// # Errors
-/// It is no YAML, or exceeds a bound.
+/// The text is not YAML, or exceeds a limit.
 pub(crate) fn parse(path: &str, octets: &[u8]) -> Result<Value, Error> {
     let text = source::text(path, octets)?;
     let mut tree = Tree::default();
@@ -34,7 +34,7 @@ pub(crate) fn parse(path: &str, octets: &[u8]) -> Result<Value, Error> {
     Ok(tree.root)
 }
 
-/// The document as far as it has been read.
+/// The document parsed so far.
 #[derive(Default)]
 struct Tree {
     root: Value,
@@ -46,7 +46,7 @@ struct Tree {
 /// A list or a table that has not ended.
 struct Open {
     anchor: usize,
-    /// How many values there were before it.
+    /// The number of values before it.
     before: usize,
     kind: Collection,
 }
@@ -103,10 +103,10 @@ impl Tree {
         self.put(value, 1)
     }
 
-    /// Remembers a value that aliases may stand for; anchor 0 is none.
+    /// Stores a value for aliases. Anchor 0 means none.
     fn keep(&mut self, anchor: usize, value: &Value, size: usize) {
         if anchor > 0 {
-            // The copy counts too.
+            // The copy counts as well.
             self.values = self.values.saturating_add(size);
             self.anchors.insert(anchor, (value.clone(), size));
         }
@@ -139,8 +139,7 @@ fn key_text(value: Value) -> Result<String, &'static str> {
     }
 }
 
-/// A plain word by the core schema (YAML 1.2 §10.3.2), as far as whole numbers, truths and nothing
-/// go.
+/// Converts a plain scalar by the core schema (YAML 1.2 §10.3.2): whole numbers, booleans and null.
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::String(text.to_owned());
@@ -150,7 +149,7 @@ fn scalar(text: &str, style: ScalarStyle) -> Value {
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
         _ => match text.parse::<i64>() {
-            // A leading plus or zero is a spelling that a text of digits needs kept.
+            // A leading plus or zero must be kept: the text may be meant literally.
             Ok(number) if number.to_string() == text => Value::Number(Number::from(number)),
             _ => Value::String(text.to_owned()),
         },

@@ -1,12 +1,14 @@
 //! `avocet load`: drives any DNS server with queries and checks every answer.
 //!
 //! ```text
-//! args -> material (queries, zone) -> scenario (flows) -> driver (sockets, clock) -> report -> text, JSON, HTML
+//! args -> material (queries, zone) -> scenario (flows) -> driver (sockets, clock)
+//!      -> report -> text, JSON, HTML
 //! ```
 //!
-//! A `drive::flow::Flow` is what is asked, how quickly, by whom, and what came of it; it knows no
-//! socket and no clock. `drive::driver::Driver` is the event loop that gives it both. One thread
-//! does all, so that the load costs one core at most and that core's time is the generator's cost.
+//! A `drive::flow::Flow` holds the choice, pace and clients of queries, and their results; it has
+//! no socket and no clock. `drive::driver::Driver` is the event loop that supplies both. A single
+//! thread does everything, so the load uses at most one core, and that core's time is the
+//! generator's cost.
 
 #![forbid(unsafe_code)]
 
@@ -42,11 +44,11 @@ pub use drive::ramp::{Bounds, Ramp, Step};
 pub use measure::measure;
 use report::{Report, compare, html, text};
 
-/// What the command exits with when it could not do what was asked.
+/// Exit status if the command could not be carried out.
 const TROUBLE: u8 = 2;
 
-/// Runs the command: exits with 0 if all was right, with 1 if the server failed or became worse,
-/// and with 2 if nothing could be measured.
+/// Runs the command. Exits with 0 if everything was right, 1 if the server failed or became worse,
+/// and 2 if nothing could be measured.
 pub fn run(args: &LoadArgs) -> ExitCode {
     let done = match &args.task {
         Some(Task::Compare(compare)) => run_compare(compare),
@@ -81,7 +83,7 @@ fn run_load(args: &LoadArgs) -> Result<bool, String> {
     }
     let [earlier, latest] = &runs[..] else { return Ok(runs.iter().all(|run| run.passed)) };
     let comparison = compare::compare(earlier, latest, args.max_regression);
-    // Whether anybody reads it changes nothing about the outcome.
+    // A failure to print does not affect the outcome.
     let _ = write!(io::stderr(), "{}", comparison.text());
     Ok(latest.passed && !comparison.is_worse())
 }
@@ -95,7 +97,7 @@ fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
     write(path, &json)
 }
 
-/// Writes to standard output. A reader that closed the pipe has all that it wants.
+/// Writes to standard output. A reader that closes the pipe is not an error.
 fn show(text: &str) -> Result<(), String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,10 +1,10 @@
-//! What the run is measured on, as the kernel tells.
+//! The machine of a run, as reported by the kernel.
 
 use std::{fs, thread};
 
 use crate::report::Machine;
 
-/// Reads it; what cannot be read is left empty.
+/// Reads the description. Unreadable fields stay empty.
 pub(crate) fn read() -> Machine {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -28,7 +28,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     line.split_once(':').map(|(_, value)| value.trim().to_owned())
 }
 
-/// Counts a list such as `0-3,6`. The process itself may be kept on fewer.
+/// Counts the processors in a list such as `0-3,6`. The process itself may be limited to fewer.
 fn online() -> Option<usize> {
     count_list(fs::read_to_string("/sys/devices/system/cpu/online").ok()?.trim())
 }

@@ -1,5 +1,4 @@
-//! What there is to ask: the queries, the zone they are checked against, and where unique names
-//! come from.
+//! The input of a run: queries, the zone they are checked against, and the source of unique names.
 
 use std::sync::Arc;
 
@@ -9,16 +8,16 @@ use crate::args::{LoadArgs, Scenario};
 use crate::ask::{Form, Questions, Recording, Unique, names, recording};
 use crate::check::Zone;
 
-/// Names that are made up where nothing else is said.
+/// Default number of generated names.
 const POPULATION: u32 = 10_000;
 
-/// UDP size that DO implies where none is given: it passes every path (RFC 9715).
+/// Default UDP size with DO, which passes every path (RFC 9715).
 const DNSSEC_SIZE: u16 = 1232;
 
-/// Octets of an answer that any client takes over UDP without EDNS (RFC 1035 §2.3.4).
+/// Octets of an answer over UDP that every client accepts without EDNS (RFC 1035 §2.3.4).
 const PLAIN_SIZE: usize = 512;
 
-/// The types that the scenario `types` asks for.
+/// The types of the scenario `types`.
 const TYPES: [Rtype; 16] = [
     Rtype::A,
     Rtype::AAAA,
@@ -38,13 +37,13 @@ const TYPES: [Rtype; 16] = [
     Rtype(257),
 ];
 
-/// All that is read before a run.
+/// The data read before a run.
 pub(crate) struct Material {
     pub(crate) form: Form,
     pub(crate) zone: Option<Arc<Zone>>,
-    /// The queries of the command line.
+    /// The queries given on the command line.
     pub(crate) questions: Arc<Questions>,
-    /// Times and clients, of a recording.
+    /// Times and clients of a recording.
     pub(crate) recording: Option<Recording>,
     zone_name: Option<NameBuf>,
     population: u32,
@@ -118,12 +117,12 @@ impl Material {
         Ok(questions)
     }
 
-    /// Queries for numbered names under the zone.
+    /// Returns queries for numbered names under the zone.
     pub(crate) fn numbered(&self, prefix: &str, types: &[Rtype]) -> Result<Questions, String> {
         names::numbered(self.zone_name()?, prefix, self.population, types, &self.form)
     }
 
-    /// Queries for the types of the scenario `types`, and for names that do not exist.
+    /// Returns queries for the types of the scenario `types`, and for names that do not exist.
     pub(crate) fn types(&self) -> Result<Questions, String> {
         self.numbered("www", &TYPES)
     }
@@ -135,12 +134,12 @@ impl Material {
         })
     }
 
-    /// Is there a zone under which names can be made up?
+    /// Reports whether there is a zone for generated names.
     pub(crate) fn has_zone_name(&self) -> bool {
         self.zone_name.is_some()
     }
 
-    /// Names that nobody asked before; flows of one run have different letters.
+    /// Returns previously unused names. Flows of one run use different letters.
     pub(crate) fn unique(&self, letter: u8, salt: u64) -> Result<Unique, String> {
         let zone = self.zone_name().map_err(|_| {
             "names that nobody asked before need --zone-name ZONE, or a --names FILE of them"

@@ -1,5 +1,5 @@
-//! A whole run: preparation, the warming of caches, the run itself or the search for a rate, and
-//! the report.
+//! A complete run: preparation, cache warm-up, the run itself or the search for a rate, and the
+//! report.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -24,28 +24,28 @@ use crate::scenario::{self, Prepared};
 use crate::target::Owner;
 use crate::{machine, target, verdict, version};
 
-/// Caches are warmed for this long at most.
+/// Longest warm-up of caches.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
 
-/// The bounds of a search where none are given.
+/// Default bounds of a search.
 const RAMP_LOSS: f64 = 0.001;
 const RAMP_P99: Duration = Duration::from_millis(10);
 
-/// How long a TCP server has to accept the first connection.
+/// Time within which a TCP server must accept the first connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Drives a server as `args` say and reports what came of it.
+/// Drives a server as specified by `args` and reports the results.
 ///
 /// # Errors
-/// What is wrong with the arguments, or what the system refuses. A server that answers wrongly or
-/// not at all is no error but a report that did not pass.
+/// An invalid argument, or a refusal of the system. A server with wrong or missing answers is not
+/// an error but yields a report that did not pass.
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
     let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
     target::check_permitted(server, Owner::of(args))?;
     let material = Material::read(args)?;
     let failed = |error: io::Error| format!("{server}: {error}");
     raise_open_files().map_err(failed)?;
-    // Without it a query may leave some 50 us after its time, which the latency then shows.
+    // Otherwise a query may leave about 50 us late, which would appear as latency.
     let _ = sharpen_timers();
     if args.transport == Carrier::Tcp {
         TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
@@ -86,7 +86,7 @@ fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
     remarks
 }
 
-/// Has a reference server answer all listed queries over TCP, where nothing is truncated.
+/// Lets a reference server answer all listed queries over TCP, which does not truncate.
 fn learn(
     args: &LoadArgs,
     material: &Material,
@@ -111,7 +111,7 @@ fn learn(
     }
 }
 
-/// Nobody watches, but a server that answers nothing ends it.
+/// An observer that only ends the run if a server answers nothing.
 struct Unwatched;
 
 impl Watch for Unwatched {
@@ -131,7 +131,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Asks each listed name once, if the scenario wants names that are cached.
+    /// Sends each listed query once, if the scenario needs cached names.
     fn warm_up(
         &self,
         prepared: &Prepared,
@@ -170,7 +170,7 @@ impl Run<'_> {
         Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, pace))
     }
 
-    /// Tries one rate after the other, each for a tenth of the duration.
+    /// Tries one rate after another, each for a tenth of the duration.
     fn search(
         &self,
         driver: &mut Driver,
@@ -249,7 +249,7 @@ impl Run<'_> {
     }
 }
 
-/// The loop as the first flow has it.
+/// Returns the pace of the first flow.
 fn pace_of(flows: &[Flow], clients: usize) -> PaceReport {
     let first = flows.first().map(|flow| &flow.pace);
     let window = first.and_then(|pace| match pace {
@@ -267,7 +267,7 @@ fn set_rate(driver: &mut Driver, rate: f64) {
     }
 }
 
-/// Drives the server at one rate, and looks at what came of it.
+/// Drives the server at one rate and evaluates the result.
 fn attempt(driver: &mut Driver, rate: f64, time: Duration, bounds: &Bounds) -> io::Result<Step> {
     set_rate(driver, rate);
     let asked_ns = driver.run(time, time, &mut Unwatched)?;

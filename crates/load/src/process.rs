@@ -1,18 +1,18 @@
-//! What a process costs, as the kernel accounts it under `/proc`: time on the processor and memory.
+//! The cost of a process, from `/proc`: processor time and memory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Nanoseconds of a tick: `/proc/PID/stat` counts in hundredths of a second everywhere (`USER_HZ`).
+/// Nanoseconds of a tick: `/proc/PID/stat` always counts in hundredths of a second (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
 
 /// Bytes in a kibibyte, the unit of `/proc/PID/status`.
 const KIB: u64 = 1024;
 
-/// Processor time of all threads of a process since it started.
+/// Processor time of all threads of a process since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
-    /// In its own code. Sampled or accounted by the tick, so coarser than the sum.
+    /// In user mode. Sampled or accounted per tick, so less precise than the sum.
     pub(crate) user_ns: u64,
     /// In the kernel.
     pub(crate) system_ns: u64,
@@ -31,21 +31,20 @@ impl CpuTime {
     }
 }
 
-/// Processes of one server at most.
+/// Most processes of one server.
 const MAX_PROCESSES: usize = 256;
 
-/// A process that is watched, with those that it started: many servers have a process for each
-/// worker.
+/// A watched process and its descendants: many servers run one process per worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     directory: PathBuf,
 }
 
-/// What is read at once.
+/// A reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) ticks: CpuTime,
-    /// What the scheduler counted, to the nanosecond; threads that ended are not in it.
+    /// Time counted by the scheduler, in nanoseconds, without threads that have ended.
     pub(crate) scheduled_ns: u64,
     pub(crate) resident_bytes: u64,
 }
@@ -59,12 +58,12 @@ impl Process {
         Self { directory: PathBuf::from("/proc/self") }
     }
 
-    /// Its name, if it lives.
+    /// Returns its name while it is running.
     pub(crate) fn name(&self) -> Option<String> {
         fs::read_to_string(self.directory.join("comm")).ok().map(|name| name.trim().to_owned())
     }
 
-    /// What it and its descendants have cost so far, if it lives.
+    /// Returns the cost so far of the process and its descendants, while it is running.
     pub(crate) fn usage(&self) -> Option<Usage> {
         let mut sum = usage_of(&self.directory)?;
         let mut family = children(&self.directory);
@@ -88,7 +87,7 @@ fn usage_of(directory: &Path) -> Option<Usage> {
     Some(Usage { ticks, scheduled_ns: scheduled, resident_bytes: parse_resident(&status)? })
 }
 
-/// The processes that were started by the threads of one.
+/// Returns the child processes of all threads of a process.
 fn children(directory: &Path) -> Vec<PathBuf> {
     let tasks = fs::read_dir(directory.join("task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -107,12 +106,12 @@ impl Usage {
         self.resident_bytes += other.resident_bytes;
     }
 
-    /// The time between two readings: the sum as the scheduler counted it, parted as the ticks
-    /// were.
+    /// Returns the time between two readings: the scheduler's sum, split in proportion to the
+    /// ticks.
     pub(crate) fn cpu_since(&self, earlier: &Self) -> CpuTime {
         let ticks = self.ticks.since(earlier.ticks);
         let scheduled = self.scheduled_ns.saturating_sub(earlier.scheduled_ns);
-        // Threads that ended in between are missing from the one sum; ticks have them.
+        // The scheduler's sum lacks threads that ended in between; the ticks include them.
         if ticks.total_ns() == 0 || scheduled < ticks.total_ns() / 2 {
             return if ticks.total_ns() == 0 {
                 CpuTime { user_ns: 0, system_ns: scheduled }
@@ -129,8 +128,8 @@ fn scheduled_ns(task: &Path) -> Option<u64> {
     fs::read_to_string(task.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time; the name of the process before them may hold anything but a last
-/// parenthesis.
+/// Parses user and system time. They follow the process name, which may contain anything except a
+/// final parenthesis.
 fn parse_stat(stat: &str) -> Option<CpuTime> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());

@@ -1,6 +1,6 @@
-//! Seeded randomness: the same seed asks the same questions in the same order.
+//! Seeded pseudo-random numbers: the same seed yields the same questions in the same order.
 
-/// A generator of 64-bit numbers (SplitMix64): for drawing questions, not for secrets.
+/// A generator of 64-bit numbers (SplitMix64), for choosing questions, not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -11,7 +11,8 @@ impl Random {
         Self(seed)
     }
 
-    /// The randomness of one item, whatever was drawn before: what it gives can be given again.
+    /// Returns the generator of one item, independent of earlier draws, so that its results are
+    /// reproducible.
     pub(crate) fn of_item(seed: u64, serial: u64) -> Self {
         Self(scramble(seed ^ scramble(serial)))
     }
@@ -21,36 +22,37 @@ impl Random {
         scramble(self.0)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        // The bias is below one in 2^32 for the populations that are drawn from.
+        // The bias is below one in 2^32 for the populations in use.
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number in [0, 1).
+    /// Returns a number in [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// A bijection of the 64-bit numbers that looks like chance.
+/// Applies a pseudo-random bijection of 64-bit numbers.
 pub(crate) const fn scramble(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     number ^ (number >> 31)
 }
 
-/// Ranks drawn by Zipf's law: rank `k` of `n`, from 1, has a weight of `1 / k^s`.
+/// Ranks drawn by Zipf's law: rank `k` of `n`, from 1, has the weight `1 / k^s`.
 ///
-/// Two random numbers and one look into a table of twelve bytes a rank (the alias method).
+/// A draw takes two random numbers and one access to a table of twelve bytes per rank (the alias
+/// method).
 #[derive(Clone, Debug)]
 pub(crate) struct Zipf {
-    /// For each place: the share of the draws that stay, and the rank that has the others.
+    /// For each place: the probability of that rank, and the alias rank otherwise.
     places: Vec<(f64, u32)>,
 }
 
 impl Zipf {
-    /// Of `population` ranks, at least one, with the skew `s`.
+    /// Creates a table of `population` ranks, at least one, with the skew `s`.
     pub(crate) fn new(population: u32, skew: f64) -> Self {
         let weights: Vec<f64> =
             (1..=population.max(1)).map(|rank| f64::from(rank).powf(-skew)).collect();
@@ -70,7 +72,7 @@ impl Zipf {
         Self { places }
     }
 
-    /// A rank, counted from zero.
+    /// Draws a rank, counted from zero.
     pub(crate) fn draw(&self, random: &mut Random) -> u32 {
         let place = random.below(self.places.len() as u64) as u32;
         match self.places.get(place as usize) {

@@ -1,5 +1,5 @@
-//! The course of a run: samples at every interval, progress in the terminal, and what the processes
-//! cost.
+//! The course of a run: samples at every interval, progress in the terminal, and the cost of the
+//! processes.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -17,16 +17,16 @@ const INTERVALS: u32 = 60;
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Samples that are kept: a week of the longest intervals.
+/// Most samples: a week of the longest intervals.
 const MAX_SAMPLES: usize = 65_536;
 
-/// A server that has answered nothing for so long, though it was asked, is not waited for.
+/// A server that has not answered any query for this long ends the run.
 const SILENCE_NS: u64 = 5_000_000_000;
 
-/// Samples that it takes to speak of a drift.
+/// Samples needed to report a drift.
 const DRIFT_SAMPLES: usize = 8;
 
-/// A process at the start of the run and lately.
+/// A process at the start of the run and at the last reading.
 struct Watched {
     process: Process,
     name: Option<String>,
@@ -47,8 +47,8 @@ impl Watched {
         })
     }
 
-    /// Reads it once more; gives the time since the last reading. A process that ended keeps its
-    /// last one.
+    /// Reads the process again and returns the time since the last reading. A process that has
+    /// ended keeps its last reading.
     fn read(&mut self) -> CpuTime {
         let Some(usage) = self.process.usage() else { return CpuTime::default() };
         let cpu = usage.cpu_since(&self.last);
@@ -69,7 +69,7 @@ impl Watched {
     }
 }
 
-/// Watches a run.
+/// An observer of a run.
 pub(crate) struct Recorder {
     series: Vec<Sample>,
     server: Option<Watched>,
@@ -81,7 +81,7 @@ pub(crate) struct Recorder {
     silent_since_ns: u64,
 }
 
-/// What a run came to.
+/// The summary of a run.
 pub(crate) struct Summary {
     pub(crate) outcome: Outcome,
     pub(crate) latency: Latency,
@@ -123,7 +123,7 @@ impl Recorder {
         }
     }
 
-    /// How long an interval is.
+    /// Returns the length of an interval.
     pub(crate) fn every(&self) -> Duration {
         let even = self.duration / INTERVALS;
         let even = if self.duration > Duration::from_secs(5) {
@@ -138,7 +138,7 @@ impl Recorder {
         self.server.as_ref().and_then(|server| server.name.clone())
     }
 
-    /// The run is over: the last reading of the processes.
+    /// Reads the processes a last time at the end of the run.
     pub(crate) fn finish(&mut self) {
         for process in [&mut self.server, &mut self.own].into_iter().flatten() {
             process.read();
@@ -243,7 +243,8 @@ impl Watch for Recorder {
     }
 }
 
-/// The slope of memory over the second half of a run, by least squares, in bytes per second.
+/// Returns the slope of memory over the second half of a run, by least squares, in bytes per
+/// second.
 fn memory_slope(series: &[Sample]) -> f64 {
     let later = series.get(series.len() / 2..).unwrap_or_default();
     let points: Vec<(f64, f64)> = later

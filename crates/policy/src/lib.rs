@@ -1,8 +1,8 @@
-//! The policy: who asks, what is blocked, rewritten, routed or limited, and why.
+//! The policy: client identification, and what is blocked, rewritten, routed or limited, and why.
 //!
-//! Everything here is a pure function of octets and of a time that is handed in: no socket, no
-//! clock, no file. What configuration says is compiled once into tables that never change; a query
-//! reads them without allocating.
+//! Everything here is a pure function of octets and of a time given by the caller: no socket, no
+//! clock, no file. The configuration is compiled once into immutable tables, which queries read
+//! without allocating.
 
 #![forbid(unsafe_code)]
 

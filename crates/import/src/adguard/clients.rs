@@ -1,9 +1,9 @@
-//! Clients of AdGuard Home, what is blocked and when, and safe search.
+//! Clients of AdGuard Home, blocked services with their schedules, and safe search.
 //!
-//! Each client that has settings of its own gets a group for them; the others are in `default`.
-//! Tags become groups without lists, so that lists can ask for them and nothing else changes.
-//! Clients and tags keep their names: `$client` and `$ctag` go by them, in the rules of the user
-//! and in lists that are fetched.
+//! Each client with its own settings gets a group for them; all others are in `default`. Tags
+//! become groups without lists: lists can refer to them, and nothing else changes. Clients and tags
+//! keep their names, because `$client` and `$ctag` refer to them in the user's rules and in fetched
+//! lists.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use crate::section::{Section, millis};
 use super::LOOKED_UP;
 use super::exceptions::Exceptions;
 
-/// Services that are called otherwise here.
+/// Services with another name in Avocet.
 const SERVICES: &[(&str, &str)] = &[("disneyplus", "disney-plus"), ("twitter", "x")];
 const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const DAY_MINUTES: u64 = 24 * 60;
 
-/// What is in force for all clients without settings of their own.
+/// The settings in force for all clients without their own.
 pub(super) struct Defaults {
     lists: Vec<String>,
     safe_search: bool,
@@ -29,7 +29,7 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// Reads `blocked_services` and `safe_search`, when all lists are known.
+    /// Reads `blocked_services` and `safe_search`, once all lists are known.
     pub(super) fn read(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) -> Self {
         let mut services = Services::read(filtering, "filtering.blocked_services", draft);
         services.ids.extend(known(dns.texts("blocked_services"), "dns.blocked_services", draft));
@@ -39,7 +39,7 @@ impl Defaults {
     }
 }
 
-/// Names of groups and clients that are taken.
+/// Names of groups and clients in use.
 #[derive(Default)]
 struct Taken {
     clients: Names,
@@ -70,7 +70,7 @@ pub(super) fn read(
         .map(|client| Persistent::read(client, draft))
         .collect();
     let tags: BTreeSet<&String> = clients.iter().flat_map(|client| &client.tags).collect();
-    // Before the groups that are named here, so that these give way.
+    // Reserves these names first, so that generated names of groups give way.
     tags.iter().for_each(|tag| drop(taken.groups.unique((*tag).clone())));
     let tags: Vec<Group> = tags.iter().map(|tag| tag_group(tag)).collect();
     for client in clients {
@@ -85,7 +85,7 @@ fn tag_group(tag: &str) -> Group {
     Group { name: tag.to_owned(), origin: format!("the tag {tag}"), ..Group::default() }
 }
 
-/// A client of the file, with its name and its tags taken out.
+/// A client of the file, with its name and its tags removed.
 struct Persistent {
     section: Section,
     title: String,
@@ -160,7 +160,7 @@ fn persistent(
     draft.clients.push(Client { name, origin, ids, groups });
 }
 
-/// Is it an address, a network or a MAC address? All else is a ClientID.
+/// Reports whether the text is an address, a network or a MAC address. Anything else is a ClientID.
 fn is_address(id: &str) -> bool {
     let id = id.trim();
     let is_network = id.parse::<std::net::IpAddr>().is_ok() || id.parse::<ipnet::IpNet>().is_ok();
@@ -171,8 +171,8 @@ fn is_address(id: &str) -> bool {
             && id.split([':', '-']).all(is_octet)
 }
 
-/// The group that says what is in force for a client: one of its own, after `group`, where its
-/// settings differ from those of all.
+/// Returns the group with the settings of a client: a new one based on `group` if its settings
+/// differ from the defaults.
 fn own_group(
     client: &mut Section,
     mut group: Group,
@@ -207,7 +207,8 @@ fn own_group(
     name
 }
 
-/// Adds a group, and the rules for what is more than lists: blocked services go before safe search.
+/// Adds a group, and rules for the settings that are not lists. Blocked services precede safe
+/// search.
 fn add_group(
     group: Group,
     (safe_search, services): (bool, &Services),
@@ -216,7 +217,7 @@ fn add_group(
 ) {
     if safe_search || !services.ids.is_empty() {
         let whom = format!("client.group(\"{}\")", group.name);
-        // Who is not filtered has no exceptions either.
+        // A client without filtering needs no exceptions.
         let but = if group.lists.is_empty() { String::new() } else { exceptions.but(draft) };
         services.block((&whom, &but), &group, draft);
         if safe_search {
@@ -227,7 +228,7 @@ fn add_group(
     draft.groups.push(group);
 }
 
-/// Is safe search on? Engines cannot be left out here.
+/// Reads whether safe search is enabled. Single engines cannot be excluded here.
 fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
     let mut section = owner.section("safe_search");
     let is_on = section.flag("enabled");
@@ -242,7 +243,7 @@ fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
     is_on
 }
 
-/// Services that are blocked, and when they are not.
+/// Blocked services, and the times when they are allowed.
 struct Services {
     ids: Vec<String>,
     pause: Option<Pause>,
@@ -282,7 +283,7 @@ impl Services {
     }
 }
 
-/// The services that are known here, by their names here.
+/// Returns the known services under their Avocet names.
 fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
     let renamed = |id: String| match SERVICES.iter().find(|(theirs, _)| *theirs == id) {
         Some((_, ours)) => (*ours).to_owned(),
@@ -291,15 +292,15 @@ fn known(ids: Vec<String>, origin: &str, draft: &mut Draft) -> Vec<String> {
     draft.services(ids.into_iter().map(renamed).collect(), origin)
 }
 
-/// When services are not blocked.
+/// The times when services are allowed.
 struct Pause {
     zone: String,
-    /// Conditions, any of which is enough.
+    /// Conditions, of which one is enough.
     times: Vec<String>,
 }
 
 impl Pause {
-    /// Reads a schedule: a time zone, and for each day `start` and `end` as times since midnight.
+    /// Reads a schedule: a time zone, and for each day `start` and `end` as offsets from midnight.
     fn read(mut schedule: Section) -> Option<Self> {
         let zone = schedule.text("time_zone").unwrap_or_else(|| "Local".to_owned());
         let mut times = Vec::new();

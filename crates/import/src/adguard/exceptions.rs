@@ -1,8 +1,8 @@
-//! What AdGuard Home looks at before blocked services and safe search: rewrites, and the exceptions
-//! of its lists.
+//! The settings that AdGuard Home applies before blocked services and safe search: rewrites, and
+//! exceptions in its lists.
 //!
-//! Here rules come before lists, so the rules that are made of services and safe search have to
-//! except such names.
+//! In Avocet, rules precede lists, so the rules generated for services and safe search must exclude
+//! such names.
 
 use std::collections::HashSet;
 
@@ -10,12 +10,12 @@ use crate::draft::{Draft, Kind, Purpose};
 
 const BADFILTER: &str = "badfilter";
 
-/// Names that those rules are not about.
+/// Names that those rules must not cover.
 #[derive(Default)]
 pub(super) struct Exceptions {
     /// Lines of a list in the format `adblock`.
     lines: Vec<String>,
-    /// The lists that hold such names, once they are known.
+    /// The lists with such names, once they are known.
     lists: Option<Vec<String>>,
     rewrites: HashSet<String>,
 }
@@ -25,19 +25,19 @@ impl Exceptions {
     pub(super) fn rewrite(&mut self, owner: &str) {
         let anchor = if owner.starts_with("*.") { "||" } else { "|" };
         let line = format!("{anchor}{}^", owner.to_ascii_lowercase());
-        // One name may have several addresses.
+        // A name may have several addresses.
         if self.rewrites.insert(line.clone()) {
             self.lines.push(line);
         }
     }
 
-    /// Are there rewrites?
+    /// Reports whether there are rewrites.
     pub(super) fn has_rewrites(&self) -> bool {
         !self.rewrites.is_empty()
     }
 
-    /// Adds the exceptions among the rules of the user, but for those that are switched off or are
-    /// about rewrites.
+    /// Adds the exceptions among the user's rules, except for those that are disabled or concern
+    /// rewrites.
     pub(super) fn rules(&mut self, rules: &[String]) {
         let rules = rules.iter().filter_map(|rule| rule.trim().strip_prefix("@@"));
         let all: Vec<Exception> = rules.map(Exception::read).collect();
@@ -52,7 +52,7 @@ impl Exceptions {
         self.lines.extend(all.iter().filter(is_on).map(Exception::line));
     }
 
-    /// The condition that a name is none of them, to follow another one.
+    /// Returns a condition, to be appended to another one, that the name is none of them.
     pub(super) fn but(&mut self, draft: &mut Draft) -> String {
         if self.lists.is_none() {
             self.lists = Some(self.write(draft));
@@ -85,7 +85,7 @@ impl Exceptions {
     }
 }
 
-/// A rule `@@PATTERN$MODIFIER,...`
+/// A rule `@@PATTERN$MODIFIER,...`.
 struct Exception<'a> {
     pattern: &'a str,
     modifiers: Vec<&'a str>,
@@ -93,7 +93,7 @@ struct Exception<'a> {
 
 impl<'a> Exception<'a> {
     fn read(rule: &'a str) -> Self {
-        // A pattern between slashes may have the mark in it.
+        // A pattern between slashes may contain the mark.
         let from = if rule.starts_with('/') { rule.rfind('/').unwrap_or(0) } else { 0 };
         let mark = rule.get(from..).and_then(|rest| rest.find('$')).map(|at| from + at);
         let (pattern, modifiers) =

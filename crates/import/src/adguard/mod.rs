@@ -1,7 +1,6 @@
 //! AdGuard Home: `AdGuardHome.yaml` (its wiki, "Configuration").
 //!
-//! Settings of filtering stood under `dns` before they got a section of their own; both places are
-//! looked at.
+//! Older releases have the filtering settings under `dns`; both places are read.
 
 mod clients;
 mod exceptions;
@@ -17,7 +16,7 @@ use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::{name, yaml};
 use exceptions::Exceptions;
 
-/// Keys by which a file is known to be one of AdGuard Home.
+/// Keys that identify a file of AdGuard Home.
 const KNOWN: &[&str] = &[
     "clients",
     "dhcp",
@@ -29,7 +28,7 @@ const KNOWN: &[&str] = &[
     "users",
     "whitelist_filters",
 ];
-/// Keys that say nothing about answers, or have one sensible value that the server has anyway.
+/// Keys that do not affect answers, or whose usual value is the server's behaviour anyway.
 const QUIET: &[&str] = &[
     "auth_attempts",
     "block_auth_min",
@@ -69,16 +68,16 @@ const QUIET_FILTERING: &[&str] = &[
     "safesearch_cache_size",
 ];
 const LOOKED_UP: &str = "sites are not looked up at a service; add a list of such sites";
-/// The list of the rules that the user wrote.
+/// The list of the user's rules.
 const USER_RULES: &str = "user-rules";
-/// TTL of rewrites where the file names none for blocked names, in seconds.
+/// TTL of rewrites in seconds, if the file sets none for blocked names.
 const REWRITE_TTL_SECS: u32 = 10;
-/// Seconds of `min-ttl-secs` and `block-ttl-secs`, and of `max-ttl-secs`.
+/// Range of `min-ttl-secs` and `block-ttl-secs`, and upper bound of `max-ttl-secs`, in seconds.
 const MIN_TTL_RANGE: (u64, u64) = (0, 86_400);
 const MAX_TTL_RANGE: (u64, u64) = (0, 604_800);
-/// Most networks of one condition, which has a bound in octets.
+/// Most networks of one condition, whose length in octets is limited.
 const NETWORKS_OF_RULE: usize = 1_000;
-/// Least and most octets of a cache.
+/// Range of a cache size in octets.
 const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
 
 /// Reads the file at `path`.
@@ -119,10 +118,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// Notes what nobody took.
+/// Adds notes for the settings that were not read.
 fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mut Draft) {
     let (tls, mut dhcp) = (root.section("tls"), root.section("dhcp"));
-    // The names of leases, of which others are not asked for elsewhere.
+    // Names of leases must not be queried elsewhere.
     if let Some(domain) = dhcp.text("local_domain_name").filter(|_| dhcp.is_on("enabled")) {
         draft.local_zone(&domain, "dhcp.local_domain_name");
     }
@@ -165,7 +164,7 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     filtering.leave(&[("safebrowsing_enabled", LOOKED_UP), ("parental_enabled", LOOKED_UP)], draft);
 }
 
-/// Listeners and who is answered.
+/// Reads the listeners and the clients that are answered.
 fn server(dns: &mut Section, draft: &mut Draft) {
     let port =
         dns.number("port").and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0);
@@ -230,7 +229,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     if networks.is_empty() {
         return;
     }
-    // The server asks itself for the names of the servers of lists.
+    // The server queries itself for the names of list servers.
     let is_missing = |own: &&str| !networks.iter().any(|network| network == own);
     let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
     if !own.is_empty() {
@@ -245,7 +244,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     draft.set("server", "allow", all, "dns.allowed_clients");
 }
 
-/// Names that nobody is answered: those of class CH are none of them here, the others are rules.
+/// Reads the names that are not answered. Names of class CH are built in, the others become rules.
 fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
     let (of_server, names): (Vec<String>, Vec<String>) = written
         .into_iter()
@@ -308,7 +307,7 @@ fn cache(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// `use_dns64`, with the prefixes that count only where it is on.
+/// Reads `use_dns64` and its prefixes, which count only if it is enabled.
 fn translation(dns: &mut Section, draft: &mut Draft) {
     if dns.flag("use_dns64") {
         draft.dns64(&dns.texts("dns64_prefixes"), "dns.use_dns64, dns64_prefixes");
@@ -317,7 +316,7 @@ fn translation(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// How blocked names are answered.
+/// Reads the answer to blocked names.
 fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let mut text = |key: &str| filtering.text(key).or_else(|| dns.text(key));
     let mode = text("blocking_mode").unwrap_or_default();
@@ -361,7 +360,7 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     filtering.quiet(&["protection_disabled_until"], draft);
 }
 
-/// Rewrites: records without reverse names, with the TTL of blocked names.
+/// Reads rewrites: records without reverse names, with the TTL of blocked names.
 fn rewrites(
     rewrites: impl Iterator<Item = Section>,
     exceptions: &mut Exceptions,
@@ -414,13 +413,13 @@ fn rewrites(
     }
 }
 
-/// The zone of a wildcard that the target of its alias is below.
+/// Returns the zone of a wildcard whose alias target is below it.
 fn wildcard_over(owner: &str, target: &str) -> Option<String> {
     let zone = owner.strip_prefix("*.").and_then(name::domain)?;
     (zone != target && name::is_under(target, &zone)).then_some(zone)
 }
 
-/// Lists of both kinds.
+/// Reads lists of both kinds.
 fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
     let interval = filtering
         .number("filters_update_interval")
@@ -452,7 +451,7 @@ fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: 
     }
 }
 
-/// The rules of the user as a list of their own.
+/// Converts the user's rules to a list.
 fn user_rules(root: &mut Section, exceptions: &mut Exceptions, draft: &mut Draft) {
     let rules: Vec<String> =
         root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();

@@ -1,5 +1,4 @@
-//! Where AdGuard Home sends queries: lists of servers in which some lines are for certain zones
-//! only.
+//! Upstreams of AdGuard Home: lists of servers in which some lines apply to certain zones only.
 
 use crate::draft::Draft;
 use crate::reverse;
@@ -45,7 +44,7 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     }
 }
 
-/// One line: `SERVER`, or `[/ZONE/ZONE/]SERVER SERVER`, or `[/ZONE/]#` for the servers of all
+/// Reads one line: `SERVER`, or `[/ZONE/ZONE/]SERVER SERVER`, or `[/ZONE/]#` for the servers of all
 /// names.
 fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     let line = line.trim();
@@ -81,7 +80,7 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
     }
 }
 
-/// `upstream_mode`, and the two flags that it replaced.
+/// Reads `upstream_mode` and the two flags that it replaced.
 fn mode(dns: &mut Section, draft: &mut Draft) {
     let mode = dns.text("upstream_mode").unwrap_or_default();
     let (all, fastest) = (dns.flag("all_servers"), dns.flag("fastest_addr"));
@@ -98,7 +97,7 @@ fn mode(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Servers asked where the others fail: the last ones of an ordered rule.
+/// Adds the servers to query if the others fail: the last ones of an ordered rule.
 fn fallback(servers: Vec<String>, draft: &mut Draft) {
     let has_rule = draft.forwards.contains_key(".");
     let lines: Vec<String> =

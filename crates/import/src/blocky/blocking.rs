@@ -1,4 +1,4 @@
-//! `blocking` and `clientLookup` of blocky: named lists, and which of them are in force for whom.
+//! `blocking` and `clientLookup` of blocky: named lists, and the clients that each applies to.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::{name, reverse};
 
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 
-/// The lists here that came of each named list there.
+/// The lists created for each named list of the source.
 pub(super) type ByName = BTreeMap<String, Vec<String>>;
 
 /// Reads both sections.
@@ -27,7 +27,7 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
         }
     }
     let mut by_client = blocking.section("clientGroupsBlock").drain();
-    // The default group first: others are told apart from it.
+    // The default group first, because the others are compared with it.
     by_client.sort_by_key(|(client, _)| client != "default");
     let clients = lookup.section("clients").drain();
     groups::read(by_client, clients, &lists, draft);
@@ -37,8 +37,8 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     lookup.leave(&[("singleNameOrder", order)], draft);
 }
 
-/// `clientLookup.upstream`: who knows the names of clients. The server asks itself for them here,
-/// so they are forwarded.
+/// Reads `clientLookup.upstream`, which resolves the names of clients. Avocet queries itself for
+/// them, so they are forwarded.
 fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     let origin = "clientLookup.upstream";
     let Some(server) = lookup.text("upstream") else { return };
@@ -50,7 +50,7 @@ fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     }
     let mut is_carried = false;
     for zone in reverse::private_zones() {
-        // `conditional` names the servers of these.
+        // `conditional` already names the servers of these zones.
         if !draft.forwards.contains_key(&zone) {
             draft.forward(&zone, &server, origin);
             is_carried |= draft.forwards.contains_key(&zone);
@@ -92,7 +92,7 @@ fn answer(blocking: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// How often lists are fetched, in hours.
+/// Reads the refresh interval of lists, in hours.
 fn refresh(blocking: &mut Section, draft: &mut Draft) -> Option<u64> {
     let mut loading = blocking.section("loading");
     let period = loading.text("refreshPeriod").or_else(|| blocking.text("refreshPeriod"));
@@ -125,8 +125,7 @@ fn named_lists(
             one => vec![one],
         };
         for source in &sources {
-            // A block of text ends with the end of its last line, so one of a single line has one,
-            // too.
+            // A block of text ends with a line end, even if it has only one line.
             let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
             let Some(source) = shown(source) else {
                 draft.note(&origin, "neither a text nor an address");

@@ -1,9 +1,9 @@
 //! `clientGroupsBlock` of blocky, and the clients of `clientLookup`.
 //!
-//! A client has the lists of all keys that it matches there: its names, its address, and each
-//! network that the address is in; those of `default` only where none matches. Here an address
-//! belongs to one client alone, so what holds for a network is put into the groups of addresses and
-//! networks within it.
+//! In blocky, a client gets the lists of all keys that match: its names, its address, and each
+//! network that contains the address. Those of `default` apply only if none matches. In Avocet an
+//! address belongs to a single client, so the lists of a network are copied to the groups of
+//! addresses and networks within it.
 
 use std::net::IpAddr;
 
@@ -17,19 +17,19 @@ use crate::section::shown;
 use super::blocking::ByName;
 
 const DEFAULT: &str = "default";
-/// Most keys and clients that are looked at: one more than a configuration holds, which is an error
-/// in the end.
+/// Most keys and clients that are read: one more than a configuration can hold, which ends in an
+/// error.
 const MAX_KEYS: usize = 1_001;
 const MAX_CLIENTS: usize = 60_001;
 
-/// A key with the group that came of it.
+/// A key and the group created for it.
 struct Key {
     text: String,
     network: Option<IpNet>,
     group: Group,
 }
 
-/// A client that is known by name.
+/// A client with a name.
 struct Known {
     name: String,
     networks: Vec<IpNet>,
@@ -122,7 +122,8 @@ fn key(text: String, value: &Value, lists: &ByName, names: &mut Names) -> Option
     Some(Key { network: network(&text), text, group })
 }
 
-/// Gives each group the clients that its key names, but for those that have a name of their own.
+/// Assigns to each group the clients that its key matches, except for those whose name is itself a
+/// key.
 fn claim(keys: &mut Vec<Key>, clients: &[Known], draft: &mut Draft) {
     keys.retain_mut(|key| {
         let is_own = key
@@ -142,7 +143,7 @@ fn claim(keys: &mut Vec<Key>, clients: &[Known], draft: &mut Draft) {
     });
 }
 
-/// Puts the lists of networks into the groups of what is within them.
+/// Copies the lists of networks to the groups of clients within them.
 fn inherit(keys: &mut [Key]) {
     let networks: Vec<(IpNet, Vec<String>)> =
         keys.iter().filter_map(|key| Some((key.network?, key.group.lists.clone()))).collect();
@@ -158,13 +159,13 @@ fn inherit(keys: &mut [Key]) {
     }
 }
 
-/// Does a name match a pattern in which `*` is any text and `?` any character? Sets of characters
-/// are not looked at.
+/// Reports whether a name matches a pattern in which `*` is any text and `?` any character.
+/// Character sets are not supported.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut in_name) = (0, 0);
-    // Where to go on after the last `*`.
+    // Where to continue after the last `*`.
     let mut star: Option<(usize, usize)> = None;
     while in_name < name.len() {
         match (pattern.get(at), star) {

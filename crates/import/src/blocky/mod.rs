@@ -10,7 +10,7 @@ use crate::section::{Section, millis, shown};
 use crate::source::{self, Error, Files, MAX_INCLUDES, MAX_TEXT, malformed};
 use crate::{hosts, name, yaml};
 
-/// Keys by which a file is known to be one of blocky.
+/// Keys that identify a file of blocky.
 const KNOWN: &[&str] = &[
     "blocking",
     "bootstrapDns",
@@ -24,7 +24,7 @@ const KNOWN: &[&str] = &[
     "upstream",
     "upstreams",
 ];
-/// Keys that say nothing about answers.
+/// Keys that do not affect answers.
 const QUIET: &[&str] = &[
     "certFile",
     "connectIPVersion",
@@ -41,7 +41,7 @@ const QUIET: &[&str] = &[
 ];
 const TTL_RANGE: (u64, u64) = (0, 86_400);
 
-/// Reads the file or the directory at `path`.
+/// Reads the file or directory at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &text(path, files)?)?;
     let root = Section::of(document).filter(|root| root.has_any(KNOWN));
@@ -72,7 +72,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// The text of the file; the files of a directory one after another, as blocky joins them.
+/// Returns the text of the file. The files of a directory are concatenated, as blocky does.
 fn text(path: &str, files: &dyn Files) -> Result<Vec<u8>, Error> {
     let Some(names) = files.list(path) else {
         return source::octets(files, path, MAX_TEXT);
@@ -120,7 +120,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     let mut upstreams = root.section("upstreams");
     let mut groups = upstreams.section("groups");
     let mut default = groups.texts("default");
-    // The section was called so, and had the groups at once, in releases before 0.22.
+    // Releases before 0.22 have the section under this name, with the groups directly in it.
     let mut former = root.section("upstream");
     default.extend(former.texts("default"));
     for server in &default {
@@ -130,7 +130,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     match upstreams.text("strategy").as_deref() {
         Some("strict") => draft.strategy(".", "ordered"),
         Some("random") => draft.strategy(".", "round-robin"),
-        // Two at once is what parallel_best does.
+        // parallel_best queries two servers at once.
         Some("parallel_best") | None if count > 1 => draft.strategy(".", "race 2"),
         _ => {}
     }
@@ -152,7 +152,7 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     upstreams.leave(&[], draft);
 }
 
-/// `customDNS`: names that are answered here, with all below them.
+/// Reads `customDNS`: names answered locally, with all names below them.
 fn custom(mut section: Section, draft: &mut Draft) {
     let ttl = section.text("customTTL").and_then(|text| millis(&text));
     let ttl_secs = ttl.and_then(|millis| u32::try_from(millis / 1_000).ok());
@@ -196,7 +196,7 @@ fn custom(mut section: Section, draft: &mut Draft) {
     );
 }
 
-/// A text, or the texts of a list between commas.
+/// Returns a text, or the texts of a list separated by commas.
 fn value_text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Array(items) => {
@@ -206,7 +206,7 @@ fn value_text(value: &serde_json::Value) -> String {
     }
 }
 
-/// `conditional`: zones with servers of their own.
+/// Reads `conditional`: zones with their own servers.
 fn conditional(mut section: Section, draft: &mut Draft) {
     for (zones, value) in section.section("mapping").drain() {
         let place = format!("conditional.mapping: {zones}");
@@ -235,7 +235,7 @@ fn conditional(mut section: Section, draft: &mut Draft) {
 
 fn caching(mut section: Section, draft: &mut Draft) {
     let mut secs = |key: &str| {
-        // Minutes are what a number alone means here.
+        // A plain number means minutes here.
         let text = section.text(key)?;
         text.parse::<u64>()
             .map(|minutes| minutes.saturating_mul(60))
@@ -269,7 +269,7 @@ fn caching(mut section: Section, draft: &mut Draft) {
     );
 }
 
-/// `dns64`, where it is on.
+/// Reads `dns64`, if enabled.
 fn translation(mut section: Section, draft: &mut Draft) {
     if !section.flag("enable") {
         return section.quiet(&["enable", "prefixes", "exclusionSet"], draft);
@@ -287,7 +287,7 @@ fn translation(mut section: Section, draft: &mut Draft) {
     section.leave(&[], draft);
 }
 
-/// Kinds of questions that are not asked upstream.
+/// Reads the kinds of questions that are not forwarded.
 fn filters(root: &mut Section, draft: &mut Draft) {
     let mut filtering = root.section("filtering");
     let types: Vec<String> = filtering.texts("queryTypes");
@@ -305,13 +305,13 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     let mut fqdn_only = root.section("fqdnOnly");
     if fqdn_only.flag("enable") || root.flag("fqdnOnly") {
         draft.needs_dot = Some("fqdnOnly.enable".to_owned());
-        // It goes before `conditional`.
+        // It takes precedence over `conditional`.
         draft.dotless = None;
     }
     fqdn_only.leave(&[], draft);
 }
 
-/// `hostsFile`: the files of it; what it has by address on the web is noted.
+/// Reads `hostsFile`: its files are imported, its URLs are noted.
 fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let mut section = root.section("hostsFile");
     let ttl = section.text("hostsTTL").and_then(|text| millis(&text));

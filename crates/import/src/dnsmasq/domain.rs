@@ -1,4 +1,4 @@
-//! `domain=NAME[,RANGE[,local]]`: the domain of the network, and those of some of its addresses.
+//! `domain=NAME[,RANGE[,local]]`: the domain of the network, and those of some address ranges.
 
 use std::net::IpAddr;
 
@@ -9,22 +9,22 @@ use crate::draft::Draft;
 use crate::hosts::Host;
 use crate::{name, reverse};
 
-/// The domains that names without a dot get with `expand-hosts`.
+/// The domains that `expand-hosts` appends to names without a dot.
 #[derive(Debug, Default)]
 pub(super) struct Domains {
-    /// That of all other addresses.
+    /// The domain of all other addresses.
     all: Option<String>,
     some: Vec<(Range, String)>,
 }
 
-/// Addresses with a domain of their own.
+/// Addresses with their own domain.
 #[derive(Debug)]
 enum Range {
     Network(IpNet),
     Between(IpAddr, IpAddr),
 }
 
-/// A statement as it is read.
+/// A parsed statement.
 struct Written<'a> {
     name: Option<String>,
     range: Option<Range>,
@@ -32,7 +32,7 @@ struct Written<'a> {
 }
 
 impl Domains {
-    /// What all statements say together; of several for all addresses the last counts.
+    /// Combines all statements. Of several for all addresses the last one applies.
     pub(super) fn of(statements: &[Statement]) -> Self {
         let mut domains = Self::default();
         for statement in statements.iter().filter(|statement| statement.key == "domain") {
@@ -46,7 +46,7 @@ impl Domains {
         domains
     }
 
-    /// The domain of names that no address is known for.
+    /// Returns the domain of names without a known address.
     pub(super) fn all(&self) -> Option<&str> {
         self.all.as_deref()
     }
@@ -90,7 +90,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What becomes of names without a dot.
+/// The treatment of names without a dot.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Names {
     #[default]
@@ -99,8 +99,8 @@ pub(super) enum Names {
     Expanded,
 }
 
-/// Takes what a statement says of names that are not asked for elsewhere; the rest is in
-/// [`Domains`], and says nothing of answers where names are not expanded.
+/// Reads the part of a statement about names that are not forwarded. The rest is in [`Domains`] and
+/// has no effect unless names are expanded.
 pub(super) fn take(statement: &Statement, names: Names, draft: &mut Draft) {
     let Written { name, range, words } = Written::read(&statement.value);
     let Some(name) = name else {

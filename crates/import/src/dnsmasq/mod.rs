@@ -1,8 +1,6 @@
-//! dnsmasq: `dnsmasq.conf`, the files that it includes, and the hosts files that it names
-//! (dnsmasq(8)).
+//! dnsmasq: `dnsmasq.conf`, the files it includes, and the hosts files it names (dnsmasq(8)).
 //!
-//! Pi-hole's own settings may hold lines of dnsmasq too, so [`apply`] takes statements from
-//! anywhere.
+//! Pi-hole's settings may contain lines of dnsmasq, so [`apply`] takes statements from any source.
 
 mod domain;
 mod records;
@@ -19,11 +17,12 @@ use crate::{hosts, name, reverse};
 use domain::{Domains, Names};
 pub(crate) use statement::{Statement, statements};
 
-/// Seconds of `min-ttl-secs`, which dnsmasq bounds by an hour, and of `max-ttl-secs`.
+/// Range of `min-ttl-secs`, which dnsmasq limits to an hour, and upper bound of `max-ttl-secs`, in
+/// seconds.
 const MIN_TTL_RANGE: (u64, u64) = (0, 3_600);
 const MAX_TTL_RANGE: (u64, u64) = (0, 86_400);
 
-/// Statements that are carried over, but for those of [`records`].
+/// Statements that are converted, in addition to those of [`records`].
 const CARRIED: &[&str] = &[
     "addn-hosts",
     "address",
@@ -52,7 +51,7 @@ const CARRIED: &[&str] = &[
     "strict-order",
 ];
 
-/// Statements that say nothing about answers, or whose effect the server has anyway.
+/// Statements that do not affect answers, or whose effect is the server's behaviour anyway.
 const QUIET: &[&str] = &[
     "bind-dynamic",
     "bind-interfaces",
@@ -77,7 +76,7 @@ const QUIET: &[&str] = &[
     "user",
 ];
 
-/// Statements without a counterpart, by how they begin, and why.
+/// Prefixes of statements without a counterpart, with the reason.
 const LEFT: &[(&str, &str)] = &[
     ("dhcp", "addresses are not assigned here (DHCP)"),
     ("enable-ra", "addresses are not assigned here (DHCP)"),
@@ -123,7 +122,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// Is it a statement of dnsmasq at all?
+/// Reports whether the statement belongs to dnsmasq.
 fn is_known(statement: &Statement) -> bool {
     let key = statement.key.as_str();
     CARRIED.contains(&key)
@@ -132,7 +131,7 @@ fn is_known(statement: &Statement) -> bool {
         || key.starts_with("dhcp-")
 }
 
-/// Where dnsmasq listens: all addresses, if it does not say.
+/// Reads the listen addresses, by default all.
 fn listen(statements: &[Statement], draft: &mut Draft) {
     let of = |key: &'static str| statements.iter().filter(move |statement| statement.key == key);
     let port: u16 =
@@ -160,7 +159,7 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
     draft.listen(&addresses, "dnsmasq listened there: stop it first");
 }
 
-/// Puts statements into the draft, wherever they come from.
+/// Adds statements from any source to the draft.
 pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Draft) {
     let mut state = State::of(statements);
     for statement in in_order(statements) {
@@ -169,8 +168,8 @@ pub(crate) fn apply(statements: &[Statement], files: &dyn Files, draft: &mut Dra
     state.close(draft);
 }
 
-/// The statements as dnsmasq goes through them: of several names of an address the first counts,
-/// and these are those of `host-record`, then those of the hosts file that was named last.
+/// Returns the statements in the order in which dnsmasq processes them. Of several names of an
+/// address the first one counts: those of `host-record` precede those of the hosts file named last.
 fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
     let of = |keys: &'static [&'static str]| {
         statements.iter().filter(move |one| keys.contains(&one.key.as_str()))
@@ -181,23 +180,23 @@ fn in_order(statements: &[Statement]) -> impl Iterator<Item = &Statement> {
     of(&["host-record"]).chain(others).chain(of(&["addn-hosts"]).rev()).chain(of(&["hostsdir"]))
 }
 
-/// What several statements say together.
+/// State shared by several statements.
 #[derive(Default)]
 struct State {
     domains: Domains,
     names: Names,
     /// `local-ttl`, in seconds.
     local_ttl: Option<u32>,
-    /// Names blocked with all below them, in the order found.
+    /// Names blocked with all names below them, in order of appearance.
     blocked: Vec<String>,
-    /// Names with an answer or a server of their own.
+    /// Names with their own answer or server.
     answered: Vec<String>,
-    /// Names that an address is set for, with all below them.
+    /// Names with an address that also applies to all names below them.
     addressed: HashSet<String>,
-    /// How blocked names were answered.
+    /// Whether blocked names were answered with NXDOMAIN.
     by_nxdomain: bool,
     by_zero: bool,
-    /// Addresses that make an answer NXDOMAIN.
+    /// Addresses that turn an answer into NXDOMAIN.
     bogus: Vec<IpAddr>,
     strategy: Option<Strategy>,
 }
@@ -260,7 +259,7 @@ impl State {
         }
     }
 
-    /// `address=/NAME/.../[ADDRESS]`: the names and all below them.
+    /// Reads `address=/NAME/.../[ADDRESS]`, which covers the names and all names below them.
     fn address(&mut self, statement: &Statement, draft: &mut Draft) {
         let Some((names, target)) = domains(&statement.value) else {
             return draft.note(statement, "expected /NAME/ADDRESS");
@@ -299,7 +298,7 @@ impl State {
         }
     }
 
-    /// `server=[/NAME/.../]SERVER` and `local=/NAME/`.
+    /// Reads `server=[/NAME/.../]SERVER` and `local=/NAME/`.
     fn server(&mut self, statement: &Statement, draft: &mut Draft) {
         let place = statement.place.as_str();
         let Some((names, target)) = domains(&statement.value) else {
@@ -362,7 +361,7 @@ impl State {
         }
     }
 
-    /// Puts in what is known only at the end.
+    /// Adds the settings that are known only at the end.
     fn close(self, draft: &mut Draft) {
         match self.strategy {
             Some(Strategy::Ordered) => draft.strategy(".", "ordered"),
@@ -384,7 +383,7 @@ impl State {
         self.close_blocked(draft);
     }
 
-    /// Notes servers for names below one whose address is set: records count before servers here.
+    /// Notes servers for names below one whose address is set: in Avocet records precede servers.
     fn note_hidden(&self, draft: &mut Draft) {
         let mut hidden = Vec::new();
         for (zone, place) in draft
@@ -436,7 +435,7 @@ impl State {
         );
         draft.for_everybody.push(list);
         let blocked: HashSet<&str> = self.blocked.iter().map(String::as_str).collect();
-        // dnsmasq takes the most special statement, here a block counts first.
+        // dnsmasq prefers the most specific statement, Avocet a block.
         let is_below = |name: &&String| {
             let mut above = std::iter::successors(Some(name.as_str()), |name| {
                 name.split_once('.').map(|(_, up)| up)
@@ -452,18 +451,18 @@ impl State {
     }
 }
 
-/// The names and what follows them in `/NAME/NAME/REST`; `None` where there are none.
+/// Splits `/NAME/NAME/REST` into the names and the rest. Returns `None` without names.
 fn domains(value: &str) -> Option<(Vec<&str>, &str)> {
     let (names, rest) = value.strip_prefix('/')?.rsplit_once('/')?;
     Some((names.split('/').collect(), rest.trim()))
 }
 
-/// A server without the interface or the address that it is asked from.
+/// Returns a server without the interface or source address.
 fn without_interface(server: &str) -> &str {
     server.split('@').next().unwrap_or(server)
 }
 
-/// Notes that a server was asked from a certain interface or address.
+/// Notes that a server was queried from a certain interface or address.
 fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
     if let Some((_, from)) = server.split_once('@') {
         draft.note(
@@ -473,7 +472,7 @@ fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
     }
 }
 
-/// `rev-server=NETWORK,SERVER`: the reverse names of a network.
+/// Reads `rev-server=NETWORK,SERVER`: the reverse names of a network.
 fn rev_server(statement: &Statement, draft: &mut Draft) {
     match statement.value.split_once(',') {
         Some((network, server)) => {
@@ -484,7 +483,7 @@ fn rev_server(statement: &Statement, draft: &mut Draft) {
     }
 }
 
-/// Has the reverse names of a network asked for at a server.
+/// Forwards the reverse names of a network to a server.
 pub(crate) fn reverse_names(network: &str, server: &str, place: &str, draft: &mut Draft) {
     let parsed = network
         .trim()
@@ -513,8 +512,8 @@ fn resolv_file(path: &str, files: &dyn Files, draft: &mut Draft) {
     }
 }
 
-/// A bound of TTLs. What is handed out (`max-ttl`) is bounded as what is kept is: the lower of both
-/// counts.
+/// Reads a bound of TTLs. `max-ttl` limits TTLs sent to clients, and the cache's limit has the same
+/// effect: the lower of both applies.
 fn ttl(key: &'static str, range: (u64, u64), statement: &Statement, draft: &mut Draft) {
     let set = draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     match statement.value.parse::<u64>() {

@@ -1,4 +1,4 @@
-//! The statements that make local records.
+//! The statements that create local records.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use crate::draft::{Draft, Record, Reverse};
 
 use super::Statement;
 
-/// Statements that are taken here.
+/// Statements that are read here.
 pub(super) const KEYS: &[&str] = &[
     "caa-record",
     "cname",
@@ -19,7 +19,8 @@ pub(super) const KEYS: &[&str] = &[
     "txt-record",
 ];
 
-/// Takes a statement if it makes records, or is wrong as such; says whether it is one.
+/// Reads a statement if it creates records or is an invalid statement of that kind. Returns whether
+/// it did.
 pub(super) fn take(
     statement: &Statement,
     domain: Option<&str>,
@@ -89,7 +90,7 @@ pub(super) fn take(
     true
 }
 
-/// Calls `take` with the fields if there are so many.
+/// Calls `take` with the fields if there are at least `least`.
 fn one(fields: &[&str], least: usize, take: impl FnOnce(&[&str])) -> bool {
     let is_whole =
         fields.len() >= least && fields.iter().take(least).all(|field| !field.is_empty());
@@ -103,7 +104,7 @@ fn draft_record(draft: &mut Draft, (owner, rtype): (&str, &str), data: &str, pla
     draft.record(Record { owner, rtype, data, ttl_secs: None, reverse: Reverse::Answered }, place);
 }
 
-/// `NAME[,NAME..][,ADDRESS][,ADDRESS][,TTL]`
+/// Reads `NAME[,NAME..][,ADDRESS][,ADDRESS][,TTL]`.
 fn host(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) -> bool {
     let is_name = |field: &&&str| field.parse::<IpAddr>().is_err() && field.parse::<u32>().is_err();
     let names: Vec<&&str> = fields.iter().take_while(is_name).collect();
@@ -118,7 +119,7 @@ fn host(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) 
     !names.is_empty() && !addresses.is_empty()
 }
 
-/// `ALIAS[,ALIAS..],TARGET[,TTL]`
+/// Reads `ALIAS[,ALIAS..],TARGET[,TTL]`.
 fn cname(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft) -> bool {
     let (fields, ttl) = match fields.split_last() {
         Some((last, before)) if before.len() > 1 && last.parse::<u32>().is_ok() => {
@@ -144,13 +145,13 @@ fn cname(fields: &[&str], ttl_secs: Option<u32>, place: &str, draft: &mut Draft)
     true
 }
 
-/// The fields between commas, of which those in quotes may hold some.
+/// Splits at commas outside quotes.
 fn fields(value: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut is_quoted = false;
     let mut rest = value.chars();
     while let Some(c) = rest.next() {
-        // A backslash in quotes stands before a character of the text.
+        // A backslash in quotes escapes the next character.
         let (c, is_escaped) =
             if c == '\\' && is_quoted { (rest.next().unwrap_or(c), true) } else { (c, false) };
         match c {
@@ -163,12 +164,12 @@ fn fields(value: &str) -> Vec<String> {
     fields.iter().map(|field| field.trim().to_owned()).collect()
 }
 
-/// A name with a dot at its end, as a whole one.
+/// Returns a name with a final dot.
 fn full(name: &str) -> String {
     if name.ends_with('.') { name.to_owned() } else { format!("{name}.") }
 }
 
-/// A character-string in presentation form (RFC 1035 §5.1).
+/// Returns a character-string in presentation form (RFC 1035 §5.1).
 fn text_string(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }

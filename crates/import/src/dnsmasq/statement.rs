@@ -1,5 +1,4 @@
-//! The statements of a configuration: lines `KEY` and `KEY=VALUE`, through all files that are
-//! included.
+//! The statements of a configuration: lines `KEY` and `KEY=VALUE`, through all included files.
 
 use std::fmt;
 
@@ -22,7 +21,7 @@ impl fmt::Display for Statement {
     }
 }
 
-/// The statements of a text.
+/// Parses the statements of a text.
 pub(crate) fn statements(path: &str, text: &str) -> Vec<Statement> {
     let numbered = source::lines(text).filter(|(_, line)| !line.starts_with('#'));
     numbered
@@ -35,7 +34,7 @@ pub(crate) fn statements(path: &str, text: &str) -> Vec<Statement> {
         .collect()
 }
 
-/// A line up to a `#` that stands after a blank and outside of quotes.
+/// Returns a line up to a `#` that follows white space outside quotes.
 fn without_comment(line: &str) -> &str {
     let mut is_quoted = false;
     let mut was_blank = false;
@@ -50,7 +49,7 @@ fn without_comment(line: &str) -> &str {
     line
 }
 
-/// The statements of a file and of all that it includes, in order.
+/// Returns the statements of a file and of all files it includes, in order.
 pub(crate) fn gather(
     path: &str,
     files: &dyn Files,
@@ -58,7 +57,7 @@ pub(crate) fn gather(
 ) -> Result<Vec<Statement>, Error> {
     let mut found = Vec::new();
     let mut seen = vec![path.to_owned()];
-    // A stack, so that files which include each other cost no depth.
+    // An explicit stack, so that files that include each other do not recurse.
     let mut waiting = vec![read(path, files, draft)?.into_iter()];
     while let Some(statements) = waiting.last_mut() {
         let Some(statement) = statements.next() else {
@@ -94,8 +93,8 @@ fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<Vec<Statemen
     Ok(statements(path, &text))
 }
 
-/// The files of `conf-dir=DIRECTORY[,EXTENSION..]`: `*.conf` takes only those, `.bak` leaves those
-/// out.
+/// Returns the files of `conf-dir=DIRECTORY[,EXTENSION..]`: `*.conf` selects only those, `.bak`
+/// excludes those.
 fn in_directory(statement: &Statement, files: &dyn Files, draft: &mut Draft) -> Vec<String> {
     let mut words = statement.value.split(',').map(str::trim);
     let directory = words.next().unwrap_or_default().trim_end_matches('/');

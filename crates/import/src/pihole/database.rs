@@ -1,8 +1,8 @@
-//! `gravity.db`: the tables of a SQLite database that may come from anywhere.
+//! `gravity.db`: the tables of a SQLite database from an untrusted source.
 //!
-//! It is opened in memory and only read. A schema is code that a stranger wrote: nothing but real
-//! tables is asked, by a connection that trusts no function of the schema, for a bounded number of
-//! steps.
+//! The database is opened in memory and only read. A schema is code written by a stranger.
+//! Therefore only real tables are queried, by a connection that trusts no function of the schema,
+//! for a bounded number of steps.
 
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -14,19 +14,19 @@ use crate::source::{Error, MAX_LINE, MAX_ROWS, MAX_UNPACKED, malformed};
 use super::DATABASE;
 use super::tables::{COLUMNS, Row, TABLES, Tables};
 
-/// How a database begins (the SQLite file format, §1.3).
+/// The start of a database (the SQLite file format, §1.3).
 const MAGIC: &[u8] = b"SQLite format 3\0";
-/// Where the header says how the file is written and read, and the number that says: without a
-/// write-ahead log.
+/// The read and write versions in the header, and their value for a database without a write-ahead
+/// log.
 const FORMATS: std::ops::Range<usize> = 18..20;
 const ROLLBACK_JOURNAL: u8 = 1;
-/// Steps of SQLite's machine between two counts, and most counts: some minutes.
+/// Steps of SQLite's virtual machine per count, and most counts: several minutes.
 const STEPS: i32 = 100_000;
 const MAX_COUNTS: usize = 100_000;
-/// Most octets of a value or of a statement of the schema.
+/// Most octets of a value or of a schema statement.
 const MAX_VALUE: i32 = 1 << 20;
 
-/// Is it a database?
+/// Reports whether the octets are a database.
 pub(super) fn is_one(octets: &[u8]) -> bool {
     octets.starts_with(MAGIC)
 }
@@ -55,7 +55,7 @@ pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
 
 fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     let mut octets = octets.to_vec();
-    // A database in memory has no log beside it; what the header says of one would only be refused.
+    // A database in memory has no separate log. A header that mentions one would be refused.
     if let Some(formats) = octets.get_mut(FORMATS) {
         formats.fill(ROLLBACK_JOURNAL);
     }
@@ -77,8 +77,8 @@ fn open(octets: &[u8]) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// Is there a real table of that name? Views run what their author wrote, virtual tables what their
-/// module does.
+/// Reports whether there is a real table with this name. Views and virtual tables would run foreign
+/// code.
 fn has_table(connection: &Connection, table: &str) -> rusqlite::Result<bool> {
     let sql =
         "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?1 AND rootpage > 0";
@@ -105,7 +105,7 @@ fn read_table(
     Ok(())
 }
 
-/// The columns of a row that are known; texts past the longest line are left out.
+/// Returns the known columns of a row. Texts beyond the longest line are omitted.
 fn values(row: &SqlRow<'_>, columns: &[Option<&str>]) -> rusqlite::Result<Row> {
     let mut values = Row::new();
     for (index, column) in columns.iter().enumerate() {

@@ -36,7 +36,7 @@ const READ: [&str; 12] = [
 const READ_OF_RESOLVER: [&str; 5] =
     ["BLOCKINGMODE", "BLOCK_IPV4", "BLOCK_IPV6", "BLOCK_TTL", "RATE_LIMIT"];
 
-/// Names the keys that are not read.
+/// Notes the keys that are not read.
 fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
     let is_read = |key: &str| {
         read.iter().any(|known| *known == key || known.ends_with('_') && key.starts_with(known))

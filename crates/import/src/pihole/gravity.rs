@@ -1,8 +1,8 @@
 //! Lists, domains, groups and clients of Pi-hole ("Domain database" in its documentation).
 //!
-//! A client is in the group with the number 0 unless it is named. What a group holds is in force
-//! for its clients; a client in several groups has all of them. Domains become lists of their own,
-//! one for each kind and set of groups.
+//! Unnamed clients are in the group with number 0. The contents of a group apply to its clients,
+//! and a client in several groups gets the contents of all. Domains become separate lists, one for
+//! each kind and set of groups.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use crate::name::{self, Names};
 
 use super::tables::{Row, Tables, is_enabled, number, text};
 
-/// The group of all clients that are not named.
+/// The group of all unnamed clients.
 const DEFAULT: i64 = 0;
-/// What [`DEFAULT`] is called here.
+/// The Avocet name of [`DEFAULT`].
 const DEFAULT_NAME: &str = "default";
-/// The group here of clients that are in none there.
+/// The group for clients that are in no group of the source.
 const UNFILTERED: &str = "unfiltered";
 
 /// Groups by number.
 type Groups = BTreeMap<i64, Group>;
 
-/// Puts the tables into the draft.
+/// Adds the tables to the draft.
 pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     let mut names = Names::default();
     let (mut groups, off) = groups(tables.take("group"), &mut names, draft);
@@ -41,7 +41,7 @@ pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
     }
 }
 
-/// The groups, the one of all clients among them, and the numbers of those that are turned off.
+/// Returns the groups, including the default group, and the numbers of disabled ones.
 fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<i64>) {
     let mut groups = Groups::new();
     let mut off = Vec::new();
@@ -67,7 +67,7 @@ fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<
     (groups, off)
 }
 
-/// The groups of each entry, sorted.
+/// Returns the groups of each entry, sorted.
 fn links(rows: Vec<Row>, column: &str) -> BTreeMap<i64, Vec<i64>> {
     let mut links: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
     for row in &rows {
@@ -94,7 +94,7 @@ fn put_into(list: &str, ids: &[i64], groups: &mut Groups) {
     }
 }
 
-/// One list; since version 6 it may be one of names to allow.
+/// Adds one list. Since version 6 it may be an allow list.
 fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
     let (address, comment) = (text(row, "address"), text(row, "comment"));
     if !is_enabled(row) {
@@ -110,7 +110,7 @@ fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft
     put_into(&name, groups_of(row, links), groups);
 }
 
-/// Names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
+/// Adds names and expressions: types 0 and 1 are names to allow and to deny, 2 and 3 expressions.
 fn domains(
     rows: Vec<Row>,
     links: &BTreeMap<i64, Vec<i64>>,

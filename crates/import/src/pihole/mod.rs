@@ -1,5 +1,5 @@
-//! Pi-hole: its archive of version 5 or 6, its database, its settings, or the directory that holds
-//! them.
+//! Pi-hole: its archive of version 5 or 6, its database, its settings, or the directory that
+//! contains them.
 //!
 //! ```text
 //! archive or directory --> members --+-- pihole.toml, setupVars.conf, ...  --> settings, former
@@ -23,11 +23,11 @@ const SETTINGS: &str = "pihole.toml";
 const FORMER_SETTINGS: &str = "setupVars.conf";
 const FORMER_RESOLVER: &str = "pihole-FTL.conf";
 const HOSTS: &str = "custom.list";
-/// Files that Pi-hole makes of its settings: what they say is read there.
+/// Files that Pi-hole generates from its settings, which are read instead.
 const GENERATED: &[&str] = &["01-pihole.conf", "02-pihole-dhcp.conf", "06-rfc6761.conf"];
 const STATIC_LEASES: &str = "04-pihole-static-dhcp.conf";
 
-/// Reads whatever is at `path`.
+/// Reads the source at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let members = members(path, files)?;
     if members.is_empty() {
@@ -39,7 +39,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         match name.as_str() {
             DATABASE => database::read(octets, &mut tables)?,
             SETTINGS => settings::read(&source::text(name, octets)?, files, draft)?,
-            // Version 6 has made its settings of these.
+            // Version 6 has converted these to its own settings.
             FORMER_SETTINGS | FORMER_RESOLVER if has_settings => {}
             FORMER_SETTINGS => former::settings(&source::text(name, octets)?, draft)?,
             FORMER_RESOLVER => former::resolver(&source::text(name, octets)?, draft),
@@ -65,7 +65,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     Ok(())
 }
 
-/// The files that matter, by their last names.
+/// Returns the relevant files by their base names.
 fn members(path: &str, files: &dyn Files) -> Result<Vec<Member>, Error> {
     if let Some(names) = files.list(path) {
         let mut members = Vec::new();
@@ -104,7 +104,7 @@ fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Is a file one that is read here?
+/// Reports whether the file is read.
 fn is_wanted(path: &str) -> bool {
     let name = last(path);
     let is_known = [DATABASE, SETTINGS, FORMER_SETTINGS, FORMER_RESOLVER, HOSTS].contains(&name);
@@ -114,7 +114,7 @@ fn is_wanted(path: &str) -> bool {
         || (is_dnsmasq && name.ends_with(".conf") && !GENERATED.contains(&name))
 }
 
-/// `custom.list`, or the same lines elsewhere: local names in the form of a hosts file.
+/// Reads `custom.list` or equivalent lines: local names in the form of a hosts file.
 fn local_names(text: &str, draft: &mut Draft) {
     let (found, wrong) = hosts::hosts(text);
     found.iter().for_each(|host| draft.host(host, None, HOSTS));

@@ -14,7 +14,7 @@ use crate::{hosts, name};
 /// The tables of the file.
 const TABLES: &[&str] =
     &["database", "debug", "dhcp", "dns", "files", "misc", "ntp", "resolver", "webserver"];
-/// Keys of `dns` that say nothing about answers, or whose effect the server has anyway.
+/// Keys of `dns` that do not affect answers, or whose effect is the server's behaviour anyway.
 const QUIET: &[&str] = &[
     "CNAMEdeepInspect",
     "EDNS0ECS",
@@ -31,7 +31,7 @@ const QUIET: &[&str] = &[
     "showDNSSEC",
 ];
 pub(super) const TTL_RANGE: (u64, u64) = (0, 86_400);
-/// Most queries a second or at once of a rule.
+/// Range of queries per second or at once in a rule.
 const RATE_RANGE: (u64, u64) = (1, 1_000_000);
 
 /// Reads the text of the file.
@@ -45,7 +45,7 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
         draft.forward(".", &server, "dns.upstreams");
     }
     listen(&mut dns, draft);
-    // The first name of an address counts, and these come first.
+    // The first name of an address counts, so these come first.
     statements("host-record", dns.texts("hostRecord"), files, draft);
     names(&mut dns, draft);
     for server in dns.texts("revServers") {
@@ -109,7 +109,7 @@ fn listen(dns: &mut Section, draft: &mut Draft) {
     all_addresses(port, ("dns.listeningMode", &mode), draft);
 }
 
-/// Listens on all addresses, as Pi-hole does but for what a mode says.
+/// Listens on all addresses, as Pi-hole does unless a mode restricts it.
 pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mut Draft) {
     if port == 0 || mode.eq_ignore_ascii_case("NONE") {
         return draft
@@ -131,9 +131,9 @@ pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mu
     }
 }
 
-/// Local names and the domain of the network.
+/// Reads local names and the domain of the network.
 fn names(dns: &mut Section, draft: &mut Draft) {
-    // A text in the first releases of version 6, and a table in later ones.
+    // A text in the first releases of version 6, a table in later ones.
     let mut table = dns.section("domain");
     let is_local = table.flag("local");
     let text = dns.text("domain");
@@ -163,15 +163,15 @@ fn names(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// Names without a dot are asked for at the servers of conditional forwarding, unless they are
-/// never forwarded.
+/// Forwards names without a dot to the servers of conditional forwarding, unless they are never
+/// forwarded.
 pub(super) fn forget_dotless(draft: &mut Draft) {
     if draft.needs_dot.is_some() {
         draft.dotless = None;
     }
 }
 
-/// `ENABLED,NETWORK,SERVER[,DOMAIN]`
+/// Reads `ENABLED,NETWORK,SERVER[,DOMAIN]`.
 fn reverse_server(written: &str, draft: &mut Draft) {
     let fields: Vec<&str> = written.split(',').map(str::trim).collect();
     match fields.as_slice() {
@@ -184,8 +184,7 @@ fn reverse_server(written: &str, draft: &mut Draft) {
     }
 }
 
-/// Conditional forwarding: the reverse names of a network, and a domain, have a server of their
-/// own.
+/// Adds conditional forwarding: a server for the reverse names of a network and for a domain.
 pub(super) fn conditional(network: &str, server: &str, domain: Option<&str>, draft: &mut Draft) {
     let origin = "conditional forwarding";
     dnsmasq::reverse_names(network, server, origin, draft);
@@ -231,10 +230,10 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     }
 }
 
-/// How blocked names are answered; `addresses` are those of the machine, where they are written.
+/// Reads the answer to blocked names. `addresses` are those of the machine, if given.
 pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, draft: &mut Draft) {
     let answer = match mode {
-        // Version 6 writes the former, version 5 the latter.
+        // Version 6 writes the first form, version 5 the second.
         "NX" | "NXDOMAIN" => "nxdomain",
         "NODATA" => "nodata",
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" if !addresses.is_empty() => "addresses",
@@ -265,7 +264,7 @@ fn rate_limit(dns: &mut Section, draft: &mut Draft) {
     limit.leave(&[], draft);
 }
 
-/// A rule for `count` queries of one client in `interval` seconds.
+/// Adds a rule that limits one client to `count` queries in `interval` seconds.
 pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut Draft) {
     if count == 0 || interval == 0 {
         return;
@@ -279,7 +278,7 @@ pub(super) fn limit_clients(count: u64, interval: u64, origin: &str, draft: &mut
     draft.rule(rule);
 }
 
-/// Names by which programs ask whether they may go around the server.
+/// Reads the names by which programs ask whether they may bypass the server.
 fn special_domains(dns: &mut Section, draft: &mut Draft) {
     let mut special = dns.section("specialDomains");
     let mut deny = |key: &str, names: &str| {
@@ -290,7 +289,7 @@ fn special_domains(dns: &mut Section, draft: &mut Draft) {
     };
     deny("mozillaCanary", "\"use-application-dns.net\"");
     deny("iCloudPrivateRelay", "\"mask.icloud.com\", \"mask-h2.icloud.com\"");
-    // `resolver.arpa` is a special name of the server itself (RFC 9462).
+    // `resolver.arpa` is built into the server (RFC 9462).
     special.quiet(&["designatedResolver"], draft);
     special.leave(&[], draft);
 }

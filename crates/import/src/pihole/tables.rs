@@ -7,7 +7,7 @@ use crate::source::{self, Error, MAX_ROWS, malformed};
 /// A row: its columns by name.
 pub(super) type Row = Map<String, Value>;
 
-/// The tables, and the columns of them, that are read.
+/// The tables and their columns that are read.
 pub(super) const TABLES: [&str; 7] = [
     "adlist",
     "domainlist",
@@ -33,11 +33,11 @@ pub(super) const COLUMNS: [&str; 13] = [
     "group_id",
 ];
 
-/// All rows, by the places of [`TABLES`].
+/// All rows, indexed as [`TABLES`].
 #[derive(Debug, Default)]
 pub(super) struct Tables([Vec<Row>; 7]);
 
-/// The table that a file of an archive of version 5 holds a part of.
+/// Returns the table that a file of a version 5 archive belongs to.
 pub(super) fn table_of(file: &str) -> Option<usize> {
     let name = file.strip_suffix(".json")?;
     let table = match name {
@@ -54,7 +54,7 @@ impl Tables {
         self.0.iter().all(Vec::is_empty)
     }
 
-    /// Adds a row to the table at a place of [`TABLES`].
+    /// Adds a row to the table with this index in [`TABLES`].
     pub(super) fn push(&mut self, table: usize, row: Row) -> Result<(), Error> {
         let (Some(rows), Some(name)) = (self.0.get_mut(table), TABLES.get(table)) else {
             return Ok(());
@@ -69,7 +69,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Takes the rows of a table.
+    /// Removes and returns the rows of a table.
     pub(super) fn take(&mut self, table: &str) -> Vec<Row> {
         let place = TABLES.iter().position(|known| *known == table);
         place.and_then(|place| self.0.get_mut(place)).map(std::mem::take).unwrap_or_default()
@@ -95,7 +95,7 @@ impl Tables {
     }
 }
 
-/// A column that is a whole number, or the text of one.
+/// Returns a column that is a whole number or its text.
 pub(super) fn number(row: &Row, column: &str) -> Option<i64> {
     match row.get(column)? {
         Value::Number(number) => number.as_i64(),
@@ -105,12 +105,12 @@ pub(super) fn number(row: &Row, column: &str) -> Option<i64> {
     }
 }
 
-/// A column that is a text; empty where it is none.
+/// Returns a text column, or an empty text.
 pub(super) fn text<'a>(row: &'a Row, column: &str) -> &'a str {
     row.get(column).and_then(Value::as_str).map_or("", str::trim)
 }
 
-/// Is the row in force? What says nothing is.
+/// Reports whether the row is enabled, which is the default.
 pub(super) fn is_enabled(row: &Row) -> bool {
     number(row, "enabled") != Some(0)
 }

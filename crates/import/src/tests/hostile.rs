@@ -1,4 +1,4 @@
-//! Sources made to do harm: an error or a note within bounds, and never a panic.
+//! Hostile sources: each ends in an error or a note within bounds, never in a panic.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn torn_archives_and_databases_are_errors() {
         for part in 1..16 {
             let mut torn = whole.clone();
             torn.truncate(whole.len() * part / 16);
-            // An error, or what is left of it: but it comes back.
+            // Either an error or a partial result, but it must return.
             let _ = run(Origin::Pihole, "x.db", &Memory::default().with("x.db", torn));
             let mut bent = whole.clone();
             for octet in bent.iter_mut().skip(64 + part).step_by(97) {

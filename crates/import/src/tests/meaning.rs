@@ -1,10 +1,10 @@
-//! What single settings become.
+//! The results of single settings.
 
 use super::*;
 
 #[track_caller]
 fn config(origin: Origin, text: &str) -> Imported {
-    // By one of its keys a document is known to be one of the product.
+    // Adds a key that identifies a document of the product.
     let known = match origin {
         Origin::Adguard if !text.contains("dns: ") => "dns: ~\n",
         Origin::Blocky if !text.contains("customDNS: ") => "customDNS: ~\n",
@@ -13,7 +13,7 @@ fn config(origin: Origin, text: &str) -> Imported {
     run_text(origin, "source", &format!("{known}{text}")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The zones of the forwarding rules, with their first server.
+/// Returns the zones of the forwarding rules with their first server.
 fn forwards(imported: &Imported) -> Vec<(String, Option<String>)> {
     let document: toml::Table = imported.config.parse().unwrap();
     let rules =
@@ -191,7 +191,7 @@ fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
     }
 }
 
-/// The tables of a kind.
+/// Returns the tables of a kind.
 fn tables(imported: &Imported, kind: &str) -> Vec<toml::Table> {
     let document: toml::Table = imported.config.parse().unwrap();
     let tables =
@@ -199,7 +199,7 @@ fn tables(imported: &Imported, kind: &str) -> Vec<toml::Table> {
     tables.into_iter().map(|table| table.as_table().unwrap().clone()).collect()
 }
 
-/// Names and first values of records, in their order.
+/// Returns names and first values of records, in order.
 fn records(imported: &Imported) -> Vec<(String, String)> {
     let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
     let record = |record: &toml::Table| (text(&record["name"]), text(&record["values"][0]));
@@ -336,7 +336,7 @@ fn the_first_name_of_an_address_stays_the_first() {
         ("zeta.lan", "192.0.2.1"),
         ("alpha.lan", "192.0.2.1"),
         ("beta.lan", "192.0.2.2"),
-        // A table of its own, as zeta.lan would else be the first name of this address.
+        // A separate table, because zeta.lan would otherwise be the first name of this address.
         ("zeta.lan", "192.0.2.2"),
     ]);
     let files =
@@ -412,7 +412,7 @@ fn zones_of_the_network_are_local_zones() {
     for (text, expected) in [
         ("local=/lan/home.arpa/\n", &["home.arpa", "lan"][..]),
         ("server=/lan/\n", &["lan"]),
-        // Servers for the very zone count.
+        // Servers for exactly this zone take precedence.
         ("local=/lan/\nserver=/lan/192.0.2.2\n", &[]),
         ("domain=lan,192.0.2.0/24,local\n", &["2.0.192.in-addr.arpa", "lan"]),
         ("domain=lan\nexpand-hosts\n", &[]),
@@ -508,7 +508,7 @@ fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
     );
 }
 
-/// The conditions of rules with an action, and what they name in `to`.
+/// Returns the conditions of rules with an action, with the content of `to`.
 fn rules_doing(imported: &Imported, action: &str) -> Vec<(String, String)> {
     let rules =
         tables(imported, "rule").into_iter().filter(|rule| rule["action"].as_str() == Some(action));

@@ -1,5 +1,4 @@
-//! Whole sources of each kind, written after the documentation of their products, beside what must
-//! come of them.
+//! Complete sources of each kind, written after the products' documentation, with expected results.
 
 mod hostile;
 mod meaning;
@@ -11,10 +10,10 @@ use std::io::Write;
 
 use crate::{Error, Files, Imported, Known, Origin, import};
 
-/// Services that the tests pretend to know.
+/// Services that the tests treat as known.
 const SERVICES: &[&str] = &["tiktok", "x", "youtube"];
 
-/// Time zones that the tests pretend to know.
+/// Time zones that the tests treat as known.
 const TIME_ZONES: &[&str] = &["Europe/Berlin"];
 
 /// Files in memory.
@@ -52,12 +51,12 @@ fn run(origin: Origin, path: &str, files: &Memory) -> Result<Imported, Error> {
     )
 }
 
-/// One file of text as the whole source.
+/// Imports a single text file.
 fn run_text(origin: Origin, path: &str, text: &str) -> Result<Imported, Error> {
     run(origin, path, &Memory::default().with(path, text))
 }
 
-/// A zip with these members.
+/// Returns a zip with these members.
 fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for (name, octets) in members {
@@ -67,7 +66,7 @@ fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
     archive.finish().unwrap().into_inner()
 }
 
-/// A tar compressed by gzip with these members.
+/// Returns a gzip-compressed tar with these members.
 fn tar_gz(members: &[(&str, &[u8])]) -> Vec<u8> {
     let gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     let mut archive = tar::Builder::new(gzip);
@@ -80,7 +79,7 @@ fn tar_gz(members: &[(&str, &[u8])]) -> Vec<u8> {
     archive.into_inner().unwrap().finish().unwrap()
 }
 
-/// A database made by these statements.
+/// Returns a database created by these statements.
 fn database(sql: &str) -> Vec<u8> {
     let mut connection = rusqlite::Connection::open_in_memory().unwrap();
     connection.execute_batch(sql).unwrap();

@@ -1,12 +1,11 @@
-//! Each documented option of each product either changes what is written, or is named in the
-//! report.
+//! Each documented option of each product either changes the result or is listed in the report.
 
 use super::*;
 
 /// Imports a source with and without an option.
 #[track_caller]
 fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
-    // By one of its keys a document is known to be one of the product.
+    // A key that identifies a document of the product.
     let known = match origin {
         Origin::Adguard => "dns:",
         Origin::Blocky => "customDNS:",
@@ -32,7 +31,7 @@ fn check(origin: Origin, path: &str, base: &str, options: &[(&str, &str)]) {
     assert_eq!(lost, [""; 0], "neither carried over nor named");
 }
 
-/// Options of a table of YAML as `key: value`, one a line.
+/// Returns options of a YAML table as `key: value`, one per line.
 fn of_yaml(table: &str, options: &str) -> Vec<(String, String)> {
     let option = |line: &str| {
         let (key, _) = line.trim().split_once(':')?;
@@ -50,7 +49,7 @@ fn borrowed(options: &[(String, String)]) -> Vec<(&str, &str)> {
     options.iter().map(|(option, text)| (option.as_str(), text.as_str())).collect()
 }
 
-/// Options of AdGuardHome.yaml, by the table that they are in.
+/// Options of AdGuardHome.yaml by table.
 const ADGUARD: &str = "http: {address: '0.0.0.0:3000'}
     users: [{name: a, password: b}]
     auth_attempts: 5
@@ -188,7 +187,7 @@ fn of_adguard_home() {
     check(Origin::Adguard, "a.yaml", private, &off);
 }
 
-/// Options of blocky's configuration, by the table that they are in.
+/// Options of blocky's configuration by table.
 const BLOCKY: &[(&str, &str)] = &[
     (
         "",
@@ -288,7 +287,7 @@ fn of_blocky() {
     check(Origin::Blocky, "b.yml", hosts, &of_hosts);
 }
 
-/// The options of dnsmasq(8), with a value where they take one.
+/// The options of dnsmasq(8), with a value if they take one.
 const DNSMASQ: &str = "expand-hosts local-ttl=60 dhcp-ttl=60 neg-ttl=60 max-ttl=60 max-cache-ttl=60 min-cache-ttl=60 \
     auth-ttl=60 fast-dns-retry=1000 keep-in-foreground no-daemon log-queries log-facility=/x log-debug log-async=5 \
     pid-file=/x user=x group=x version port=5353 edns-packet-max=1232 query-port=5300 port-limit=2 min-port=1024 \
@@ -327,7 +326,7 @@ fn of_dnsmasq() {
     let texts: Vec<(String, String)> = DNSMASQ
         .split_ascii_whitespace()
         .map(|line| (line.split('=').next().unwrap_or(line).to_owned(), format!("{base}{line}\n")))
-        // These show in what others make.
+        // The effect of these options shows only in combination with others.
         .map(|(key, text)| match key.as_str() {
             "expand-hosts" => (key, format!("{text}local-ttl=9\nhost-record=a,192.0.2.1\n")),
             "local-ttl" => (key, format!("{text}host-record=a,192.0.2.1\n")),
@@ -383,7 +382,7 @@ fn of_pihole_six() {
     for (table, keys) in tables {
         for key in keys.split_ascii_whitespace() {
             let option = key.split('=').next().unwrap_or(key);
-            // Some tables are named as a whole.
+            // Some tables are reported as a whole.
             let named = match table.split('.').next() {
                 Some("dns" | "misc")
                     if !table.starts_with("misc.")

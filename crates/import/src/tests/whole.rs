@@ -1,11 +1,11 @@
-//! Each source as a whole: all that is carried, all companion files, and all notes.
+//! Complete sources: all converted settings, all companion files and all notes.
 
 use super::*;
 
 const GRAVITY: &str = include_str!("../../samples/gravity.sql");
 const SETTINGS: &[u8] = include_bytes!("../../samples/pihole-six/pihole.toml");
 
-/// Compares with a file of samples/expected; with `UPDATE_SAMPLES` set, writes it.
+/// Compares with a file of samples/expected, or writes it if `UPDATE_SAMPLES` is set.
 #[track_caller]
 fn check(name: &str, imported: &Imported) {
     let mut shown = imported.config.clone();
@@ -85,7 +85,7 @@ fn pihole_six_from_its_archive_and_from_its_directory() {
         imported.config = imported.config.split_once('\n').unwrap().1.to_owned();
         imported.notes.sort();
     }
-    // The order of the files differs, and with it that of rules and notes.
+    // The order of the files differs, and so does that of rules and notes.
     let sorted = |text: &str| {
         let mut tables: Vec<String> =
             text.split("\n\n").map(|table| table.trim().to_owned()).collect();
@@ -130,7 +130,7 @@ fn pihole_five_from_its_archive() {
 #[test]
 fn pihole_database_alone_is_lists_groups_and_clients() {
     let mut octets = database(GRAVITY);
-    // As a server that runs with a write-ahead log leaves it.
+    // The header that a server with a write-ahead log leaves.
     octets[18..20].fill(2);
     let imported =
         run(Origin::Pihole, "copy.db", &Memory::default().with("copy.db", octets)).unwrap();

@@ -1,7 +1,7 @@
-//! Queries that are broken on purpose: what a fuzzer, a scanner or a bad line sends.
+//! Deliberately malformed queries, as a fuzzer, a scanner or a faulty link sends them.
 //!
-//! Each is made from a whole query and a random number, so that a packet which killed a server is
-//! made again from the seed and its serial number.
+//! Each is derived from a valid query and a random number, so that a packet that crashed a server
+//! can be reproduced from the seed and its serial number.
 
 use avocet_wire::header::HEADER_LEN;
 
@@ -11,8 +11,8 @@ use crate::random::Random;
 /// Kinds of damage, see [`mangle`].
 const KINDS: u64 = 12;
 
-/// Writes a damaged form of `valid` to `out`, which has room for [`MAX_QUERY`] octets; gives its
-/// length.
+/// Writes a malformed variant of `valid` to `out`, which has room for [`MAX_QUERY`] octets, and
+/// returns its length.
 pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize {
     let len = valid.len().min(MAX_QUERY).min(out.len());
     let Some((source, place)) = valid.get(..len).zip(out.get_mut(..len)) else { return 0 };
@@ -24,7 +24,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
         3 => set(out, len, 4, random.next() as u16),
         4 => set(out, len, 6 + 2 * random.below(3) as usize, random.next() as u16),
         5 => set(out, len, 2, random.next() as u16),
-        // A pointer in the question: to itself, ahead, or anywhere.
+        // A pointer in the question: to itself, forwards, or to a random place.
         6 => set(
             out,
             len,
@@ -33,7 +33,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
                 | [HEADER_LEN as u16, 0x3fff, random.next() as u16 & 0x3fff]
                     [random.below(3) as usize],
         ),
-        // A label of a reserved kind, or one that runs over the end.
+        // A label of a reserved type, or one that exceeds the message.
         7 => set(
             out,
             len,
@@ -49,7 +49,7 @@ pub(crate) fn mangle(valid: &[u8], random: &mut Random, out: &mut [u8]) -> usize
 
 fn flip_bits(out: &mut [u8], len: usize, random: &mut Random) -> usize {
     for _ in 0..=random.below(8) {
-        // The ID stays, so that the answer finds its way back.
+        // The ID stays, so that the answer can be matched.
         let at = 2 + random.below(len.saturating_sub(2).max(1) as u64) as usize;
         if let Some(octet) = out.get_mut(at).filter(|_| at < len) {
             *octet ^= 1 << random.below(8);
@@ -82,8 +82,8 @@ fn set(out: &mut [u8], len: usize, at: usize, word: u16) -> usize {
     len
 }
 
-/// One more record in the additional section, of a type that has a meaning there, with a random
-/// length and body.
+/// Appends a record to the additional section, of a type with a meaning there, with random length
+/// and data.
 fn append_record(out: &mut [u8], len: usize, rtype: u8, random: &mut Random) -> usize {
     let head = [
         0,
@@ -108,7 +108,7 @@ fn append_record(out: &mut [u8], len: usize, rtype: u8, random: &mut Random) -> 
     append_noise(out, end, random)
 }
 
-/// A name beyond 255 octets, of labels that are each well formed.
+/// Writes a name beyond 255 octets that consists of well-formed labels.
 fn long_name(out: &mut [u8], random: &mut Random) -> usize {
     let end = (HEADER_LEN + 260 + random.below(200) as usize).min(out.len());
     let label = 1 + random.below(63) as usize;

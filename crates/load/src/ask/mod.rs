@@ -1,4 +1,4 @@
-//! What is asked: queries from files, recordings, populations and chance, and in which order.
+//! The queries to send: from files, recordings, populations and random choice, and their order.
 
 pub(crate) mod malformed;
 pub(crate) mod names;

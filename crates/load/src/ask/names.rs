@@ -1,4 +1,4 @@
-//! Where names come from: a file of queries as dnsperf reads it, or numbers under a zone.
+//! Sources of names: a query file as dnsperf reads it, or numbers under a zone.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -9,7 +9,7 @@ use avocet_wire::{NameBuf, Rtype, rdata, text};
 
 use super::questions::{Form, Questions};
 
-/// Octets of a line at most: a name with every octet escaped, and a type.
+/// Most octets of a line: a name with every octet escaped, and a type.
 const MAX_LINE: usize = 2048;
 
 /// Reads a file of queries.
@@ -20,19 +20,16 @@ pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
 }
 
 impl Questions {
-    /// Reads lines `NAME TYPE`, in which `;` and `#` begin comments; without a type, A is asked
-    /// for.
+    /// Reads lines `NAME TYPE` with comments that begin with `;` or `#`. The default type is A.
     ///
     /// # Errors
-    /// A line is too long or says something else, there are more than are held at once, or none at
-    /// all.
+    /// A line is too long or malformed, there are too many queries, or there are none.
     pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, String> {
         let mut questions = Self::default();
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
-            // One octet more than is taken tells a line that is too long, and no more of it is
-            // held.
+            // One octet beyond the limit detects an overlong line without storing more of it.
             let mut bounded = lines.by_ref().take(MAX_LINE as u64 + 1);
             let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
             if read == 0 {
@@ -67,7 +64,7 @@ fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
     Ok(Some((wire_name(name)?, qtype)))
 }
 
-/// The wire form of a name, which the root completes.
+/// Returns the wire form of a name relative to the root.
 pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, String> {
     let shown = || String::from_utf8_lossy(text).into_owned();
     let mut wire = [0; MAX_NAME];
@@ -77,7 +74,7 @@ pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, String> {
         .map_err(|error| format!("{:?}: {error}", shown()))
 }
 
-/// Queries for the names `PREFIX` + number under a zone, each for all types.
+/// Returns queries for the names `PREFIX` + number under a zone, each for all types.
 pub(crate) fn numbered(
     zone: &NameBuf,
     prefix: &str,

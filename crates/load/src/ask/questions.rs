@@ -1,30 +1,29 @@
-//! The queries that will be asked, as the octets that will be sent: written once, before the clock
-//! starts.
+//! The queries of a run in wire form, written once before the clock starts.
 
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::header::{HEADER_LEN, RD};
 use avocet_wire::{Builder, Class, Rcode, Rtype};
 
-/// Octets of a query at most: a header, the longest name and an OPT.
+/// Most octets of a query: a header, the longest name and an OPT record.
 pub(crate) const MAX_QUERY: usize = 512;
 
-/// Queries that are held at most: 4 million take some 300 MB.
+/// Most queries. 4 million take about 300 MB.
 pub(crate) const MAX_QUESTIONS: usize = 4_000_000;
 
 /// Digits of the label that makes a name unique.
 const DIGITS: usize = 16;
 
-/// What every query of a run has beside its question.
+/// The part of every query of a run other than its question.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Form {
-    /// The UDP size in OPT; without one there is no OPT.
+    /// The UDP size in OPT. Without one there is no OPT record.
     pub edns_size: Option<u16>,
-    /// DO.
+    /// The DO flag.
     pub dnssec_ok: bool,
 }
 
 impl Form {
-    /// Writes a query with the ID zero, and gives its length and where its question ends.
+    /// Writes a query with ID zero, and returns its length and the end of its question.
     fn write(&self, qname: &[u8], qtype: Rtype, out: &mut [u8]) -> Result<(usize, usize), Full> {
         let mut message = Builder::new(out, MAX_QUERY, 0, RD)?;
         message.question(qname, qtype, Class::IN)?;
@@ -39,7 +38,7 @@ impl Form {
     }
 }
 
-/// Where one query lies.
+/// The location of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     start: usize,
@@ -47,7 +46,7 @@ struct Place {
     question_end: u16,
 }
 
-/// Queries one behind the other.
+/// A sequence of queries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
     octets: Vec<u8>,
@@ -55,7 +54,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// Adds a query for an uncompressed name; one beyond [`MAX_QUESTIONS`] is refused.
+    /// Adds a query for an uncompressed name. Queries beyond [`MAX_QUESTIONS`] are refused.
     pub(crate) fn push(&mut self, form: &Form, qname: &[u8], qtype: Rtype) -> Result<(), String> {
         let mut buffer = [0; MAX_QUERY];
         let (len, end) = form
@@ -64,7 +63,7 @@ impl Questions {
         self.push_octets(buffer.get(..len).unwrap_or_default(), end)
     }
 
-    /// Adds a query as it was recorded: its question ends at `question_end`.
+    /// Adds a recorded query, whose question ends at `question_end`.
     pub(crate) fn push_octets(&mut self, query: &[u8], question_end: usize) -> Result<(), String> {
         if self.places.len() == MAX_QUESTIONS {
             return Err(format!("more than {MAX_QUESTIONS} queries are not held at once"));
@@ -79,25 +78,24 @@ impl Questions {
         Ok(())
     }
 
-    /// How many there are.
+    /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Puts queries of equal length behind one another, which the kernel takes in one piece; where
-    /// lengths are equal, the order stays.
+    /// Groups queries of equal length, which the kernel accepts as one piece. The sort is stable.
     pub(crate) fn sort_by_length(&mut self) {
         self.places.sort_by_key(|place| place.len);
     }
 
-    /// Is there none?
+    /// Reports whether there are no queries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// The whole query with the given number; an empty one if there is none.
+    /// Returns the query with the given number, or an empty slice.
     #[inline]
     #[must_use]
     pub fn query(&self, index: usize) -> &[u8] {
@@ -105,7 +103,7 @@ impl Questions {
         self.octets.get(place.start..place.start + usize::from(place.len)).unwrap_or_default()
     }
 
-    /// The octets of its question.
+    /// Returns the octets of its question.
     #[inline]
     #[must_use]
     pub fn question(&self, index: usize) -> &[u8] {
@@ -116,7 +114,7 @@ impl Questions {
     }
 }
 
-/// Queries for names of one zone that differ in one label and that nobody asked before.
+/// Queries for previously unused names of one zone that differ in one label.
 #[derive(Clone, Debug)]
 pub(crate) struct Unique {
     query: Vec<u8>,
@@ -126,7 +124,7 @@ pub(crate) struct Unique {
 }
 
 impl Unique {
-    /// Queries for `LETTER` + 16 digits under `zone`; another salt gives other names.
+    /// Creates queries for `LETTER` + 16 digits under `zone`. Another salt yields other names.
     pub(crate) fn under(zone: &[u8], letter: u8, form: &Form, salt: u64) -> Result<Self, String> {
         let mut name = vec![(1 + DIGITS) as u8, letter];
         name.extend_from_slice(&[b'0'; DIGITS]);
@@ -142,13 +140,13 @@ impl Unique {
         Ok(Self { query, question_end, digits_at: HEADER_LEN + 2, salt })
     }
 
-    /// Writes the query with a serial number to `out`, which has room for [`MAX_QUERY`], and gives
-    /// its length.
+    /// Writes the query with a serial number to `out`, which has room for [`MAX_QUERY`], and
+    /// returns its length.
     #[inline]
     pub(crate) fn write(&self, serial: u64, out: &mut [u8]) -> usize {
         let Some(place) = out.get_mut(..self.query.len()) else { return 0 };
         place.copy_from_slice(&self.query);
-        // A bijection: no two serials give one name, and neighbours in time are none in order.
+        // A bijection: different serials yield different names, in no sorted order.
         let mut number = crate::random::scramble(serial ^ self.salt);
         for digit in place.iter_mut().skip(self.digits_at).take(DIGITS) {
             *digit = b"0123456789abcdef"[(number & 15) as usize];
@@ -157,7 +155,7 @@ impl Unique {
         self.query.len()
     }
 
-    /// Where the question ends.
+    /// Returns the end of the question.
     pub(crate) fn question_end(&self) -> usize {
         self.question_end
     }

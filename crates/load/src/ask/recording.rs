@@ -1,8 +1,8 @@
 //! Recorded traffic: the queries of a classic pcap file, with their times and clients.
 //!
-//! Read are UDP datagrams to the DNS port in whole IPv4 and IPv6 packets, on Ethernet, raw IP and
-//! Linux cooked captures. Everything else is passed over and counted; nothing in the file is
-//! believed beyond its length.
+//! Reads UDP datagrams to the DNS port in unfragmented IPv4 and IPv6 packets, on Ethernet, raw IP
+//! and Linux cooked captures. Other packets are skipped and counted. Lengths in the file are not
+//! trusted.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,10 +17,10 @@ use super::questions::{MAX_QUERY, Questions};
 
 const DNS_PORT: u16 = 53;
 
-/// Octets of one captured packet at most, as the tools that write such files have it.
+/// Most octets of one captured packet, as in common capture tools.
 const MAX_PACKET: usize = 262_144;
 
-/// Clients told apart; those beyond share the sockets of the first.
+/// Distinct clients. Further ones share the sockets of the first.
 pub(crate) const MAX_CLIENTS: usize = 16_384;
 
 /// Link types of the global header.
@@ -37,19 +37,19 @@ const VLAN: [u16; 2] = [0x8100, 0x88a8];
 /// The queries of a recording.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The queries as they were sent.
+    /// The queries as sent.
     pub questions: Questions,
-    /// Nanoseconds from the first query to each; they do not decrease.
+    /// Nanoseconds from the first query to each, in non-decreasing order.
     pub due_ns: Vec<u64>,
-    /// The number of the client of each.
+    /// The number of each query's client.
     pub clients: Vec<u32>,
-    /// How many clients there are.
+    /// The number of clients.
     pub client_count: usize,
-    /// Packets that were no query: answers, fragments, other protocols, damage.
+    /// Packets other than queries: answers, fragments, other protocols, malformed ones.
     pub passed_over: u64,
 }
 
-/// Does the file begin as a classic pcap does?
+/// Reports whether the file begins like a classic pcap.
 pub(crate) fn is_pcap(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
@@ -62,7 +62,7 @@ pub(crate) fn read_file(path: &Path) -> Result<Recording, String> {
     Recording::read(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Order of octets, and nanoseconds in a unit of the fraction of a second.
+/// Byte order, and nanoseconds per unit of the fraction of a second.
 #[derive(Clone, Copy)]
 struct Layout {
     big_endian: bool,
@@ -92,7 +92,7 @@ impl Recording {
     /// Reads a recording.
     ///
     /// # Errors
-    /// It is no classic pcap file, is damaged, or there is no query in it.
+    /// The file is not a classic pcap file, is damaged, or contains no query.
     pub fn read(mut file: impl Read) -> Result<Self, String> {
         let mut head = [0; 24];
         file.read_exact(&mut head)
@@ -120,8 +120,7 @@ impl Recording {
                 }
             }
             let since = time_ns.saturating_sub(*start_ns.get_or_insert(time_ns));
-            // Packets of several cores may be written out of order: none is due before the one
-            // ahead of it.
+            // Packets of several cores may be out of order: none is due before its predecessor.
             let last = recording.due_ns.last().copied().unwrap_or_default();
             recording.due_ns.push(since.max(last));
             recording.clients.push(client_number(&mut clients, client));
@@ -135,7 +134,7 @@ impl Recording {
     }
 }
 
-/// The number of a client; those beyond [`MAX_CLIENTS`] share the numbers that are given.
+/// Returns the number of a client. Clients beyond [`MAX_CLIENTS`] share existing numbers.
 fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> u32 {
     let next = clients.len();
     match clients.get(&client) {
@@ -145,7 +144,7 @@ fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> 
     }
 }
 
-/// Reads the next packet into `packet` and gives its time; at the end of the file `None`.
+/// Reads the next packet into `packet` and returns its time, or `None` at the end of the file.
 fn next_packet(
     file: &mut impl Read,
     layout: Layout,
@@ -153,7 +152,7 @@ fn next_packet(
 ) -> Result<Option<u64>, String> {
     let mut head = [0; 16];
     match file.read_exact(&mut head) {
-        // A capture that was cut off ends in the middle of a packet.
+        // An interrupted capture ends within a packet.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         result => result.map_err(|error| error.to_string())?,
     }
@@ -171,12 +170,12 @@ fn next_packet(
     Ok(Some(secs * 1_000_000_000 + fraction * layout.fraction_ns))
 }
 
-/// The IP packet in a captured frame.
+/// Returns the IP packet in a captured frame.
 fn ip_packet(link: u32, frame: &[u8]) -> Option<&[u8]> {
     match link {
         ETHERNET => {
             let mut at = 12;
-            // Two tags at most (IEEE 802.1ad).
+            // At most two tags (IEEE 802.1ad).
             for _ in 0..2 {
                 if VLAN.contains(&be16(frame, at)?) {
                     at += 4;
@@ -192,7 +191,7 @@ fn ip_packet(link: u32, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// The client and the payload of a UDP datagram to the DNS port.
+/// Returns the client and the payload of a UDP datagram to the DNS port.
 fn datagram(packet: &[u8]) -> Option<(SocketAddr, &[u8])> {
     let (source, udp) = match packet.first()? >> 4 {
         4 => v4_payload(packet)?,
@@ -215,7 +214,7 @@ fn v4_payload(packet: &[u8]) -> Option<(IpAddr, &[u8])> {
     Some((IpAddr::from(source), packet.get(header_len..total)?))
 }
 
-/// Extension headers are not looked behind: a DNS query has none in practice.
+/// Extension headers are not parsed: DNS queries do not have them in practice.
 fn v6_payload(packet: &[u8]) -> Option<(IpAddr, &[u8])> {
     let len = usize::from(be16(packet, 4)?);
     if *packet.get(6)? != 17 {

@@ -1,4 +1,4 @@
-//! Which query is next.
+//! The choice of the next query.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use super::malformed;
 use super::questions::{MAX_QUERY, Questions, Unique};
 use crate::random::{Random, Zipf};
 
-/// A query that was drawn: enough to write it, and to know its answer, once more.
+/// A chosen query: enough to write it again and to recognise its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pick(u64);
 
-/// Set in picks that stand for a serial number instead of a listed query.
+/// Set in picks that hold a serial number instead of the number of a listed query.
 const SERIAL: u64 = 1 << 63;
 
 impl Pick {
-    /// The listed query with this number.
+    /// Returns the pick of the listed query with this number.
     pub(crate) const fn listed(index: usize) -> Self {
         Self(index as u64)
     }
@@ -25,33 +25,33 @@ impl Pick {
         Self(serial | SERIAL)
     }
 
-    /// The number of the listed query, if it is one.
+    /// Returns the number of the listed query, if it is one.
     pub(crate) fn index(self) -> Option<usize> {
         (self.0 & SERIAL == 0).then_some(self.0 as usize)
     }
 }
 
-/// How queries are drawn.
+/// The way queries are chosen.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
-    /// The listed ones in turn, for ever.
+    /// The listed queries in turn, repeatedly.
     Cycle,
     /// The listed ones in turn, once.
     Once,
-    /// The listed ones by Zipf's law, and between them names that nobody asked before.
+    /// The listed queries by Zipf's law, mixed with previously unused names.
     Popular {
-        /// Ranks are the listed queries in their order.
+        /// Ranks are the positions of the listed queries.
         zipf: Zipf,
         /// Share of the unique names, in [0, 1].
         unique_share: f64,
     },
-    /// Names that nobody asked before.
+    /// Previously unused names.
     Unique,
-    /// Damaged forms of the listed ones.
+    /// Malformed variants of the listed queries.
     Malformed,
 }
 
-/// The queries of one flow, in their order.
+/// The queries of one flow, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
     questions: Arc<Questions>,
@@ -72,7 +72,7 @@ impl Workload {
         Self { questions, unique, choice, random: Random::new(seed), seed, next: 0 }
     }
 
-    /// Draws the next query, or `None` when all were asked.
+    /// Chooses the next query, or returns `None` when all were sent.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<Pick> {
         let place = self.next;
@@ -96,7 +96,8 @@ impl Workload {
         }
     }
 
-    /// Writes a query, its ID zero, to `out` of at least [`MAX_QUERY`] octets; gives its length.
+    /// Writes a query with ID zero to `out`, of at least [`MAX_QUERY`] octets, and returns its
+    /// length.
     #[inline]
     pub(crate) fn write(&self, pick: Pick, out: &mut [u8]) -> usize {
         let Some(index) = pick.index() else {
@@ -119,7 +120,7 @@ impl Workload {
         self.unique.as_ref().map_or(0, |unique| unique.write(serial, out))
     }
 
-    /// Does `answer` have the question of this query? Letters may differ in case.
+    /// Reports whether `answer` has the question of this query, ignoring case.
     #[inline]
     pub(crate) fn asked(&self, pick: Pick, answer: &[u8]) -> bool {
         let mut buffer = [0; MAX_QUERY];
@@ -132,17 +133,17 @@ impl Workload {
             }
         };
         let answered = answer.get(HEADER_LEN..HEADER_LEN + question.len()).unwrap_or_default();
-        // Servers repeat the question as it was sent: the comparison octet by octet nearly always
-        // holds.
+        // Fast path: servers usually repeat the question unchanged.
         answered == question || (!answered.is_empty() && answered.eq_ignore_ascii_case(question))
     }
 
-    /// Are there no answers to be expected? A damaged query may have any, or none.
+    /// Reports whether no particular answer is expected. A malformed query may get any answer or
+    /// none.
     pub(crate) fn is_unanswerable(&self) -> bool {
         matches!(self.choice, Choice::Malformed)
     }
 
-    /// A copy that asks each listed query once.
+    /// Returns a copy that sends each listed query once.
     pub(crate) fn once(&self) -> Self {
         Self { choice: Choice::Once, next: 0, ..self.clone() }
     }

@@ -1,7 +1,7 @@
-//! The verdict on one answer, as deep as was asked for.
+//! The verdict on an answer, at the requested depth.
 //!
-//! Answer sections are compared by a digest that is the sum of the digests of their records: the
-//! order of the records does not matter (RFC 2181 §5), and nothing is allocated for it.
+//! Answer sections are compared by a digest, the sum of the digests of their records. The order of
+//! records therefore does not matter (RFC 2181 §5), and nothing is allocated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,18 +39,18 @@ pub enum Depth {
     Answer,
 }
 
-/// What is wrong with an answer.
+/// The problem with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    /// It is no response, or cannot be read.
+    /// The message is not a response, or is malformed.
     Malformed,
     /// No query has this ID.
     Id,
-    /// The query with this ID had another question.
+    /// The query with this ID has another question.
     Question,
-    /// The RCODE is none of those expected.
+    /// The RCODE is not among the expected ones.
     Rcode,
-    /// The records are not those expected.
+    /// The records are not the expected ones.
     Answer,
 }
 
@@ -59,25 +59,25 @@ pub(crate) enum Wrong {
 pub struct Rcodes(u32);
 
 impl Rcodes {
-    /// The one.
+    /// Returns the set with one RCODE.
     #[must_use]
     pub const fn only(rcode: Rcode) -> Self {
         Self(1 << (rcode.0 & 31))
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     pub(crate) const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Every RCODE.
+    /// All RCODEs.
     pub(crate) const ANY: Self = Self(u32::MAX);
 
-    /// What a name may have for an answer: records, none, or that it does not exist.
+    /// The RCODEs of a name that may or may not exist.
     pub(crate) const DATA_OR_NONE: Self =
         Self::only(Rcode::NOERROR).or(Self::only(Rcode::NXDOMAIN));
 
-    /// Is it among them?
+    /// Reports whether the RCODE is in the set.
     #[inline]
     #[must_use]
     pub const fn has(self, rcode: Rcode) -> bool {
@@ -93,41 +93,41 @@ impl fmt::Display for Rcodes {
     }
 }
 
-/// What the answer to one question must be.
+/// The expected answer to a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expected {
-    /// The RCODE is one of these.
+    /// The permitted RCODEs.
     pub rcodes: Rcodes,
-    /// Digest of the answer section, if that is known.
+    /// The digest of the answer section, if known.
     pub answers: Option<u64>,
 }
 
-/// Where expectations come from.
+/// The source of expectations.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// The scenario alone: an RCODE.
+    /// The scenario alone, which determines the RCODE.
     Scenario,
     /// A zone file.
     Zone(Arc<Zone>),
-    /// What another server answered to the listed queries; for `None` it gave no answer.
+    /// Another server's answers to the listed queries, `None` for those without an answer.
     Reference(Arc<[Option<Expected>]>),
-    /// This server is that other one: its answers are kept.
+    /// Answers of the reference server, which are being recorded.
     Learning(Vec<Option<Expected>>),
-    /// Filtered names: whatever says so, but no address that leads anywhere.
+    /// Filtered names: any form of a block, but no usable address.
     Blocked,
 }
 
-/// Judges the answers of one flow.
+/// A judge of the answers of one flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Judge {
     pub(crate) depth: Depth,
-    /// Expected where nothing more precise is known.
+    /// Expected if nothing more specific is known.
     pub(crate) rcodes: Rcodes,
     pub(crate) source: Source,
 }
 
 impl Judge {
-    /// Judges an answer that has the question of its query.
+    /// Judges an answer whose question matches its query.
     pub(crate) fn look(&mut self, pick: Pick, octets: &[u8]) -> Result<(), Wrong> {
         let Ok(message) = MessageView::new(octets) else { return Err(Wrong::Malformed) };
         if let Source::Learning(known) = &mut self.source {
@@ -148,7 +148,7 @@ impl Judge {
             return if leads_anywhere(&message) { Err(Wrong::Answer) } else { Ok(()) };
         }
         match expected.answers {
-            // A truncated answer holds what fitted (RFC 2181 §9).
+            // A truncated answer contains the part that fits (RFC 2181 §9).
             Some(wanted) if !message.header().has(TC) => match digest(&message) {
                 Ok(found) if found == wanted => Ok(()),
                 Ok(_) => Err(Wrong::Answer),
@@ -170,8 +170,8 @@ impl Judge {
     }
 }
 
-/// Is it a response, and does an answer without a question at least report an error (RFC 1035
-/// §4.1.1)?
+/// Reports whether the message is a response, with an error if it lacks the question (RFC 1035
+/// §4.1.1).
 pub(crate) fn is_response(header: Header) -> bool {
     header.has(QR)
         && (header.counts[0] == 1 || (header.counts[0] == 0 && header.rcode() != Rcode::NOERROR))
@@ -194,7 +194,7 @@ fn learn(message: &MessageView<'_>) -> Option<Expected> {
     Some(Expected { rcodes: Rcodes::only(rcode), answers: Some(digest(message).ok()?) })
 }
 
-/// Is there an address in the answer that is not all zeros?
+/// Reports whether the answer contains an address that is not all zeros.
 fn leads_anywhere(message: &MessageView<'_>) -> bool {
     let Ok(mut records) = message.section(RecordSection::Answer) else { return true };
     records.any(|record| {
@@ -205,7 +205,7 @@ fn leads_anywhere(message: &MessageView<'_>) -> bool {
     })
 }
 
-/// The digest of an answer section, signatures left out: they come only to those who ask for them.
+/// Returns the digest of an answer section without signatures, which are sent only on request.
 fn digest(message: &MessageView<'_>) -> Result<u64, WireError> {
     let mut sum = 0u64;
     let mut owner = NameBuf::from_wire(&[0]).map_err(WireError::from)?;
@@ -225,7 +225,7 @@ fn digest(message: &MessageView<'_>) -> Result<u64, WireError> {
     Ok(sum)
 }
 
-/// The digest of one record; owner and names in the data are folded.
+/// Returns the digest of one record. Owner and names in the data are folded.
 pub(crate) fn digest_record(owner: &[u8], rtype: Rtype, rdata: &[u8]) -> u64 {
     let mut state = scramble(u64::from(rtype.0) << 32 | owner.len() as u64);
     for part in [owner, rdata] {

@@ -1,4 +1,4 @@
-//! Whether an answer is right.
+//! Verification of answers.
 
 pub(crate) mod judge;
 pub(crate) mod zone;

@@ -1,8 +1,7 @@
-//! What a zone file says that the answers are (RFC 1035 §5, RFC 1034 §4.3.2, RFC 4592).
+//! Expected answers from a zone file (RFC 1035 §5, RFC 1034 §4.3.2, RFC 4592).
 //!
-//! It knows what a resolver gives for names in the zone: RRsets, aliases within it, wildcards,
-//! NODATA and NXDOMAIN. What lies below a delegation or behind an alias to elsewhere it does not
-//! know, and does not judge.
+//! Covers the answers of a resolver for names in the zone: RRsets, aliases within it, wildcards,
+//! NODATA and NXDOMAIN. Names below a delegation or behind an alias out of the zone are not judged.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,15 +13,15 @@ use avocet_wire::{Rcode, Rtype, canonical, rdata};
 use super::judge::{Expected, Rcodes, digest_record};
 use crate::ask::names::wire_name;
 
-/// Aliases that are followed for one question.
+/// Most aliases followed for one question.
 const MAX_ALIASES: usize = 8;
 
-/// Octets of a zone file at most.
+/// Most octets of a zone file.
 const MAX_FILE: u64 = 1 << 30;
 
 type Rrsets = Vec<(Rtype, Vec<Box<[u8]>>)>;
 
-/// A zone by owner name; names and names in data are folded.
+/// A zone by owner name. Owners and names in data are folded.
 #[derive(Debug)]
 pub struct Zone {
     apex: NameBuf,
@@ -40,10 +39,10 @@ impl Zone {
         Self::parse(&std::fs::read(path).map_err(|e| error(e.to_string()))?).map_err(error)
     }
 
-    /// Reads the text of a zone, which has a SOA record.
+    /// Reads the text of a zone, which must have an SOA record.
     ///
     /// # Errors
-    /// An entry is no record, by its line, or there is no SOA record.
+    /// An invalid entry, by its line, or a missing SOA record.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
         let mut reader = Reader { origin: None, owner: None, apex: None, nodes: HashMap::new() };
         let mut lines = file.split(|octet| *octet == b'\n').zip(1..);
@@ -64,7 +63,7 @@ impl Zone {
         Ok(zone)
     }
 
-    /// Names between an owner and the apex exist, though they own nothing (RFC 4592 §2.2.2).
+    /// Adds the empty non-terminals between owners and the apex (RFC 4592 §2.2.2).
     fn add_empty_names(&mut self) {
         let owners: Vec<Box<[u8]>> = self.nodes.keys().cloned().collect();
         for owner in owners {
@@ -78,13 +77,13 @@ impl Zone {
         }
     }
 
-    /// The name of the zone.
+    /// Returns the name of the zone.
     #[must_use]
     pub fn apex(&self) -> &NameBuf {
         &self.apex
     }
 
-    /// Owners and types whose RRset has more than `octets` of data.
+    /// Returns owners and types of RRsets with more than `octets` of data.
     #[must_use]
     pub fn large_rrsets(&self, octets: usize) -> Vec<(NameBuf, Rtype)> {
         let mut found: Vec<(NameBuf, Rtype)> = Vec::new();
@@ -102,7 +101,7 @@ impl Zone {
         found
     }
 
-    /// What the answer to a question must be, if the zone knows.
+    /// Returns the expected answer to a question, if the zone determines it.
     #[must_use]
     pub fn answer(&self, qname: &NameBuf, qtype: Rtype) -> Option<Expected> {
         let mut owner = qname.folded();
@@ -138,8 +137,8 @@ impl Zone {
         None
     }
 
-    /// What a name owns, by itself or by a wildcard: `Some(None)` if it does not exist, `None` if
-    /// the zone does not know.
+    /// Returns the RRsets of a name, directly or by a wildcard: `Some(None)` if the name does not
+    /// exist, `None` if the zone does not determine that.
     fn find(&self, owner: &NameBuf) -> Option<Option<&Rrsets>> {
         if !name::is_under(owner.wire(), self.apex.wire()) {
             return None;
@@ -169,8 +168,8 @@ impl Zone {
     }
 }
 
-/// Appends a line without its comment and its parentheses; gives how many of these are open behind
-/// it.
+/// Appends a line without its comment and parentheses, and returns how many parentheses are open
+/// after it.
 fn append_line(line: &[u8], mut depth: usize, out: &mut Vec<u8>) -> usize {
     let (mut quoted, mut escaped) = (false, false);
     for &octet in line {
@@ -231,7 +230,7 @@ impl Reader {
     fn add(&mut self, owner: &NameBuf, rtype: Rtype, data: Box<[u8]>) {
         let rrsets = self.nodes.entry(owner.wire().into()).or_default();
         match rrsets.iter_mut().find(|(known, _)| *known == rtype) {
-            // Equal data is one record (RFC 2181 §5).
+            // Records with equal data are duplicates (RFC 2181 §5).
             Some((_, records)) if records.contains(&data) => {}
             Some((_, records)) => records.push(data),
             None => rrsets.push((rtype, vec![data])),
@@ -259,7 +258,8 @@ impl Reader {
     }
 }
 
-/// The type of a record behind its TTL and class, in either order, and the fields of its data.
+/// Returns the type of a record after its TTL and class, which may be in either order, and the
+/// fields of its data.
 fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), String> {
     for (at, token) in tokens.iter().enumerate().take(3) {
         let word = str::from_utf8(token.text).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The event loop: one thread that asks for all flows and hears all answers.
+//! The event loop: a single thread that sends for all flows and receives all answers.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,57 +11,57 @@ use avocet_io::signals::Signals;
 use super::flow::Flow;
 use super::lane::{Carrier, Kit, Lane, Transport, Watched, Way};
 
-/// Sockets up to this number are read in each turn without asking the poller: with few, the
-/// question costs more than a read that finds nothing.
+/// Up to this number of sockets are read in each turn without polling: with few sockets, polling
+/// costs more than an unsuccessful read.
 const FEW_LANES: usize = 8;
 
-/// Sockets up to this number are watched beside the epoll set.
+/// Up to this number of sockets are watched outside the epoll set.
 const BESIDE_MAX: usize = 64;
 
-/// Events of one wait.
+/// Events per wait.
 const EVENTS: usize = 1024;
 
-/// Batches of one flow in a row, so that a flow that is behind its times does not keep answers from
-/// being read.
+/// Consecutive batches of one flow, so that a flow behind its schedule does not delay reading.
 const MAX_BATCHES: usize = 4;
 
-/// How often queries are looked for that have waited too long.
+/// Interval between searches for timed-out queries.
 const SWEEP_EVERY_NS: u64 = 5_000_000;
 
-/// How long a full socket is left alone.
+/// Time for which a full socket is skipped.
 const BLOCKED_NS: u64 = 50_000;
 
-/// The token of the signals; lanes have their number.
+/// The token of the signals. Lanes use their number.
 const SIGNALS: u64 = u64::MAX;
 
-/// A stretch of a run, as it ends.
+/// An interval of a run that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
-    /// From the start of the run to the start and the end of the interval, in nanoseconds.
+    /// Nanoseconds from the start of the run to the start and the end of the interval.
     pub(crate) from_ns: u64,
     pub(crate) to_ns: u64,
 }
 
-/// Who watches a run.
+/// An observer of a run.
 pub(crate) trait Watch {
-    /// An interval ended, whose latencies are still apart; breaking ends the run.
+    /// Called at the end of an interval, while its latencies are still separate. Breaking ends the
+    /// run.
     fn interval(&mut self, interval: Interval, flows: &[Flow]) -> ControlFlow<()>;
 }
 
-/// The lanes of all flows, and the loop over them.
+/// The lanes of all flows, and their event loop.
 pub(crate) struct Driver {
     flows: Vec<Flow>,
     lanes: Vec<Place>,
-    /// Where the lanes of each flow begin.
+    /// The first lane of each flow.
     first: Vec<usize>,
     kit: Kit,
     events: Events,
-    /// Tokens of the last wait; kept for its memory.
+    /// Tokens of the last wait, kept to reuse the memory.
     ready: Vec<u64>,
     swept_ns: u64,
     signals: Option<Signals>,
     interrupted: bool,
-    /// Whether a socket took nothing in the last turn.
+    /// Whether a socket accepted nothing in the last turn.
     blocked: bool,
 }
 
@@ -71,17 +71,17 @@ struct Place {
     client: usize,
 }
 
-/// Where to, from where, and by what.
+/// Destination, sources and transport.
 #[derive(Clone, Debug)]
 pub(crate) struct Route {
     pub(crate) server: std::net::SocketAddr,
     pub(crate) carrier: Carrier,
-    /// The source of client `n` is the `n`-th of these, in turn; none: what the system chooses.
+    /// Client `n` uses the `n`-th of these, in turn. If empty, the system chooses.
     pub(crate) sources: Vec<IpAddr>,
 }
 
 impl Driver {
-    /// Opens the sockets of all flows; `signals`, if given, end a run early.
+    /// Opens the sockets of all flows. `signals`, if given, can end a run early.
     pub(crate) fn open(
         flows: Vec<Flow>,
         route: &Route,
@@ -133,7 +133,7 @@ impl Driver {
         (self.flows, self.signals)
     }
 
-    /// Was the run ended by a signal?
+    /// Reports whether a signal ended the run.
     pub(crate) fn was_interrupted(&self) -> bool {
         self.interrupted
     }
@@ -142,8 +142,8 @@ impl Driver {
         self.kit.now_ns()
     }
 
-    /// Asks for `duration` or until there is nothing more to ask, then waits for the answers; gives
-    /// the time for which it asked, in nanoseconds.
+    /// Sends for `duration` or until there is nothing left to send, then waits for the answers.
+    /// Returns the sending time in nanoseconds.
     pub(crate) fn run(
         &mut self,
         duration: Duration,
@@ -205,7 +205,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Sleeps until something comes or is due.
+    /// Sleeps until an event arrives or a query is due.
     fn wait(&mut self, now_ns: u64, until_ns: u64) -> io::Result<()> {
         let due = self.flows.iter().filter_map(|flow| flow.next_due(now_ns));
         let mut until = due.chain([until_ns, now_ns + SWEEP_EVERY_NS]).min().unwrap_or(until_ns);
@@ -264,14 +264,14 @@ impl Driver {
     fn receive_ready(&mut self) -> usize {
         let mut ready = std::mem::take(&mut self.ready);
         ready.clear();
-        // The token of the signals is no lane's: they are looked at by every sweep.
+        // The token of the signals belongs to no lane. Every sweep checks the signals.
         ready.extend(self.events.iter().map(|event| event.token()));
         let heard = ready.iter().map(|token| self.receive(*token as usize)).sum();
         self.ready = ready;
         heard
     }
 
-    /// Gives up what has waited too long, and sees whether the run is to end.
+    /// Gives up timed-out queries, and checks whether the run must end.
     fn sweep(&mut self, now_ns: u64) {
         self.swept_ns = now_ns;
         self.flows.iter_mut().for_each(|flow| flow.sweep(now_ns));

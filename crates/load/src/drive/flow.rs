@@ -1,7 +1,7 @@
-//! One flow of queries: what is asked at which pace by which clients, and what came of it.
+//! A flow of queries: their choice, pace and clients, and their results.
 //!
-//! A flow knows no socket and no clock. It says what is to be sent when, is told what came, and
-//! counts.
+//! A flow has no socket and no clock. It determines what to send and when, receives messages from
+//! the driver, and counts.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -18,12 +18,12 @@ use crate::ask::{MAX_QUERY, Pick, Workload};
 use crate::check::judge::{Depth, is_response};
 use crate::check::{Judge, Wrong};
 
-/// What a truncated answer leads to.
+/// The reaction to a truncated answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retry {
-    /// It is counted, and that is all.
+    /// Only count it.
     Never,
-    /// The same question over TCP (RFC 7766 §5); latency counts from the first query.
+    /// Repeat the question over TCP (RFC 7766 §5). Latency counts from the first query.
     OverTcp,
 }
 
@@ -36,34 +36,34 @@ pub(crate) struct Flow {
     pub(crate) judge: Judge,
     pub(crate) retry: Retry,
     pub(crate) tally: Tally,
-    /// The share of the whole rate that is this flow's, in a ramp.
+    /// The flow's share of the total rate in a ramp.
     pub(crate) share: f64,
-    /// From when to when of a run it asks, in nanoseconds.
+    /// The part of a run in which the flow sends, in nanoseconds.
     pub(crate) span: Range<u64>,
-    /// Queries it may ask from one start to the next.
+    /// Most queries per run.
     pub(crate) limit: u64,
-    /// Those of them that it has not asked yet.
+    /// Queries left to send.
     left: u64,
-    /// The client of each listed query, where these were recorded.
+    /// The client of each listed query, if recorded.
     pub(crate) recorded_clients: Option<Arc<[u32]>>,
     timeout_ns: u64,
-    /// The clients that ask, and behind them those that ask again over TCP.
+    /// The clients that send, followed by those that retry over TCP.
     clients: Vec<Pending>,
     asking: usize,
     next_client: usize,
-    /// Asked and neither answered nor lost.
+    /// Queries sent and neither answered nor lost.
     in_flight: usize,
-    /// Drawn and not taken by a socket; the last one is the next.
+    /// Queries chosen but not accepted by a socket. The last one is the next.
     returned: Vec<(Pick, u64)>,
     retries: VecDeque<Sent>,
     started_ns: u64,
     is_asking: bool,
-    /// IDs of queries whose answers are not waited for.
+    /// ID of queries whose answers are not awaited.
     next_id: u16,
 }
 
 impl Flow {
-    /// A flow of `clients`, which asks nothing yet.
+    /// Creates an idle flow of `clients`.
     pub(crate) fn new(
         name: &'static str,
         workload: Workload,
@@ -97,13 +97,13 @@ impl Flow {
         }
     }
 
-    /// Gives up waiting after so many nanoseconds.
+    /// Sets the timeout in nanoseconds.
     pub(crate) fn with_timeout(mut self, timeout_ns: u64) -> Self {
         self.timeout_ns = timeout_ns;
         self
     }
 
-    /// Asks again over TCP what was truncated.
+    /// Enables retries of truncated answers over TCP.
     pub(crate) fn with_retry(mut self) -> Self {
         self.retry = Retry::OverTcp;
         let again = self.clients.clone();
@@ -111,12 +111,12 @@ impl Flow {
         self
     }
 
-    /// How many clients ask at first, and how many ask again.
+    /// Returns how many clients send queries, and how many retry.
     pub(crate) fn clients(&self) -> (usize, usize) {
         (self.asking, self.clients.len() - self.asking)
     }
 
-    /// Begins to ask.
+    /// Starts sending.
     pub(crate) fn start(&mut self, now_ns: u64) {
         self.started_ns = now_ns;
         self.left = self.limit;
@@ -124,23 +124,23 @@ impl Flow {
         self.pace.start(now_ns + self.span.start);
     }
 
-    /// Asks nothing more.
+    /// Stops sending.
     pub(crate) fn stop(&mut self) {
         self.is_asking = false;
         self.returned.clear();
     }
 
-    /// Has it asked all that there is to ask?
+    /// Reports whether everything has been sent.
     pub(crate) fn is_done(&self) -> bool {
         !self.is_asking || self.left == 0
     }
 
-    /// Queries that were asked and are neither answered nor lost.
+    /// Returns the number of queries that are neither answered nor lost.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// When the next query is due, if one is.
+    /// Returns when the next query is due, if any.
     #[inline]
     pub(crate) fn next_due(&self, now_ns: u64) -> Option<u64> {
         if !self.is_asking || self.left == 0 {
@@ -153,12 +153,12 @@ impl Flow {
         let since = due.saturating_sub(self.started_ns);
         match self.span.contains(&since) {
             true => Some(due),
-            // A closed loop that begins later is due then.
+            // A closed loop that starts later is due at its start.
             false => (since < self.span.start).then(|| self.started_ns + self.span.start),
         }
     }
 
-    /// The client whose turn it is, if a query is due.
+    /// Returns the client whose turn it is, if a query is due.
     pub(crate) fn turn(&mut self, now_ns: u64) -> Option<usize> {
         self.next_due(now_ns).filter(|due| *due <= now_ns)?;
         if let Some(client) = self.recorded_client() {
@@ -179,8 +179,8 @@ impl Flow {
         clients.get(index).map(|client| *client as usize % self.asking)
     }
 
-    /// Writes the next query of a client that asks, if one is due, to `out` of [`MAX_QUERY`] octets
-    /// at least.
+    /// Writes the next query of a sending client, if one is due, to `out` of at least [`MAX_QUERY`]
+    /// octets.
     #[inline]
     pub(crate) fn compose(&mut self, client: usize, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let due_ns = self.next_due(now_ns).filter(|due| *due <= now_ns)?;
@@ -225,7 +225,7 @@ impl Flow {
         id
     }
 
-    /// Writes the next query that is asked again over TCP.
+    /// Writes the next query to retry over TCP.
     pub(crate) fn compose_retry(
         &mut self,
         client: usize,
@@ -245,16 +245,16 @@ impl Flow {
         Some(len)
     }
 
-    /// Does something wait to be asked again?
+    /// Reports whether queries wait for a retry.
     pub(crate) fn has_retries(&self) -> bool {
         !self.retries.is_empty()
     }
 
-    /// The last query composed for a client did not leave: it is the next one again.
+    /// Takes back the last query composed for a client, which could not be sent, so that it is the
+    /// next one.
     pub(crate) fn unsend(&mut self, client: usize) {
         if self.workload.is_unanswerable() {
-            // What was damaged in one way is as good as what was damaged in another: it is not
-            // kept.
+            // One malformed query is as good as another: it is not kept.
             self.tally.counts.sent -= 1;
             return;
         }
@@ -266,7 +266,7 @@ impl Flow {
         }
     }
 
-    /// Takes a message that came for a client.
+    /// Processes a message received by a client.
     #[inline]
     pub(crate) fn receive(&mut self, client: usize, now_ns: u64, octets: &[u8]) {
         let Some(header) = Header::read(octets).filter(|header| is_response(*header)) else {
@@ -334,7 +334,7 @@ impl Flow {
         });
     }
 
-    /// Gives up what has waited too long.
+    /// Gives up timed-out queries.
     pub(crate) fn sweep(&mut self, now_ns: u64) {
         let limit = now_ns.saturating_sub(self.timeout_ns);
         let mut lost = 0;
@@ -348,7 +348,7 @@ impl Flow {
         self.lose(lost);
     }
 
-    /// The connection of a client was closed: what waited on it is lost.
+    /// Marks the queries in flight on a client's closed connection as lost.
     pub(crate) fn disconnected(&mut self, client: usize) {
         let mut lost = 0;
         if let Some(client) = self.clients.get_mut(client) {
@@ -364,13 +364,13 @@ impl Flow {
         self.tally.counts.lost_at_end += lost as u64;
     }
 
-    /// Forgets what was counted, and what is in flight as far as counting goes: another run begins.
+    /// Resets the counts before another run. Queries in flight no longer count.
     pub(crate) fn reset(&mut self) {
         self.tally = Tally::new();
     }
 }
 
-/// A question in words.
+/// Describes a question in words.
 fn question(workload: &Workload, pick: Pick) -> String {
     let mut buffer = [0; MAX_QUERY];
     let len = workload.write(pick, &mut buffer);
@@ -383,7 +383,7 @@ fn question(workload: &Workload, pick: Pick) -> String {
     format!("{text} {}", question.qtype)
 }
 
-/// The first octets of a message.
+/// Formats the first octets of a message.
 fn hex(octets: &[u8]) -> String {
     /// Enough for a header, a question and an address.
     const SHOWN: usize = 72;

@@ -1,7 +1,7 @@
-//! How messages reach the server and come back: one lane a client.
+//! Transport of messages to and from the server: one lane per client.
 //!
-//! A transport is whatever implements [`Transport`]. Encrypted ones have their place beside the two
-//! of today.
+//! Each transport implements [`Transport`]. Encrypted transports can be added next to the two
+//! existing ones.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -17,14 +17,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::MAX_QUERY;
 
-/// Octets that may wait for a connection to take them before no more queries are put on it.
+/// Octets queued on a connection above which no further queries are added.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
-/// A connection that failed is not tried again before this time, so that a dead server is not
-/// stormed.
+/// Delay before a failed connection is retried, so that a dead server is not flooded.
 const RECONNECT_AFTER_NS: u64 = 50_000_000;
 
-/// Reads of one lane in a row, so that one that is never empty does not starve the others.
+/// Consecutive reads of one lane, so that a busy lane does not starve the others.
 const MAX_READS: usize = 8;
 
 /// A transport by its name.
@@ -39,7 +38,7 @@ pub enum Carrier {
     Tcp,
 }
 
-/// What all lanes of a thread share.
+/// Resources shared by all lanes of a thread.
 pub(crate) struct Kit {
     pub(crate) poller: Poller,
     clock: Instant,
@@ -58,7 +57,7 @@ impl Kit {
         })
     }
 
-    /// Nanoseconds since the lanes were opened.
+    /// Returns the nanoseconds since the lanes were opened.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         nanos_since(self.clock)
@@ -71,30 +70,30 @@ fn nanos_since(start: Instant) -> u64 {
     start.elapsed().as_nanos() as u64
 }
 
-/// What became of a batch.
+/// The result of sending a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Handed {
-    /// Queries that were composed.
+    /// Queries composed.
     pub(crate) composed: usize,
-    /// Those of them, the first ones, that the socket took.
+    /// The first of them that the socket accepted.
     pub(crate) sent: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,
 }
 
-/// What a lane gave when it was read.
+/// The result of reading a lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) messages: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,
-    /// Whether a connection ended, and with it what waited there.
+    /// Whether a connection was closed, which loses its queries in flight.
     pub(crate) closed: bool,
 }
 
-/// One client's way to the server.
+/// The connection of one client to the server.
 pub(crate) trait Transport {
-    /// Has up to a batch of queries composed, until `compose` gives none, and sends them.
+    /// Composes up to a batch of queries, until `compose` returns none, and sends them.
     fn send(
         &mut self,
         kit: &mut Kit,
@@ -102,18 +101,18 @@ pub(crate) trait Transport {
         compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
     ) -> Handed;
 
-    /// Delivers what has come, each message with the time at which it was read.
+    /// Delivers received messages, each with the time at which it was read.
     fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard;
 }
 
-/// A lane of any transport: the choice is made once a batch, not once a query.
+/// A lane of any transport. The dispatch is per batch, not per query.
 pub(crate) enum Lane {
     Udp(ClientSocket),
     Tcp(Box<Connection>),
 }
 
 impl Lane {
-    /// Opens the lane of one client and has the poller watch it under `token`.
+    /// Opens the lane of one client and adds it to the poller under `token`.
     pub(crate) fn open(
         kit: &mut Kit,
         carrier: Carrier,
@@ -137,14 +136,14 @@ impl Lane {
     }
 }
 
-/// From where to where.
+/// Source and destination.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     pub(crate) server: SocketAddr,
     pub(crate) source: Option<IpAddr>,
 }
 
-/// How a datagram socket is waited for: few beside the set, which is cheaper; many in it.
+/// How datagram sockets are polled: a few outside the epoll set, which is cheaper, many within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     Beside,
@@ -218,8 +217,7 @@ impl Transport for ClientSocket {
     }
 }
 
-/// A TCP connection that is opened when there is something to ask, and again when the server closed
-/// it.
+/// A TCP connection, opened when there is something to send, and again when the server closed it.
 pub(crate) struct Connection {
     way: Way,
     token: u64,
@@ -253,7 +251,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Forgets the connection and what was read or written in part.
+    /// Drops the connection with partially read or written data.
     fn close(&mut self) {
         self.stream = None;
         self.reader = FrameReader::new();
@@ -291,11 +289,11 @@ impl Transport for Connection {
             && !self.writer.is_over(MAX_UNWRITTEN)
             && let Some(len) = compose(&mut query)
         {
-            // A query is shorter than any frame may be.
+            // A query is always shorter than the longest frame.
             let _ = self.writer.push(query.get(..len).unwrap_or_default());
             composed += 1;
         }
-        // An error is told by the next read, with what waits on the connection.
+        // The next read reports the error and the lost queries.
         let failed = self.write(kit).is_err();
         Handed { composed, sent: composed, failed }
     }

@@ -1,4 +1,4 @@
-//! Asking and hearing: flows of queries on many sockets in one event loop.
+//! Sending and receiving: flows of queries on many sockets in one event loop.
 
 pub(crate) mod driver;
 pub(crate) mod flow;

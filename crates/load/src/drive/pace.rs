@@ -1,29 +1,29 @@
-//! When the next query is due.
+//! The schedule of queries.
 
-/// How the queries of a flow follow one another. Times are nanoseconds of the run.
+/// The pace of a flow. Times are nanoseconds of the run.
 #[derive(Clone, Debug)]
 pub(crate) enum Pace {
-    /// Closed loop: so many are in flight, and the next is due when one of them has its answer.
+    /// Closed loop: a fixed number of queries is in flight. Each answer makes the next query due.
     Window {
-        /// How many.
+        /// Queries in flight.
         size: usize,
     },
-    /// Open loop: so many a second, whatever becomes of them.
+    /// Open loop: a fixed rate, regardless of the answers.
     Rate {
-        /// How many.
+        /// Queries per second.
         per_sec: f64,
-        /// When the first is due.
+        /// The time at which the first query is due.
         start_ns: u64,
-        /// How many were taken.
+        /// Queries taken so far.
         taken: u64,
     },
-    /// At recorded times.
+    /// Recorded times.
     Recorded {
-        /// When each is due after the start.
+        /// The time of each query after the start.
         due_ns: std::sync::Arc<[u64]>,
-        /// When the recording starts.
+        /// The start of the recording.
         start_ns: u64,
-        /// How many were taken.
+        /// Queries taken so far.
         taken: usize,
     },
 }
@@ -37,7 +37,7 @@ impl Pace {
         Self::Rate { per_sec, start_ns: 0, taken: 0 }
     }
 
-    /// Begins anew at `now_ns`.
+    /// Restarts at `now_ns`.
     pub(crate) fn start(&mut self, now_ns: u64) {
         match self {
             Self::Window { .. } => {}
@@ -53,7 +53,7 @@ impl Pace {
         }
     }
 
-    /// When the next query is due; in a closed loop now, if there is room.
+    /// Returns when the next query is due. In a closed loop, it is due now if there is room.
     #[inline]
     pub(crate) fn next_due(&self, now_ns: u64, in_flight: usize) -> Option<u64> {
         match self {
@@ -67,7 +67,7 @@ impl Pace {
         }
     }
 
-    /// The next query is taken: asked, or to be asked as soon as the socket takes it.
+    /// Takes the next query, which is sent now or as soon as the socket accepts it.
     #[inline]
     pub(crate) fn take(&mut self) {
         match self {
@@ -77,7 +77,7 @@ impl Pace {
         }
     }
 
-    /// Is latency counted from a time that the server has no say in?
+    /// Reports whether the schedule is independent of the server.
     pub(crate) fn is_open(&self) -> bool {
         !matches!(self, Self::Window { .. })
     }

@@ -1,23 +1,24 @@
-//! The queries of one client that wait for their answers, by ID.
+//! The queries of one client that wait for answers, by ID.
 //!
-//! IDs are given in turn, so that a query is found by its ID without a search, and the longest
-//! waiting one is known without a queue. What was answered or given up stays known until its place
-//! is needed: a second or a late answer is told from one with a wrong ID.
+//! IDs are assigned sequentially. A query is therefore found by its ID without a search, and the
+//! longest waiting one is known without a queue. Answered and abandoned queries are kept until
+//! their place is needed, which distinguishes duplicate and late answers from answers with a wrong
+//! ID.
 
 use crate::ask::Pick;
 
-/// Places at first; a client that has few queries in flight stays small.
+/// Initial places. A client with few queries in flight stays small.
 const PLACES_MIN: usize = 64;
-/// As many as there are IDs: a query that still waits when its ID comes around is lost.
+/// Most places: the number of IDs. A query that still waits when its ID is reused is lost.
 const PLACES_MAX: usize = 1 << 16;
 
 /// A query that was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) pick: Pick,
-    /// When it should have been sent, in nanoseconds of the run: latency counts from here.
+    /// Scheduled time in nanoseconds of the run, from which latency counts.
     pub(crate) due_ns: u64,
-    /// When it was sent: its timeout counts from here.
+    /// Time of sending, from which the timeout counts.
     pub(crate) sent_ns: u64,
 }
 
@@ -42,16 +43,16 @@ const FREE: Place = Place {
     state: State::Free,
 };
 
-/// What is known of an ID.
+/// The state of an ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Found {
-    /// A query waits with it.
+    /// A query waits with this ID.
     Waiting(Sent),
-    /// Its query was answered before.
+    /// Its query was already answered.
     Answered(Sent),
     /// Its query was given up.
     GivenUp(Sent),
-    /// No query had it lately.
+    /// No recent query had this ID.
     Unknown,
 }
 
@@ -59,21 +60,21 @@ pub(crate) enum Found {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     places: Vec<Place>,
-    /// The sequence number that the next query gets; its low 16 bits are the ID.
+    /// The next sequence number, whose low 16 bits are the ID.
     head: u32,
-    /// No query before this one waits.
+    /// No query before this one is waiting.
     tail: u32,
     waiting: usize,
 }
 
 impl Pending {
-    /// With `first` as the first ID.
+    /// Creates an empty set that starts with this ID.
     pub(crate) fn new(first: u16) -> Self {
         let first = u32::from(first) | 1 << 16;
         Self { places: vec![FREE; PLACES_MIN], head: first, tail: first, waiting: 0 }
     }
 
-    /// Queries that wait.
+    /// Returns the number of waiting queries.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -82,8 +83,8 @@ impl Pending {
         sequence as usize & (self.places.len() - 1)
     }
 
-    /// Notes a query as sent, and gives its ID; where no ID was free, also the query that lost its
-    /// own.
+    /// Records a query as sent and returns its ID. If no ID was free, also returns the query that
+    /// lost its ID.
     #[inline]
     pub(crate) fn insert(&mut self, sent: Sent) -> (u16, Option<Sent>) {
         let mut at = self.at(self.head);
@@ -105,7 +106,7 @@ impl Pending {
         (id, lost)
     }
 
-    /// Takes the last query back that was noted: it was not sent after all.
+    /// Removes the last recorded query, which was not sent after all.
     pub(crate) fn take_back(&mut self) -> Option<Sent> {
         let at = self.at(self.head.wrapping_sub(1));
         let place = &mut self.places[at];
@@ -135,7 +136,7 @@ impl Pending {
         Some(&mut self.places[at]).filter(|place| place.sequence == sequence)
     }
 
-    /// What is known of an ID.
+    /// Returns the state of an ID.
     #[inline]
     pub(crate) fn find(&mut self, id: u16) -> Found {
         match self.place(id) {
@@ -149,7 +150,7 @@ impl Pending {
         }
     }
 
-    /// The query with this ID, which waits, has its answer.
+    /// Marks the waiting query with this ID as answered.
     #[inline]
     pub(crate) fn answered(&mut self, id: u16) {
         if let Some(place) = self.place(id).filter(|place| place.state == State::Waiting) {
@@ -158,7 +159,7 @@ impl Pending {
         }
     }
 
-    /// Gives the queries up that were sent before `limit_ns`, and tells of each.
+    /// Gives up the queries sent before `limit_ns`, and calls `lost` for each.
     pub(crate) fn give_up(&mut self, limit_ns: u64, mut lost: impl FnMut(Sent)) {
         while self.tail != self.head {
             let at = self.at(self.tail);
@@ -253,7 +254,7 @@ mod tests {
                 pending.give_up(limit, |lost| {
                     assert_eq!(model.remove(&id_of[&lost.due_ns]), Some(lost));
                 });
-                // Only what is held up by the longest waiting one may still be there.
+                // Only queries behind the longest waiting one can remain.
                 assert!(model.values().all(|sent| sent.sent_ns >= limit));
             }
             assert_eq!(pending.waiting(), model.len());

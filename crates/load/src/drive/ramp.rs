@@ -1,28 +1,27 @@
-//! The search for the highest rate that a server bears.
+//! The search for the highest rate that a server sustains.
 //!
-//! The rate doubles until a bound is broken, and then the gap between the highest rate that held
-//! and the lowest that did not is halved. A rate that failed is tried once more: a hiccup of the
-//! machine is no limit.
+//! The rate doubles until a bound is violated. Then the gap between the highest successful and the
+//! lowest failed rate is halved repeatedly. A failed rate is tried once more, so that a hiccup of
+//! the machine does not count as a limit.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Steps of one search at most.
+/// Most steps of one search.
 const MAX_STEPS: usize = 40;
 
-/// The search ends when the gap is this share of the rate that held.
+/// The search ends when the gap is this share of the highest successful rate.
 const PRECISION: f64 = 0.03;
 
-/// A step of which less than this share was sent says nothing about the server: the generator is at
-/// its end.
+/// If less than this share of a step's queries was sent, the generator is the bottleneck.
 const OFFERED_MIN: f64 = 0.95;
 
-/// What a rate must keep to.
+/// The bounds that a rate must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bounds {
-    /// Share of the queries that may be lost, 0 to 1.
+    /// Highest share of lost queries, 0 to 1.
     pub max_loss: f64,
-    /// The 99th percentile of latency, in nanoseconds.
+    /// Highest 99th percentile of latency, in nanoseconds.
     pub max_p99_ns: u64,
 }
 
@@ -33,13 +32,13 @@ pub struct Step {
     pub rate: f64,
     /// Queries per second that were sent.
     pub offered: f64,
-    /// Share of the queries that were lost, 0 to 1.
+    /// Share of lost queries, 0 to 1.
     pub loss: f64,
     /// 99th percentile of latency, in nanoseconds.
     pub p99_ns: u64,
     /// Wrong answers.
     pub wrong: u64,
-    /// Whether the bounds held.
+    /// Whether the bounds were satisfied.
     pub held: bool,
 }
 
@@ -57,21 +56,21 @@ impl Step {
     }
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ramp {
     /// The bounds of the search.
     pub bounds: Bounds,
-    /// The highest rate that held, in queries per second; 0 if none did.
+    /// The highest successful rate in queries per second, 0 if there is none.
     pub highest_rate: f64,
-    /// Whether the generator, and not the server, was at its end.
+    /// Whether the generator, not the server, was the bottleneck.
     pub own_limit: bool,
     /// All rates in the order in which they were tried.
     pub steps: Vec<Step>,
 }
 
-/// Searches from `start` on; `attempt` drives the server at a rate, or gives `None` to end the
-/// search.
+/// Searches upwards from `start`. `attempt` drives the server at a rate, or returns `None` to end
+/// the search.
 pub(crate) fn search(
     start: f64,
     bounds: Bounds,
@@ -96,7 +95,7 @@ pub(crate) fn search(
     ramp
 }
 
-/// A step, tried again if it failed.
+/// Tries a rate, and tries it again if it failed.
 fn best_of_two(
     rate: f64,
     steps: &mut Vec<Step>,

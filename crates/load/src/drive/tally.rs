@@ -1,4 +1,4 @@
-//! What came of the queries of a flow: counts, and latencies.
+//! The results of a flow: counts and latencies.
 
 use avocet_wire::header::TC;
 use avocet_wire::{Header, Rcode};
@@ -6,19 +6,19 @@ use hdrhistogram::Histogram;
 
 use crate::check::Wrong;
 
-/// The longest latency that is told from longer ones: beyond every timeout.
+/// Highest distinguished latency: above every timeout.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
 /// Wrong answers that are described in words.
 const EXAMPLES_MAX: usize = 10;
 
-/// Latencies in nanoseconds, three digits of each.
+/// Latencies in nanoseconds, with three significant digits.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies(Histogram<u64>);
 
 impl Latencies {
     pub(crate) fn new() -> Self {
-        // The bounds are constants that the library accepts; without room it would count nothing.
+        // The library accepts these constant bounds.
         Self(
             Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3)
                 .unwrap_or_else(|_| unreachable!("constant bounds")),
@@ -30,7 +30,7 @@ impl Latencies {
         self.0.saturating_record(nanos);
     }
 
-    /// The latency that this share of the answers did not exceed; 0 without answers.
+    /// Returns the latency that this share of the answers did not exceed, 0 without answers.
     pub(crate) fn at(&self, share: f64) -> u64 {
         self.0.value_at_quantile(share)
     }
@@ -47,7 +47,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Counts all of `other` too.
+    /// Adds all counts of `other`.
     pub(crate) fn add(&mut self, other: &Self) {
         // Both have the same bounds.
         let _ = self.0.add(&other.0);
@@ -57,7 +57,7 @@ impl Latencies {
         self.0.clear();
     }
 
-    /// Takes all of `other` over and leaves it empty.
+    /// Moves all counts of `other` into this one.
     pub(crate) fn take(&mut self, other: &mut Self) {
         if !other.0.is_empty() {
             self.add(other);
@@ -66,7 +66,7 @@ impl Latencies {
     }
 }
 
-/// Wrong answers by what is wrong with them.
+/// Wrong answers by problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct WrongCounts {
     pub(crate) malformed: u64,
@@ -90,25 +90,25 @@ impl WrongCounts {
     }
 }
 
-/// What is counted of a flow.
+/// The counts of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) sent: u64,
-    /// Answers to queries that waited, right or wrong.
+    /// Answers to waiting queries, right or wrong.
     pub(crate) answered: u64,
     /// Queries without an answer in time.
     pub(crate) lost: u64,
-    /// Queries that were lost after the last one that was answered.
+    /// Lost queries after the last answered one.
     pub(crate) lost_at_end: u64,
-    /// Answers that came after their query was given up.
+    /// Answers that arrived after their query was given up.
     pub(crate) late: u64,
     pub(crate) duplicate: u64,
-    /// Answers with TC, and how many were asked again over TCP.
+    /// Answers with TC, and queries retried over TCP.
     pub(crate) truncated: u64,
     pub(crate) retried: u64,
     /// NOERROR with an empty answer section.
     pub(crate) empty: u64,
-    /// Connections that the server closed while queries waited on them.
+    /// Connections that the server closed with queries in flight.
     pub(crate) disconnects: u64,
     /// Errors of sending and receiving, such as a closed port.
     pub(crate) errors: u64,
@@ -136,20 +136,20 @@ impl Counts {
         }
     }
 
-    /// Share of the queries that were lost, of those whose fate is known.
+    /// Returns the share of lost queries among those with a known outcome.
     pub(crate) fn loss(&self) -> f64 {
         let decided = self.answered + self.lost;
         if decided == 0 { 0.0 } else { self.lost as f64 / decided as f64 }
     }
 }
 
-/// Counts and latencies of a flow, since its start and within the interval that runs.
+/// Counts and latencies of a flow, in total and for the current interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     pub(crate) counts: Counts,
-    /// Latencies of the intervals that ended.
+    /// Latencies of completed intervals.
     pub(crate) latencies: Latencies,
-    /// Latencies of the interval that runs.
+    /// Latencies of the current interval.
     pub(crate) interval: Latencies,
     /// Descriptions of the first wrong answers.
     pub(crate) examples: Vec<String>,
@@ -166,7 +166,7 @@ impl Tally {
         }
     }
 
-    /// Counts an answer by what its header says.
+    /// Counts an answer by its header.
     #[inline]
     pub(crate) fn header(&mut self, header: Header) {
         let rcode = usize::from(header.rcode().0 & 15);
@@ -175,7 +175,7 @@ impl Tally {
         self.counts.empty += u64::from(rcode == 0 && header.counts[1] == 0);
     }
 
-    /// Counts a wrong answer, and keeps the description of the first ones.
+    /// Counts a wrong answer and keeps the first descriptions.
     #[cold]
     pub(crate) fn wrong(&mut self, wrong: Wrong, describe: impl FnOnce() -> String) {
         let counts = &mut self.counts.wrong;
@@ -192,13 +192,13 @@ impl Tally {
         }
     }
 
-    /// Ends the interval that runs.
+    /// Ends the current interval.
     pub(crate) fn close_interval(&mut self) {
         self.latencies.take(&mut self.interval);
     }
 }
 
-/// The name of a header's RCODE.
+/// Returns the name of a header's RCODE.
 pub(crate) fn rcode_name(rcode: usize) -> String {
     Rcode(rcode as u16).to_string()
 }

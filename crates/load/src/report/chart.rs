@@ -1,4 +1,4 @@
-//! Line charts as SVG, in colours that the page's style sheet gives for light and dark.
+//! Line charts as SVG, with colours from the page's style sheet for light and dark mode.
 
 use std::fmt::Write as _;
 
@@ -9,18 +9,18 @@ const RIGHT: f64 = 14.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 42.0;
 
-/// Points of a line at most: more than there are pixels say nothing.
+/// Most points of a line: there are no more pixels.
 const MAX_POINTS: usize = 1_000;
 
-/// Colours of the style sheet; further lines begin again.
+/// Colours of the style sheet. Further lines start over.
 pub(crate) const COLOURS: usize = 6;
 
-/// How values lie along an axis.
+/// The scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// From zero.
+    /// Linear, from zero.
     Linear,
-    /// Powers of ten.
+    /// Logarithmic, in powers of ten.
     Logarithmic,
 }
 
@@ -39,10 +39,10 @@ pub(crate) type Mark = (f64, String);
 pub(crate) struct Chart<'a> {
     pub(crate) title: &'a str,
     pub(crate) x_name: &'a str,
-    /// Marks along the horizontal axis; without them, round numbers.
+    /// Marks along the horizontal axis, by default round numbers.
     pub(crate) x_marks: Vec<Mark>,
     pub(crate) y_scale: Scale,
-    /// The text of a value on the vertical axis.
+    /// Formats a value on the vertical axis.
     pub(crate) y_text: &'a dyn Fn(f64) -> String,
     pub(crate) lines: Vec<Line>,
 }
@@ -74,7 +74,7 @@ impl Extent {
 }
 
 impl Chart<'_> {
-    /// Draws it; without a point there is no chart.
+    /// Draws the chart. Without points there is no chart.
     pub(crate) fn draw(&self, out: &mut String) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
         let x = Extent::of(points().map(|point| point.0));
@@ -201,7 +201,7 @@ fn round_marks(x: Extent) -> Vec<Mark> {
         .collect()
 }
 
-/// The next of 1, 2 and 5 times a power of ten.
+/// Returns the next of 1, 2 and 5 times a power of ten.
 fn round_step(step: f64) -> f64 {
     let power = 10f64.powf(step.max(1e-9).log10().floor());
     [1.0, 2.0, 5.0, 10.0]
@@ -211,7 +211,7 @@ fn round_step(step: f64) -> f64 {
         .unwrap_or(power)
 }
 
-/// Text for HTML: what a server or a command line says must not become markup.
+/// Escapes text for HTML: output of a server or a command line must not become markup.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

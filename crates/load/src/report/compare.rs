@@ -1,18 +1,18 @@
-//! Whether a run is worse than another.
+//! The comparison of two runs.
 //!
-//! CPU time per answer is what is held to first: it says the same on a busy machine. Where it was
-//! not measured, the rate of a closed loop stands in for it. Latency is held to in open loops only,
-//! where the server has no say in when queries come.
+//! The main criterion is the CPU time per answer, which is independent of other load on the
+//! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
+//! only in open loops, whose schedule does not depend on the server.
 
 use std::fmt::Write as _;
 
 use super::{Cpu, Report};
 use crate::units::nanos_text;
 
-/// Share of the queries by which loss may grow: what a full queue loses now and then.
+/// Tolerated increase in the share of lost queries: occasional losses of a full queue.
 const LOSS_NOISE: f64 = 0.001;
 
-/// Runs differ in this by chance, in nanoseconds: a latency below it is never worse.
+/// Random difference between runs in nanoseconds. A latency below it is never worse.
 const LATENCY_NOISE_NS: f64 = 20_000.0;
 
 /// One figure of two runs.
@@ -21,25 +21,25 @@ struct Line {
     name: &'static str,
     earlier: String,
     later: String,
-    /// By which share it became worse; negative if it became better.
+    /// The relative deterioration, negative for an improvement.
     worse_by: f64,
-    /// Whether that is too much. What is only shown is never worse.
+    /// Whether that exceeds the limit. Informational figures are never worse.
     is_worse: bool,
 }
 
-/// Two runs beside each other.
+/// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
     lines: Vec<Line>,
     remarks: Vec<&'static str>,
 }
 
-/// Which way a figure is worse.
+/// The direction in which a figure is worse.
 #[derive(Clone, Copy, PartialEq)]
 enum Worse {
     Higher,
     Lower,
-    /// It is shown and not held to.
+    /// The figure is informational.
     Never,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
     let mut line = |name, values: [f64; 2], worse, show: &dyn Fn(f64) -> String| {
         let [a, b] = values;
         let worse_by = match worse {
-            // Of nothing there is no share.
+            // There is no relative change of zero.
             _ if a <= 0.0 => 0.0,
             Worse::Lower => (a - b) / a,
             _ => (b - a) / a,
@@ -131,12 +131,12 @@ fn remarks(earlier: &Report, later: &Report) -> Vec<&'static str> {
 }
 
 impl Comparison {
-    /// Is the later run worse?
+    /// Reports whether the later run is worse.
     pub(crate) fn is_worse(&self) -> bool {
         self.lines.iter().any(|line| line.is_worse)
     }
 
-    /// The figures side by side.
+    /// Formats the figures side by side.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
         for Line { name, earlier, later, worse_by, is_worse } in &self.lines {

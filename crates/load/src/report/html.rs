@@ -1,4 +1,5 @@
-//! The results as one HTML page without scripts: it can be mailed, archived and read offline.
+//! The results as a self-contained HTML page without scripts, for mail, archives and offline
+//! reading.
 
 use std::fmt::Write as _;
 
@@ -6,7 +7,7 @@ use super::chart::{COLOURS, Chart, Line, Mark, Scale, escape};
 use super::{Cpu, Report, Sample};
 use crate::units::{count_text, nanos_text};
 
-/// Runs on one page at most; more lines in one picture cannot be told apart.
+/// Most runs on one page: more lines in one chart cannot be told apart.
 const MAX_RUNS: usize = 24;
 
 /// Points of a step, of which a search has few.
@@ -35,7 +36,7 @@ const STYLE: &str = "\
      var(--c2)}.k3{background:var(--c3)}.k4{background:var(--c4)}.k5{background:var(--c5)}code,\
      pre{font:13px ui-monospace,monospace;overflow-wrap:anywhere;white-space:pre-wrap}";
 
-/// The page of one run, or of several beside one another.
+/// Returns the page of one run or several.
 pub(crate) fn write(runs: &[Report]) -> String {
     let runs = runs.get(..runs.len().min(MAX_RUNS)).unwrap_or_default();
     let title = match runs {
@@ -65,7 +66,7 @@ pub(crate) fn write(runs: &[Report]) -> String {
     out
 }
 
-/// The name of a run: its server's software or process, and what was asked.
+/// Returns the name of a run: its server's software or process, and the scenario.
 fn name(run: &Report) -> String {
     let server = &run.server;
     let who = server.process.as_ref().or(server.version.as_ref()).unwrap_or(&server.address);
@@ -124,7 +125,7 @@ fn table(runs: &[Report], out: &mut String) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Latency over the share that it was not exceeded by, the upper end drawn out.
+/// Draws latency over the share of answers within it, with the upper end stretched.
 fn percentiles(runs: &[Report], out: &mut String) {
     let place = |share: f64| -(1.0 - share).max(1e-7).log10();
     let lines = runs.iter().enumerate().map(|(colour, run)| Line {
@@ -256,7 +257,7 @@ fn searches(runs: &[Report], out: &mut String) {
     }
 }
 
-/// What the figures come from.
+/// Describes the origin of the figures.
 fn origin(run: &Report, out: &mut String) {
     let machine = &run.machine;
     let version = run.server.version.as_deref().unwrap_or("unknown");

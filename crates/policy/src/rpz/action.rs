@@ -1,41 +1,41 @@
-//! What a policy zone does: written as the records of a trigger.
+//! The action of a policy zone, encoded as the records of a trigger.
 
 use avocet_wire::{NameBuf, Rtype, name};
 
 /// A record of local data.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LocalRecord {
-    /// Its type; never CNAME.
+    /// The type, never CNAME.
     pub rtype: Rtype,
-    /// In seconds.
+    /// The TTL in seconds.
     pub ttl_secs: u32,
     /// Uncompressed data.
     pub rdata: Box<[u8]>,
 }
 
-/// What is done with a query whose trigger fired.
+/// The action taken when a trigger fires.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// `CNAME .`: the name does not exist.
     NxDomain,
-    /// `CNAME *.`: the name has no such records.
+    /// `CNAME *.`: the name has no records of the type.
     NoData,
-    /// `CNAME rpz-passthru.`: the true answer, and no other policy zone has a say.
+    /// `CNAME rpz-passthru.`: the real answer, and no other policy zone applies.
     Passthru,
     /// `CNAME rpz-drop.`: no answer.
     Drop,
-    /// `CNAME rpz-tcp-only.`: a truncated answer over UDP, the true one over TCP.
+    /// `CNAME rpz-tcp-only.`: a truncated answer over UDP, the real one over TCP.
     TcpOnly,
     /// `CNAME name.`: an alias to this name.
     Cname(Box<[u8]>),
-    /// `CNAME *.name.`: an alias to the qname with this name behind it.
+    /// `CNAME *.name.`: an alias to the QNAME with this name appended.
     CnameUnder(Box<[u8]>),
-    /// These records; a type that is not among them has no data.
+    /// These records. Other types have no data.
     Data(Vec<LocalRecord>),
 }
 
 impl Action {
-    /// The action of a CNAME record, by the name it leads to.
+    /// Returns the action of a CNAME record with this target.
     pub(super) fn of_cname(target: &[u8]) -> Self {
         let target = target.to_ascii_lowercase();
         match &target[..] {
@@ -49,20 +49,20 @@ impl Action {
         }
     }
 
-    /// Is it an alias below a top-level domain `rpz-...`? These are kept for actions, of which this
-    /// is none that exists.
+    /// Reports whether the action is an alias below a top-level domain `rpz-...`, which is reserved
+    /// for actions, and thus an unknown action.
     pub(super) fn is_unheard_of(&self) -> bool {
         matches!(self, Self::Cname(target) | Self::CnameUnder(target)
             if name::labels(target).last().is_some_and(|label| label.starts_with(b"rpz-")))
     }
 
-    /// Does it answer with something of the zone's choice?
+    /// Reports whether the action answers with data of the zone's choice.
     #[must_use]
     pub const fn chooses(&self) -> bool {
         matches!(self, Self::Cname(_) | Self::CnameUnder(_) | Self::Data(_))
     }
 
-    /// Its name, for explanations.
+    /// Returns the name used in explanations.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -76,8 +76,9 @@ impl Action {
         }
     }
 
-    /// The folded name that the action makes of a qname; none if it makes none, or one that is too
-    /// long: then the answer is that of a DNAME which does not fit, YXDOMAIN (RFC 6672 §2.2).
+    /// Returns the folded alias target for a QNAME. `None` if the action is no alias, or if the
+    /// target is too long: the answer is then YXDOMAIN, as for a DNAME that does not fit (RFC 6672
+    /// §2.2).
     #[must_use]
     pub fn alias(&self, qname: &[u8]) -> Option<NameBuf> {
         match self {
@@ -90,7 +91,7 @@ impl Action {
         }
     }
 
-    /// The records of local data that answer a question of this type.
+    /// Returns the records of local data that answer a question of this type.
     pub fn records(&self, qtype: Rtype) -> impl Iterator<Item = &LocalRecord> {
         let records = match self {
             Self::Data(records) => &records[..],
@@ -99,7 +100,7 @@ impl Action {
         records.iter().filter(move |record| qtype == Rtype::ANY || record.rtype == qtype)
     }
 
-    /// Is it an alias to the very name that has these labels?
+    /// Reports whether the action is an alias to exactly the name with these labels.
     pub(super) fn leads_to(&self, labels: &[u8]) -> bool {
         matches!(self, Self::Cname(target) if target.split_last() == Some((&0, labels)))
     }

@@ -1,7 +1,7 @@
-//! What triggers do: each effect once, however many triggers share it.
+//! The effects of triggers, each stored once.
 //!
-//! While a zone is read, each record has an effect of its own, a *draft*. When all are known, those
-//! of one trigger are merged, and effects that no trigger has are dropped.
+//! While a zone is read, each record has its own effect, a *draft*. At the end the drafts of one
+//! trigger are merged, and effects without a trigger are dropped.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -17,26 +17,26 @@ use super::zone::ZoneReason;
 /// Most records of local data of one trigger.
 const MAX_RECORDS: usize = 48;
 
-/// What is done, and for how long it may be kept.
+/// An action and the TTL of its answer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Effect {
     pub(super) action: Action,
     pub(super) ttl_secs: u32,
 }
 
-/// Effects by their numbers.
+/// Effects by number.
 #[derive(Default)]
 pub(super) struct Drafts {
     effects: Vec<Effect>,
-    /// Their numbers by their hashes. What has the hash of another is not found again, and may be
-    /// there twice.
+    /// Numbers by hash. If two effects share a hash, the second is not found again and may be
+    /// stored twice.
     numbers: HashMap<u64, u32>,
     hasher: RandomState,
-    /// The last record with an effect that it has for every trigger, and the number of that.
+    /// The last record whose effect does not depend on its owner, and the number of that effect.
     last: Option<(Said, u32)>,
 }
 
-/// What a record says, whosever it is.
+/// The content of a record without its owner.
 struct Said {
     rtype: Rtype,
     ttl_secs: u32,
@@ -44,8 +44,8 @@ struct Said {
 }
 
 impl Drafts {
-    /// The number of the effect of a record that says the same as the last one, as most of a zone
-    /// do.
+    /// Returns the number of the effect if the record equals the last one, as most records of a
+    /// zone do.
     pub(super) fn known(&self, record: &MasterRecord) -> Option<u32> {
         let (last, number) = self.last.as_ref()?;
         let is_same = record.rtype == last.rtype
@@ -54,11 +54,11 @@ impl Drafts {
         is_same.then_some(*number)
     }
 
-    /// The number of the effect of a record; none where there are too many.
+    /// Returns the number of the effect of a record, or `None` if there are too many.
     pub(super) fn number_of(&mut self, record: &MasterRecord, action: Action) -> Option<u32> {
         let is_for_all = match &action {
             Action::Data(_) => true,
-            // It means another thing for the name that it leads to.
+            // An alias to its own owner has another meaning.
             Action::Cname(_) => false,
             action => *action == Action::of_cname(&record.rdata),
         };
@@ -82,8 +82,8 @@ impl Drafts {
         Some(next as u32)
     }
 
-    /// Makes one row of the rows of each trigger, which stand together in the order of their lines:
-    /// the first, with the effect of all. Says why a record was not taken, with its line.
+    /// Merges the rows of each trigger, which are adjacent and sorted by line, into the first one.
+    /// Reports rejected records with their lines.
     pub(super) fn merge(&mut self, rows: &mut Vec<Row>, faults: &mut Vec<(u32, ZoneReason)>) {
         let (mut kept, mut at) = (0, 0);
         while at < rows.len() {
@@ -98,7 +98,8 @@ impl Drafts {
         rows.truncate(kept);
     }
 
-    /// The effect of all records of a trigger; one that is there twice counts once (RFC 2181 §5).
+    /// Returns the combined effect of all records of a trigger. Duplicates count once (RFC 2181
+    /// §5).
     fn merged(&mut self, rows: &[Row], faults: &mut Vec<(u32, ZoneReason)>) -> u32 {
         let effect_of = |row: &Row| self.effects.get(row.stand.effect() as usize);
         let number = rows[0].stand.effect();
@@ -113,7 +114,7 @@ impl Drafts {
         if is_first { number } else { self.place(all).unwrap_or(number) }
     }
 
-    /// The effects that some row has, and numbers in the rows by which they are found.
+    /// Returns the effects that some row uses, and renumbers the rows accordingly.
     pub(super) fn finish<'r>(self, rows: impl Iterator<Item = &'r mut Row>) -> Box<[Effect]> {
         let mut effects: Vec<Option<Effect>> = self.effects.into_iter().map(Some).collect();
         let (mut numbers, mut kept) = (vec![0; effects.len()], Vec::new());
@@ -129,7 +130,7 @@ impl Drafts {
     }
 }
 
-/// Adds what another record of the same trigger says.
+/// Adds the action of another record of the same trigger.
 fn add(all: &mut Action, one: &Action) -> Result<(), ZoneReason> {
     let (all, one) = match (all, one) {
         (Action::Data(all), Action::Data(one)) => (all, one),
@@ -168,7 +169,7 @@ mod tests {
         assert_eq!(drafts.known(&block), Some(0));
         assert_eq!(drafts.known(&record(Rtype::A, b"\0")), None);
         assert_eq!(drafts.known(&MasterRecord { ttl_secs: 61, ..block.clone() }), None);
-        // For another owner the alias may be one to itself.
+        // For another owner the alias may refer to itself.
         assert_eq!(drafts.number_of(&alias, Action::of_cname(b"\x01a\0")), Some(1));
         assert_eq!(drafts.known(&alias), None);
         assert_eq!(drafts.number_of(&alias, Action::Passthru), Some(2));

@@ -1,10 +1,10 @@
-//! The names of a zone's triggers while it is read: rows of keyed hashes, gathered in the order of
-//! the file and sorted once at its end.
+//! The names of a zone's triggers while it is read: rows of keyed hashes, collected in file order
+//! and sorted once at the end.
 //!
-//! A wildcard holds for names of which no closer encloser is in the zone (RFC 4592 §3.3.1), and a
-//! name is in the zone, too, if only others below it are. Of such names without a trigger, rows are
-//! made for those right below the owner of a wildcard alone: what is further down is below one of
-//! these, and without a wildcard it does not count what is there.
+//! A wildcard covers a name only if the zone has no closer encloser of it (RFC 4592 §3.3.1), and
+//! empty non-terminals also exist in the zone. Rows for empty non-terminals are created only
+//! directly below the owner of a wildcard: deeper ones are below one of these, and without a
+//! wildcard above them they have no effect.
 
 use avocet_wire::hash::HashKey;
 
@@ -12,20 +12,19 @@ use super::trigger::Covers;
 use crate::list::filter;
 use crate::list::hash::Suffixes;
 
-/// Names on the way to triggers that are remembered as noted: as many as the processor's first
-/// cache holds.
+/// Recently recorded names above triggers: as many as fit into the first-level cache.
 const RECENT: usize = 1024;
 
-/// What stands at a name: a zone, how it is there, and what it does.
+/// A zone, the presence of a name in it, and its effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Stand(u32);
 
-/// How a name is in a zone.
+/// The way a name is present in a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Presence {
-    /// Only names below it are.
+    /// As an empty non-terminal.
     Between,
-    /// With a trigger on itself.
+    /// With a trigger for itself.
     Name,
     /// With a wildcard below it.
     Wildcard,
@@ -73,38 +72,38 @@ impl Stand {
     }
 }
 
-/// A name with what stands there. Sixteen octets, four to a cache line.
+/// A name in a zone. Sixteen octets, four per cache line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// The hash of the name; of other triggers, their number.
+    /// The hash of the name or, for triggers on addresses, their number.
     pub(super) subject: u64,
     pub(super) stand: Stand,
-    /// The line of the zone's file.
+    /// The line in the zone's file.
     pub(super) line: u32,
 }
 
 const _: () = assert!(size_of::<Row>() == 16);
 
 impl Row {
-    /// By name, then by zone and by presence, then by line.
+    /// Sorts by name, then zone, presence and line.
     pub(super) const fn order(&self) -> (u64, u32, u32) {
         (self.subject, self.stand.0 >> Stand::EFFECT_BITS, self.line)
     }
 
-    /// Is the other of the same trigger?
+    /// Reports whether both rows belong to the same trigger.
     pub(super) fn shares_trigger(&self, other: &Self) -> bool {
         self.subject == other.subject && self.stand.presence() == other.stand.presence()
     }
 }
 
-/// A name on the way to a trigger, and the one right above it.
+/// An ancestor of a trigger, and its parent.
 #[derive(Clone, Copy)]
 struct Between {
     name: u64,
     above: u64,
 }
 
-/// Names while they are read.
+/// The names collected so far.
 pub(super) struct Gathering {
     key: HashKey,
     suffixes: Suffixes,
@@ -126,12 +125,12 @@ impl Gathering {
         }
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(super) const fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Takes in a record of a trigger on a name: what it does, and its line.
+    /// Adds a record of a trigger on a name, with its effect and line.
     pub(super) fn add(&mut self, (covers, name): (Covers, &[u8]), (effect, line): (u32, u32)) {
         self.suffixes.of(&self.key, name);
         let (labels, hashes) = (self.suffixes.labels(), self.suffixes.hashes());
@@ -156,8 +155,7 @@ impl Gathering {
         });
     }
 
-    /// The names in their order. Of each trigger `merge` makes one row, and none of its own choice
-    /// twice.
+    /// Returns the sorted names. `merge` reduces the rows of each trigger to one.
     pub(super) fn finish(self, merge: impl FnOnce(&mut Vec<Row>)) -> ZoneNames {
         let Self { key, mut rows, between, mut depths, .. } = self;
         rows.sort_unstable_by_key(Row::order);
@@ -165,7 +163,7 @@ impl Gathering {
         let wildcards = rows.iter().filter(|row| row.stand.presence() == Presence::Wildcard);
         let blockers = right_below(wildcards.map(|row| row.subject).collect(), between);
         if !blockers.is_empty() {
-            // They are as deep as some wildcard's owner and one more, and names are below them.
+            // They are one label deeper than some wildcard's owner and have names below them.
             let (least, most) = (depths.trailing_zeros(), depths.checked_ilog2().unwrap_or(0));
             depths = (least..=most).fold(0, |all, depth| all | 1 << depth);
             let stand = Stand::of(Presence::Between, 0);
@@ -177,8 +175,7 @@ impl Gathering {
     }
 }
 
-/// Of the names on the way to triggers those that are right below the owner of a wildcard; the
-/// owners are in ascending order.
+/// Returns the empty non-terminals directly below the owner of a wildcard. `owners` is sorted.
 fn right_below(owners: Vec<u64>, between: Vec<Between>) -> Vec<u64> {
     let mut test = vec![0; filter::octets_for(owners.len())];
     owners.iter().for_each(|owner| filter::insert(&mut test, *owner));
@@ -191,7 +188,7 @@ fn right_below(owners: Vec<u64>, between: Vec<Between>) -> Vec<u64> {
     names
 }
 
-/// The names of one zone in the order of their hashes.
+/// The names of one zone, sorted by hash.
 pub(super) struct ZoneNames {
     pub(super) key: HashKey,
     pub(super) rows: Vec<Row>,
@@ -200,7 +197,7 @@ pub(super) struct ZoneNames {
 }
 
 impl ZoneNames {
-    /// The rows, as those of the zone at this place.
+    /// Returns the rows, assigned to the zone with this index.
     pub(super) fn into_rows(self, zone: usize) -> impl Iterator<Item = Row> {
         self.rows.into_iter().map(move |row| Row { stand: row.stand.in_zone(zone), ..row })
     }

@@ -1,4 +1,4 @@
-//! Prefixes, and the longest of them that an address is in.
+//! A map from prefixes, with a search for the longest match.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,25 +7,24 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::trigger::{Network, mask};
 
-/// Bits before an IPv4 address where it is written as one of IPv6 (RFC 4291 §2.5.5.2).
+/// Bits before an IPv4 address in its IPv4-mapped form (RFC 4291 §2.5.5.2).
 const V4_BITS: u8 = 96;
 
-/// Prefixes with the number of what they stand for. A look-up costs one probe for each length in
-/// use.
+/// Prefixes with their numbers. A look-up takes one probe per prefix length in use.
 #[derive(Default)]
 pub(super) struct Networks {
     by_prefix: HashMap<(u8, u128), u32>,
-    /// Lengths in use, the longest first.
+    /// Prefix lengths in use, the longest first.
     lengths: Vec<u8>,
 }
 
 impl Networks {
-    /// The number of a prefix.
+    /// Returns the number of a prefix.
     pub(super) fn number_of(&self, network: Network) -> Option<u32> {
         self.by_prefix.get(&(network.len, network.bits)).copied()
     }
 
-    /// Gives a prefix its number.
+    /// Assigns a number to a prefix.
     pub(super) fn add(&mut self, network: Network, number: u32) {
         if let Err(place) = self.lengths.binary_search_by(|known| network.len.cmp(known)) {
             self.lengths.insert(place, network.len);
@@ -33,9 +32,9 @@ impl Networks {
         self.by_prefix.insert((network.len, network.bits), number);
     }
 
-    /// Length, bits and number of the longest prefix that the address is in.
+    /// Returns length, bits and number of the longest matching prefix.
     pub(super) fn longest(&self, address: IpAddr) -> Option<(u8, u128, u32)> {
-        // A short prefix of IPv6 that happens to hold the mapped addresses says nothing of IPv4.
+        // A short IPv6 prefix that covers the mapped addresses must not match IPv4.
         let (bits, least) = match address.to_canonical() {
             IpAddr::V4(v4) => (v4.to_ipv6_mapped().to_bits(), V4_BITS + 1),
             IpAddr::V6(v6) => (v6.to_bits(), 0),
@@ -46,7 +45,7 @@ impl Networks {
         })
     }
 
-    /// All prefixes.
+    /// Returns all prefixes.
     pub(super) fn prefixes(&self) -> impl Iterator<Item = IpNet> {
         self.by_prefix.keys().filter_map(|&(len, bits)| {
             let address = Ipv6Addr::from_bits(bits);

@@ -1,15 +1,16 @@
-//! The names of all zones in one table: what stands at a name, or at the closest encloser where it
-//! is not there (RFC 4592 §3.3.1), in each zone for itself.
+//! The names of all zones in one table. For each zone separately, it finds the trigger of a name
+//! or, if the zone does not have the name, of its closest encloser (RFC 4592 §3.3.1).
 //!
 //! ```text
-//! filter   | a word for each six names: those that are in no zone mostly end here
+//! filter   | one word per six names: most names that are in no zone end here
 //! buckets  | 0 | 3 | 7 | 12 ...       the first row of each range of hashes, four rows on average
-//! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...   by hash: zone, presence, effect, line
+//! rows     | 03.. 0:x | 11.. 0:x | 11.. 2:*y | 4a.. 1:x ...
+//!          |   sorted by hash: zone, presence, effect, line
 //! ```
-//! It is that of the lists' image, with the attribution in the row. A question costs one pass over
-//! its octets and one word of the filter for each label, however many zones there are. As in the
-//! image, names themselves are not kept: of a million triggers one is taken for another once in
-//! 10^12 questions, and nobody without the key can find such a name.
+//! The structure is that of the list image, with the attribution in the row. A question costs one
+//! pass over its octets and one word of the filter per label, for any number of zones. As in the
+//! image, names themselves are not stored. With a million triggers, one question in 10^12 hits a
+//! wrong trigger by collision, and nobody without the key can construct such a name.
 
 use avocet_wire::hash::{CHAIN_ROOM, HashKey};
 use avocet_wire::name::MAX_NAME;
@@ -31,12 +32,12 @@ pub(super) struct Table {
     rows: Box<[Row]>,
 }
 
-/// The first rows of the names above a name that are there, by the number of the label that each
-/// begins with; one is added, so that zero is none.
+/// The first row of each ancestor of a name that is in the table, plus one, indexed by the number
+/// of the label that the ancestor begins with. Zero stands for none.
 type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {
-    /// The names of zones in their order, all hashed with one key.
+    /// Builds the table from the sorted names of the zones, which share one hash key.
     pub(super) fn of(zones: Vec<ZoneNames>) -> Self {
         let Some(key) = zones.first().map(|names| names.key) else { return Self::default() };
         let depths = zones.iter().fold(0, |depths, names| depths | names.depths);
@@ -45,7 +46,7 @@ impl Table {
         for (zone, names) in zones.into_iter().enumerate() {
             rows.extend(names.into_rows(zone));
         }
-        // Stable, as that makes use of the order in which the rows of each zone already are.
+        // A stable sort exploits that the rows of each zone are already sorted.
         rows.sort_by_key(Row::order);
         let names = rows.chunk_by(|a, b| a.subject == b.subject).count();
         let mut filter = vec![0; filter::octets_for(names)];
@@ -59,15 +60,16 @@ impl Table {
         Self { key, depths, filter: filter.into(), buckets: buckets.into(), rows: rows.into() }
     }
 
-    /// What fires for a folded name in the first of the zones in force where anything does, and the
-    /// owner of its trigger without the asterisk: the name itself, or the closest encloser.
+    /// Returns the trigger that fires for a folded name in the first of the zones in force that has
+    /// one, and the owner of the trigger without the asterisk: the name itself or its closest
+    /// encloser.
     #[inline]
     pub(super) fn find<'n>(&self, in_force: ZoneSet, name: &'n [u8]) -> Option<(Row, &'n [u8])> {
         if self.depths == 0 {
             return None;
         }
-        // The walk of the lists, but without room for all hashes: to clear that costs more than to
-        // find nothing.
+        // The same walk as in the lists, but without room for all hashes: clearing that would cost
+        // more than an unsuccessful look-up.
         let name = &name[..name.len().min(MAX_NAME)];
         let mut starts = [0_u8; MAX_LABELS + 1];
         let (mut labels, mut end) = (0, 0);
@@ -104,7 +106,7 @@ impl Table {
         Some((row, &name[usize::from(starts[label])..]))
     }
 
-    /// The place of the first row with this hash plus one, or zero.
+    /// Returns the index of the first row with this hash plus one, or zero.
     fn first_row(&self, hash: u64) -> u32 {
         let Some(count) = self.buckets.len().checked_sub(1) else { return 0 };
         let bucket = bucket_of(hash, count);
@@ -113,8 +115,8 @@ impl Table {
         (first + 1..).zip(rows).find(|(_, row)| row.subject == hash).map_or(0, |(place, _)| place)
     }
 
-    /// Of each zone the lowest name that is there has its say, and of the zones the first in which
-    /// it says something.
+    /// Selects the lowest existing name of each zone, and of the zones the first in which that name
+    /// has a trigger.
     fn decide(&self, in_force: ZoneSet, hits: &[u32]) -> Option<(Row, usize)> {
         let (mut said, mut best) = (ZoneSet::default(), None::<(Row, usize)>);
         for (label, hit) in hits.iter().enumerate() {
@@ -154,8 +156,8 @@ mod tests {
         octets.chain([0]).collect()
     }
 
-    /// The same from plain maps: the name itself if it or anything below is there, or the wildcard
-    /// at the closest encloser.
+    /// Computes the expected result from plain maps: the name itself if it or a descendant exists,
+    /// otherwise the wildcard at the closest encloser.
     fn expected(rules: &BTreeMap<(bool, Vec<u8>), u32>, asked: &[u8]) -> Option<u32> {
         let is_there = |name: &[u8]| rules.keys().any(|(_, owner)| name::is_under(owner, name));
         if is_there(asked) {
@@ -184,7 +186,7 @@ mod tests {
                 let mut gathering = Gathering::new(HashKey::new(secret));
                 let mut rules = BTreeMap::new();
                 for (line, (is_wild, labels)) in (0..).zip(triggers) {
-                    // A name without labels is no trigger.
+                    // A name without labels cannot be a trigger.
                     let is_wild = *is_wild || labels.is_empty();
                     let name = wire(labels);
                     let covers = if is_wild { Covers::Below } else { Covers::Name };
@@ -220,7 +222,7 @@ mod tests {
             gathering.add((covers, name), (0, 1));
         }
         let names = gathering.finish(|_| {});
-        // The three, and z.w alone of c, b.c, w, z.w and y.z.w.
+        // The three triggers and, of c, b.c, w, z.w and y.z.w, only z.w.
         assert_eq!((names.rows.len(), names.depths), (4, 0b11110));
         let table = Table::of(vec![names]);
         assert!(table.find(ZoneSet::ALL, b"\x01q\x01w\x00").is_some());

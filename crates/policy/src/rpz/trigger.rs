@@ -1,30 +1,30 @@
-//! What the owner of a policy record says: when its action is taken.
+//! Triggers: the conditions that owners of policy records encode.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::name;
 
-/// When a trigger is looked at, in the order in which one of the same zone goes before another.
+/// The kind of a trigger, in the order of precedence within a zone.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum TriggerKind {
-    /// By the address of the client.
+    /// The address of the client.
     ClientAddress,
-    /// By the name asked for, or one that it is an alias of.
+    /// The QNAME, or a target of its chain of aliases.
     Qname,
-    /// By an address in the answer.
+    /// An address in the answer.
     AnswerAddress,
-    /// By the name of a server of the zone of the answer, or of one above it.
+    /// The name of a server of the answer's zone or of a zone above it.
     NsName,
-    /// By the address of such a server.
+    /// The address of such a server.
     NsAddress,
 }
 
 impl TriggerKind {
-    /// All, the first to go first.
+    /// All kinds, in the order of precedence.
     pub const ALL: [Self; 5] =
         [Self::ClientAddress, Self::Qname, Self::AnswerAddress, Self::NsName, Self::NsAddress];
 
-    /// The name that zones have for it, as in draft-vixie-dnsop-dns-rpz §4.
+    /// Returns the name used in zones (draft-vixie-dnsop-dns-rpz §4).
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -37,18 +37,18 @@ impl TriggerKind {
     }
 }
 
-/// A prefix of addresses. IPv4 is within `::ffff:0:0/96`, its length counted from there.
+/// A prefix. IPv4 is represented within `::ffff:0:0/96`, including in the prefix length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Network {
     pub(super) bits: u128,
     pub(super) len: u8,
 }
 
-/// What an owner says, its zone's origin taken away.
+/// A decoded owner, without the origin of its zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Trigger<'o> {
     Address(TriggerKind, Network),
-    /// A name, or with `Covers::Below` the names below it: labels without the root's.
+    /// A name or, with `Covers::Below`, the names below it, as labels without the root's.
     Name(TriggerKind, Covers, &'o [u8]),
 }
 
@@ -62,12 +62,12 @@ pub(super) enum Covers {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct OwnLabels<'o> {
     octets: &'o [u8],
-    /// Where the last one begins.
+    /// Offset of the last label.
     last: usize,
 }
 
 impl<'o> OwnLabels<'o> {
-    /// Those of a wire name; none if it is not in the zone.
+    /// Returns the labels of a wire name, or `None` if it is not in the zone.
     #[inline]
     pub(super) fn of(owner: &'o [u8], origin: &[u8]) -> Option<Self> {
         let end = owner.len().checked_sub(origin.len())?;
@@ -79,13 +79,13 @@ impl<'o> OwnLabels<'o> {
         (at == end && rest == origin).then_some(Self { octets, last })
     }
 
-    /// Is the owner the origin?
+    /// Reports whether the owner is the origin.
     pub(super) const fn is_empty(&self) -> bool {
         self.octets.is_empty()
     }
 }
 
-/// Labels that stand before the origin for all triggers but qnames.
+/// The labels before the origin that mark all kinds of triggers except QNAMEs.
 const MARKS: [(&[u8], TriggerKind); 4] = [
     (b"rpz-client-ip", TriggerKind::ClientAddress),
     (b"rpz-ip", TriggerKind::AnswerAddress),
@@ -93,7 +93,7 @@ const MARKS: [(&[u8], TriggerKind); 4] = [
     (b"rpz-nsip", TriggerKind::NsAddress),
 ];
 
-/// Reads what stands before the origin of its zone; none where that is no trigger.
+/// Parses the labels before the origin. Returns `None` if they are not a trigger.
 #[inline]
 pub(super) fn read(own: OwnLabels<'_>) -> Option<Trigger<'_>> {
     let (before, last) = own.octets.split_at(own.last);
@@ -116,8 +116,8 @@ fn named(kind: TriggerKind, labels: &[u8]) -> Option<Trigger<'_>> {
     }
 }
 
-/// `LENGTH.D.C.B.A` is A.B.C.D/LENGTH; `LENGTH.W8...W1` with one `zz` for zeros is IPv6. Numbers
-/// have no leading zeros, and no bit stands behind the prefix (draft §4.1.1).
+/// Parses `LENGTH.D.C.B.A` as A.B.C.D/LENGTH, and `LENGTH.W8...W1` with at most one `zz` for zeros
+/// as IPv6. Numbers have no leading zeros, and no bit after the prefix is set (draft §4.1.1).
 fn network(labels: &[&[u8]]) -> Option<Network> {
     let texts: Option<Vec<&str>> = labels.iter().map(|label| str::from_utf8(label).ok()).collect();
     let texts = texts?;
@@ -138,7 +138,7 @@ fn decimal(text: &str) -> Option<u8> {
     text.parse().ok().filter(|_| is_plain(text) && text.bytes().all(|octet| octet.is_ascii_digit()))
 }
 
-/// Has a number no zeros before it?
+/// Reports whether a number has no leading zeros.
 fn is_plain(number: &str) -> bool {
     number == "0" || !number.starts_with('0')
 }
@@ -164,7 +164,7 @@ fn v6(groups: &[&str]) -> Option<u128> {
     Some(Ipv6Addr::from(segments).to_bits())
 }
 
-/// Ones in the first `len` bits.
+/// Returns a mask of the first `len` bits.
 pub(super) const fn mask(len: u8) -> u128 {
     match len {
         0 => 0,

@@ -1,4 +1,4 @@
-//! One policy zone, read from its file.
+//! A single policy zone, read from its file.
 
 use std::fmt;
 
@@ -15,33 +15,34 @@ use super::trigger::{self, Covers, Network, OwnLabels, Trigger, TriggerKind};
 
 /// Most octets of a zone's text.
 const MAX_TEXT: usize = 512 << 20;
-/// Most records of triggers of a zone: with 48 octets for each of them while it is read, 400 MB.
+/// Most trigger records of a zone. With 48 octets each while the zone is read, they take 400 MB.
 const MAX_TRIGGER_RECORDS: usize = 8 << 20;
-/// Most triggers on clients, of one zone and of all together: whoever they tell apart has answers
-/// of his own in the packet cache.
+/// Most triggers on clients, of one zone and of all together. Each may split the profiles of
+/// clients and thus the packet cache.
 pub(crate) const MAX_CLIENTS: usize = 4096;
-/// Faults that are kept with line and reason; the others are only counted.
+/// Errors that are kept with line and reason. Others are only counted.
 const MAX_FAULTS_KEPT: usize = 100;
 
-/// Why an entry of a policy zone was not taken.
+/// The reason why an entry of a policy zone was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ZoneReason {
-    /// It is no record.
+    /// The entry is not a record.
     Master(MasterError),
-    /// The owner is not in the zone.
+    /// The owner is outside the zone.
     OutOfZone,
-    /// The owner is no trigger.
+    /// The owner is not a trigger.
     Trigger,
-    /// An alias below a top-level domain `rpz-...` is an action, and this one does not exist (draft
-    /// §2, §3.6).
+    /// The target is below a top-level domain `rpz-...`, which encodes actions, but is no known
+    /// action (draft §2, §3.6).
     Action,
-    /// A CNAME beside other records.
+    /// The owner has a CNAME and other records.
     CnameAndOther,
-    /// Records or an alias of its choice, and the zone is not trusted with such.
+    /// The entry has local data or an alias, and the zone may not rewrite.
     RewriteRefused,
-    /// No SOA record says of which zone the first record is: names are taken as they are written.
+    /// The first record is not an SOA record, so the zone's origin is unknown and names are taken
+    /// as written.
     NoSoa,
-    /// There is too much of it.
+    /// A limit is exceeded.
     Limit,
 }
 
@@ -62,27 +63,27 @@ impl fmt::Display for ZoneReason {
     }
 }
 
-/// An entry that was not taken.
+/// A rejected entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ZoneFault {
-    /// The line where it begins, from 1.
+    /// The line at which it begins, from 1.
     pub line: u32,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: ZoneReason,
 }
 
-/// What came out of reading a policy zone.
+/// The result of reading a policy zone.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ZoneReport {
-    /// How many triggers there are of each kind, in the order of [`TriggerKind::ALL`].
+    /// The number of triggers of each kind, in the order of [`TriggerKind::ALL`].
     pub triggers: [u64; 5],
-    /// Records that say nothing of policy, such as those of the origin.
+    /// Records without policy, such as those of the origin.
     pub skipped: u64,
-    /// Entries that were not taken.
+    /// Rejected entries.
     pub faults: u64,
-    /// The first of these.
+    /// The first of them.
     pub first_faults: Vec<ZoneFault>,
-    /// Whether the text is larger than is read.
+    /// Whether the text exceeds the limit and was truncated.
     pub is_cut: bool,
 }
 
@@ -94,7 +95,7 @@ impl ZoneReport {
         }
     }
 
-    /// Takes in faults that are found when all has been read, on lines among the others.
+    /// Merges errors that were found after reading, whose lines lie between those of others.
     fn late_faults(&mut self, faults: Vec<(u32, ZoneReason)>) {
         self.faults += faults.len() as u64;
         self.first_faults
@@ -104,16 +105,16 @@ impl ZoneReport {
     }
 }
 
-/// Whether the zone may answer with records and aliases of its choice.
+/// Whether a zone may answer with its own records and aliases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZoneRewrites {
-    /// It may.
+    /// Rewrites are permitted.
     Permitted,
-    /// It may block, let through, drop and truncate; its local data are faults.
+    /// The zone may only block, pass, drop and truncate. Its aliases and local data are errors.
     Refused,
 }
 
-/// What a trigger that fired has to say.
+/// The effect of a trigger that fired.
 #[derive(Clone, Copy)]
 pub(super) struct Fired<'z> {
     pub(super) action: &'z Action,
@@ -122,17 +123,36 @@ pub(super) struct Fired<'z> {
 }
 
 /// A policy zone. Immutable.
+///
+/// ```
+/// use avocet_policy::rpz::{Action, TriggerKind, Zone, ZoneRewrites, ZoneSet, Zones};
+/// use avocet_wire::hash::HashKey;
+///
+/// let text = b"$TTL 300\n\
+///     rpz.example. SOA ns.example. host.example. 1 3600 600 86400 300\n\
+///     bad.test.rpz.example. CNAME .\n\
+///     32.1.2.0.192.rpz-ip.rpz.example. CNAME *.\n";
+/// let (zone, report) = Zone::read(text, ZoneRewrites::Refused, HashKey::new([7; 32]));
+/// assert_eq!(report.faults, 0);
+///
+/// let zones = Zones::of(vec![zone]).expect("few enough zones");
+/// let found = zones.on_qname(ZoneSet::ALL, b"\x03bad\x04test\x00").expect("a trigger");
+/// assert_eq!((found.kind, found.action), (TriggerKind::Qname, &Action::NxDomain));
+/// let addresses = || [[192, 0, 2, 1].into()].into_iter();
+/// let found = zones.on_answer_addresses(ZoneSet::ALL, addresses).expect("a trigger");
+/// assert_eq!(found.action, &Action::NoData);
+/// ```
 pub struct Zone {
-    /// None where it has no SOA record.
+    /// `None` if the zone has no SOA record.
     origin: Option<NameBuf>,
-    /// What its triggers do, each once.
+    /// The distinct effects of its triggers.
     effects: Box<[Effect]>,
-    /// How many there are of each kind.
+    /// The number of triggers of each kind.
     triggers: [u64; 5],
-    /// Those on addresses, by the numbers that networks have for them.
+    /// Triggers on addresses, indexed by the numbers of their networks.
     of_addresses: Box<[Row]>,
     networks: NetworkTriggers,
-    /// Those on names, until they are in the table of all zones.
+    /// Triggers on names, until they are moved to the table of all zones.
     names: Option<NameTriggers>,
 }
 
@@ -148,13 +168,12 @@ struct NetworkTriggers {
     clients: Networks,
     answers: Networks,
     nsaddresses: Networks,
-    /// How many there are of all kinds.
+    /// The total number of triggers.
     count: u32,
 }
 
 impl Zone {
-    /// Reads a zone, the origin of which is where its SOA record stands. Faults cost their entry
-    /// alone.
+    /// Reads a zone, whose origin is the owner of its SOA record. An error costs only its entry.
     #[must_use]
     pub fn read(text: &[u8], rewrites: ZoneRewrites, hash_key: HashKey) -> (Self, ZoneReport) {
         let mut report = ZoneReport { is_cut: text.len() > MAX_TEXT, ..ZoneReport::default() };
@@ -171,29 +190,29 @@ impl Zone {
         (reading.finish(&mut report), report)
     }
 
-    /// The name of the zone; the root where it has no SOA record.
+    /// Returns the name of the zone, or the root if it has no SOA record.
     #[must_use]
     pub fn origin(&self) -> NameBuf {
         self.origin.unwrap_or(NameBuf::ROOT)
     }
 
-    /// The networks of its triggers on clients.
+    /// Returns the networks of its triggers on clients.
     pub fn client_networks(&self) -> impl Iterator<Item = IpNet> {
         self.networks.clients.prefixes()
     }
 
-    /// Does any trigger of this kind exist?
+    /// Reports whether the zone has triggers of this kind.
     #[must_use]
     pub const fn has(&self, kind: TriggerKind) -> bool {
         self.triggers[kind as usize] > 0
     }
 
-    /// Is an action of this kind taken by any trigger?
+    /// Reports whether the action of any trigger satisfies `acts`.
     pub(super) fn acts(&self, acts: impl Fn(&Action) -> bool) -> bool {
         self.effects.iter().any(|effect| acts(&effect.action))
     }
 
-    /// Hands over the triggers on names; there are none afterwards.
+    /// Returns the triggers on names and removes them from the zone.
     pub(super) fn take_names(&mut self) -> Option<NameTriggers> {
         self.names.take()
     }
@@ -206,27 +225,27 @@ impl Zone {
         }
     }
 
-    /// What the trigger on an address with this number has to say.
+    /// Returns the effect of the trigger on an address with this number.
     pub(super) fn fired_by_address(&self, number: u32) -> Option<Fired<'_>> {
         self.fired(self.of_addresses.get(number as usize)?)
     }
 
-    /// What a trigger has to say.
+    /// Returns the effect of a trigger.
     pub(super) fn fired(&self, row: &Row) -> Option<Fired<'_>> {
         let Effect { action, ttl_secs } = self.effects.get(row.stand.effect() as usize)?;
         Some(Fired { action, line: row.line, ttl_secs: *ttl_secs })
     }
 }
 
-/// A zone while it is read.
+/// The state of reading a zone.
 struct Reading {
-    /// The owner of the SOA record; none before that is read.
+    /// The owner of the SOA record, `None` until that is read.
     origin: Option<NameBuf>,
     rewrites: ZoneRewrites,
     drafts: Drafts,
     qnames: Gathering,
     nsnames: Gathering,
-    /// Records of triggers on addresses, by the numbers that networks have for them.
+    /// Records of triggers on addresses, by the numbers of their networks.
     of_addresses: Vec<Row>,
     networks: NetworkTriggers,
 }
@@ -279,7 +298,7 @@ impl Reading {
     ) -> Result<(), ZoneReason> {
         let origin = self.origin.get_or_insert_with(|| origin_at_first(record, (line, report)));
         let own = OwnLabels::of(record.owner.wire(), origin.wire()).ok_or(ZoneReason::OutOfZone)?;
-        // The origin's own records are no policy, and neither are those that prove or delegate.
+        // Records of the origin are no policy, nor are proofs and delegations.
         let is_policy = !own.is_empty()
             && !record.rtype.is_dnssec_proof()
             && !matches!(
@@ -340,7 +359,7 @@ impl Reading {
         Ok(())
     }
 
-    /// The number of the effect of a record.
+    /// Returns the number of the effect of a record.
     fn effect_of(
         &mut self,
         record: &MasterRecord,
@@ -357,7 +376,7 @@ impl Reading {
     }
 }
 
-/// The origin, as the first record says, which is to be the SOA.
+/// Returns the origin according to the first record, which should be the SOA record.
 fn origin_at_first(record: &MasterRecord, (line, report): (u32, &mut ZoneReport)) -> NameBuf {
     if record.rtype == Rtype::SOA {
         return record.owner;
@@ -366,7 +385,7 @@ fn origin_at_first(record: &MasterRecord, (line, report): (u32, &mut ZoneReport)
     NameBuf::ROOT
 }
 
-/// What a record says is to be done.
+/// Returns the action of a record.
 fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
     let MasterRecord { rtype, ttl_secs, rdata, .. } = record;
     let action = match *rtype {
@@ -375,7 +394,7 @@ fn action_of(record: &MasterRecord, trigger: &Trigger<'_>) -> Action {
             Action::Data(vec![LocalRecord { rtype, ttl_secs: *ttl_secs, rdata: rdata[..].into() }])
         }
     };
-    // An alias to the very name was how PASSTHRU was written first.
+    // An alias to the very same name is the original encoding of PASSTHRU.
     let is_itself = matches!(trigger, Trigger::Name(TriggerKind::Qname, Covers::Name, name) if action.leads_to(name));
     if is_itself { Action::Passthru } else { action }
 }

@@ -1,4 +1,4 @@
-//! All policy zones in their order, and which trigger of which one wins.
+//! All policy zones in order, and the selection of the trigger that decides.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,36 +12,36 @@ use super::table::Table;
 use super::trigger::TriggerKind;
 use super::zone::{Fired, NameTriggers, Zone};
 
-/// Most policy zones: as many as others have, and as a set of them has bits.
+/// Most policy zones: the number of bits in a set of them.
 pub const MAX_ZONES: usize = 64;
 
 const _: () = assert!(MAX_ZONES == Stand::MAX_ZONES);
 
-/// The zones in force for someone, by their places.
+/// A set of zones, such as those in force for a client, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ZoneSet(u64);
 
 impl ZoneSet {
-    /// Every zone.
+    /// The set of all zones.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// Puts in the zone at this place; those past [`MAX_ZONES`] are in no set.
+    /// Adds the zone with this index. Indices from [`MAX_ZONES`] on are ignored.
     pub fn insert(&mut self, zone: usize) {
         self.0 |= 1_u64.checked_shl(zone as u32).unwrap_or(0);
     }
 
-    /// Takes out the zone at this place.
+    /// Removes the zone with this index.
     pub fn remove(&mut self, zone: usize) {
         self.0 &= !1_u64.checked_shl(zone as u32).unwrap_or(0);
     }
 
-    /// Is the zone in force?
+    /// Reports whether the zone is in force.
     #[must_use]
     pub const fn contains(self, zone: usize) -> bool {
         zone < MAX_ZONES && self.0 >> zone & 1 == 1
     }
 
-    /// Is no zone in force?
+    /// Reports whether no zone is in force.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
@@ -51,11 +51,11 @@ impl ZoneSet {
 /// A trigger that fired.
 #[derive(Clone, Copy, Debug)]
 pub struct Found<'z> {
-    /// The place of its zone.
+    /// The index of its zone.
     pub zone: usize,
-    /// What fired.
+    /// The kind of the trigger.
     pub kind: TriggerKind,
-    /// What is to be done.
+    /// The action to take.
     pub action: &'z Action,
     /// The line in the zone's file.
     pub line: u32,
@@ -69,8 +69,8 @@ impl<'z> Found<'z> {
         Self { zone, kind, action, line, ttl_secs }
     }
 
-    /// The one that decides of two for the same name: that of the earlier zone, then of the kind
-    /// that goes first.
+    /// Returns the deciding one of two triggers for the same name: that of the earlier zone, then
+    /// of the kind with precedence.
     #[must_use]
     pub fn best(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
@@ -91,7 +91,7 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// These zones, all read with one key; none if there are more than [`MAX_ZONES`].
+    /// Combines zones read with one hash key. Returns `None` if there are more than [`MAX_ZONES`].
     #[must_use]
     pub fn of(mut zones: Vec<Zone>) -> Option<Self> {
         let names: Option<Vec<NameTriggers>> = zones.iter_mut().map(Zone::take_names).collect();
@@ -102,49 +102,50 @@ impl Zones {
         is_one_key.then(|| Self { zones, qnames: Table::of(qnames), nsnames: Table::of(nsnames) })
     }
 
-    /// The zone at this place.
+    /// Returns the zone with this index.
     #[must_use]
     pub fn zone(&self, place: usize) -> Option<&Zone> {
         self.zones.get(place)
     }
 
-    /// Is there no zone?
+    /// Reports whether there are no zones.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.zones.is_empty()
     }
 
-    /// All zones in their order.
+    /// Returns all zones in order.
     pub fn all(&self) -> impl Iterator<Item = &Zone> {
         self.zones.iter()
     }
 
-    /// Does any zone have a trigger of this kind? If not, what it asks for need not be found out.
+    /// Reports whether any zone has triggers of this kind. If not, the property they test need not
+    /// be determined.
     #[must_use]
     pub fn has(&self, kind: TriggerKind) -> bool {
         self.zones.iter().any(|zone| zone.has(kind))
     }
 
-    /// Does any trigger send clients to TCP? Then what they get depends on how they ask.
+    /// Reports whether any trigger sends clients to TCP. The answer then depends on the transport.
     #[must_use]
     pub fn tells_transports(&self) -> bool {
         self.zones.iter().any(|zone| zone.acts(|action| *action == Action::TcpOnly))
     }
 
-    /// The trigger for the address of a client.
+    /// Returns the trigger for the address of a client.
     #[must_use]
     pub fn on_client(&self, in_force: ZoneSet, address: IpAddr) -> Option<Found<'_>> {
         self.on_addresses((in_force, TriggerKind::ClientAddress), || std::iter::once(address))
     }
 
-    /// The trigger for a folded name: the qname, and then each name it is an alias of.
+    /// Returns the trigger for a folded name: the QNAME or a target of its chain of aliases.
     #[must_use]
     pub fn on_qname(&self, in_force: ZoneSet, qname: &[u8]) -> Option<Found<'_>> {
         let (row, _) = self.qnames.find(in_force, qname)?;
         self.found(TriggerKind::Qname, &row)
     }
 
-    /// The trigger for the addresses of an answer.
+    /// Returns the trigger for the addresses of an answer.
     pub fn on_answer_addresses<I: Iterator<Item = IpAddr>>(
         &self,
         in_force: ZoneSet,
@@ -153,17 +154,16 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::AnswerAddress), addresses)
     }
 
-    /// The trigger for the folded names of servers. Of several in a zone, one for a name goes
-    /// before wildcards, and of these the one of most labels (draft §5.3); then the one for the
-    /// name that is the last in canonical order (draft §5.5, RFC 4034 §6.1).
+    /// Returns the trigger for the folded names of servers. Of several in a zone, an exact name
+    /// takes precedence over wildcards, and of these the one with the most labels (draft §5.3);
+    /// then the name that is last in canonical order (draft §5.5, RFC 4034 §6.1).
     pub fn on_nsnames<'n, I: Iterator<Item = &'n [u8]>>(
         &self,
         in_force: ZoneSet,
         names: impl Fn() -> I,
     ) -> Option<Found<'_>> {
         let fired = names().filter_map(|name| Some((name, self.nsnames.find(in_force, name)?)));
-        // The first zone in which the trigger for any name fires is that of all names which fire in
-        // it.
+        // The first zone in which a trigger fires for any of the names decides for all of them.
         let (_, (row, _)) = fired.min_by(|(a, (row_a, of_a)), (b, (row_b, of_b))| {
             let by_zone = row_a.stand.zone().cmp(&row_b.stand.zone());
             by_zone.then_with(|| compare_servers((b, of_b), (a, of_a)))
@@ -171,7 +171,7 @@ impl Zones {
         self.found(TriggerKind::NsName, &row)
     }
 
-    /// The trigger for the addresses of servers.
+    /// Returns the trigger for the addresses of servers.
     pub fn on_nsaddresses<I: Iterator<Item = IpAddr>>(
         &self,
         in_force: ZoneSet,
@@ -180,8 +180,8 @@ impl Zones {
         self.on_addresses((in_force, TriggerKind::NsAddress), addresses)
     }
 
-    /// Could no trigger of the kinds after `done` go before this one? Only then may an answer be
-    /// given before what these ask for is known.
+    /// Reports whether no trigger of the kinds after `done` could take precedence over this one.
+    /// Only then may a query be answered before the properties those kinds test are known.
     #[must_use]
     pub fn is_settled(&self, in_force: ZoneSet, found: &Found<'_>, done: TriggerKind) -> bool {
         let later = TriggerKind::ALL.into_iter().filter(|kind| *kind > done);
@@ -193,7 +193,7 @@ impl Zones {
         rivals.next().is_none()
     }
 
-    /// Of several prefixes in a zone, the longest wins, and of these the one with the smallest
+    /// Selects the longest of several prefixes in a zone, and of these the one with the smallest
     /// address.
     fn on_addresses<I: Iterator<Item = IpAddr>>(
         &self,
@@ -213,7 +213,7 @@ impl Zones {
         found.next()
     }
 
-    /// The trigger on a name that a row is.
+    /// Returns the trigger on a name that a row represents.
     fn found(&self, kind: TriggerKind, row: &Row) -> Option<Found<'_>> {
         let zone = row.stand.zone();
         Some(Found::of((zone, kind), self.zones.get(zone)?.fired(row)?))
@@ -226,8 +226,8 @@ impl fmt::Debug for Zones {
     }
 }
 
-/// Which of two names of servers goes before the other, each with the owner of its trigger, the
-/// asterisk taken away.
+/// Compares two names of servers by precedence, each with the owner of its trigger without the
+/// asterisk.
 fn compare_servers((a, of_a): (&[u8], &[u8]), (b, of_b): (&[u8], &[u8])) -> Ordering {
     // The owner of a wildcard is above the name.
     let is_exact = |name: &[u8], owner: &[u8]| name.len() == owner.len();

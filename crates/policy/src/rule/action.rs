@@ -1,4 +1,4 @@
-//! A rule as it is configured, and what it does.
+//! Rules as configured, and their actions.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,61 +10,61 @@ use serde::{Deserialize, Serialize};
 
 use super::server::{SERVER_FORM, ServerFault, server_address};
 
-/// Most addresses of a redirection or of an answer of a block.
+/// Most addresses of a redirection or of the answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
-/// Most tokens of a bucket, and most queries a second.
+/// Most tokens of a bucket, and most queries per second.
 const MAX_RATE: u32 = 1_000_000;
-/// The longest TTL, in seconds (RFC 2181 §8).
+/// Longest TTL, in seconds (RFC 2181 §8).
 const MAX_TTL_SECS: u32 = 0x7fff_ffff;
 
-/// A rule as it stands in the configuration.
+/// A rule of the configuration.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct RuleSpec {
-    /// The name that explanations use.
+    /// The name used in explanations.
     pub name: String,
     /// The condition, in CEL syntax.
     pub when: String,
-    /// What is done where the condition holds.
+    /// The action taken if the condition holds.
     pub action: ActionKind,
-    /// Rules that are not enabled are checked and left out.
+    /// Whether the rule is enabled. Disabled rules are validated and then ignored.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Lower numbers come first; rules of one priority come in the order of the file.
+    /// Lower numbers come first. Rules with equal priority keep the order of the file.
     #[serde(default)]
     pub priority: i32,
-    /// The time zone of `now`, as `Europe/Berlin`; the policy's where this is not given.
+    /// The time zone of `now`, such as `Europe/Berlin`, by default that of the policy.
     #[serde(default)]
     pub time_zone: Option<String>,
-    /// Whether the rule is only recorded and counted where it holds, and does nothing.
+    /// Whether a match is only recorded and counted, without taking the action.
     #[serde(default)]
     pub log_only: bool,
-    /// How `block` answers; as the policy does where this is not given.
+    /// The answer form of `block`, by default that of the policy.
     #[serde(default)]
     pub answer: Option<BlockForm>,
-    /// `redirect`: addresses, or one name. `block` with `answer = "addresses"`: the addresses.
-    /// `forward`: addresses of servers, with `:PORT` where that is not 53.
+    /// `redirect`: addresses or one name. `block` with `answer = "addresses"`: the addresses.
+    /// `forward`: addresses of servers, with `:PORT` unless it is 53.
     #[serde(default)]
     pub to: Vec<String>,
-    /// `ttl`: the least TTL, in seconds.
+    /// `ttl`: the lowest TTL, in seconds.
     #[serde(default)]
     pub min_secs: Option<u32>,
-    /// `ttl`: the greatest TTL, in seconds. `redirect` and `block`: the TTL of the answer.
+    /// `ttl`: the highest TTL, in seconds. `redirect` and `block`: the TTL of the answer.
     #[serde(default)]
     pub max_secs: Option<u32>,
-    /// `rate-limit`: queries a second.
+    /// `rate-limit`: queries per second.
     #[serde(default)]
     pub rps: Option<u32>,
-    /// `rate-limit`: queries at once; twice `rps` where this is not given.
+    /// `rate-limit`: queries at once, by default twice `rps`.
     #[serde(default)]
     pub burst: Option<u32>,
-    /// `rate-limit`: what has a limit of its own.
+    /// `rate-limit`: the unit that has its own limit.
     #[serde(default)]
     pub per: Option<LimitKey>,
-    /// `rate-limit`: what is done over the limit.
+    /// `rate-limit`: the reaction to queries over the limit.
     #[serde(default)]
     pub over: Option<Over>,
-    /// `tag`: the word that the log keeps.
+    /// `tag`: the word to log.
     #[serde(default)]
     pub tag: Option<String>,
 }
@@ -73,35 +73,35 @@ const fn yes() -> bool {
     true
 }
 
-/// What a rule does.
+/// The action of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionKind {
-    /// The name is not resolved.
+    /// Block the name without resolving it.
     #[default]
     Block,
-    /// The name is resolved whatever the lists say.
+    /// Resolve the name regardless of the lists.
     Allow,
-    /// The answer is other addresses, or those of another name.
+    /// Answer with other addresses, or those of another name.
     Redirect,
-    /// The answer comes from these upstreams.
+    /// Resolve with these upstreams.
     Forward,
-    /// Search engines and video sites answer with their strict form.
+    /// Answer names of search engines and video sites with their strict variant.
     SafeSearch,
-    /// TTLs are kept within bounds.
+    /// Limit the TTLs.
     Ttl,
-    /// No answer is sent.
+    /// Send no answer.
     Drop,
-    /// An answer over UDP is empty and truncated, so that the client comes back over TCP. Over
-    /// other transports the rule does not hold.
+    /// Answer over UDP with an empty truncated response, so that the client retries over TCP. Over
+    /// other transports the rule has no effect.
     Truncate,
-    /// So many queries a second are answered.
+    /// Limit the rate of answered queries.
     RateLimit,
-    /// A word is put into the log.
+    /// Log a word.
     Tag,
 }
 
-/// How a blocked question is answered.
+/// The form of the answer to a blocked question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockForm {
@@ -109,7 +109,7 @@ pub enum BlockForm {
     Nxdomain,
     /// The name has no data of the type.
     Nodata,
-    /// The server refuses.
+    /// The server refuses to answer.
     Refused,
     /// 0.0.0.0 and ::, and no data of other types.
     Zero,
@@ -117,52 +117,52 @@ pub enum BlockForm {
     Addresses,
 }
 
-/// What has a bucket of its own.
+/// The unit with its own bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LimitKey {
-    /// Each client address; of IPv6 each network of 64 bits, as a client has all of it.
+    /// Each client address, or each IPv6 network of 64 bits, because a client controls all of it.
     #[default]
     Client,
-    /// The rule: all that it holds for together.
+    /// The rule: one bucket for all its matches.
     Rule,
-    /// Each name asked for.
+    /// Each QNAME.
     Domain,
-    /// Each name for each client.
+    /// Each pair of QNAME and client.
     ClientDomain,
 }
 
-/// What is done with a query over the limit.
+/// The reaction to a query over the limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Over {
-    /// No answer.
+    /// Send no answer.
     Drop,
     /// REFUSED.
     #[default]
     Refuse,
-    /// An empty truncated answer over UDP; over other transports the limit does not decide.
+    /// Send an empty truncated response over UDP. Over other transports the limit has no effect.
     Truncate,
 }
 
-/// What a rule does, checked.
+/// A validated action.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// Answer without resolving.
     Block(Block),
     /// Skip the lists.
     Allow,
-    /// Answer with something else. The TTL in seconds, where the rule says one.
+    /// Answer with something else. Holds the TTL in seconds, if the rule sets one.
     Redirect(Target, Option<u32>),
-    /// Ask these servers.
+    /// Resolve with these servers.
     Forward(Arc<[SocketAddr]>),
-    /// Answer as [`super::safe_name`] says for the name.
+    /// Answer with the strict variant that [`super::safe_name`] returns.
     SafeSearch,
     /// Keep TTLs within these bounds, in seconds.
     Ttl {
-        /// The least.
+        /// Lower bound.
         min_secs: u32,
-        /// The greatest.
+        /// Upper bound.
         max_secs: u32,
     },
     /// Send nothing.
@@ -171,45 +171,45 @@ pub enum Action {
     Truncate,
     /// Take a token from a bucket.
     RateLimit(RateLimit),
-    /// Put a word into the log.
+    /// Log a word.
     Tag(String),
 }
 
-/// An answer of a block; what is none is as the policy says.
+/// The answer of a block. Missing settings default to those of the policy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Block {
-    /// Its form.
+    /// The form of the answer.
     pub form: Option<BlockForm>,
-    /// The addresses of [`BlockForm::Addresses`].
+    /// The addresses for [`BlockForm::Addresses`].
     pub addresses: Vec<IpAddr>,
-    /// Its TTL, in seconds.
+    /// The TTL in seconds.
     pub ttl_secs: Option<u32>,
 }
 
-/// Where a redirection leads.
+/// The target of a redirection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// To addresses; a type that has none gets no data.
+    /// Addresses. A type without addresses gets no data.
     Addresses(Vec<IpAddr>),
-    /// To a name, in folded wire form.
+    /// A name, in folded wire form.
     Name(Box<[u8]>),
 }
 
-/// A limit of queries.
+/// A rate limit for queries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateLimit {
-    /// Queries a second.
+    /// Queries per second.
     pub rps: u32,
     /// Queries at once.
     pub burst: u32,
-    /// What has a bucket of its own.
+    /// The unit with its own bucket.
     pub per: LimitKey,
-    /// What is done over the limit.
+    /// The reaction to queries over the limit.
     pub over: Over,
 }
 
 impl Action {
-    /// The word for it in a configuration.
+    /// Returns the keyword used in a configuration.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -226,33 +226,34 @@ impl Action {
         }
     }
 
-    /// Does a rule with this action end the search among the rules?
+    /// Reports whether a match of a rule with this action ends the search.
     #[must_use]
     pub const fn decides(&self) -> bool {
         !matches!(self, Self::Ttl { .. } | Self::RateLimit(_) | Self::Tag(_))
     }
 
-    /// Is it filtering, which a pause or a grant lifts?
+    /// Reports whether the action is filtering, which a pause or a grant suspends.
     #[must_use]
     pub const fn filters(&self) -> bool {
         matches!(self, Self::Block(_) | Self::SafeSearch | Self::Drop)
     }
 
-    /// Is it taken before there is an answer, so that a condition on the answer is no use?
+    /// Reports whether the action precedes the answer, so that a condition on the answer is
+    /// useless.
     pub(super) const fn is_of_question(&self) -> bool {
         matches!(self, Self::Forward(_) | Self::SafeSearch | Self::RateLimit(_))
     }
 
-    /// Is it taken because of a name that the answer leads to, too? What lets an answer pass is
-    /// not.
+    /// Reports whether the action also applies because of a name that the answer leads to. Actions
+    /// that allow do not.
     pub(super) const fn looks_behind(&self) -> bool {
         !self.is_of_question() && !matches!(self, Self::Allow)
     }
 
-    /// Reads the action of a rule.
+    /// Parses the action of a rule.
     ///
     /// # Errors
-    /// Settings are missing, wrong, or belong to another action: all of them.
+    /// All settings that are missing, invalid, or belong to another action.
     pub(super) fn of(spec: &RuleSpec) -> Result<Self, String> {
         match (refuse_stray_settings(spec), Self::read(spec)) {
             (Ok(()), read) => read,
@@ -280,7 +281,7 @@ impl Action {
     }
 }
 
-/// A setting that the action does not read is a mistake of whoever wrote it.
+/// Refuses settings that the action ignores, because they are a mistake.
 fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
     use ActionKind as Kind;
     let settings: [(&str, bool, &[ActionKind]); 9] = [
@@ -320,7 +321,7 @@ fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, String> {
     all(texts, |text| text.parse().map_err(|_| format!("`{text}` is no address")))
 }
 
-/// What each text is, or what is wrong with all that are wrong.
+/// Converts all texts, or returns the errors of all invalid ones.
 fn all<T>(texts: &[String], read: impl Fn(&String) -> Result<T, String>) -> Result<Vec<T>, String> {
     let (mut right, mut wrong) = (Vec::with_capacity(texts.len()), Vec::new());
     for text in texts {
@@ -340,7 +341,7 @@ fn target(spec: &RuleSpec) -> Result<Target, String> {
     }
 }
 
-/// The folded wire form of a name that is written with or without its closing dot.
+/// Returns the folded wire form of a name, which may lack the final dot.
 pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
     if !text.is_ascii() {
         return Err("a name is written in its ASCII form, which begins with `xn--`".to_owned());
@@ -356,7 +357,7 @@ fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
         return Err(format!("`to` needs 1 to {MAX_ADDRESSES} servers"));
     }
-    // Names of interfaces are numbers already.
+    // Names of interfaces are already resolved to numbers.
     let server = |text: &String| match server_address(text, |_| None) {
         Ok(server) => Ok(server),
         Err(ServerFault::Form) => {

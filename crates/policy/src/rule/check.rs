@@ -1,4 +1,4 @@
-//! What the names in an expression mean, and whether its values fit together.
+//! Name resolution and type checking of expressions.
 
 use ipnet::IpNet;
 
@@ -10,22 +10,22 @@ use super::text::{Pattern, TextTest};
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Reach, Test};
 use crate::client::{ClientTest, Mac, Transport, canonical};
 
-/// Reads and checks an expression.
+/// Parses and checks an expression.
 ///
 /// # Errors
-/// It is no expression, names what there is not, or compares what can't be compared.
+/// The expression is malformed, uses an unknown name, or compares incompatible values.
 pub(super) fn check(expression: &str, vocabulary: &Vocabulary) -> Result<Node, Fault> {
     Checker { vocabulary }.condition(&parse(expression)?)
 }
 
-/// What a part of an expression stands for.
+/// The value of a subexpression.
 enum Value<'a> {
     Condition(NodeKind),
     Literal(&'a Expr),
     Field(Field),
 }
 
-/// What a question, its client, the time and the answer have to offer.
+/// The properties of a question, its client, the time and the answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     Qname,
@@ -79,7 +79,7 @@ impl Field {
         }
     }
 
-    /// Its methods without those of texts.
+    /// Returns the methods of the field other than those of texts.
     const fn methods(self) -> &'static [&'static str] {
         match self {
             Self::Qname => &["under", "levels"],
@@ -330,7 +330,7 @@ impl Checker<'_> {
         })
     }
 
-    /// The condition that a field is one of the operands.
+    /// Returns the condition that a field equals one of the operands.
     fn one_of(&self, field: Field, span: Span, operands: &[&Expr]) -> Result<NodeKind, Fault> {
         let texts =
             || operands.iter().map(|operand| text_of(operand)).collect::<Result<Vec<_>, _>>();
@@ -386,7 +386,7 @@ impl Checker<'_> {
     }
 }
 
-/// How a field is used, for those who used it otherwise.
+/// Describes the use of a field, for error messages.
 fn usage(field: Field) -> &'static str {
     match field {
         Field::Qname => "write `qname == \"www.example.com\"` or `qname.under(\"example.com\")`",
@@ -449,7 +449,7 @@ fn on_text(field: Field, text: TextTest) -> Test {
     }
 }
 
-/// The one argument of a method.
+/// Returns the single argument of a method.
 fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
     match arguments {
         [one] => Ok(one),
@@ -460,7 +460,7 @@ fn only<'a>(word: &Word, arguments: &'a [Expr]) -> Result<&'a Expr, Fault> {
     }
 }
 
-/// The arguments of a method that takes any number of them, or a list.
+/// Returns the arguments of a method that takes any number of them, or a list.
 fn each<'a>(word: &Word, arguments: &'a [Expr]) -> Result<Vec<&'a Expr>, Fault> {
     let flat: Vec<&Expr> = match arguments {
         [Expr { kind: Kind::List(elements), .. }] => elements.iter().collect(),
@@ -472,7 +472,7 @@ fn each<'a>(word: &Word, arguments: &'a [Expr]) -> Result<Vec<&'a Expr>, Fault> 
     }
 }
 
-/// What stands on the right side of a comparison.
+/// Returns the operands on the right side of a comparison.
 fn operands(sign: Comparison, literal: &Expr) -> Result<Vec<&Expr>, Fault> {
     match (&literal.kind, sign) {
         (Kind::List(elements), Comparison::In) if elements.is_empty() => {
@@ -670,7 +670,7 @@ fn between(word: &Word, arguments: &[Expr]) -> Result<TimeTest, Fault> {
     }
 }
 
-/// `24:00` is the end of the day.
+/// Parses a time of day. `24:00` is the end of the day.
 fn minute_of_day(expr: &Expr) -> Result<u16, Fault> {
     let text = text_of(expr)?;
     let parts = text.split_once(':').and_then(|(hour, minute)| {

@@ -1,6 +1,6 @@
-//! What is left of a condition after indexing, as a branching program: each step asks one thing and
-//! goes on to one of two steps, until it is accepted or rejected. It needs no stack and always
-//! ends, as steps only lead to steps that were written before them.
+//! The part of a condition that remains after indexing, as a branching program. Each step tests one
+//! property and continues with one of two steps, up to acceptance or rejection. It needs no stack
+//! and always terminates, because steps refer only to steps written before them.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use super::program::{Answer, Hours, ListLookup, Question};
 use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NumberTest, Reach};
 
-/// The condition holds.
+/// Target of a step: the condition holds.
 pub(super) const ACCEPT: u32 = u32::MAX;
-/// It does not hold.
+/// Target of a step: the condition does not hold.
 pub(super) const REJECT: u32 = u32::MAX - 1;
 
-/// A run in one of the tables of [`Code`].
+/// A range in one of the tables of [`Code`].
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
@@ -32,7 +32,7 @@ impl Run {
     }
 }
 
-/// One question.
+/// The test of one step.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Client(u32),
@@ -64,7 +64,7 @@ struct Step {
 pub(super) struct Code {
     steps: Vec<Step>,
     numbers: Vec<u16>,
-    /// For each test the numbers of labels for which it holds, a bit each.
+    /// For each test, the numbers of labels for which it holds, one bit each.
     levels: Vec<[u64; 2]>,
     keys: Vec<NameKey>,
     networks: Vec<IpNet>,
@@ -74,18 +74,18 @@ pub(super) struct Code {
     patterns: Patterns,
 }
 
-/// What is known while the rules are asked about one question.
+/// The inputs and intermediate results of evaluating rules for one question.
 pub(super) struct Asking<'a, L> {
     pub(super) question: &'a Question<'a>,
-    /// How many labels the name has, if a rule asks: see
+    /// The number of labels of the name, if a rule tests it: see
     /// [`Stage::levels_of`](super::stage::Stage::levels_of).
     pub(super) levels: usize,
     pub(super) answer: Option<&'a Answer<'a>>,
     pub(super) hours: &'a Hours,
     pub(super) lists: &'a L,
-    /// The answers of the profile to the conditions on clients.
+    /// The results of the conditions on clients for the profile.
     pub(super) facts: &'a [u64],
-    /// Lowered by each condition on the time that is asked for.
+    /// Lowered by each condition on the time that is evaluated.
     pub(super) valid_until: u64,
     pub(super) memo: Memo,
 }
@@ -98,12 +98,12 @@ impl<L> Asking<'_, L> {
 }
 
 impl Code {
-    /// Writes the code of a condition. Returns where it begins.
+    /// Writes the code of a condition. Returns its start.
     pub(super) fn write(&mut self, folded: &Folded) -> u32 {
         self.emit(folded, ACCEPT, REJECT)
     }
 
-    /// Builds the automata, after all conditions are written.
+    /// Builds the automata after all conditions are written.
     pub(super) fn finish(&mut self) {
         let (patterns, places) = Patterns::build(&self.texts);
         for step in &mut self.steps {
@@ -167,7 +167,7 @@ impl Code {
         }
     }
 
-    /// The number of a test, until all are known and have their places.
+    /// Returns a provisional number for a test, until all tests have their places.
     fn text(&mut self, test: &TextTest) -> PatternId {
         let next = self.texts.len() as u32;
         let number = *self.text_numbers.entry(test.as_pattern()).or_insert_with(|| {
@@ -177,7 +177,7 @@ impl Code {
         PatternId::numbered(number)
     }
 
-    /// Does the condition that begins at `start` hold?
+    /// Evaluates the condition that begins at `start`.
     #[inline]
     pub(super) fn holds<L: ListLookup>(&self, start: u32, asking: &mut Asking<'_, L>) -> bool {
         let mut at = start;
@@ -188,8 +188,8 @@ impl Code {
         at == ACCEPT
     }
 
-    /// What takes a few instructions is asked here, and all else out of line, so that the loop
-    /// around this needs few registers.
+    /// Tests of a few instructions are evaluated here and all others out of line, so that the loop
+    /// needs few registers.
     #[inline(always)]
     fn answer<L: ListLookup>(&self, ask: &Ask, asking: &mut Asking<'_, L>) -> bool {
         match *ask {
@@ -257,7 +257,7 @@ impl Code {
     }
 }
 
-/// The numbers of labels that a name may have, 127 at most, for which the test holds.
+/// Returns the numbers of labels, up to 127, for which the test holds.
 fn counts(test: &NumberTest) -> [u64; 2] {
     let mut bits = [0; 2];
     for count in (0..128).filter(|count| test.holds(*count as i64)) {
@@ -270,7 +270,7 @@ fn counts(test: &NumberTest) -> [u64; 2] {
 fn one_of(keys: &[NameKey], name: &[u8]) -> bool {
     keys.iter().any(|key| match key.reach {
         Reach::Exact => *key.name == *name,
-        // The last octets are compared first: most names differ there.
+        // Compares the last octets first, where most names differ.
         Reach::Under => name.ends_with(&key.name) && is_under(name, &key.name),
     })
 }

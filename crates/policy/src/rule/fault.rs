@@ -1,4 +1,4 @@
-//! What is wrong with an expression, and where.
+//! Errors in expressions, with their location.
 
 use std::fmt;
 
@@ -16,26 +16,26 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// From the start of this span to the end of the other.
+    /// Returns the span from the start of this one to the end of the other.
     pub(super) const fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end }
     }
 
-    /// The text of the span in the expression it belongs to.
+    /// Returns the text of the span in its expression.
     #[must_use]
     pub fn of(self, expression: &str) -> &str {
         expression.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 }
 
-/// A fault of an expression: where it is, what is wrong and what to do.
+/// An error in an expression: location, problem and remedy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// The part of the expression that is at fault.
+    /// The offending part of the expression.
     pub span: Span,
-    /// What is wrong, as a clause without full stop.
+    /// The problem, as a clause without full stop.
     pub message: String,
-    /// What to write instead, where that can be guessed.
+    /// A suggested replacement, if there is one.
     pub advice: Option<String>,
 }
 
@@ -49,7 +49,7 @@ impl Fault {
         self
     }
 
-    /// Adds the word of `known` that is most like `word`, or all of them if none is like it.
+    /// Adds the word of `known` that is most similar to `word`, or all of them if none is similar.
     pub(super) fn suggest<'a>(self, word: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
         let known: Vec<&str> = known.into_iter().collect();
         let scored =
@@ -66,14 +66,14 @@ impl Fault {
         }
     }
 
-    /// The column of the fault in its line, in characters from 1.
+    /// Returns the column of the error in its line, in characters from 1.
     #[must_use]
     pub fn column(&self, expression: &str) -> usize {
         let before = expression.get(..self.span.start as usize).unwrap_or(expression);
         before.rsplit('\n').next().unwrap_or(before).chars().count() + 1
     }
 
-    /// The line of the expression that is at fault with carets under the fault.
+    /// Returns the offending line of the expression with carets under the error.
     #[must_use]
     pub fn shown<'a>(&'a self, expression: &'a str) -> Shown<'a> {
         Shown { fault: self, expression }
@@ -92,16 +92,16 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Names less alike than this are not proposed.
+/// Names with less similarity are not suggested.
 const LIKENESS: f64 = 0.75;
-/// How many known names a message lists.
+/// Most known names that a message lists.
 const SHOWN: usize = 12;
-/// Characters of a long line that are shown before the fault.
+/// Characters of a long line that are shown before the error.
 const BEFORE: usize = 60;
-/// Characters of a long line that are shown altogether.
+/// Characters of a long line that are shown in total.
 const LINE: usize = 100;
 
-/// A fault with the line it is in; see [`Fault::shown`].
+/// An error together with its line: see [`Fault::shown`].
 pub struct Shown<'a> {
     fault: &'a Fault,
     expression: &'a str,

@@ -1,6 +1,6 @@
-//! A checked condition made ready for indexing: what depends on the client alone becomes one
-//! question to the profile, what depends on the time alone one set of minutes, and negations move
-//! down to the leaves.
+//! Preparation of a checked condition for indexing: parts that depend only on the client become one
+//! test of the profile, parts that depend only on the time become one set of minutes, and negations
+//! move to the leaves.
 
 use ipnet::IpNet;
 
@@ -20,7 +20,7 @@ pub(super) enum Folded {
     Leaf(Leaf, Sense),
 }
 
-/// Whether a leaf is taken as it is.
+/// Whether a leaf is negated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sense {
     Plain,
@@ -36,40 +36,40 @@ impl Sense {
     }
 }
 
-/// By what a condition is folded.
+/// The parameters of folding.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'z> {
-    /// The zone of its `now`.
+    /// The time zone of its `now`.
     pub(super) zone: &'z Zone,
     pub(super) names: Names,
 }
 
-/// Which names `list()` and `service()` are about.
+/// The names that `list()` and `service()` test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Names {
-    /// The one asked for.
+    /// The QNAME.
     Asked,
-    /// That one, and those which the answer leads to.
+    /// The QNAME and the names that the answer leads to.
     All,
 }
 
-/// What is asked for each query.
+/// A test evaluated per query.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Leaf {
-    /// A condition on the client, by its number.
+    /// A condition on the client, by number.
     Client(u32),
-    /// A condition on the time, by its number.
+    /// A condition on the time, by number.
     Window(u32),
     Type(Vec<u16>),
     Class(Vec<u16>),
     Levels(NumberTest),
     Names(Vec<NameKey>),
     Text(TextTest),
-    /// The name, or one that the answer leads to, is on the list.
+    /// The QNAME, or a name that the answer leads to, is on the list.
     List(ListId),
-    /// The name is on the list.
+    /// The QNAME is on the list.
     ListOfName(ListId),
-    /// The name, or one that the answer leads to, is one of these.
+    /// The QNAME, or a name that the answer leads to, is one of these.
     NamesBehind(Vec<NameKey>),
     AnswerAddress(Vec<IpNet>),
     AnswerNames(Vec<NameKey>),
@@ -80,17 +80,17 @@ pub(super) enum Leaf {
 /// A step of a condition on the client, in postfix order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum ClientStep {
-    /// The answer to a test, by its number.
+    /// The result of a test, by number.
     Test(u32),
     Const(bool),
     Not,
-    /// Of so many values before it.
+    /// Combines this number of preceding values.
     All(u32),
     Any(u32),
     If,
 }
 
-/// What the conditions of all rules share: each condition on clients and on the time once.
+/// The conditions on clients and on the time of all rules, each stored once.
 #[derive(Default)]
 pub(super) struct Shared {
     pub(super) tests: Vec<ClientTest>,
@@ -106,7 +106,7 @@ impl Shared {
         self.folded(node, reading, Sense::Plain)
     }
 
-    /// What a client must answer to.
+    /// Folds a test of the client.
     pub(super) fn fold_client(&mut self, test: ClientTest) -> Folded {
         let node = Node { kind: NodeKind::Test(Test::Client(test)), span: Span::default() };
         Folded::Leaf(Leaf::Client(self.client(&node)), Sense::Plain)
@@ -145,8 +145,8 @@ impl Shared {
         }
     }
 
-    /// The folded parts of a junction; those on the client alone, and on the time alone, become
-    /// one.
+    /// Folds the parts of a junction. Those on only the client, and those on only the time, are
+    /// combined.
     fn parts(
         &mut self,
         parts: &[Node],
@@ -239,7 +239,7 @@ impl Shared {
     }
 }
 
-/// What a condition depends on.
+/// The inputs that a condition depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Subject {
     Client,
@@ -261,7 +261,7 @@ fn subject(node: &Node) -> Subject {
     }
 }
 
-/// Does a condition on the time alone hold in that minute of the week?
+/// Evaluates a condition on only the time for a minute of the week.
 fn time_holds(node: &Node, minute: u16) -> bool {
     match &node.kind {
         NodeKind::Const(value) => *value,
@@ -278,7 +278,7 @@ fn time_holds(node: &Node, minute: u16) -> bool {
 
 fn leaf(test: &Test, names: Names) -> Leaf {
     match test {
-        // Conditions on clients and times are numbered before they get here.
+        // Conditions on clients and times are already numbered at this point.
         Test::Client(_) => Leaf::Client(u32::MAX),
         Test::Time(_) => Leaf::Window(u32::MAX),
         Test::Name(NameTest::OneOf(keys)) => Leaf::Names(keys.clone()),
@@ -297,7 +297,7 @@ fn leaf(test: &Test, names: Names) -> Leaf {
     }
 }
 
-/// All of the parts, cheap ones first.
+/// Returns the conjunction of the parts, cheap ones first.
 pub(super) fn all(parts: Vec<Folded>) -> Folded {
     let mut flat = Vec::new();
     for part in parts {
@@ -316,7 +316,8 @@ pub(super) fn all(parts: Vec<Folded>) -> Folded {
     }
 }
 
-/// One of the parts, cheap ones first; names that are asked for in several parts become one set.
+/// Returns the disjunction of the parts, cheap ones first. Sets of names in several parts are
+/// merged.
 fn any(parts: Vec<Folded>) -> Folded {
     let (mut flat, mut names) = (Vec::new(), Vec::new());
     for part in parts {
@@ -345,8 +346,8 @@ fn any(parts: Vec<Folded>) -> Folded {
     }
 }
 
-/// The order in which parts are asked. The time comes last: how long a verdict is valid depends on
-/// the times that were asked for.
+/// Returns the rank of a part in the order of evaluation. The time comes last, because a verdict's
+/// validity is limited by the times that were evaluated.
 fn cost(folded: &Folded) -> u32 {
     match folded {
         Folded::Const(_) => 0,

@@ -1,4 +1,4 @@
-//! From a name to the rules that its own name, or a name above it, may make hold.
+//! An index from a name to the rules that require this name or an ancestor of it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,14 +8,14 @@ use avocet_wire::suffix::SuffixMap;
 
 use super::tree::{NameKey, Reach};
 
-/// A rule that may hold, and what is left to ask.
+/// A rule that may match, and the remaining tests.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Candidate {
-    /// The place of the rule.
+    /// The index of the rule.
     pub(super) rule: u32,
-    /// A condition on the client that must hold, or [`Candidate::ANYBODY`].
+    /// A required condition on the client, or [`Candidate::ANYBODY`].
     pub(super) client: u32,
-    /// Where the code begins.
+    /// The start of the code.
     pub(super) code: u32,
     pub(super) role: Role,
 }
@@ -24,39 +24,39 @@ impl Candidate {
     pub(super) const ANYBODY: u32 = u32::MAX;
 }
 
-/// What it means when a rule holds.
+/// The consequence of a match.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Role {
-    /// It decides.
+    /// The rule decides.
     Decides,
-    /// It decides, unless filtering is lifted.
+    /// The rule decides, unless filtering is suspended.
     Filters,
-    /// It is noted.
+    /// The rule is noted.
     Noted,
 }
 
-/// Rules by the names they need.
+/// Rules by the names they require.
 pub(super) struct NameIndex {
     names: SuffixMap<Reached>,
     candidates: Vec<Candidate>,
 }
 
-/// Where the candidates for a name begin.
+/// The start of the candidates for a name.
 pub(super) struct Nearest<'n, 'i> {
     above: &'n [u8],
     reached: &'i Reached,
-    /// Is it the name itself?
+    /// Whether it is the name itself.
     is_whole: bool,
 }
 
-/// Candidates for a name and all below it, and for the name alone.
+/// Candidates for a name with all names below it, and for the name itself.
 struct Reached {
     under: Range<u32>,
     exact: Range<u32>,
 }
 
 impl NameIndex {
-    /// Builds the index; candidates come in the order of their rules.
+    /// Builds the index. Candidates must be in the order of their rules.
     pub(super) fn build(pairs: &[(NameKey, Candidate)]) -> Self {
         let mut by_name: HashMap<&[u8], [Vec<Candidate>; 2]> = HashMap::new();
         for (key, candidate) in pairs {
@@ -80,12 +80,13 @@ impl NameIndex {
         Self { names, candidates }
     }
 
-    /// Is there no name at all?
+    /// Reports whether the index has no names.
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// The longest name that is the name or above it, if there is one: for [`NameIndex::for_each`].
+    /// Returns the nearest indexed name, the name itself or an ancestor, for
+    /// [`NameIndex::for_each`].
     #[inline]
     pub(super) fn nearest<'n>(&self, name: &'n [u8]) -> Option<Nearest<'n, '_>> {
         self.names.nearest(name).map(|(above, reached)| Nearest {
@@ -95,7 +96,7 @@ impl NameIndex {
         })
     }
 
-    /// Gives the candidates for a name and for each name above it, the longest first.
+    /// Calls `take` with the candidates for a name and for each ancestor, the longest first.
     #[inline]
     pub(super) fn for_each(&self, nearest: &Nearest<'_, '_>, mut take: impl FnMut(&[Candidate])) {
         take(self.list(&nearest.reached.under));

@@ -1,9 +1,9 @@
-//! Buckets of rate limits: how many queries a second are answered, and how many at once.
+//! Token buckets for rate limits: sustained queries per second and queries at once.
 //!
-//! A bucket is the time at which it would be full again (the generic cell rate algorithm): one
-//! number, so that taking a token is one exchange. The table has a fixed size. Where it is full,
-//! the bucket that is full again first gives way: to forget a full bucket changes nothing, and to
-//! forget another one is counted.
+//! A bucket stores the time at which it would be full again (the generic cell rate algorithm): one
+//! number, so that taking a token is one exchange. The table has a fixed size. If it is full, the
+//! bucket that is full again first is replaced. Dropping a full bucket changes nothing; dropping
+//! another one is counted.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,30 +16,30 @@ use crate::client::canonical;
 
 /// Buckets that share a place in the table.
 const WAYS: usize = 8;
-/// Places of the table: 65,536 buckets of 16 octets, which is a megabyte.
+/// Places in the table: 65,536 buckets of 16 octets, one megabyte.
 const PLACES: usize = 8_192;
 const NANOS: u64 = 1_000_000_000;
 
-/// May a query be answered?
+/// Whether a query is within its limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// There was a token for it.
+    /// A token was taken.
     Within,
-    /// There was none: do what [`RateLimit::over`] says.
+    /// There was no token: react as [`RateLimit::over`] specifies.
     Over,
 }
 
 struct Bucket {
-    /// A keyed hash of whom the bucket is for; zero where it is for nobody.
+    /// A keyed hash of the bucket's owner, zero for none.
     key: AtomicU64,
-    /// When it is full again, in nanoseconds.
+    /// The time at which it is full again, in nanoseconds.
     full_at: AtomicU64,
 }
 
-/// The buckets of all rate limits, for all threads.
+/// The buckets of all rate limits, shared by all threads.
 ///
-/// Two queries that come at the same moment may both take a token of which there was one: that is
-/// an error of at most one query a thread.
+/// Two simultaneous queries may both take the last token. The error is at most one query per
+/// thread.
 pub struct Limiter {
     buckets: Box<[[Bucket; WAYS]]>,
     secret: HashKey,
@@ -47,7 +47,8 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// An empty table. The secret keeps strangers from choosing whose bucket they share.
+    /// Creates an empty table. The secret prevents clients from choosing to share another client's
+    /// bucket.
     #[must_use]
     pub fn new(secret: [u8; 32]) -> Self {
         let bucket = || Bucket { key: AtomicU64::new(0), full_at: AtomicU64::new(0) };
@@ -72,7 +73,7 @@ impl Limiter {
         if after - now > depth {
             return Admission::Over;
         }
-        // Who loses the race has had a token that another one had too.
+        // A thread that loses the race has used the same token as the winner.
         let _ = bucket.full_at.compare_exchange(
             full_at.min(after),
             after,
@@ -83,7 +84,7 @@ impl Limiter {
         Admission::Within
     }
 
-    /// Whether a query would be answered now, without taking a token.
+    /// Reports whether a query would be within the limit now, without taking a token.
     pub fn would_admit(
         &self,
         rule: RuleId,
@@ -100,7 +101,8 @@ impl Limiter {
         if is_over { Admission::Over } else { Admission::Within }
     }
 
-    /// Buckets that were forgotten before they were full again, as the table was full.
+    /// Returns the number of buckets dropped before they were full again because the table was
+    /// full.
     #[must_use]
     pub fn forgotten(&self) -> u64 {
         self.forgotten.load(Ordering::Relaxed)
@@ -126,7 +128,7 @@ impl Limiter {
         &self.buckets[(key >> 32) as usize % PLACES]
     }
 
-    /// The bucket of a key, or the one that gives way to it.
+    /// Returns the bucket of a key, or the one to replace.
     fn bucket(&self, key: u64, now: u64) -> &Bucket {
         let place = self.place(key);
         if let Some(own) = place.iter().find(|bucket| bucket.key.load(Ordering::Relaxed) == key) {
@@ -161,7 +163,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// How many of `queries` at the same moment are within the limit.
+    /// Returns how many of `queries` simultaneous queries are within the limit.
     fn admitted(
         limiter: &Limiter,
         limit: &RateLimit,

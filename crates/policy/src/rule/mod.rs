@@ -1,15 +1,15 @@
-//! Rules: an expression in CEL syntax over typed values, and what is done where it holds.
+//! Rules: an expression in CEL syntax over typed values, and an action to take if it holds.
 //!
 //! ```text
 //! RuleSpec  --Rules::check-->  Rules  --Program::build-->  Program  --decide-->  Verdict
 //!  (text)    syntax, check     (trees)  fold, index, code  (tables)    per query
 //! ```
 //!
-//! Rules are tried by priority and then in their order. The first one that decides (block, allow,
-//! redirect, forward, drop, truncate, safe search) ends this; those that only add (tag, TTL, rate
-//! limit, and whatever is log-only) are noted on the way there. A rule that reads the answer is
-//! tried on the answer; one that asks for a list is tried on the question and on the answer, whose
-//! aliases may be on the list too.
+//! Rules are evaluated by priority and then in file order. The first match of a deciding rule
+//! (block, allow, redirect, forward, drop, truncate, safe search) ends the evaluation. Matches of
+//! other rules (tag, TTL, rate limit, and every log-only rule) before it are noted. A rule that
+//! reads the answer is evaluated on the answer. A rule that tests a list is evaluated on the
+//! question and on the answer, because the aliases in the answer may be on the list.
 
 mod action;
 mod check;
@@ -53,9 +53,9 @@ pub use tree::{Country, ListId};
 pub use verdict::{Lift, MAX_NOTED, Verdict};
 pub use vocabulary::Vocabulary;
 
-/// Octets of an expression: enough for some thousand names, after which a list serves better.
+/// Octets of an expression: enough for about a thousand names. A list serves better for more.
 pub const MAX_EXPRESSION: usize = 65_536;
-/// How deep brackets and negations nest.
+/// Deepest nesting of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
 /// Most rules.
 pub const MAX_RULES: usize = 100_000;
@@ -63,8 +63,8 @@ pub const MAX_RULES: usize = 100_000;
 pub const MAX_PATTERN: usize = 4_096;
 /// Octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
-/// Most different questions about clients in all rules together.
+/// Most distinct tests of clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;
-/// Most different conditions on the time in all rules together: each thread looks at all of them
-/// when one changes, which takes it about a tenth of a millisecond.
+/// Most distinct conditions on the time in all rules together. Each thread re-evaluates all of them
+/// when one changes, which takes about a tenth of a millisecond.
 pub const MAX_WINDOWS: usize = 256;

@@ -1,8 +1,8 @@
-//! Many patterns at once: automata that find all patterns of a group in one pass over a name.
+//! Matching of many patterns: automata that find all patterns of a group in one pass over a name.
 //!
-//! A group is a deterministic automaton of at most 64 patterns, which costs a table look-up for
-//! each octet of the name. What grows too large for one is split, and what is too large alone is
-//! asked by itself, in time linear in the name as well.
+//! A group is a deterministic automaton of at most 64 patterns and costs a table look-up per octet
+//! of the name. Groups that grow too large are split. A single pattern that is too large is matched
+//! separately, also in time linear in the name.
 
 use regex_automata::dfa::{Automaton, StartKind, dense};
 use regex_automata::nfa::thompson;
@@ -12,20 +12,20 @@ use regex_automata::{Input, MatchKind};
 
 use super::text::{NameText, TextTest, syntax};
 
-/// Patterns of a group, as many as there are bits in its result.
+/// Patterns of a group: the number of bits in its result.
 const GROUP: usize = 64;
 /// Octets of the automaton of a group.
 const GROUP_MEMORY: usize = 4 << 20;
-/// Octets of all automata; patterns beyond are asked one by one.
+/// Octets of all automata. Further patterns are matched one by one.
 const ALL_MEMORY: usize = 64 << 20;
 
-/// All patterns of a program. A pattern is known by its group and its bit in it.
+/// All patterns of a program. A pattern is identified by its group and its bit there.
 #[derive(Default)]
 pub(super) struct Patterns {
     groups: Vec<Group>,
 }
 
-/// A pattern's place.
+/// The place of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PatternId {
     group: u32,
@@ -33,18 +33,18 @@ pub(super) struct PatternId {
 }
 
 impl PatternId {
-    /// A number in place of a place that is not known yet.
+    /// Returns a provisional number for a pattern whose place is unknown.
     pub(super) const fn numbered(number: u32) -> Self {
         Self { group: u32::MAX, bit: number }
     }
 
-    /// The number that stands in place of a place.
+    /// Returns the provisional number.
     pub(super) const fn number(self) -> usize {
         self.bit as usize
     }
 }
 
-/// What the group that was asked last found.
+/// The result of the last evaluated group.
 pub(super) struct Memo {
     group: u32,
     found: u64,
@@ -60,7 +60,7 @@ enum Group {
 }
 
 impl Patterns {
-    /// Builds the automata. Returns where each test is, in the order of the tests.
+    /// Builds the automata. Returns the place of each test, in the order of the tests.
     pub(super) fn build(tests: &[TextTest]) -> (Self, Vec<PatternId>) {
         let mut patterns = Self::default();
         let mut places = Vec::new();
@@ -87,7 +87,8 @@ impl Patterns {
         }
     }
 
-    /// Does the pattern match the folded name? All patterns of a group are asked at once.
+    /// Reports whether the pattern matches the folded name. Evaluates all patterns of a group at
+    /// once.
     #[inline]
     pub(super) fn matches(&self, pattern: PatternId, name: &[u8], memo: &mut Memo) -> bool {
         if memo.group != pattern.group {
@@ -112,15 +113,15 @@ impl Group {
     }
 }
 
-/// Is there a pattern that matches? It mostly ends with the few octets that one of them begins
-/// with.
+/// Reports whether any pattern matches. Usually stops at the first octets.
 #[inline]
 fn matches_one(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> bool {
-    // An automaton without quit octets does not fail.
+    // An automaton without quit octets cannot fail.
     dfa.try_search_fwd(&Input::new(text).earliest(true)).is_ok_and(|found| found.is_some())
 }
 
-/// Matches are reported one octet late, which is why the end of the text is a step of its own.
+/// Returns the bits of the matching patterns. Matches are reported one octet late, so the end of
+/// the text is a separate step.
 #[cold]
 fn walk(dfa: &dense::DFA<Vec<u32>>, text: &[u8]) -> u64 {
     let Ok(mut state) = dfa.start_state(&start::Config::new()) else { return 0 };
@@ -147,8 +148,7 @@ fn automaton(tests: &[TextTest], memory: usize) -> Option<dense::DFA<Vec<u32>>> 
     let config = dense::Config::new()
         .match_kind(MatchKind::All)
         .start_kind(StartKind::Unanchored)
-        // Names are shorter than what it takes to look ahead for the octets that patterns begin
-        // with.
+        // Names are too short for acceleration by the first octets of patterns to pay off.
         .accelerate(false)
         .dfa_size_limit(Some(memory))
         .determinize_size_limit(Some(2 * memory));
@@ -185,7 +185,7 @@ mod tests {
         ];
         let mut tests: Vec<TextTest> =
             sources.iter().map(|source| TextTest::Matches(Pattern::new(source).unwrap())).collect();
-        // More than a group holds, and one that is too large for an automaton.
+        // More patterns than a group holds, and one that is too large for an automaton.
         tests.extend((0..100).map(|number| TextTest::Contains(format!("n{number}"))));
         tests.extend(["[ab].{30}x"].map(|source| TextTest::Matches(Pattern::new(source).unwrap())));
         let (patterns, places) = Patterns::build(&tests);

@@ -1,8 +1,8 @@
-//! All rules as one program: asked once for a question, and once more for its answer.
+//! All rules as one program, evaluated once for a question and once more for its answer.
 //!
-//! Rules are found by what they need: a name, a type, or nothing but a client; see [`Stage`]. Of
-//! those that hold the first one decides. Nothing here allocates or waits, and no rule is
-//! asked that comes after one that already decided.
+//! Rules are found by their requirements: a name, a type, or nothing but a client; see [`Stage`].
+//! The first match in rule order decides. Evaluation neither allocates nor blocks, and skips rules
+//! after one that has already decided.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::verdict::{Lift, Verdict};
 use super::{MAX_CLIENT_TESTS, MAX_WINDOWS};
 use crate::client::{ClientTest, Clients, Profile, Transport};
 
-/// A question as the rules see it.
+/// A question to the rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
     /// The name in wire form, folded.
@@ -33,38 +33,38 @@ pub struct Question<'a> {
     pub qtype: Rtype,
     /// The class asked for.
     pub qclass: Class,
-    /// Who asks, as [`Clients::profile`] says.
+    /// The client, as returned by [`Clients::profile`].
     pub profile: Profile,
     /// The time, in Unix seconds.
     pub now: u64,
 }
 
-/// An answer as the rules see it.
+/// An answer to the rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer<'a> {
     /// Addresses of A and AAAA records and of the hints of SVCB and HTTPS records.
     pub addresses: &'a [IpAddr],
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, in folded wire form.
     pub names: &'a [&'a [u8]],
-    /// Those of them that [`ListLookup`] and conditions on services look at.
+    /// The names that [`ListLookup`] and conditions on services test.
     pub judged: &'a [&'a [u8]],
-    /// The countries of the addresses, where there is a database for them.
+    /// The countries of the addresses, if there is a database.
     pub countries: &'a [Country],
 }
 
-/// Says on which lists a name is: the name asked for, and with an answer the names in it.
+/// The lists that contain a name: the QNAME and, with an answer, the names in it.
 pub trait ListLookup {
-    /// Is the name on the list, or one that the answer leads to?
+    /// Reports whether the list contains the QNAME or a name that the answer leads to.
     fn contains(&self, list: ListId) -> bool;
 
-    /// Is the name asked for on the list?
+    /// Reports whether the list contains the QNAME.
     #[inline]
     fn contains_qname(&self, list: ListId) -> bool {
         self.contains(list)
     }
 }
 
-/// No name is on any list.
+/// A look-up without lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLists;
 
@@ -82,7 +82,8 @@ impl<F: Fn(ListId) -> bool> ListLookup for F {
     }
 }
 
-/// What holds of the time at a moment. Each thread keeps its own and renews it when it is over.
+/// The results of the conditions on the time at a moment. Each thread has its own and renews it
+/// when it expires.
 #[derive(Clone, Debug, Default)]
 pub struct Hours {
     from: u64,
@@ -91,21 +92,21 @@ pub struct Hours {
 }
 
 impl Hours {
-    /// Is it still so at `now`, in Unix seconds?
+    /// Reports whether the results still hold at `now`, in Unix seconds.
     #[inline]
     #[must_use]
     pub fn is_current(&self, now: u64) -> bool {
         (self.from..self.until).contains(&now)
     }
 
-    /// Whether a condition on the time holds, and until which second.
+    /// Returns whether a condition on the time holds, and until which second.
     #[inline]
     pub(super) fn of(&self, window: u32) -> (bool, u64) {
         self.windows.get(window as usize).copied().unwrap_or((false, 0))
     }
 }
 
-/// What follows from the rules alone.
+/// The tables that depend only on the rules.
 pub(super) struct Compiled {
     rules: Vec<Rule>,
     shared: Shared,
@@ -115,24 +116,24 @@ pub(super) struct Compiled {
     allows_names: bool,
 }
 
-/// The rules, the clients and the pauses of a configuration, compiled.
+/// The compiled rules, clients and pauses of a configuration.
 #[derive(Clone)]
 pub struct Program {
     compiled: Arc<Compiled>,
-    /// For each profile its answers to all conditions on clients.
+    /// For each profile the results of all conditions on clients.
     facts: Box<[u64]>,
     words: usize,
-    /// For each profile which of the lists of rules that need no name it gets, by stage.
+    /// For each profile the list of rules that require no name, by stage.
     rests: [Rests; 2],
     lifts: Lifts,
-    /// The answers of a profile that there is not: none.
+    /// The results for an unknown profile: all false.
     nobody: Box<[u64]>,
 }
 
-/// When filtering is lifted.
+/// The suspensions of filtering.
 #[derive(Clone, Default)]
 struct Lifts {
-    /// For each profile the pause that ends last, and when.
+    /// For each profile the pause that ends last, and its end.
     pauses: Box<[Option<(u16, u64)>]>,
     has_pauses: bool,
     grants: Vec<CompiledGrant>,
@@ -143,7 +144,7 @@ struct CompiledGrant {
     number: u16,
     name: Box<[u8]>,
     until: u64,
-    /// A bit for each profile in its scope.
+    /// One bit for each profile in its scope.
     profiles: Box<[u64]>,
 }
 
@@ -161,7 +162,7 @@ impl Compiled {
                 );
             }
             if rule.reads.answer || (rule.reads.names_behind && rule.action.looks_behind()) {
-                // A name behind an alias, which anybody may put there, must not let an answer pass.
+                // A name behind an alias, which anyone can create, must not allow an answer.
                 let names = if rule.action.looks_behind() { Names::All } else { Names::Asked };
                 answer.add(RuleId(place), role(rule), &folded(rule, names, &mut shared), &mut code);
             }
@@ -188,7 +189,7 @@ impl Compiled {
         &self.shared.tests
     }
 
-    /// Which limit the rules exceed together, as a clause.
+    /// Returns the limits that the rules exceed together, as a clause.
     pub(super) fn excess(&self) -> Option<String> {
         if self.shared.tests.len() > MAX_CLIENT_TESTS {
             return Some(format!(
@@ -200,7 +201,7 @@ impl Compiled {
     }
 }
 
-/// The condition of a rule, with what its action adds to it.
+/// Returns the condition of a rule, extended by the condition of its action.
 fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
     let folded = shared.fold(&rule.tree, Reading { zone: &rule.zone, names });
     match rule.action {
@@ -208,8 +209,7 @@ fn folded(rule: &Rule, names: Names, shared: &mut Shared) -> Folded {
             let keys = safe_names().map(|name| NameKey { name: name.clone(), reach: Reach::Exact });
             all(vec![Folded::Leaf(Leaf::Names(keys.collect()), Sense::Plain), folded])
         }
-        // Over other transports there is nothing to be truncated: the rules and lists behind this
-        // one decide.
+        // Other transports have no truncation: the rules and lists after this rule decide.
         Action::Truncate => {
             all(vec![shared.fold_client(ClientTest::Transport(Transport::Udp)), folded])
         }
@@ -226,16 +226,16 @@ fn role(rule: &Rule) -> Role {
 }
 
 impl Program {
-    /// Joins rules with clients, pauses and grants.
+    /// Combines rules with clients, pauses and grants.
     ///
-    /// `clients` must have been built with what [`Rules::client_tests`] and
-    /// [`Switches::client_tests`] ask; what was not asked then holds of nobody.
+    /// `clients` must have been built with the tests from [`Rules::client_tests`] and
+    /// [`Switches::client_tests`]. Other tests hold for no client.
     #[must_use]
     pub fn build(rules: &Rules, clients: &Clients, switches: &Switches) -> Self {
         Self::of(Arc::clone(&rules.compiled), clients, switches)
     }
 
-    /// The same rules for other clients or with other pauses and grants.
+    /// Combines the same rules with other clients, pauses or grants.
     #[must_use]
     pub fn with(&self, clients: &Clients, switches: &Switches) -> Self {
         Self::of(Arc::clone(&self.compiled), clients, switches)
@@ -264,37 +264,37 @@ impl Program {
         Self { compiled, facts, words, rests, lifts, nobody }
     }
 
-    /// The rules in the order in which they are tried; a [`RuleId`] is a place in it.
+    /// Returns the rules in order of evaluation. A [`RuleId`] is an index into them.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.compiled.rules
     }
 
-    /// The rule of a verdict.
+    /// Returns the rule of a verdict.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.compiled.rules.get(id.0 as usize)
     }
 
-    /// Must [`Program::decide_answer`] be called at all?
+    /// Reports whether [`Program::decide_answer`] must be called.
     #[must_use]
     pub fn reads_answers(&self) -> bool {
         !self.compiled.answer.is_empty()
     }
 
-    /// Whether a rule may let a name pass that an answer leads to.
+    /// Reports whether a rule may allow a name that an answer leads to.
     #[must_use]
     pub fn allows_names(&self) -> bool {
         self.compiled.allows_names
     }
 
-    /// Whether any condition is on the time.
+    /// Reports whether any condition depends on the time.
     #[must_use]
     pub fn goes_by_time(&self) -> bool {
         !self.compiled.shared.windows.is_empty()
     }
 
-    /// What holds of the time at `now`, in Unix seconds.
+    /// Evaluates the conditions on the time at `now`, in Unix seconds.
     #[must_use]
     pub fn hours(&self, now: u64) -> Hours {
         let mut hours = Hours::default();
@@ -302,7 +302,7 @@ impl Program {
         hours
     }
 
-    /// As [`Program::hours`], into what is there; allocates only the first time.
+    /// Does the same as [`Program::hours`], reusing memory. Allocates only the first time.
     pub fn renew(&self, hours: &mut Hours, now: u64) {
         let windows = &self.compiled.shared.windows;
         hours.windows.clear();
@@ -311,7 +311,7 @@ impl Program {
         hours.until = hours.windows.iter().map(|(_, until)| *until).min().unwrap_or(u64::MAX);
     }
 
-    /// What the rules say about a question. `hours` must be current at [`Question::now`].
+    /// Evaluates the rules for a question. `hours` must be current at [`Question::now`].
     #[must_use]
     pub fn decide(
         &self,
@@ -330,7 +330,7 @@ impl Program {
         self.run(stage, &candidates, &mut search)
     }
 
-    /// What the rules say about an answer, after what they said about its question.
+    /// Evaluates the rules for an answer, given their verdict on its question.
     #[must_use]
     pub fn decide_answer(
         &self,
@@ -345,8 +345,8 @@ impl Program {
         self.run(stage, &stage.candidates(question, rests), &mut search)
     }
 
-    /// All rules that hold at a stage and do not decide, in their order, up to the rule that
-    /// decided: where a verdict [has no room](Verdict::overflowed) for them.
+    /// Returns all rules that match at a stage without deciding, in order, up to the rule that
+    /// decided. For verdicts that [have no room](Verdict::overflowed) for them.
     #[cold]
     #[must_use]
     pub fn all_noted(
@@ -376,8 +376,8 @@ impl Program {
         noted
     }
 
-    /// A search that goes on from a verdict. It is made where it stays: moving it costs as much as
-    /// a rule.
+    /// Creates a search that continues from a verdict. Constructed in place, because moving it
+    /// costs as much as a rule.
     #[inline(always)]
     fn search<'a, L>(
         &'a self,
@@ -422,17 +422,17 @@ impl Program {
     }
 }
 
-/// The search for the first rule that decides.
+/// The search for the first deciding rule.
 struct Search<'a, L> {
     code: &'a Code,
     asking: Asking<'a, L>,
     verdict: Verdict,
-    /// The place of the first rule found that decides.
+    /// The index of the first deciding rule found.
     first: u32,
 }
 
 impl<L: ListLookup> Search<'_, L> {
-    /// Looks among candidates, of which there are mostly none.
+    /// Searches candidates, of which there are usually none.
     #[inline]
     fn among(&mut self, candidates: &[Candidate]) {
         if !candidates.is_empty() {
@@ -440,7 +440,7 @@ impl<L: ListLookup> Search<'_, L> {
         }
     }
 
-    /// Looks among candidates in their order, up to the rule that decides.
+    /// Searches candidates in order, up to the rule that decides.
     fn among_some(&mut self, candidates: &[Candidate]) {
         let is_lifted = self.verdict.lifted.is_some();
         for candidate in candidates {
@@ -464,7 +464,7 @@ impl<L: ListLookup> Search<'_, L> {
         }
     }
 
-    /// Adds the candidates that hold and do not decide, before the rule that decides.
+    /// Adds the candidates that match without deciding, before the rule that decides.
     fn noted_among(&mut self, candidates: &[Candidate], noted: &mut Vec<RuleId>) {
         for candidate in candidates.iter().filter(|candidate| candidate.role == Role::Noted) {
             let is_for = candidate.client == Candidate::ANYBODY
@@ -507,7 +507,7 @@ impl Lifts {
             }
         }
         for (number, grant) in (0..).zip(&switches.grants) {
-            // A name that can't be read was refused when the grant was made.
+            // An invalid name was refused when the grant was made.
             let Ok(name) = super::action::name(&grant.name) else { continue };
             let mut bits = vec![0u64; clients.profiles().div_ceil(64)].into_boxed_slice();
             for profile in
@@ -520,13 +520,14 @@ impl Lifts {
         lifts
     }
 
-    /// Is filtering lifted for nobody?
+    /// Reports whether no filtering is suspended.
     #[inline]
     fn is_empty(&self) -> bool {
         self.grants.is_empty() && !self.has_pauses
     }
 
-    /// Says in the verdict what lifts filtering, and bounds how long the verdict is valid.
+    /// Records in the verdict which suspension applies, and limits the verdict's validity
+    /// accordingly.
     #[inline]
     fn apply(&self, question: &Question<'_>, verdict: &mut Verdict) {
         let place = usize::from(question.profile.0);
@@ -556,7 +557,7 @@ fn is_for(scope: &Scope, clients: &Clients, profile: Profile) -> bool {
     }
 }
 
-/// The number of a test among those that the clients were asked.
+/// Returns the index of a test among those evaluated for clients.
 fn place(clients: &Clients, test: &ClientTest) -> Option<usize> {
     clients.tests().iter().position(|other| other == test)
 }
@@ -565,7 +566,7 @@ fn profiles(clients: &Clients) -> impl Iterator<Item = Profile> {
     (0..clients.profiles()).map(|profile| Profile(profile as u16))
 }
 
-/// Does a condition on the client hold, given the answers to its tests?
+/// Evaluates a condition on the client from the results of its tests.
 fn client_holds(steps: &[ClientStep], holds: impl Fn(u32) -> bool) -> bool {
     let mut values: Vec<bool> = Vec::new();
     for step in steps {

@@ -1,30 +1,31 @@
-//! DNS rebinding: a public name must not lead into the network of who asks.
+//! Protection against DNS rebinding: a public name must not resolve to addresses in the client's
+//! network.
 //!
-//! A page from a name that first leads to a server of its author and then to a private address can
-//! talk to what is there, as the browser takes both for one origin. So private addresses are only
-//! believed of names that are allowed to have them.
+//! A web page whose name resolves first to a server of its author and then to a private address can
+//! talk to devices at that address, because the browser treats both as one origin. Private
+//! addresses are therefore accepted only for names that may have them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::name::is_under;
 
-/// Names whose addresses may be private, with all below them; in folded wire form.
+/// Names in folded wire form that, with all names below them, may have private addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Exceptions {
     names: Vec<Box<[u8]>>,
 }
 
 impl Exceptions {
-    /// Of names in folded wire form.
+    /// Creates the set from names in folded wire form.
     #[must_use]
     pub fn of(names: impl IntoIterator<Item = Box<[u8]>>) -> Self {
         Self { names: names.into_iter().collect() }
     }
 
-    /// Names as text.
+    /// Creates the set from names as text.
     ///
     /// # Errors
-    /// One of them is no name; it and the reason.
+    /// An invalid name, with the reason.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let wire =
             |text: &str| super::action::name(text).map_err(|reason| format!("`{text}`: {reason}"));
@@ -36,8 +37,8 @@ impl Exceptions {
     }
 }
 
-/// Does an answer lead a name into a private network? `addresses` are those of its A and AAAA
-/// records and of the hints of its SVCB and HTTPS records; the first private one is given.
+/// Returns the first private address of an answer, unless the name may have it. `addresses` are
+/// those of A and AAAA records and of the hints of SVCB and HTTPS records.
 #[must_use]
 pub fn rebinds(
     qname: &[u8],
@@ -48,7 +49,8 @@ pub fn rebinds(
     (!exceptions.contains(qname)).then_some(private)
 }
 
-/// Is the address one that no public server has? IPv4 counts in every form in which IPv6 holds it.
+/// Reports whether no public server can have the address. Covers IPv4 in every form in which IPv6
+/// embeds it.
 #[must_use]
 pub fn is_private(address: IpAddr) -> bool {
     match address {
@@ -59,8 +61,8 @@ pub fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598, RFC 2544 (benchmarks).
-/// The manual lists them: `docs/manual/policy.md`.
+/// Covers RFC 1918, RFC 1122 §3.2.1.3 (this network, loopback), RFC 3927, RFC 6598 and RFC 2544
+/// (benchmarks). The manual lists them: `docs/manual/policy.md`.
 fn is_private_v4(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     address.is_private()
@@ -71,9 +73,9 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || (a == 198 && b & 0xfe == 18)
 }
 
-/// RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (site-local of old),
-/// RFC 8215 (translators of this network: where in the address the IPv4 address is, only they
-/// know).
+/// Covers RFC 4291 §2.5 (unspecified, loopback, link-local), RFC 4193, RFC 3879 (deprecated
+/// site-local) and RFC 8215 (local translation prefixes, in which the position of the IPv4 address
+/// is unknown).
 fn is_private_v6(address: Ipv6Addr) -> bool {
     let [first, second, third, ..] = address.segments();
     address.is_unspecified()
@@ -84,9 +86,9 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         || first & 0xffc0 == 0xfec0
 }
 
-/// The IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5), IPv4-translated
-/// (RFC 7915 §1.3), NAT64 by the well-known prefix (RFC 6052 §2.1), 6to4 (RFC 3056 §2), the client
-/// of Teredo (RFC 4380 §4), ISATAP (RFC 5214 §6.1).
+/// Returns the IPv4 address in an IPv6 address: mapped or compatible (RFC 4291 §2.5.5),
+/// IPv4-translated (RFC 7915 §1.3), NAT64 with the well-known prefix (RFC 6052 §2.1), 6to4 (RFC
+/// 3056 §2), the client of Teredo (RFC 4380 §4), ISATAP (RFC 5214 §6.1).
 #[must_use]
 pub fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let s = address.segments();

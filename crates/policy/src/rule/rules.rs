@@ -1,4 +1,4 @@
-//! All rules of a configuration, checked.
+//! The rules of a configuration, validated.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::tree::{Node, Reads};
 use super::{MAX_RULES, Vocabulary};
 use crate::client::ClientTest;
 
-/// The place of a rule among the enabled rules, in the order in which they are tried.
+/// The index of a rule among the enabled rules, in order of evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct RuleId(pub u32);
 
-/// A checked rule.
+/// A validated rule.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The name that explanations use.
+    /// The name used in explanations.
     pub name: String,
-    /// The condition as it was written.
+    /// The condition as written.
     pub when: String,
-    /// What is done where it holds.
+    /// The action taken if it holds.
     pub action: Action,
-    /// Whether that is only recorded.
+    /// Whether a match is only recorded.
     pub log_only: bool,
     pub(super) tree: Node,
     pub(super) zone: Zone,
@@ -33,41 +33,41 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Does the rule end the search where it holds?
+    /// Reports whether a match ends the evaluation.
     #[must_use]
     pub fn decides(&self) -> bool {
         !self.log_only && self.action.decides()
     }
 
-    /// Does the condition ask on which lists a name is?
+    /// Reports whether the condition tests lists.
     #[must_use]
     pub fn reads_lists(&self) -> bool {
         self.reads.lists
     }
 
-    /// Does the condition read the answer?
+    /// Reports whether the condition reads the answer.
     #[must_use]
     pub fn reads_answer(&self) -> bool {
         self.reads.answer
     }
 
-    /// Does the condition ask for the countries of the addresses in the answer?
+    /// Reports whether the condition tests the countries of the addresses in the answer.
     #[must_use]
     pub fn reads_countries(&self) -> bool {
         self.reads.countries
     }
 
-    /// Must the rule be asked on each query, also where the answer is in a cache?
+    /// Reports whether the rule must be evaluated for each query, even if the answer is cached.
     #[must_use]
     pub fn is_per_query(&self) -> bool {
         self.log_only || matches!(self.action, Action::RateLimit(_))
     }
 }
 
-/// The part of a rule that is at fault.
+/// The part of a rule that has an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RulePart {
-    /// All of it.
+    /// The whole rule.
     Whole,
     /// The action and its settings.
     Action,
@@ -77,16 +77,16 @@ pub enum RulePart {
     When,
 }
 
-/// What is wrong with a rule.
+/// An error in a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleFault {
-    /// The rule's place in the configuration, from 0.
+    /// The index of the rule in the configuration, from 0.
     pub place: usize,
-    /// Where in it.
+    /// The part with the error.
     pub part: RulePart,
-    /// Its name.
+    /// The name of the rule.
     pub rule: String,
-    /// What is wrong: text of several lines where a part of the expression is at fault.
+    /// The problem. Several lines if it is in the expression.
     pub message: String,
 }
 
@@ -98,17 +98,17 @@ impl fmt::Display for RuleFault {
 
 impl std::error::Error for RuleFault {}
 
-/// The enabled rules of a configuration, in the order in which they are tried.
+/// The enabled rules of a configuration, in order of evaluation.
 #[derive(Clone)]
 pub struct Rules {
     pub(super) compiled: Arc<Compiled>,
 }
 
 impl Rules {
-    /// Checks all rules, those that are not enabled too, and compiles those that are.
+    /// Validates all rules, including disabled ones, and compiles the enabled ones.
     ///
     /// # Errors
-    /// All faults of all rules.
+    /// All errors of all rules.
     pub fn check(specs: &[RuleSpec], vocabulary: &Vocabulary) -> Result<Self, Vec<RuleFault>> {
         if specs.len() > MAX_RULES {
             let message = format!("more than {MAX_RULES} rules");
@@ -127,7 +127,7 @@ impl Rules {
         if !faults.is_empty() {
             return Err(faults);
         }
-        // Stable: within a priority the order of the file stays.
+        // A stable sort keeps the file order within a priority.
         ordered.sort_by_key(|(priority, _)| *priority);
         let compiled = Compiled::build(ordered.into_iter().map(|(_, rule)| rule).collect());
         match compiled.excess() {
@@ -136,13 +136,13 @@ impl Rules {
         }
     }
 
-    /// All that the rules ask about clients, each once.
+    /// Returns the distinct tests of clients in all rules.
     #[must_use]
     pub fn client_tests(&self) -> Vec<ClientTest> {
         self.compiled.client_tests().to_vec()
     }
 
-    /// The rules in the order in which they are tried; a [`RuleId`] is a place in it.
+    /// Returns the rules in order of evaluation. A [`RuleId`] is an index into them.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         self.compiled.rules()
@@ -153,7 +153,7 @@ fn fault(place: usize, spec: &RuleSpec, (part, message): PartFault) -> RuleFault
     RuleFault { place, part, rule: spec.name.clone(), message }
 }
 
-/// What is wrong with a part of a rule.
+/// An error in a part of a rule.
 type PartFault = (RulePart, String);
 
 fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>> {

@@ -1,8 +1,8 @@
 //! Conditions on the time of day and the day of the week, in the time zone of their rule.
 //!
-//! Local time runs straight between two changes of a zone's offset. A condition on it is the same
-//! every week, so it is a set of the 10,080 minutes of a week; when it changes next is the next
-//! minute that differs, or the zone's next change of offset, whichever comes first.
+//! Between two offset changes of its zone, local time advances uniformly. A condition on it repeats
+//! every week, so it is a set of the 10,080 minutes of a week. It changes at the next minute that
+//! differs, or at the zone's next offset change, whichever comes first.
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -10,31 +10,30 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 use super::fault::{Fault, Span};
 use super::tree::NumberTest;
 
-/// Minutes of a week.
+/// Minutes in a week.
 pub(super) const WEEK_MINUTES: usize = 7 * 24 * 60;
 const DAY_MINUTES: u16 = 24 * 60;
 const WEEK_SECS: i64 = WEEK_MINUTES as i64 * 60;
 /// 1970-01-01 was a Thursday.
 const EPOCH_WEEKDAY: i64 = 3;
 
-/// A question about the time.
+/// A condition on the time.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum TimeTest {
-    /// Of the hour, 0 to 23.
+    /// On the hour, 0 to 23.
     Hour(NumberTest),
-    /// Of the minute, 0 to 59.
+    /// On the minute, 0 to 59.
     Minute(NumberTest),
-    /// Is it one of these days? Monday is 0.
+    /// The day is one of these. Monday is 0.
     Weekday(Vec<u8>),
-    /// Is it Saturday or Sunday?
+    /// The day is Saturday or Sunday.
     Weekend,
-    /// From one minute of the day up to, and without, another one; across midnight if that is
-    /// earlier.
+    /// From one minute of the day up to but excluding another, across midnight if that is earlier.
     Between(u16, u16),
 }
 
 impl TimeTest {
-    /// Does it hold in that minute of the week, of which Monday 0:00 is the first?
+    /// Reports whether it holds in a minute of the week, counted from Monday 0:00.
     pub(super) fn holds(&self, minute_of_week: u16) -> bool {
         let weekday = (minute_of_week / DAY_MINUTES) as u8;
         let minute = minute_of_week % DAY_MINUTES;
@@ -49,23 +48,23 @@ impl TimeTest {
     }
 }
 
-/// A time zone by its name in the tz database, which is built in.
+/// A time zone by its name in the built-in tz database.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Zone {
     zone: TimeZone,
 }
 
 impl Zone {
-    /// The zone of that name, as `Europe/Berlin`.
+    /// Returns the zone with this name, such as `Europe/Berlin`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         TimeZoneDatabase::bundled().get(name).ok().map(|zone| Self { zone })
     }
 
-    /// The same.
+    /// Returns the zone with this name.
     ///
     /// # Errors
-    /// There is no such zone; the message says what was probably meant.
+    /// There is no such zone. The message suggests a similar name.
     pub fn find(name: &str) -> Result<Self, String> {
         let unknown = || {
             let fault = Fault::at(Span::default(), format!("there is no time zone `{name}`"));
@@ -74,21 +73,20 @@ impl Zone {
         Self::named(name).ok_or_else(unknown)
     }
 
-    /// All names of zones.
+    /// Returns the names of all zones.
     pub fn names() -> Vec<String> {
         TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect()
     }
 
-    /// The time at `now`, in Unix seconds, as the clocks of the zone show it: date, time of day and
-    /// offset.
+    /// Formats the time at `now`, in Unix seconds, as local time: date, time of day and offset.
     #[must_use]
     pub fn shown(&self, now: u64) -> String {
         timestamp(now).to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S %:z").to_string()
     }
 
-    /// The Unix second at which the clocks of the zone show a date and a time of day, such as
-    /// `2026-11-22 21:30`; none if the text is neither that nor a time after 1970. In the hour that
-    /// clocks show twice it is the first.
+    /// Parses a local date and time of day, such as `2026-11-22 21:30`, to Unix seconds. Returns
+    /// `None` if the text is malformed or before 1970. In an hour that occurs twice, the first
+    /// occurrence is meant.
     #[must_use]
     pub fn read(&self, text: &str) -> Option<u64> {
         let time: jiff::civil::DateTime = text.trim().parse().ok()?;
@@ -96,8 +94,8 @@ impl Zone {
         u64::try_from(at.as_second()).ok()
     }
 
-    /// Seconds into the local week at `now` (Unix seconds), and when the zone's offset changes
-    /// next.
+    /// Returns the seconds into the local week at `now` (Unix seconds), and the zone's next offset
+    /// change.
     fn local(&self, now: u64) -> (u32, u64) {
         let at = timestamp(now);
         let local = at.as_second() + i64::from(self.zone.to_offset(at).seconds());
@@ -106,13 +104,13 @@ impl Zone {
         (second_of_week, change.and_then(|at| u64::try_from(at).ok()).unwrap_or(u64::MAX))
     }
 
-    /// The minute of the local week at `now`, in Unix seconds.
+    /// Returns the minute of the local week at `now`, in Unix seconds.
     pub(super) fn minute_of_week(&self, now: u64) -> u16 {
         (self.local(now).0 / 60) as u16
     }
 }
 
-/// Times that no calendar has are its last one.
+/// Converts to a timestamp, capped at the end of the calendar.
 fn timestamp(now: u64) -> Timestamp {
     i64::try_from(now)
         .ok()
@@ -139,13 +137,13 @@ impl Week {
         self.bits[minute / 64] >> (minute % 64) & 1 != 0
     }
 
-    /// Whether it is the same in all minutes, and what.
+    /// Returns the common value of all minutes, if they agree.
     pub(super) fn constant(&self) -> Option<bool> {
         let first = self.holds(0);
         (1..WEEK_MINUTES).all(|minute| self.holds(minute) == first).then_some(first)
     }
 
-    /// The minutes that differ from the one before them, ascending.
+    /// Returns the minutes that differ from the previous one, ascending.
     fn edges(&self) -> Box<[u16]> {
         let differs = |minute: &usize| {
             self.holds(*minute) != self.holds((minute + WEEK_MINUTES - 1) % WEEK_MINUTES)
@@ -154,7 +152,7 @@ impl Week {
     }
 }
 
-/// A condition on the time as the program holds it.
+/// A compiled condition on the time.
 pub(super) struct Window {
     pub(super) zone: Zone,
     pub(super) week: Week,
@@ -167,12 +165,13 @@ impl Window {
         Self { zone, week, edges }
     }
 
-    /// Whether it holds at `now`, and until which second that is sure; both in Unix seconds.
+    /// Returns whether it holds at `now`, and until which second that is certain. Both in Unix
+    /// seconds.
     pub(super) fn at(&self, now: u64) -> (bool, u64) {
         let (second, change) = self.zone.local(now);
         let minute = second as usize / 60;
         let next = self.edges.partition_point(|edge| usize::from(*edge) <= minute);
-        // Behind the last edge comes the first one of next week.
+        // After the last edge comes the first one of the next week.
         let edge = match (self.edges.get(next), self.edges.first()) {
             (Some(edge), _) => u64::from(*edge) * 60,
             (None, Some(edge)) => u64::from(*edge) * 60 + WEEK_SECS as u64,
@@ -232,7 +231,7 @@ mod tests {
         let early = window("Europe/Berlin", TimeTest::Between(150, 240));
         check(&early, "2026-03-29T01:59:00+01:00", false, "2026-03-29T03:00:00+02:00");
         check(&early, "2026-03-29T03:00:00+02:00", true, "2026-03-29T04:00:00+02:00");
-        // And from 3:00 back to 2:00: what ends at 2:30 has ended twice.
+        // Clocks go back from 3:00 to 2:00: a window that ends at 2:30 ends twice.
         let late = window("Europe/Berlin", TimeTest::Between(60, 150));
         check(&late, "2026-10-25T02:29:00+02:00", true, "2026-10-25T02:30:00+02:00");
         check(&late, "2026-10-25T02:45:00+02:00", false, "2026-10-25T02:00:00+01:00");

@@ -1,32 +1,32 @@
-//! Addresses of servers as they are written: in rules, and wherever a configuration names one.
+//! Addresses of servers in rules and elsewhere in the configuration.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Where servers listen that are written without a port (RFC 1035 §4.2).
+/// The default port of servers (RFC 1035 §4.2).
 const DNS_PORT: u16 = 53;
 
-/// How servers are written, for messages. `192.0.2.1@5353`, as other servers write it, is the same.
+/// The form of a server, for messages. `192.0.2.1@5353`, as in other software, means the same.
 pub const SERVER_FORM: &str =
     "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\"";
 
-/// An address as it is written, with or without a port.
+/// A parsed address, with or without a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrittenAddress {
-    /// The address; port 53 where none is written.
+    /// The address, with port 53 by default.
     pub addr: SocketAddr,
-    /// Whether a port is written.
+    /// Whether the text has a port.
     pub has_port: bool,
 }
 
-/// Why a text is no server.
+/// An error in the address of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerFault {
-    /// It has another form.
+    /// The form is invalid.
     Form,
-    /// Its port is 0.
+    /// The port is 0.
     NoPort,
-    /// It is the address of many hosts, or of none.
+    /// The address belongs to many hosts or to none.
     NotOne,
 }
 
@@ -42,12 +42,12 @@ impl fmt::Display for ServerFault {
 }
 
 impl WrittenAddress {
-    /// Reads `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both
-    /// families. `interface` gives the number of the network interface in `fe80::1%eth0`.
+    /// Parses `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both
+    /// families. `interface` returns the number of the network interface in `fe80::1%eth0`.
     pub fn read(text: &str, interface: impl Fn(&str) -> Option<u32>) -> Option<Self> {
         let (host, port) = split_port(text)?;
         let has_port = port.is_some();
-        // `u16::from_str` would take a sign.
+        // `u16::from_str` would accept a sign.
         let is_number = |digits: &&str| digits.bytes().all(|digit| digit.is_ascii_digit());
         let port =
             port.map_or(Some(DNS_PORT), |digits| Some(digits).filter(is_number)?.parse().ok())?;
@@ -68,10 +68,10 @@ impl WrittenAddress {
     }
 }
 
-/// Reads the address of one server, which answers on port 53 where no other is written.
+/// Parses the address of a server, with port 53 by default.
 ///
 /// # Errors
-/// The text has another form, or such an address is nobody's.
+/// The form is invalid, or no server can have the address.
 pub fn server_address(
     text: &str,
     interface: impl Fn(&str) -> Option<u32>,
@@ -85,7 +85,7 @@ pub fn server_address(
     }
 }
 
-/// The address, without brackets, and the digits of the port where there is one.
+/// Returns the address without brackets, and the digits of the port if there is one.
 fn split_port(text: &str) -> Option<(&str, Option<&str>)> {
     if let Some((host, port)) = text.rsplit_once('@') {
         let bare = host.strip_prefix('[').map_or(Some(host), |rest| rest.strip_suffix(']'))?;

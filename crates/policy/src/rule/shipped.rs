@@ -1,7 +1,6 @@
-//! The rule sets that are part of the program: names of services, and strict forms of search
-//! engines.
+//! Built-in rule sets: names of services, and strict variants of search engines.
 //!
-//! The data is in `data/*.toml`; that it is sound is tested.
+//! The data is in `data/*.toml`, and tests validate it.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,32 +20,32 @@ static SERVICE_NAMES: LazyLock<Vec<(String, Names)>> = LazyLock::new(read_servic
 static SAFE_NAMES: LazyLock<HashMap<Box<[u8]>, SafeName, HashKey>> =
     LazyLock::new(read_safe_search);
 
-/// What a name of a search engine or a video site is answered with.
+/// The strict variant of a name of a search engine or a video site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SafeName {
-    /// Who it belongs to, as `google`.
+    /// The provider, such as `google`.
     pub provider: String,
-    /// Its strict form.
+    /// The strict variant.
     pub target: Target,
 }
 
-/// The names of all services, sorted.
+/// Returns the names of all services, sorted.
 pub fn service_names() -> impl Iterator<Item = &'static str> {
     SERVICE_NAMES.iter().map(|(service, _)| service.as_str())
 }
 
-/// The names of a service; what is below them belongs to it too.
+/// Returns the domain names of a service. Names below them belong to it as well.
 pub(super) fn service(service: &str) -> Option<&'static [Box<[u8]>]> {
     SERVICE_NAMES.iter().find(|(name, _)| name == service).map(|(_, names)| names.as_slice())
 }
 
-/// The strict form of a folded name, if it has one.
+/// Returns the strict variant of a folded name, if it has one.
 #[must_use]
 pub fn safe_name(qname: &[u8]) -> Option<&'static SafeName> {
     SAFE_NAMES.get(qname)
 }
 
-/// All names that have a strict form.
+/// Returns all names that have a strict variant.
 pub(super) fn safe_names() -> impl Iterator<Item = &'static Box<[u8]>> {
     SAFE_NAMES.keys()
 }
@@ -76,7 +75,7 @@ struct Provider {
     name: String,
     to: Vec<String>,
     names: Vec<String>,
-    /// Second-level parts that are put behind the names, as `de` behind `www.google`.
+    /// Second-level parts that are appended to the names, such as `de` to `www.google`.
     #[serde(default)]
     endings: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The rules that are tried at one stage, by what they need to hold.
+//! The rules of one stage, indexed by their requirements.
 
 use std::collections::HashMap;
 
@@ -11,31 +11,31 @@ use super::program::Question;
 use super::rules::RuleId;
 use super::tree::NameKey;
 
-/// Rules by the names or the types they need, and those that need neither.
+/// Rules by the names or the types they require, and those that require neither.
 pub(super) struct Stage {
     pub(super) names: NameIndex,
     /// By type, in the order of the types.
     types: Vec<(u16, Vec<Candidate>)>,
     rest: Vec<Candidate>,
-    /// Whether a rule asks how many labels a name has.
+    /// Whether a rule tests the number of labels of a name.
     asks_for_levels: bool,
 }
 
-/// For each profile the rules that need neither a name nor a type, without those whose condition on
-/// the client does not hold.
+/// For each profile, the rules that require neither a name nor a type, without those whose
+/// condition on the client is false.
 #[derive(Clone)]
 pub(super) struct Rests {
     by_profile: Box<[u32]>,
     lists: Vec<Box<[Candidate]>>,
 }
 
-/// The rules that may hold for a question.
+/// The rules that may match a question.
 pub(super) struct Candidates<'a> {
-    /// Those that need neither name nor type.
+    /// Rules that require neither name nor type.
     pub(super) rest: &'a [Candidate],
-    /// Those that need the type.
+    /// Rules that require the type.
     pub(super) of_type: &'a [Candidate],
-    /// Those that need the name, or one above it.
+    /// Rules that require the name or an ancestor of it.
     pub(super) nearest: Option<Nearest<'a, 'a>>,
 }
 
@@ -54,18 +54,18 @@ impl Rests {
 }
 
 impl Stage {
-    /// Is there no rule at all?
+    /// Reports whether the stage has no rules.
     pub(super) fn is_empty(&self) -> bool {
         self.names.is_empty() && self.types.is_empty() && self.rest.is_empty()
     }
 
-    /// How many labels a name has without the root; zero if no rule asks.
+    /// Returns the number of labels of a name without the root, or zero if no rule tests it.
     #[inline]
     pub(super) fn levels_of(&self, name: &[u8]) -> usize {
         if self.asks_for_levels { labels(name).count() } else { 0 }
     }
 
-    /// The rules that may hold for the question, as far as its name, its type and its client say.
+    /// Returns the rules that may match the question, judging by its name, type and client.
     #[inline]
     pub(super) fn candidates<'a>(
         &'a self,
@@ -79,7 +79,7 @@ impl Stage {
         }
     }
 
-    /// The rules that need the type.
+    /// Returns the rules that require the type.
     #[inline]
     pub(super) fn of_type(&self, qtype: u16) -> &[Candidate] {
         match self.types.as_slice() {
@@ -91,7 +91,7 @@ impl Stage {
         }
     }
 
-    /// Finds for each profile the rules that may hold; `facts` are so many words a profile.
+    /// Finds the possible rules of each profile. `facts` has `words` words per profile.
     pub(super) fn rests(&self, facts: &[u64], words: usize, profiles: usize) -> Rests {
         let mut numbers: HashMap<Vec<u32>, u32> = HashMap::new();
         let mut rests =
@@ -117,7 +117,7 @@ impl Stage {
     }
 }
 
-/// A [`Stage`] while rules are added to it, in their order.
+/// A [`Stage`] to which rules are added in order.
 #[derive(Default)]
 pub(super) struct StageBuilder {
     names: Vec<(NameKey, Candidate)>,
@@ -127,8 +127,8 @@ pub(super) struct StageBuilder {
 }
 
 impl StageBuilder {
-    /// Adds a rule under what its condition needs; alternatives that need different things one by
-    /// one.
+    /// Adds a rule under its requirement. Alternatives with different requirements are added
+    /// separately.
     pub(super) fn add(&mut self, rule: RuleId, role: Role, folded: &Folded, code: &mut Code) {
         self.asks_for_levels |= asks_for_levels(folded);
         match folded {
@@ -146,7 +146,7 @@ impl StageBuilder {
             Folded::All(parts) => parts.clone(),
             other => vec![other.clone()],
         };
-        // What the index has found need not be asked again.
+        // The requirement found by the index need not be tested again.
         parts.retain(|part| !is_what_is_needed(part, &need));
         let client = parts
             .iter()
@@ -184,7 +184,7 @@ fn asks_for_levels(folded: &Folded) -> bool {
     }
 }
 
-/// What must be so, that a condition may hold.
+/// A necessary requirement of a condition.
 #[derive(Clone, PartialEq, Debug)]
 enum Need {
     /// The name is one of these.
@@ -204,7 +204,7 @@ fn need(folded: &Folded) -> Need {
     }
 }
 
-/// Few names are better than many, and many better than types.
+/// Ranks requirements: few names are better than many, and many are better than types.
 fn rank(need: &Need) -> usize {
     match need {
         Need::Names(keys) => keys.len(),

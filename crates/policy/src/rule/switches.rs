@@ -1,7 +1,7 @@
-//! Pauses and grants: what lifts filtering for a time and ends by itself.
+//! Pauses and grants: temporary suspensions of filtering that end by themselves.
 //!
-//! They are data, kept apart from the rules: the caller stores them, so that they survive a
-//! restart, and builds the program anew when they change.
+//! They are data and separate from the rules. The caller stores them, so that they survive a
+//! restart, and rebuilds the program when they change.
 
 use std::net::IpAddr;
 
@@ -10,26 +10,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::client::ClientTest;
 
-/// Most pauses, and most grants, that are in force at once.
+/// Most simultaneous pauses, and most simultaneous grants.
 pub const MAX_SWITCHES: usize = 1_024;
 
-/// Whom a pause or a grant is for.
+/// The clients that a pause or a grant applies to.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
-    /// Everybody.
+    /// All clients.
     #[default]
     All,
     /// The clients of a group.
     Group(String),
-    /// A client of the configuration, by name.
+    /// A configured client, by name.
     Client(String),
-    /// Who asks from this address.
+    /// The client with this address.
     Address(IpAddr),
 }
 
 impl Scope {
-    /// The question whose answer says whether a client is in the scope.
+    /// Returns the test that shows whether a client is in the scope.
     pub(super) fn test(&self) -> Option<ClientTest> {
         match self {
             Self::All => None,
@@ -40,24 +40,24 @@ impl Scope {
     }
 }
 
-/// No filtering for a while.
+/// A temporary suspension of all filtering.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Pause {
-    /// For whom.
+    /// The clients it applies to.
     #[serde(default)]
     pub scope: Scope,
-    /// The Unix second at which filtering is back.
+    /// The Unix second at which filtering resumes.
     pub until: u64,
 }
 
-/// A name that is not filtered for a while, with all below it.
+/// A temporary exemption of a name and all names below it from filtering.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Grant {
     /// The name as text.
     pub name: String,
-    /// For whom.
+    /// The clients it applies to.
     #[serde(default)]
     pub scope: Scope,
     /// The Unix second at which the grant ends.
@@ -68,55 +68,55 @@ pub struct Grant {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Switches {
-    /// Pauses.
+    /// The pauses.
     #[serde(default)]
     pub pauses: Vec<Pause>,
-    /// Grants.
+    /// The grants.
     #[serde(default)]
     pub grants: Vec<Grant>,
 }
 
 impl Switches {
-    /// Begins a pause, in place of one with the same scope.
+    /// Adds a pause, replacing one with the same scope.
     ///
     /// # Errors
-    /// There are [`MAX_SWITCHES`] already.
+    /// There are already [`MAX_SWITCHES`].
     pub fn pause(&mut self, pause: Pause) -> Result<(), String> {
         self.pauses.retain(|other| other.scope != pause.scope);
         add(&mut self.pauses, pause)
     }
 
-    /// Begins a grant, in place of one with the same name and scope.
+    /// Adds a grant, replacing one with the same name and scope.
     ///
     /// # Errors
-    /// The name is none, or there are [`MAX_SWITCHES`] already.
+    /// The name is invalid, or there are already [`MAX_SWITCHES`].
     pub fn grant(&mut self, grant: Grant) -> Result<(), String> {
         super::action::name(&grant.name)?;
         self.grants.retain(|other| (&other.name, &other.scope) != (&grant.name, &grant.scope));
         add(&mut self.grants, grant)
     }
 
-    /// Ends the pause of a scope before its time. Says whether there was one.
+    /// Ends the pause of a scope early. Returns whether there was one.
     pub fn resume(&mut self, scope: &Scope) -> bool {
         let before = self.pauses.len();
         self.pauses.retain(|pause| pause.scope != *scope);
         self.pauses.len() < before
     }
 
-    /// Ends a grant before its time. Says whether there was one.
+    /// Ends a grant early. Returns whether there was one.
     pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
         let before = self.grants.len();
         self.grants.retain(|grant| grant.name != name || grant.scope != *scope);
         self.grants.len() < before
     }
 
-    /// Forgets what has ended by `now`, in Unix seconds.
+    /// Removes pauses and grants that have ended by `now`, in Unix seconds.
     pub fn expire(&mut self, now: u64) {
         self.pauses.retain(|pause| pause.until > now);
         self.grants.retain(|grant| grant.until > now);
     }
 
-    /// The Unix second after `now` at which something ends next.
+    /// Returns the next Unix second after `now` at which one of them ends.
     #[must_use]
     pub fn next_boundary(&self, now: u64) -> Option<u64> {
         let ends = self
@@ -127,7 +127,7 @@ impl Switches {
         ends.filter(|until| *until > now).min()
     }
 
-    /// What must be known of clients to tell for whom they are.
+    /// Returns the tests of clients that the scopes require.
     #[must_use]
     pub fn client_tests(&self) -> Vec<ClientTest> {
         let scopes = self

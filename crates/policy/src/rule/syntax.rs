@@ -1,27 +1,27 @@
-//! Reading an expression into a tree: the syntax of CEL, without what a rule has no use for.
+//! The parser of expressions, for the part of CEL that rules use.
 //!
-//! Left out are maps, indices, floating point, octet strings and macros; added is that a method
-//! may be called `in`. Nothing here knows what a name means: that is `check`.
+//! It omits maps, indices, floating point, octet strings and macros, and adds that a method may be
+//! named `in`. It assigns no meaning to names: `check` does that.
 
 use super::fault::{Fault, Span};
 use super::token::{Token, tokens};
 use super::{MAX_DEPTH, MAX_EXPRESSION};
 
-/// An expression and where it stands.
+/// An expression and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Expr {
     pub(super) kind: Kind,
     pub(super) span: Span,
 }
 
-/// A name and where it stands.
+/// A name and its location.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) text: String,
     pub(super) span: Span,
 }
 
-/// What an expression is made of.
+/// The kind of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Bool(bool),
@@ -38,7 +38,7 @@ pub(super) enum Kind {
     If(Box<[Expr; 3]>),
 }
 
-/// How two values are compared.
+/// A comparison operator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Comparison {
     /// `==`
@@ -58,7 +58,7 @@ pub(super) enum Comparison {
 }
 
 impl Comparison {
-    /// What holds of `b` and `a` when this holds of `a` and `b`.
+    /// Returns the operator for swapped operands.
     pub(super) const fn mirrored(self) -> Self {
         match self {
             Self::Less => Self::Greater,
@@ -69,7 +69,7 @@ impl Comparison {
         }
     }
 
-    /// Does it hold of two numbers?
+    /// Compares two numbers.
     pub(super) const fn holds(self, a: i64, b: i64) -> bool {
         match self {
             Self::Equal | Self::In => a == b,
@@ -82,10 +82,10 @@ impl Comparison {
     }
 }
 
-/// Reads a whole expression.
+/// Parses a whole expression.
 ///
 /// # Errors
-/// It is no expression, too long or nested too deeply.
+/// The expression is malformed, too long or nested too deeply.
 pub(super) fn parse(expression: &str) -> Result<Expr, Fault> {
     if expression.len() > MAX_EXPRESSION {
         let message = format!("the expression is longer than {MAX_EXPRESSION} octets");
@@ -115,7 +115,7 @@ impl Parser {
         self.tokens[self.at].1
     }
 
-    /// The last word is never passed.
+    /// Advances to the next token, but never past the last one.
     fn advance(&mut self) -> Span {
         let span = self.span();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
@@ -167,7 +167,7 @@ impl Parser {
         self.chain("&&", Kind::All, Self::comparison)
     }
 
-    /// One operand, or several between which `sign` stands, as one flat expression.
+    /// Parses one operand, or several separated by `sign`, as one flat expression.
     fn chain(
         &mut self,
         sign: &'static str,
@@ -305,7 +305,8 @@ impl Parser {
         }
     }
 
-    /// Expressions between commas up to the closing bracket; a comma may stand before it.
+    /// Parses expressions separated by commas up to the closing bracket. A trailing comma is
+    /// allowed.
     fn elements(&mut self, close: &'static str) -> Result<(Vec<Expr>, Span), Fault> {
         let mut elements = Vec::new();
         loop {
@@ -324,7 +325,7 @@ impl Parser {
 mod tests {
     use super::*;
 
-    /// The tree with brackets around everything.
+    /// Writes the tree with brackets around everything.
     fn written(expr: &Expr) -> String {
         let join =
             |parts: &[Expr], sign: &str| parts.iter().map(written).collect::<Vec<_>>().join(sign);

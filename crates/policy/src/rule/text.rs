@@ -1,7 +1,7 @@
-//! What a rule asks of a text: a whole name, a beginning, an end, a part, a pattern.
+//! Tests of a text: equality, prefix, suffix, substring, pattern.
 //!
-//! Names are seen as text in lower case without the closing dot; an octet that is no printable
-//! ASCII, and a dot within a label, is seen as `?`. The root is the empty text.
+//! Names are tested as lower-case text without the final dot. Octets outside printable ASCII, and
+//! dots within a label, are replaced by `?`. The root is the empty text.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use regex_automata::util::syntax;
 
 use super::{MAX_PATTERN, MAX_PATTERN_MEMORY};
 
-/// A question about a text.
+/// A test of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TextTest {
-    /// Is it one of these?
+    /// The text is one of these.
     OneOf(Vec<String>),
-    /// Does it begin so?
+    /// The text starts with this.
     StartsWith(String),
-    /// Does it end so?
+    /// The text ends with this.
     EndsWith(String),
-    /// Does it hold this?
+    /// The text contains this.
     Contains(String),
-    /// Does the pattern match somewhere in it?
+    /// The pattern matches anywhere in the text.
     Matches(Pattern),
 }
 
 impl TextTest {
-    /// Does the text, which is in lower case, answer to the question?
+    /// Reports whether the test holds for the text, which is in lower case.
     #[must_use]
     pub fn holds(&self, text: &[u8]) -> bool {
         match self {
@@ -42,7 +42,7 @@ impl TextTest {
         }
     }
 
-    /// The question as a regular expression.
+    /// Returns the test as a regular expression.
     pub(super) fn as_pattern(&self) -> String {
         match self {
             Self::OneOf(all) => {
@@ -61,7 +61,7 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|octet| format!(r"\x{octet:02x}")).collect()
 }
 
-/// A regular expression over octets, in time linear in the text. Letter case does not matter.
+/// A regular expression over octets, matched in linear time and ignoring case.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     source: String,
@@ -72,7 +72,7 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// The text is no regular expression, or takes more than is allowed; the reason in one line.
+    /// The text is not a regular expression or exceeds a limit. The reason is one line.
     pub fn new(source: &str) -> Result<Self, String> {
         if source.len() > MAX_PATTERN {
             return Err(format!("the pattern is longer than {MAX_PATTERN} octets"));
@@ -87,7 +87,7 @@ impl Pattern {
         }
     }
 
-    /// Does the pattern match somewhere in the text?
+    /// Reports whether the pattern matches anywhere in the text.
     #[must_use]
     pub fn is_match(&self, text: &[u8]) -> bool {
         self.regex.is_match(text)
@@ -102,12 +102,12 @@ impl PartialEq for Pattern {
 
 impl Eq for Pattern {}
 
-/// How all patterns are read.
+/// Returns the syntax options of all patterns.
 pub(super) fn syntax() -> syntax::Config {
     syntax::Config::new().unicode(false).utf8(false).case_insensitive(true).nest_limit(64)
 }
 
-/// The last line of what the parser of patterns says, which is the reason.
+/// Returns the last line of the parser's error message, which is the reason.
 fn reason(error: &regex_automata::meta::BuildError) -> String {
     let text = match error.syntax_error() {
         Some(error) => error.to_string(),
@@ -117,10 +117,10 @@ fn reason(error: &regex_automata::meta::BuildError) -> String {
     last.strip_prefix("error: ").unwrap_or(last).to_owned()
 }
 
-/// Octets that are read of a name at once.
+/// Octets of a name that are processed at once.
 const BLOCK: usize = 16;
 
-/// Octets of a name and of the block that it ends in.
+/// Octets of a name, rounded up to whole blocks.
 const ROOM: usize = MAX_NAME.next_multiple_of(BLOCK);
 
 /// A name as text, on the stack.
@@ -133,17 +133,17 @@ impl NameText {
     /// The empty text.
     pub(super) const EMPTY: Self = Self { len: 0, octets: [0; ROOM] };
 
-    /// The text of a valid folded name.
+    /// Returns the text of a valid folded name.
     pub(super) fn of(name: &[u8]) -> Self {
         let mut text = Self::EMPTY;
         text.read(name);
         text
     }
 
-    /// Becomes the text of a valid folded name: what is so large is read where it stays.
+    /// Replaces this text by that of a valid folded name, in place because of its size.
     #[inline]
     pub(super) fn read(&mut self, name: &[u8]) {
-        // Without the first length and the root.
+        // Skips the first length octet and the root.
         let labels = name.get(1..name.len().min(MAX_NAME).saturating_sub(1)).unwrap_or_default();
         self.len = labels.len();
         short::copy(labels, &mut self.octets[..labels.len()]);
@@ -152,7 +152,7 @@ impl NameText {
         {
             block.iter_mut().for_each(|octet| *octet = seen(*octet));
         }
-        // Each further length stands where the dot is.
+        // Each further length octet is at the place of a dot.
         let mut at = usize::from(name.first().copied().unwrap_or_default());
         while let Some(length) = labels.get(at) {
             self.octets[at] = b'.';
@@ -166,10 +166,10 @@ impl NameText {
     }
 }
 
-/// What an octet of a label is seen as.
+/// Replaces an octet of a label.
 #[inline]
 fn seen(octet: u8) -> u8 {
-    // Without a branch, so that a block is one step.
+    // Branch-free, so that a block is processed in one step.
     let is_odd = (octet.wrapping_sub(b'!') > b'~' - b'!') | (octet == b'.');
     if is_odd { b'?' } else { octet }
 }

@@ -1,25 +1,25 @@
-//! The words of an expression in CEL syntax: names, literals, operators.
+//! The tokens of expressions in CEL syntax: names, literals, operators.
 
 use super::fault::{Fault, Span};
 
-/// A word of an expression.
+/// A token.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
     Name(String),
     Text(String),
     Number(i64),
-    /// An operator or a bracket, as it is written.
+    /// An operator or a bracket.
     Sign(&'static str),
     End,
 }
 
-/// Signs by length: what is longer is tried first.
+/// The signs by length, longer ones first.
 const SIGNS: [&str; 22] = [
     "&&", "||", "==", "!=", "<=", ">=", "!", "<", ">", "?", ":", ".", ",", "(", ")", "[", "]", "-",
     "+", "*", "/", "%",
 ];
 
-/// Splits an expression into its words; the last one is [`Token::End`].
+/// Splits an expression into tokens. The last one is [`Token::End`].
 pub(super) fn tokens(expression: &str) -> Result<Vec<(Token, Span)>, Fault> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -44,7 +44,7 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<(Token, Span)>, Fault> {
     Ok(found)
 }
 
-/// Passes white space and comments, which reach from `//` to the end of their line.
+/// Skips white space and comments, which extend from `//` to the end of the line.
 fn skip_blank(expression: &str, from: usize) -> usize {
     let mut rest = &expression[from..];
     loop {
@@ -89,14 +89,14 @@ fn sign(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     })
 }
 
-/// Whether backslashes in a text begin escapes; in `r"..."` they stand for themselves.
+/// Whether backslashes in a text begin escapes. In `r"..."` they are literal.
 #[derive(Clone, Copy, PartialEq)]
 enum Escapes {
     Read,
     Kept,
 }
 
-/// The text whose opening quote is at `start`, and its length with both quotes.
+/// Returns the text whose opening quote is at `start`, and its length including both quotes.
 fn text(expression: &str, start: usize, escapes: Escapes) -> Result<(Token, usize), Fault> {
     let quote = expression.as_bytes()[start];
     let mut value = String::new();

@@ -1,7 +1,7 @@
-//! An expression asked about one made-up question, with what each part of it says.
+//! Evaluation of an expression on one sample question, with the result of each part.
 //!
-//! This walks the checked tree itself and shares nothing with the compiled program, so that each
-//! is the test of the other.
+//! It walks the checked tree itself and shares nothing with the compiled program, so that each
+//! tests the other.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use super::schedule::Zone;
 use super::tree::{Country, ListId, Node, NodeKind, Test};
 use crate::client::Asker;
 
-/// A question, who asks it, and its answer, all made up.
+/// A sample question with its client and answer.
 #[derive(Clone, Debug, Default)]
 pub struct Sample<'a> {
     /// The name in wire form, folded.
@@ -22,11 +22,11 @@ pub struct Sample<'a> {
     pub qtype: u16,
     /// The number of the class.
     pub qclass: u16,
-    /// Who asks.
+    /// The client.
     pub asker: Asker<'a>,
-    /// When, in Unix seconds.
+    /// The time, in Unix seconds.
     pub now: u64,
-    /// The lists that the name is on.
+    /// The lists that contain the name.
     pub lists: &'a [ListId],
     /// The addresses in the answer.
     pub addresses: &'a [IpAddr],
@@ -36,33 +36,33 @@ pub struct Sample<'a> {
     pub countries: &'a [Country],
 }
 
-/// What a part of an expression says.
+/// The result of a part of an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The part.
     pub span: Span,
-    /// How deep it is in the expression.
+    /// Its depth in the expression.
     pub depth: usize,
-    /// Whether it holds; none where it need not be asked.
+    /// Whether it holds, or `None` if it was not evaluated.
     pub holds: Option<bool>,
 }
 
-/// What an expression and its parts say; the whole comes first.
+/// The results of an expression and its parts, the whole first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     expression: String,
-    /// The parts from the outside to the inside, in the order of the text.
+    /// The parts from the outside to the inside, in text order.
     pub steps: Vec<Step>,
 }
 
 impl Trace {
-    /// Does the expression hold?
+    /// Reports whether the expression holds.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.steps.first().and_then(|step| step.holds).unwrap_or_default()
     }
 
-    /// The text of a part.
+    /// Returns the text of a part.
     #[must_use]
     pub fn text(&self, step: &Step) -> &str {
         step.span.of(&self.expression)
@@ -84,10 +84,11 @@ impl fmt::Display for Trace {
     }
 }
 
-/// Reads, checks and asks an expression about a sample, with `now` in the vocabulary's time zone.
+/// Parses, checks and evaluates an expression on a sample, with `now` in the vocabulary's time
+/// zone.
 ///
 /// # Errors
-/// The expression is wrong.
+/// The expression is invalid.
 pub fn test(
     expression: &str,
     vocabulary: &Vocabulary,
@@ -106,7 +107,7 @@ pub fn test(
 }
 
 impl Node {
-    /// Does the condition hold of the sample?
+    /// Evaluates the condition on the sample.
     fn traced(
         &self,
         zone: &Zone,
@@ -137,14 +138,14 @@ impl Node {
     }
 }
 
-/// The first part of which value decides about all.
+/// The value of a part that decides the whole.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EndsAt {
     False,
     True,
 }
 
-/// Asks parts until one says `end`; those behind it are noted as not asked.
+/// Evaluates parts until one equals `end`. The remaining parts are recorded as not evaluated.
 fn chain(
     parts: &[Node],
     ends_at: EndsAt,

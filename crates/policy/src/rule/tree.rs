@@ -1,4 +1,4 @@
-//! A checked expression: every name in it is known and every value has its type.
+//! A checked expression: all its names are known and all its values are typed.
 
 use ipnet::IpNet;
 
@@ -8,21 +8,21 @@ use super::syntax::Comparison;
 use super::text::TextTest;
 use crate::client::ClientTest;
 
-/// The number of a list, as the lists stand in the [`super::Vocabulary`].
+/// The number of a list, its index in the [`super::Vocabulary`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ListId(pub u16);
 
-/// A country by its two letters in upper case (ISO 3166-1).
+/// A country as two upper-case letters (ISO 3166-1).
 pub type Country = [u8; 2];
 
-/// A condition and the part of the expression it comes from.
+/// A condition and its location in the expression.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Node {
     pub(super) kind: NodeKind,
     pub(super) span: Span,
 }
 
-/// What a condition is made of.
+/// The kind of a condition.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum NodeKind {
     Const(bool),
@@ -33,36 +33,36 @@ pub(super) enum NodeKind {
     Test(Test),
 }
 
-/// A condition that has no parts.
+/// A condition without parts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Test {
     Client(ClientTest),
     Time(TimeTest),
     Name(NameTest),
-    /// The name, or one that the answer leads to, is a service's.
+    /// The QNAME, or a name that the answer leads to, belongs to a service.
     Service(Vec<NameKey>),
     Type(Vec<u16>),
     Class(Vec<u16>),
     Levels(NumberTest),
     List(ListId),
-    /// One of the addresses in the answer is in one of the networks.
+    /// An address in the answer is in one of the networks.
     AnswerAddress(Vec<IpNet>),
-    /// One of the targets of aliases in the answer has such a name.
+    /// A target of an alias in the answer has such a name.
     AnswerName(NameTest),
-    /// One of the addresses in the answer is in one of the countries.
+    /// An address in the answer is in one of the countries.
     Country(Vec<Country>),
 }
 
-/// A question about a domain name.
+/// A test of a domain name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum NameTest {
-    /// Is it one of these, or below?
+    /// The name is one of these or below one.
     OneOf(Vec<NameKey>),
     Text(TextTest),
 }
 
 impl NameTest {
-    /// Does a folded name answer to the question?
+    /// Reports whether the test holds for a folded name.
     pub(super) fn holds(&self, name: &[u8]) -> bool {
         match self {
             Self::OneOf(keys) => keys.iter().any(|key| key.holds(name)),
@@ -71,7 +71,7 @@ impl NameTest {
     }
 }
 
-/// A name, alone or with all that is below it.
+/// A name, with or without the names below it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NameKey {
     /// In wire form, folded.
@@ -88,16 +88,16 @@ impl NameKey {
     }
 }
 
-/// Which names a [`NameKey`] stands for.
+/// The names that a [`NameKey`] covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Reach {
-    /// The name alone.
+    /// The name itself.
     Exact,
-    /// The name and all below it.
+    /// The name and all names below it.
     Under,
 }
 
-/// A question about a number: the comparison holds with one of the operands.
+/// A test of a number: the comparison holds with one of the operands.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct NumberTest {
     pub(super) comparison: Comparison,
@@ -110,12 +110,12 @@ impl NumberTest {
     }
 }
 
-/// What a condition reads besides the question itself.
+/// The inputs that a condition reads besides the question.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Reads {
     pub(super) answer: bool,
     pub(super) lists: bool,
-    /// Whether it asks something of names that it also asks of those which an answer leads to.
+    /// Whether a test of the QNAME also applies to the names that an answer leads to.
     pub(super) names_behind: bool,
     pub(super) countries: bool,
 }

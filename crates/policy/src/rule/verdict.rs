@@ -1,43 +1,43 @@
-//! What the rules say about a question or an answer.
+//! The result of evaluating the rules for a question or an answer.
 
 use super::rules::RuleId;
 
-/// Most rules noted in a verdict, so that it fits into a cache line; those tried first are kept.
-/// Where more hold, [`Program::all_noted`](super::Program::all_noted) gives all.
+/// Most noted rules in a verdict, so that it fits into a cache line. The first ones are kept. If
+/// there are more, [`Program::all_noted`](super::Program::all_noted) returns all.
 pub const MAX_NOTED: usize = 8;
 
-/// What lifts filtering: the place of a pause or of a grant among the [`super::Switches`].
+/// A suspension of filtering: the index of a pause or a grant in the [`super::Switches`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lift {
-    /// All filtering.
+    /// All filtering is suspended.
     Pause(u16),
-    /// The filtering of a name and of what is below it.
+    /// The filtering of a name and the names below it is suspended.
     Grant(u16),
 }
 
-/// What the rules say, and how long that is so. Nothing in it is text: explanations are made from
-/// it later.
+/// The result of the rules and its validity. It holds no text: explanations are derived from it
+/// later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
     /// The rule whose action is taken.
     pub decided: Option<RuleId>,
-    /// What lifts filtering, by rules and by lists, from this question.
+    /// The suspension of filtering, by rules and by lists, that applies to this question.
     pub lifted: Option<Lift>,
-    /// Whether the answer must not be sent from a cache without asking the rules again: a rate
-    /// limit or a log-only rule wants to see each query. So it is where not all rules are noted.
+    /// Whether the rules must be evaluated again before the answer is sent from a cache, because a
+    /// rate limit or a log-only rule must see each query. Also set if not all matches are noted.
     pub per_query: bool,
-    /// The Unix second from which on the verdict may be another one.
+    /// The Unix second from which on the verdict may change.
     pub valid_until: u64,
     noted: [RuleId; MAX_NOTED],
     noted_len: u8,
-    /// Whether more rules than [`MAX_NOTED`] held, so that the last of them are not noted.
+    /// Whether more rules than [`MAX_NOTED`] matched, so that the last of them are not noted.
     pub overflowed: bool,
 }
 
 const _: () = assert!(size_of::<Verdict>() <= 64, "a verdict fits into a cache line");
 
 impl Verdict {
-    /// Nothing decided, valid for ever.
+    /// A verdict without a decision, valid forever.
     pub const NONE: Self = Self {
         decided: None,
         lifted: None,
@@ -48,13 +48,13 @@ impl Verdict {
         overflowed: false,
     };
 
-    /// The rules that hold and do not decide (tags, TTLs, rate limits, log-only), in their order.
+    /// Returns the rules that match without deciding (tags, TTLs, rate limits, log-only), in order.
     #[must_use]
     pub fn noted(&self) -> &[RuleId] {
         &self.noted[..usize::from(self.noted_len)]
     }
 
-    /// Puts a rule among the noted ones at its place, once.
+    /// Inserts a rule into the noted ones in order, unless it is already noted.
     pub(super) fn note(&mut self, rule: RuleId) {
         let len = usize::from(self.noted_len);
         let place = self.noted[..len].partition_point(|other| *other < rule);
@@ -73,7 +73,7 @@ impl Verdict {
         self.noted_len = (end + 1) as u8;
     }
 
-    /// Forgets noted rules that come after the one that decided.
+    /// Removes noted rules after the one that decided.
     pub(super) fn forget_after(&mut self, decided: RuleId) {
         let kept = self.noted().partition_point(|rule| *rule < decided);
         self.noted_len = kept as u8;

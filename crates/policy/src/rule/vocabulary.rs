@@ -1,17 +1,17 @@
-//! The names that expressions may use: what there is in the configuration.
+//! The names from the configuration that expressions may use.
 
-/// Names from the configuration that expressions refer to.
+/// Names from the configuration that expressions may refer to.
 #[derive(Clone, Debug)]
 pub struct Vocabulary {
-    /// Lists, in the order of their numbers.
+    /// The lists, in the order of their numbers.
     pub lists: Vec<String>,
-    /// Groups of clients.
+    /// The groups of clients.
     pub groups: Vec<String>,
-    /// Listeners.
+    /// The listeners.
     pub listeners: Vec<String>,
-    /// The time zone of rules that name none.
+    /// The default time zone of rules.
     pub time_zone: String,
-    /// Whether there is a database that gives the countries of addresses.
+    /// Whether a database of countries is configured.
     pub has_countries: bool,
 }
 

@@ -28,7 +28,7 @@ fn answer(query: &[u8], rcode: Rcode) -> Vec<u8> {
     answer
 }
 
-/// Everything due at a time, with the client that asks it.
+/// Returns everything due at a time, with the sending client.
 fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     let mut asked = Vec::new();
     while let Some(client) = flow.turn(now_ns) {
@@ -39,8 +39,8 @@ fn ask(flow: &mut Flow, now_ns: u64) -> Vec<(usize, Vec<u8>)> {
     asked
 }
 
-/// Drives a flow against a server in virtual time, a turn every half of a millisecond: `reply_at`
-/// says when the answer to a query leaves that came at a time, by its number; `None` is never.
+/// Drives a flow against a server in virtual time, with a turn every half millisecond. `reply_at`
+/// returns when the answer to a query with this number and arrival time leaves, `None` for never.
 fn simulate(flow: &mut Flow, secs: u64, reply_at: impl Fn(u64, u64) -> Option<u64>) {
     let mut replies: Vec<(u64, usize, Vec<u8>)> = Vec::new();
     let mut number = 0;
@@ -80,8 +80,8 @@ fn a_known_delay_of_a_known_share_is_the_percentile() {
     assert!(flow.tally.latencies.at(0.97).abs_diff(MILLI) <= MILLI / 2);
 }
 
-/// A server that stands still for 200 ms in each second holds up a fifth of the queries by 100 ms
-/// on average.
+/// A server that stalls for 200 ms in each second delays a fifth of the queries by 100 ms on
+/// average.
 fn stalls(_: u64, now: u64) -> Option<u64> {
     let into = now % SECOND;
     Some(if into < 200 * MILLI { now - into + 200 * MILLI } else { now })
