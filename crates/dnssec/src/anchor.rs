@@ -10,7 +10,8 @@
 //! assert!(root.closest(b"\x03www\x07example\x00").is_some_and(|zone| zone.wire() == b"\x00"));
 //!
 //! let anchor = Anchor::parse(
-//!     "example. IN DS 60795 15 2 da1f7b0056feab8772ff0e19dd9068b2789db9c564057a20675fe0d70736b2e5",
+//!     "example. IN DS 60795 15 2 \
+//!      da1f7b0056feab8772ff0e19dd9068b2789db9c564057a20675fe0d70736b2e5",
 //! )?;
 //! assert_eq!(anchor.key_tag(), 60795);
 //! let anchors = Anchors::of(vec![anchor]);

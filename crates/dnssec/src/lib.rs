@@ -61,7 +61,8 @@
 //!     signatures: &[&address_signature],
 //!     ..dnskeys
 //! };
-//! let verified = signature::verify(&addresses, &keys, &context, &mut budget).expect("secure data");
+//! let verified =
+//!     signature::verify(&addresses, &keys, &context, &mut budget).expect("secure data");
 //! assert_eq!(verified.lifetime_secs, 3600);
 //! # Ok::<(), rdata::RdataError>(())
 //! ```

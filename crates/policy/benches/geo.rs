@@ -1,5 +1,5 @@
-//! A database of half a million networks: time to read it, octets that are kept, and look-ups
-//! beside the format's library. Run with `cargo bench -p avocet-policy --bench geo`.
+//! A database of half a million networks: time to read it, memory in use, and look-ups compared
+//! with the format's reference library. Run with `cargo bench -p avocet-policy --bench geo`.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -12,20 +12,19 @@ use avocet_testkit::mmdb::{Database, Record};
 const NETWORKS: usize = 500_000;
 const CODES: usize = 240;
 const ROUNDS: usize = 11;
-/// So many that a round takes longer than the kernel's tick, by which it counts.
+/// Operations per round: a round must exceed the kernel's tick, the unit of measurement.
 const PER_ROUND: usize = 500_000;
-/// Addresses in turn: more than the processor's caches hold the nodes of.
+/// Distinct addresses: their nodes exceed the processor's caches.
 const ADDRESSES: usize = 65_536;
 
-/// Nanoseconds that this thread has had the processor for: what else runs on the machine takes the
-/// clock's time, and not this one.
+/// Returns the processor time of this thread in nanoseconds, which other load does not affect.
 fn cpu_ns(since: Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let spent = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
     spent.unwrap_or_else(|| since.elapsed().as_nanos() as f64)
 }
 
-/// Prints the median and the least over the rounds of the nanoseconds of one operation.
+/// Prints the median and the minimum over the rounds of the nanoseconds per operation.
 fn measure(name: &str, per_round: usize, mut operation: impl FnMut(usize)) {
     let (mut step, clock) = (0, Instant::now());
     let mut rounds: Vec<f64> = (0..ROUNDS)
@@ -42,8 +41,7 @@ fn measure(name: &str, per_round: usize, mut operation: impl FnMut(usize)) {
     println!("| {name} | {:.1} | {:.1} |", rounds[ROUNDS / 2], rounds[0]);
 }
 
-/// Networks as countries have them: four of five IPv4, from 16 to 24 bits, in one of so many
-/// countries.
+/// Returns networks distributed as in country databases: four of five IPv4, with 16 to 24 bits.
 fn database(chance: &mut Chance) -> Vec<u8> {
     let code = |number: usize| {
         String::from_utf8(vec![b'A' + (number / 26) as u8, b'A' + (number % 26) as u8])

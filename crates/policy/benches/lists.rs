@@ -1,6 +1,5 @@
-//! A million names as lists and as a policy zone have them: time to compile and to open, octets a
-//! name, and look-ups beside a set of strings. Run with
-//! `cargo bench -p avocet-policy --bench lists`.
+//! A million names as lists and as a policy zone: time to compile and to open, octets per name, and
+//! look-ups compared with a set of strings. Run with `cargo bench -p avocet-policy --bench lists`.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -18,9 +17,9 @@ use avocet_wire::hash::HashKey;
 
 const NAMES: u64 = 1_000_000;
 const ROUNDS: usize = 11;
-/// So many that a round takes longer than the kernel's tick, by which it counts.
+/// Operations per round: a round must exceed the kernel's tick, the unit of measurement.
 const PER_ROUND: usize = 500_000;
-/// Questions in turn: more than the processor's caches hold the answers of.
+/// Distinct questions: their data exceeds the processor's caches.
 const QUESTIONS: usize = 65_536;
 const PATTERNS: u64 = 3_000;
 
@@ -31,7 +30,7 @@ fn mix(key: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Four labels, some 26 characters.
+/// Returns a name of four labels, about 26 characters.
 fn name(number: u64) -> String {
     let random = mix(number);
     let letters = |count: u64, from: u64| -> String {
@@ -47,15 +46,14 @@ fn name(number: u64) -> String {
     )
 }
 
-/// Nanoseconds that this thread has had the processor for: what else runs on the machine takes the
-/// clock's time, and not this one.
+/// Returns the processor time of this thread in nanoseconds, which other load does not affect.
 fn cpu_ns(since: Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let spent = text.split_whitespace().next().and_then(|ns| ns.parse().ok());
     spent.unwrap_or_else(|| since.elapsed().as_nanos() as f64)
 }
 
-/// Prints the median and the least over the rounds of the nanoseconds of one operation.
+/// Prints the median and the minimum over the rounds of the nanoseconds per operation.
 fn measure(name: &str, mut operation: impl FnMut(usize)) {
     let (mut step, clock) = (0, Instant::now());
     let mut rounds: Vec<f64> = (0..ROUNDS)
@@ -72,7 +70,7 @@ fn measure(name: &str, mut operation: impl FnMut(usize)) {
     println!("| {name} | {:.1} | {:.1} |", rounds[ROUNDS / 2], rounds[0]);
 }
 
-/// Resident memory of the process, in MiB.
+/// Returns the resident memory of the process in MiB.
 fn resident() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -110,7 +108,7 @@ fn compile(texts: &[(Format, &str)]) -> Vec<u8> {
     compiler.finish().0
 }
 
-/// Names one behind another in memory, as a query's name is at hand when it is looked up.
+/// Names stored contiguously, because a query's name is in the cache when it is looked up.
 struct Names {
     octets: Vec<u8>,
     ends: Vec<usize>,
@@ -141,8 +139,8 @@ fn looked_up(what: &str, image: &Image<Vec<u8>>, questions: &Names) {
     });
 }
 
-/// Texts of so many policy zones that share the names among them, one trigger each or with all
-/// below it as well.
+/// Returns the texts of policy zones that share the names among them, one trigger each, with or
+/// without a wildcard.
 fn zone_texts(zones: u64, names: u64, line: impl Fn(&str) -> String) -> Vec<String> {
     let text = |zone: u64| {
         let mut text = "$TTL 60\n@ SOA localhost. nobody.localhost. 1 2 3 4 5\n".to_owned();
@@ -180,7 +178,7 @@ fn policy_zones(what: &str, texts: &[String], (missing, listed): (&Names, &Names
     }
 }
 
-/// A million triggers of one zone, with wildcards beside the names, and in several zones.
+/// A million triggers in one zone, in one zone with wildcards, and in several zones.
 const SCENES: [(&str, u64, u64); 3] = [
     ("one policy zone", 1, NAMES),
     ("one policy zone with wildcards", 1, NAMES),
@@ -196,7 +194,7 @@ fn scene(number: usize, questions: (&Names, &Names)) {
     policy_zones(what, &zone_texts(zones, names, line), questions);
 }
 
-/// Each in a process of its own, in which no memory lies about that others have given back.
+/// Runs each scene in its own process, so that no freed memory of another distorts the result.
 fn all_policy_zones() {
     for number in 0..SCENES.len() {
         let program = std::env::current_exe().expect("the path of this program");
@@ -208,7 +206,7 @@ fn all_policy_zones() {
     }
 }
 
-/// What a scene's number stands behind among the arguments.
+/// The prefix of a scene's number among the arguments.
 const SCENE: &str = "--scene=";
 
 fn main() {
@@ -250,7 +248,7 @@ fn main() {
     let set: HashSet<String> = (0..NAMES).map(name).collect();
     let missing: Vec<String> =
         (0..QUESTIONS as u64).map(|number| name(number + 2 * NAMES)).collect();
-    // What a set of strings is asked: the name and each name above it.
+    // A set of strings is searched for the name and each ancestor.
     measure("the same in a set of strings: not listed", |step| {
         let mut rest = black_box(&missing[step % QUESTIONS][..]);
         let mut found = set.contains(rest);

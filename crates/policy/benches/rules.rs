@@ -1,8 +1,8 @@
-//! What a verdict costs, by the shape of the rules and by how many there are; and a profile.
-//! Run with `cargo bench -p avocet-policy --bench rules`.
+//! The cost of a verdict by the form and number of rules, and of a profile. Run with `cargo bench
+//! -p avocet-policy --bench rules`.
 //!
-//! No rule holds for what is asked, so that all that may hold are asked. Every figure is the median
-//! over rounds of nanoseconds for a question, on one thread.
+//! No rule matches the questions, so that all candidates are evaluated. Each figure is the median
+//! over rounds of nanoseconds per question, on one thread.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -14,12 +14,12 @@ use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Class, Rtype};
 
 const ROUNDS: usize = 501;
-/// So few that a round is shorter than a time slice, and most rounds are whole.
+/// Operations per round: few enough that most rounds fit into a time slice.
 const PER_ROUND: usize = 500;
 /// A Saturday night.
 const NOW: u64 = 1_795_302_000;
 
-/// A way to write the rule of a number.
+/// A function that writes the rule with a number.
 type Shape = fn(usize) -> String;
 
 const SHAPES: [(&str, Shape); 9] = [
@@ -39,7 +39,7 @@ const SHAPES: [(&str, Shape); 9] = [
         )
     }),
 ];
-/// Rules of which so many are no use to anybody: they are not indexed.
+/// Forms that are not indexed, so that many such rules are useless in practice.
 const UNINDEXED: [&str; 3] = ["regex", "contains", "levels"];
 const COUNTS: [(usize, f64); 4] = [(1, 20.0), (10, 60.0), (100, 300.0), (10_000, 1_000.0)];
 
@@ -75,7 +75,7 @@ fn clients(rules: &Rules) -> Clients {
     Clients::build(directory, &[], rules.client_tests()).expect("clients")
 }
 
-/// Nanoseconds of one operation: the median over the rounds.
+/// Returns the nanoseconds per operation: the median over the rounds.
 fn median(mut operation: impl FnMut(usize)) -> f64 {
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
@@ -106,8 +106,8 @@ fn verdict(shape: Shape, count: usize) -> f64 {
 fn profile(count: u32) -> f64 {
     let ids =
         |n: u32| vec![IpAddr::from((0x0a00_0000 + n * 256).to_be_bytes()).to_string() + "/24"];
-    // Every second client is in no group, so that those side by side differ and do not become one
-    // network.
+    // Every second client is in no group, so that adjacent clients differ and are not merged into
+    // one network.
     let groups = |n: u32| if n.is_multiple_of(2) { vec!["kids".to_owned()] } else { Vec::new() };
     let client = |n| ClientSpec { name: format!("c{n}"), ids: ids(n), groups: groups(n) };
     let specs: Vec<ClientSpec> = (0..count).map(client).collect();

@@ -1,5 +1,5 @@
-//! Databases of countries: where a country is found in a record, and that the format's own library
-//! finds the same.
+//! Databases of countries: the country of a record, and agreement with the format's reference
+//! library.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -13,9 +13,9 @@ use avocet_policy::geo::{Countries, GeoError};
 use avocet_testkit::Chance;
 use avocet_testkit::mmdb::{Database, Record};
 
-/// Random databases that are compared.
+/// Random databases to compare.
 const COMPARED: u64 = 60;
-/// Addresses that are looked up in each.
+/// Addresses looked up in each.
 const LOOKED_UP: usize = 300;
 
 fn shown(countries: &Countries, address: &str) -> String {
@@ -128,7 +128,7 @@ fn an_ipv4_address_in_an_ipv6_one_counts_as_itself() {
     v4_only.put("192.0.2.0/24", Record::country("NL"));
     check(&v4_only, &all);
     check(&v4_only, &[("2001:db8::1", "-"), ("192.0.3.1", "-")]);
-    // What the writer leads to IPv4 addresses, as Teredo, is theirs by its word.
+    // Networks that the writer maps to IPv4 addresses, such as Teredo, have their countries.
     let mut aliased = Database::of_countries(&[("192.0.2.0/24", "NL")]);
     aliased.alias("2001::/32");
     check(&aliased, &[("2001:0:c000:207::1", "NL")]);
@@ -165,8 +165,7 @@ fn what_is_no_database_or_lost_a_part_is_refused() {
     }
 }
 
-/// The same by the library; none where it has no country, and an error where it cannot read the
-/// record.
+/// Looks up with the library. `None` without a country, an error if it cannot read the record.
 fn by_library(
     reader: &maxminddb::Reader<&[u8]>,
     address: IpAddr,
@@ -186,7 +185,7 @@ fn the_library_of_the_format_finds_the_same() {
         for _ in 0..=chance.below(300) {
             let (len, bits) = (1 + chance.below(32) as u8, chance.number());
             let [a, b, c, d, ..] = bits.to_be_bytes();
-            // Those of IPv6 keep clear of the place of IPv4.
+            // IPv6 networks avoid the part that holds IPv4.
             networks.push((len, format!("{a}.{b}.{c}.{d}/{len}")));
             let len = 8 + chance.below(120) as u8;
             networks.push((len, format!("2a{a:02x}:{b:x}:{c:x}::{d:x}/{len}")));
@@ -233,7 +232,7 @@ fn the_library_of_the_format_finds_the_same() {
     assert!(found > 1_000, "{found}");
 }
 
-/// Files in all forms, and some whose end comes too soon or whose pointers go around.
+/// Returns files in all forms, including truncated ones and ones with pointer cycles.
 fn specimens() -> Vec<(String, Vec<u8>)> {
     let mut specimens = Vec::new();
     for bits in [24, 28, 32] {
@@ -252,7 +251,7 @@ fn specimens() -> Vec<(String, Vec<u8>)> {
     let whole = specimens[0].1.clone();
     specimens.push(("cut".to_owned(), whole[..whole.len() - 9].to_vec()));
     let mut around = whole;
-    // The way by a bit of 0 from the root.
+    // The target of bit 0 at the root.
     around[0..3].copy_from_slice(&[0, 0, 0]);
     specimens.push(("root-to-itself".to_owned(), around));
     let mut v4_only = Database::new("v4").of_v4_only();
@@ -261,7 +260,7 @@ fn specimens() -> Vec<(String, Vec<u8>)> {
     specimens
 }
 
-/// With `AVOCET_WRITE_CORPUS=1` the files of the corpus are written anew.
+/// With `AVOCET_WRITE_CORPUS=1` the files of the corpus are rewritten.
 #[test]
 fn the_corpus_holds() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/geo");

@@ -1,6 +1,6 @@
 //! Lists, from their texts to the look-up of a name.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 #[path = "lists/corpus.rs"]
 mod corpus;

@@ -1,6 +1,6 @@
-//! The compiled program against the plain reading of its rules: random rules, questions, answers
-//! and times. The model asks each rule in its order with the evaluator that `avocet policy test`
-//! uses.
+//! Compares the compiled program with a plain evaluation of its rules, on random rules, questions,
+//! answers and times. The model evaluates each rule in order with the evaluator of `avocet policy
+//! test`.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -31,7 +31,7 @@ const NAMES: [&str; 11] = [
     "a.b.c.d.example.org",
     "www.youtube.com",
 ];
-/// A condition on a service, and the same for [`NAMES`] as one on the name asked for.
+/// A condition on a service, and its equivalent on the QNAME alone.
 const SERVICE: &str = "service(\"youtube\")";
 const OF_SERVICE: &str = "qname.under(\"youtube.com\")";
 const ADDRESSES: [&str; 6] =
@@ -137,7 +137,7 @@ fn rule() -> impl Strategy<Value = RuleSpec> {
     })
 }
 
-/// A question with all that rules may ask about it.
+/// A question with all properties that rules may test.
 #[derive(Clone, Debug)]
 struct Case {
     qname: &'static str,
@@ -146,7 +146,7 @@ struct Case {
     listener: &'static str,
     transport: Transport,
     now: u64,
-    /// How far into a verdict's time it is asked again, of 256.
+    /// The fraction of the verdict's validity, of 256, after which it is evaluated again.
     later: u8,
     lists: Vec<ListId>,
     answer_lists: Vec<ListId>,
@@ -177,15 +177,15 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// What is asked: the question, or its answer.
+/// The stage: the question or its answer.
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Question,
     Answer,
 }
 
-/// What the rules say when each is asked in its order: the place of the one that decides, and of
-/// those noted.
+/// Returns the result of evaluating each rule in order: the index of the deciding rule, and those
+/// of the noted ones.
 fn model(
     specs: &[RuleSpec],
     case: &Case,
@@ -226,7 +226,7 @@ fn model(
             Stage::Answer => reads_answer || (looks_behind && !is_allow),
         };
         let is_void = spec.action == ActionKind::Truncate && case.transport != Transport::Udp;
-        // What lets an answer pass goes by the name asked for.
+        // Rules that allow depend on the QNAME alone.
         let when =
             if is_allow { spec.when.replace(SERVICE, OF_SERVICE) } else { spec.when.clone() };
         if is_void || !is_asked || !test(&when, &vocabulary(), &sample).unwrap().holds() {
@@ -245,7 +245,7 @@ fn said(verdict: &Verdict) -> (Option<u32>, Vec<u32>) {
     (verdict.decided.map(|rule| rule.0), verdict.noted().iter().map(|rule| rule.0).collect())
 }
 
-/// Both stages as one: what the answer adds comes before what the question decided.
+/// Combines both stages: matches on the answer come before the decision on the question.
 fn merged(
     question: &(Option<u32>, Vec<u32>),
     answer: &(Option<u32>, Vec<u32>),
@@ -288,11 +288,11 @@ proptest! {
             let expected = model(&specs, case, &who, case.now, Stage::Question);
             prop_assert_eq!(said(&verdict), expected.clone(), "question {:?}", case);
             let on_answer = model(&specs, case, &who, case.now, Stage::Answer);
-            // A rule behind the one that decided on the question is not asked any more.
+            // A rule after the one that decided on the question is not evaluated any more.
             let expected = merged(&expected, &on_answer);
             prop_assert_eq!(said(&after), expected.clone(), "answer {:?}", case);
             prop_assert!(after.valid_until > case.now);
-            // Until the verdict ends, nothing of it changes.
+            // Until the verdict expires, it does not change.
             let time = after.valid_until.min(case.now + 15 * 24 * 3600) - case.now;
             for now in [case.now + time * u64::from(case.later) / 256, case.now + time - 1] {
                 prop_assert_eq!(said(&ask(now).1), expected.clone(), "at {} of {:?}", now, case);

@@ -1,4 +1,4 @@
-//! A look-up allocates nothing once its memory has been used.
+//! Checks that a look-up does not allocate once its memory has been used.
 
 use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites,
@@ -52,7 +52,7 @@ fn no_look_up_allocates() {
             decisions.push(found.decision());
         }
     };
-    // Twice, as a lazy automaton works its states out when it first meets them.
+    // Twice, because a lazy automaton builds its states on first use.
     ask_all(&mut decisions);
     decisions.clear();
     ask_all(&mut decisions);
@@ -89,7 +89,7 @@ fn no_look_up_in_policy_zones_allocates() {
     assert_eq!(made, Allocations { count: 0, bytes: 0 });
     let counts: [usize; 5] =
         std::array::from_fn(|kind| all.iter().filter(|fired| fired[kind]).count());
-    // Four of the seven names are triggers, and three are below one of servers; the address is the
-    // same each time.
+    // Four of the seven names have triggers, and three are below a name of a server. The address is
+    // always the same.
     assert_eq!(counts, [4, 3, 7, 7, 0]);
 }

@@ -1,4 +1,4 @@
-//! Nothing is allocated where a query passes: profile, question, answer, rate limit.
+//! Checks that nothing on the query path allocates: profile, question, answer, rate limit.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 

@@ -1,4 +1,4 @@
-//! Which rule decides, and which are noted, in forty orders of rules.
+//! The deciding and the noted rules, in forty orders of rules.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -11,8 +11,8 @@ use avocet_wire::{Class, Rtype};
 
 const QNAME: &[u8] = b"\x03www\x06google\x03com\x00";
 
-/// A rule in a word: the action, then `@` with a priority, `~` if log-only, `-` if not enabled, `?`
-/// if its condition does not hold, and `*` if it reads the answer.
+/// A rule in a word: the action, then `@` with a priority, `~` if log-only, `-` if disabled, `?` if
+/// its condition is false, and `*` if it reads the answer.
 fn spec(word: &str) -> RuleSpec {
     let action = word.split(['@', '~', '-', '?', '*']).next().unwrap();
     let priority: i32 = word.split('@').nth(1).map_or(0, |rest| rest[..1].parse().unwrap());
@@ -39,7 +39,7 @@ fn spec(word: &str) -> RuleSpec {
     toml::from_str(&text).unwrap()
 }
 
-/// Rules, and the profile of a client that asks over UDP.
+/// Rules, and the profile of a client over UDP.
 struct Server {
     program: Program,
     clients: Clients,
@@ -66,7 +66,7 @@ impl Server {
     }
 }
 
-/// The name of the rule that decides, then of those noted.
+/// Returns the name of the deciding rule, followed by those of the noted ones.
 fn said(program: &Program, verdict: &Verdict) -> String {
     let name = |id| program.rule(id).map_or("", |rule| rule.name.as_str());
     let decided = verdict.decided.map_or("none", name);

@@ -1,8 +1,8 @@
-//! What the originals' own documents say of their lists, sentence by sentence and example by
-//! example: a module for each document, which its head names. Where Avocet differs on purpose, the
-//! case says so, and `docs/manual/lists.md` why.
+//! The statements and examples of the original products' documents about their lists. Each module
+//! covers one document, named in its head. Deliberate differences are marked at the case and
+//! explained in `docs/manual/lists.md`.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 #[path = "originals/adguard_dns.rs"]
 mod adguard_dns;

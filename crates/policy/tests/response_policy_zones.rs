@@ -1,6 +1,6 @@
-//! Response policy zones: triggers, actions and who goes first, as the draft has them.
+//! Response policy zones: triggers, actions and precedence according to the draft.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 use std::net::IpAddr;
 
@@ -150,11 +150,11 @@ fn the_earlier_zone_goes_before_the_earlier_kind() {
     assert_eq!(shown(Found::best(client, qname)), "1:5 ClientAddress");
     assert_eq!(shown(Found::best(Found::best(client, qname), answer)), "0:4 AnswerAddress");
     assert_eq!(shown(Found::best(None, qname)), "1:4 Qname");
-    // The first zone may still have a say by the address of the answer.
+    // The first zone may still apply by the address of the answer.
     assert!(!zones.is_settled(ALL, &client.unwrap(), TriggerKind::ClientAddress));
     assert!(!zones.is_settled(ALL, &client.unwrap(), TriggerKind::Qname));
     assert!(zones.is_settled(ALL, &client.unwrap(), TriggerKind::AnswerAddress));
-    // A name of the second zone goes before a client of the third.
+    // A name of the second zone takes precedence over a client of the third.
     let third = zones.on_client(ALL, "192.0.2.8".parse().unwrap());
     assert_eq!(shown(Found::best(third, qname)), "1:4 Qname");
     assert!(zones.has(TriggerKind::AnswerAddress) && !zones.has(TriggerKind::NsName));

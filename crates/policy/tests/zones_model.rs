@@ -1,7 +1,7 @@
-//! Policy zones against their plain reading: random zones with thousands of triggers of all kinds,
-//! written in all forms, and a model that goes through every trigger for every question.
+//! Compares policy zones with a plain model that examines every trigger for every question: random
+//! zones with thousands of triggers of all kinds, in all notations.
 
-#![allow(clippy::unwrap_used)] // what panics here fails the test
+#![allow(clippy::unwrap_used)] // a panic here fails the test
 
 use std::cmp::Reverse;
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const SEEDS: u64 = 24;
 const MAX_RECORDS: u64 = 3_000;
 const QUESTIONS: u64 = 120;
 
-/// Labels from the root on, out of few, so that names meet; a letter each.
+/// Labels from the root, one letter each, from a small set so that names collide.
 type Labels = Vec<u8>;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +33,7 @@ enum Reach {
     Below,
 }
 
-/// A trigger as it is in the file: the line of its first record, and what its records say in their
-/// order.
+/// A trigger of the file: the line of its first record, and its records in order.
 struct Trigger {
     kind: TriggerKind,
     target: Target,
@@ -42,7 +41,7 @@ struct Trigger {
     says: Vec<String>,
 }
 
-/// A zone, plainly.
+/// A plain model of a zone.
 #[derive(Default)]
 struct Model {
     triggers: Vec<Trigger>,
@@ -50,8 +49,8 @@ struct Model {
 }
 
 impl Model {
-    /// A record: to a trigger that has an alias nothing can be added, and to addresses addresses
-    /// only.
+    /// Adds a record. Nothing can be added to a trigger with an alias, and only addresses to
+    /// addresses.
     fn add(&mut self, kind: TriggerKind, target: &Target, line: u32, says: &str) {
         let known =
             self.triggers.iter_mut().find(|known| known.kind == kind && known.target == *target);
@@ -74,8 +73,7 @@ impl Model {
         }
     }
 
-    /// What fires for a name: a trigger on it, or the wildcard right below the deepest name that is
-    /// there.
+    /// Returns the trigger for a name: its own, or the wildcard right below its closest encloser.
     fn on_name(&self, kind: TriggerKind, name: &[u8]) -> Option<(&Trigger, Labels)> {
         let named =
             self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
@@ -90,7 +88,7 @@ impl Model {
         found.next().map(|(trigger, labels, _)| (trigger, labels.clone()))
     }
 
-    /// What fires for addresses: the longest prefix, and of these the smallest.
+    /// Returns the trigger for addresses: the longest prefix, and of these the smallest.
     fn on_addresses(&self, kind: TriggerKind, addresses: &[IpAddr]) -> Option<&Trigger> {
         let networks =
             self.triggers.iter().filter(|trigger| trigger.kind == kind).filter_map(|trigger| {
@@ -114,11 +112,11 @@ fn pick<'a, T>(chance: &mut Chance, all: &'a [T]) -> &'a T {
 
 fn random_labels(chance: &mut Chance) -> Labels {
     let count = 1 + chance.below(5);
-    // Few labels near the root and more of them below, as names have.
+    // Few labels near the root and more below, as in real names.
     (0..count).map(|depth| b'a' + chance.below(2 + 3 * depth) as u8).collect()
 }
 
-/// Prefixes and addresses that are in each other.
+/// Returns nested prefixes and addresses.
 fn random_network(chance: &mut Chance) -> IpNet {
     let octet = |chance: &mut Chance| *pick(chance, &[0_u8, 1, 2, 128, 255]);
     let (address, bits) = if chance.percent(60) {
@@ -141,7 +139,7 @@ fn dotted(labels: &[u8]) -> String {
     labels.iter().rev().map(|label| char::from(*label).to_string()).collect::<Vec<_>>().join(".")
 }
 
-/// The owner of a trigger on addresses: length, then the address backwards.
+/// Returns the owner of a trigger on addresses: length, then the address reversed.
 fn reversed(network: &IpNet) -> String {
     match network {
         IpNet::V4(v4) => {
@@ -169,7 +167,7 @@ fn owner(kind: TriggerKind, target: &Target) -> String {
     }
 }
 
-/// What a record says, as it is written and as it is understood.
+/// Returns the data of a record as written and as interpreted.
 fn random_data(chance: &mut Chance, target: &Target) -> (String, String) {
     let number = chance.below(3);
     let (written, understood) = match chance.below(12) {
@@ -189,7 +187,7 @@ fn random_data(chance: &mut Chance, target: &Target) -> (String, String) {
     }
 }
 
-/// Writes a record in one of the forms that master files have.
+/// Writes a record in one of the notations of master files.
 fn write_record(chance: &mut Chance, text: &mut String, owner: &str, data: &str) {
     let owner = if chance.percent(20) { owner.to_uppercase() } else { owner.to_owned() };
     let owner = if chance.percent(30) { format!("{owner}.rpz.example.") } else { owner };
@@ -203,7 +201,7 @@ fn write_record(chance: &mut Chance, text: &mut String, owner: &str, data: &str)
     write!(text, "{owner}{between}{data}{closing}{end}").unwrap();
 }
 
-/// A zone of random triggers, as a model and as text.
+/// Returns a zone of random triggers, as a model and as text.
 fn random_zone(chance: &mut Chance) -> (Model, String) {
     let (mut model, mut text) =
         (Model::default(), "$ORIGIN rpz.example.\n$TTL 60\n@ SOA a. b. 1 2 3 4 5\n".to_owned());
@@ -277,7 +275,7 @@ fn shown(found: Option<Found<'_>>) -> String {
     format!("{}:{} {:?} {says}", found.zone, found.line, found.kind)
 }
 
-/// What the first of the zones in force says in which something fires.
+/// Returns the trigger of the first zone in force in which one fires.
 fn expected<'m>(
     (models, in_force): (&'m [Model], ZoneSet),
     fires: impl Fn(&'m Model) -> Option<&'m Trigger>,
@@ -304,7 +302,8 @@ fn ask(chance: &mut Chance, models: &[Model], zones: &Zones) {
     assert_eq!(shown(zones.on_qname(in_force, &wire(&name))), by_name, "{}", dotted(&name));
 
     let servers: Vec<Labels> = (0..chance.below(4)).map(|_| random_labels(chance)).collect();
-    // An exact name goes before a wildcard, of wildcards the closest, and else the last name.
+    // An exact name precedes wildcards, of wildcards the closest one comes first, otherwise the
+    // last name.
     let best = |model| {
         let fired = servers.iter().filter_map(|server| {
             Some((server, Model::on_name(model, TriggerKind::NsName, server)?))

@@ -1,4 +1,4 @@
-//! Plays scenarios and shows what was asked and answered: `scenario unbound|deckard|own FILE...`
+//! Plays scenarios and prints queries and answers: `scenario unbound|deckard|own FILE...`
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Plays simulations: `simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]`, and prints which
-//! seeds have a fault.
+//! Plays simulations: `simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]`, and prints the
+//! seeds with faults.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,11 +11,11 @@ use std::time::Instant;
 
 use avocet_testkit::{Fault, Mode, Tally, Wrong, simulate};
 
-/// Simulations of each mode if none are given.
+/// Default number of simulations of each mode.
 const COUNT: u64 = 10_000;
 /// Faults that are printed in full.
 const SHOWN: usize = 40;
-/// How many simulations lie between two lines on progress.
+/// Simulations between two lines on progress.
 const PROGRESS: u64 = 100_000;
 
 struct Series {

@@ -1,6 +1,6 @@
-//! An allocator that counts, for tests and benches of what allocates nothing.
+//! A counting allocator, for tests and benches of code that must not allocate.
 //!
-//! A program makes it its own with `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
+//! A program installs it with `#[global_allocator] static ALLOCATOR: Counting = Counting;`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,21 +10,21 @@ thread_local! {
     static MADE: Cell<Allocations> = const { Cell::new(Allocations { count: 0, bytes: 0 }) };
 }
 
-/// The system's allocator with a count for each thread.
+/// The system's allocator with a count per thread.
 pub struct Counting;
 
-/// Allocations made, those that grow a block included.
+/// Allocations made, including those that grow a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocations {
-    /// How many.
+    /// Number of allocations.
     pub count: u64,
-    /// Bytes asked for in all of them.
+    /// Bytes requested in all of them.
     pub bytes: u64,
 }
 
 impl Allocations {
-    /// What `work` allocates on this thread. Always none unless [`Counting`] is the global
-    /// allocator.
+    /// Counts the allocations of `work` on this thread. Always zero unless [`Counting`] is the
+    /// global allocator.
     pub fn of(work: impl FnOnce()) -> Self {
         let before = MADE.get();
         work();
@@ -33,8 +33,8 @@ impl Allocations {
     }
 }
 
-/// Bytes that this thread has asked for and not given back. Zero unless [`Counting`] is the global
-/// allocator.
+/// Returns the bytes that this thread has requested and not freed. Zero unless [`Counting`] is the
+/// global allocator.
 #[must_use]
 pub fn live_bytes() -> i64 {
     LIVE_BYTES.get()

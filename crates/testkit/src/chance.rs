@@ -1,19 +1,19 @@
 //! Reproducible randomness (splitmix64). Not for anything that must not be predicted.
 
-/// A sequence of numbers that a seed determines.
+/// A pseudo-random sequence determined by a seed.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,
 }
 
 impl Chance {
-    /// The sequence of this seed.
+    /// Creates the sequence of this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// Any number.
+    /// Returns any number.
     pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -21,12 +21,12 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, or zero if that is zero.
+    /// Returns a number below `bound`, or zero if that is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number().checked_rem(bound).unwrap_or(0)
     }
 
-    /// True so many times in a hundred.
+    /// Returns true with this probability in percent.
     pub fn percent(&mut self, chance: u32) -> bool {
         self.below(100) < u64::from(chance)
     }

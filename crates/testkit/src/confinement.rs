@@ -1,10 +1,10 @@
 //! Runs a command under the system-call filters of a systemd unit file (seccomp(2)), so that a test
-//! finds what the unit forbids and the server needs.
+//! detects calls that the unit forbids and the server needs.
 //!
-//! Read from the unit: `RestrictAddressFamilies=`, `SystemCallFilter=` and
-//! `MemoryDenyWriteExecute=`. Of the groups of system calls only those members are permitted that
-//! the server is known to call: a set within systemd's own, so what works here works under systemd.
-//! A line that this module does not know is a panic, never a filter that is too wide.
+//! Supports `RestrictAddressFamilies=`, `SystemCallFilter=` and `MemoryDenyWriteExecute=`. Of each
+//! group of system calls only the members that the server is known to call are permitted. That is a
+//! subset of systemd's group, so whatever works here works under systemd. An unknown line is a
+//! panic, never a filter that is too wide.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -20,7 +20,7 @@ pub struct Confinement {
     denies_write_execute: bool,
 }
 
-/// Families of sockets by the names of unit files.
+/// Socket families by their names in unit files.
 const FAMILIES: [(&str, i32); 4] = [
     ("AF_INET", libc::AF_INET),
     ("AF_INET6", libc::AF_INET6),
@@ -56,7 +56,7 @@ const SERVICE: &[(&str, c_long)] = calls! {
     SYS_utimensat SYS_wait4 SYS_waitid SYS_write SYS_writev
 };
 
-/// The same of those that only older architectures have.
+/// Members that only older architectures have.
 #[cfg(target_arch = "x86_64")]
 const SERVICE_OLD: &[(&str, c_long)] = calls! {
     SYS_access SYS_arch_prctl SYS_chmod SYS_creat SYS_dup2 SYS_epoll_create SYS_epoll_wait SYS_eventfd SYS_fork
@@ -76,7 +76,7 @@ impl Confinement {
     /// Reads the filters of a unit file.
     ///
     /// # Panics
-    /// It has a family of sockets or a group of system calls that is not known here.
+    /// The file has an unknown socket family or group of system calls.
     #[must_use]
     pub fn of_unit(text: &str) -> Self {
         let mut confinement =
@@ -90,7 +90,7 @@ impl Confinement {
                 ("SystemCallFilter", "@system-service") => {
                     confinement.permit(&[SERVICE, SERVICE_OLD])
                 }
-                // What is permitted above is without them.
+                // The permitted calls above exclude these.
                 ("SystemCallFilter", "~@privileged") => {}
                 ("SystemCallFilter", "@chown") => confinement.permit(&[CHOWN]),
                 ("SystemCallFilter", other) => panic!("the filter {other} is not known"),
@@ -112,7 +112,7 @@ impl Confinement {
         self.calls.extend(groups.iter().copied().flatten().map(|(_, call)| call));
     }
 
-    /// The same without one family of sockets, by its name.
+    /// Returns the filters without one socket family.
     #[must_use]
     pub fn without_family(mut self, name: &str) -> Self {
         let family = family(name);
@@ -120,14 +120,14 @@ impl Confinement {
         self
     }
 
-    /// Has a command run under the filters from its start.
+    /// Applies the filters to a command from its start.
     pub fn apply(&self, command: &mut Command) {
         let program = self.program();
         // SAFETY: between fork and exec only system calls are made; the program was built before.
         unsafe { command.pre_exec(move || install(&program)) };
     }
 
-    /// The filter in the machine language of seccomp(2): permit, or an error number.
+    /// Returns the filter in the machine language of seccomp(2): permit, or an error number.
     fn program(&self) -> Vec<sock_filter> {
         const PERMIT: u32 = libc::SECCOMP_RET_ALLOW;
         const DENY: u32 = libc::SECCOMP_RET_ERRNO;
@@ -170,8 +170,8 @@ fn family(name: &str) -> u32 {
     *family as u32
 }
 
-/// Where `struct seccomp_data` has the number of the call, and its arguments: low halves, on
-/// machines that put them first.
+/// Offsets of the call number and its arguments in `struct seccomp_data`: low halves, on machines
+/// that store them first.
 const NUMBER: u32 = 0;
 const ARGUMENTS: u32 = 16;
 const ARGUMENT: u32 = 8;
@@ -194,7 +194,7 @@ fn mask(bits: u32) -> sock_filter {
     }
 }
 
-/// Skips so many instructions unless the value that was loaded is this one.
+/// Skips instructions unless the loaded value equals `value`.
 fn skip_unless(value: u32, instructions: u8) -> sock_filter {
     sock_filter {
         code: (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16,
@@ -216,7 +216,7 @@ fn install(program: &[sock_filter]) -> io::Result<()> {
     if code != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel reads the program during the call, and it lives through it.
+    // SAFETY: the kernel reads the program during the call, which the program outlives.
     let code =
         unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
     if code != 0 {
@@ -258,7 +258,7 @@ mod tests {
         let _ = Confinement::of_unit("RestrictAddressFamilies=AF_PACKET\n");
     }
 
-    /// The members of a group, those of groups within it included.
+    /// Returns the members of a group, including those of nested groups.
     fn members(group: &str) -> Option<HashSet<String>> {
         let output = Command::new("systemd-analyze")
             .args(["syscall-filter", "--no-pager", group])

@@ -1,9 +1,8 @@
-//! For tests only: seeded chance, a simulated network with a virtual clock, messages made and read
-//! in the words of zone files, a runner of `.rpl` scenarios of resolution, simulations of random
-//! internets, a writer of databases of countries, the filters of a systemd unit, and an allocator
-//! that counts.
+//! Tools for tests only: seeded randomness, a simulated network with a virtual clock, messages in
+//! the notation of zone files, a player of `.rpl` scenarios, simulations of random internets, a
+//! writer of country databases, the filters of a systemd unit, and a counting allocator.
 //!
-//! Everything is a function of its seed: a test that fails does so again.
+//! Everything is a function of its seed, so a failing test fails reproducibly.
 
 pub mod allocations;
 mod chance;

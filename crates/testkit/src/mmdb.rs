@@ -1,4 +1,4 @@
-//! Files in the MaxMind DB format 2.0, written from its public specification:
+//! A writer of files in the MaxMind DB format 2.0, based on its public specification:
 //! <https://maxmind.github.io/MaxMind-DB/>.
 //!
 //! ```text
@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 const SEPARATOR: usize = 16;
-/// Keys of so many octets are written once, as writers do.
+/// Keys with at least this many octets are written once, as real writers do.
 const SHARED_KEY: usize = 3;
 /// 2026-11-21, 12:00 in UTC.
 const BUILT_AT: u64 = 1_795_262_400;
@@ -34,12 +34,12 @@ pub enum Record {
     Double(u64),
     /// True or false.
     Boolean(bool),
-    /// Written once, with a pointer where it stands.
+    /// A value that is written once and referenced by pointers.
     Shared(Box<Record>),
 }
 
 impl Record {
-    /// Pairs with these keys.
+    /// Returns a map with these keys.
     pub fn map<K: Into<String>>(pairs: impl IntoIterator<Item = (K, Self)>) -> Self {
         let key = |key: String| match key.len() {
             SHARED_KEY.. => Self::Text(key).shared(),
@@ -48,20 +48,19 @@ impl Record {
         Self::Map(pairs.into_iter().map(|(name, value)| (key(name.into()), value)).collect())
     }
 
-    /// Text.
+    /// Returns a text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Text(text.to_owned())
     }
 
-    /// A number.
+    /// Returns a number.
     #[must_use]
     pub fn number(number: u32) -> Self {
         Self::U32(number)
     }
 
-    /// The record that is common in databases of countries: `country.iso_code` with names beside
-    /// it.
+    /// Returns the usual record of country databases: `country.iso_code` with names.
     #[must_use]
     pub fn country(code: &str) -> Self {
         let names = Self::map([
@@ -76,14 +75,14 @@ impl Record {
         Self::map([("country", Self::map(country).shared())])
     }
 
-    /// The same, written once for all places where it stands.
+    /// Returns the same value, to be written once for all its uses.
     #[must_use]
     pub fn shared(self) -> Self {
         Self::Shared(Box::new(self))
     }
 }
 
-/// Where a bit leads.
+/// The target of a bit.
 #[derive(Clone, Copy)]
 enum Way {
     Nowhere,
@@ -91,7 +90,7 @@ enum Way {
     Data(usize),
 }
 
-/// A database while it is made.
+/// A database under construction.
 pub struct Database {
     database_type: String,
     built_at: u64,
@@ -103,7 +102,7 @@ pub struct Database {
 }
 
 impl Database {
-    /// An empty one of this type for IPv4 and IPv6, with records of 24 bits.
+    /// Creates an empty database of this type for IPv4 and IPv6, with records of 24 bits.
     #[must_use]
     pub fn new(database_type: &str) -> Self {
         Self {
@@ -117,7 +116,7 @@ impl Database {
         }
     }
 
-    /// One of countries, with these networks and codes.
+    /// Creates a database with the countries of these networks.
     #[must_use]
     pub fn of_countries(networks: &[(&str, &str)]) -> Self {
         let mut database = Self::new("Test-Country");
@@ -125,38 +124,38 @@ impl Database {
         database
     }
 
-    /// With records of 24, 28 or 32 bits in its tree.
+    /// Sets the record size of the tree: 24, 28 or 32 bits.
     #[must_use]
     pub fn with_record_bits(mut self, bits: usize) -> Self {
         self.record_bits = bits;
         self
     }
 
-    /// Built at another Unix second.
+    /// Sets the build time in Unix seconds.
     #[must_use]
     pub fn with_built_at(mut self, secs: u64) -> Self {
         self.built_at = secs;
         self
     }
 
-    /// For IPv4 alone: to be said before networks are put into it.
+    /// Restricts the database to IPv4. Call it before networks are added.
     #[must_use]
     pub fn of_v4_only(mut self) -> Self {
         self.is_v6 = false;
         self
     }
 
-    /// Puts a network such as `192.0.2.0/24` into it; wider networks come before those within them.
+    /// Adds a network such as `192.0.2.0/24`. Wider networks must precede those within them.
     ///
     /// # Panics
-    /// It is no network, or one of IPv6 in a database of IPv4.
+    /// The network is malformed, or is IPv6 in a database of IPv4.
     pub fn put(&mut self, network: &str, record: Record) {
         let place = self.place(&record);
         self.lead(network, Way::Data(place));
     }
 
-    /// Makes a network of 6to4, Teredo or mapped addresses lead to where the IPv4 ones begin, as
-    /// writers do. It comes after an IPv4 network.
+    /// Maps a network of 6to4, Teredo or IPv4-mapped addresses to the IPv4 addresses, as real
+    /// writers do. Call it after adding an IPv4 network.
     ///
     /// # Panics
     /// There is no IPv4 network yet.
@@ -189,7 +188,7 @@ impl Database {
         }
     }
 
-    /// The bits of a network, the first one highest, and how many count.
+    /// Returns the bits of a network, the first one highest, and their number.
     fn bits(&self, network: &str) -> (u128, u32) {
         let (address, len) = network.split_once('/').expect("address/length");
         let len: u32 = len.parse().expect("a length");
@@ -203,7 +202,7 @@ impl Database {
         }
     }
 
-    /// Where the record stands in the data; it is written if it was not before.
+    /// Returns the offset of the record in the data, and writes the record if necessary.
     fn place(&mut self, record: &Record) -> usize {
         if let Some(place) = self.written.get(record) {
             return *place;
@@ -217,7 +216,7 @@ impl Database {
         place
     }
 
-    /// Writes what is pointed to before what points to it.
+    /// Writes shared values before the values that refer to them.
     fn write_shared(&mut self, record: &Record) {
         match record {
             Record::Shared(inner) => {
@@ -232,7 +231,7 @@ impl Database {
         }
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn octets(&self) -> Vec<u8> {
         let mut octets = Vec::new();
@@ -307,7 +306,7 @@ fn write(record: &Record, written: &HashMap<Record, usize>, out: &mut Vec<u8>) {
     }
 }
 
-/// A type and a size: five bits of it, or how many octets have the rest.
+/// Writes a type and a size, in five bits or in additional octets.
 fn header(kind: u8, size: usize, out: &mut Vec<u8>) {
     let (bits, more): (u8, &[u8]) = match size {
         0..29 => (size as u8, &[]),
@@ -322,7 +321,7 @@ fn header(kind: u8, size: usize, out: &mut Vec<u8>) {
     out.extend(more);
 }
 
-/// Without the zero octets in front.
+/// Writes an unsigned number without leading zero octets.
 fn unsigned(kind: u8, number: u64, out: &mut Vec<u8>) {
     let octets = number.to_be_bytes();
     let used = &octets[number.leading_zeros() as usize / 8..];

@@ -1,21 +1,21 @@
-//! A network that loses, delays, reorders and duplicates what is sent, and knows what time it is.
+//! A simulated network with a virtual clock that loses, delays, reorders and duplicates datagrams.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::Chance;
 
-/// What happens to datagrams.
+/// The faults of a network.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Lost, in percent.
+    /// Lost datagrams, in percent.
     pub loss: u32,
-    /// Delivered twice, in percent.
+    /// Duplicated datagrams, in percent.
     pub duplicate: u32,
     /// Shortest delay in ms.
     pub delay_ms: u64,
-    /// Added to it at random, in ms: what differs by more than the time between two datagrams
-    /// changes their order.
+    /// Largest random additional delay in ms. If it exceeds the time between two datagrams, they
+    /// may be reordered.
     pub jitter_ms: u64,
 }
 
@@ -23,7 +23,7 @@ impl Faults {
     /// A network without faults: 10 ms each way.
     pub const NONE: Self = Self { loss: 0, duplicate: 0, delay_ms: 10, jitter_ms: 0 };
 
-    /// As [`Faults::NONE`] with so many percent of the datagrams lost.
+    /// Returns [`Faults::NONE`] with this loss in percent.
     #[must_use]
     pub const fn loss(percent: u32) -> Self {
         Self { loss: percent, ..Self::NONE }
@@ -57,27 +57,27 @@ impl<T> Ord for Due<T> {
     }
 }
 
-/// Things under way. `T` is whatever the test sends.
+/// A network with datagrams in flight. `T` is the type of a datagram.
 #[derive(Debug)]
 pub struct Network<T> {
     /// The virtual clock in ms.
     pub now_ms: u64,
-    /// What happens to what is sent from now on.
+    /// Faults for datagrams sent from now on.
     pub faults: Faults,
-    /// The source of all that is random in it.
+    /// The source of randomness.
     pub chance: Chance,
     under_way: BinaryHeap<Reverse<Due<T>>>,
     sent: u64,
 }
 
 impl<T: Clone> Network<T> {
-    /// A network at `now_ms` whose faults follow from the seed.
+    /// Creates a network at `now_ms` whose faults follow from the seed.
     #[must_use]
     pub fn new(seed: u64, now_ms: u64, faults: Faults) -> Self {
         Self { now_ms, faults, chance: Chance::new(seed), under_way: BinaryHeap::new(), sent: 0 }
     }
 
-    /// Sends something that is subject to the faults, `after_ms` from now.
+    /// Sends a datagram, subject to the faults, `after_ms` from now.
     pub fn send(&mut self, what: &T, after_ms: u64) {
         let copies = 1 + u32::from(self.chance.percent(self.faults.duplicate));
         for _ in 0..copies {
@@ -88,20 +88,20 @@ impl<T: Clone> Network<T> {
         }
     }
 
-    /// Has something happen for certain, `after_ms` from now.
+    /// Schedules an event without faults, `after_ms` from now.
     pub fn schedule(&mut self, what: T, after_ms: u64) {
         self.sent += 1;
         let at_ms = self.now_ms + after_ms;
         self.under_way.push(Reverse(Due { at_ms, order: self.sent, what }));
     }
 
-    /// When the next thing arrives.
+    /// Returns when the next datagram arrives.
     #[must_use]
     pub fn next_ms(&self) -> Option<u64> {
         self.under_way.peek().map(|Reverse(due)| due.at_ms)
     }
 
-    /// Takes what has arrived by now.
+    /// Returns the next datagram that has arrived.
     pub fn arrived(&mut self) -> Option<T> {
         if self.next_ms()? > self.now_ms {
             return None;

@@ -1,14 +1,14 @@
-//! Messages in the words of zone files: what scripted servers understand and say.
+//! Messages in the notation of zone files, for scripted servers.
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::{Edns, EdnsOption};
 use avocet_wire::header::{QR, RA, RD, TC};
 use avocet_wire::{Builder, Class, Ede, NameBuf, QueryView, Rcode, Rtype, Section, rdata, text};
 
-/// The wire form of a name in presentation form.
+/// Returns the wire form of a name in presentation form.
 ///
 /// # Panics
-/// If it is none.
+/// The text is not a name.
 #[must_use]
 pub fn name(shown: &str) -> Vec<u8> {
     let mut wire = [0; 255];
@@ -16,10 +16,10 @@ pub fn name(shown: &str) -> Vec<u8> {
     wire[..len].to_vec()
 }
 
-/// The wire form of a question of class IN: "www.example. A".
+/// Returns the wire form of a question of class IN, such as "www.example. A".
 ///
 /// # Panics
-/// If it is none.
+/// The text is not a question.
 #[must_use]
 pub fn question(shown: &str) -> Vec<u8> {
     let (qname, qtype) = shown.split_once(' ').expect("a name and a type");
@@ -29,16 +29,16 @@ pub fn question(shown: &str) -> Vec<u8> {
     octets
 }
 
-/// A wire name in presentation form.
+/// Returns a wire name in presentation form.
 ///
 /// # Panics
-/// If it is no name.
+/// The octets are not a name.
 #[must_use]
 pub fn shown(wire: &[u8]) -> String {
     NameBuf::from_wire(wire).expect("a name").to_string()
 }
 
-/// A query that a scripted server got.
+/// A query received by a scripted server.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// All octets.
@@ -51,13 +51,13 @@ pub struct Query {
     pub qtype: Rtype,
     /// ID.
     pub id: u16,
-    /// Is there an OPT record, and is DO set in it?
+    /// The DO flag, `None` without OPT.
     pub edns: Option<bool>,
     /// Data of the cookie option.
     pub cookie: Option<Vec<u8>>,
-    /// Is there a client subnet?
+    /// Whether there is a client subnet option.
     pub ecs: bool,
-    /// Did it come over TCP?
+    /// Whether the query arrived over TCP.
     pub over_tcp: bool,
 }
 
@@ -65,7 +65,7 @@ impl Query {
     /// Reads a query.
     ///
     /// # Panics
-    /// If it is malformed: then the tested code is wrong.
+    /// The query is malformed, which is a fault of the tested code.
     #[must_use]
     pub fn read(octets: &[u8], over_tcp: bool) -> Self {
         let view = QueryView::parse(octets).expect("a well-formed query");
@@ -90,7 +90,7 @@ impl Query {
     }
 }
 
-/// A reply being made.
+/// A reply under construction.
 #[derive(Clone, Debug)]
 pub struct Response {
     question: Vec<u8>,
@@ -107,8 +107,8 @@ pub struct Response {
 }
 
 impl Response {
-    /// The reply of a recursive server to this query: NOERROR, nothing in it, EDNS if the query
-    /// has it.
+    /// Creates the reply of a recursive server to this query: NOERROR without records, and EDNS if
+    /// the query has it.
     #[must_use]
     pub fn to(query: &Query) -> Self {
         Self {
@@ -125,108 +125,108 @@ impl Response {
         }
     }
 
-    /// With this RCODE.
+    /// Sets the RCODE.
     #[must_use]
     pub fn rcode(mut self, rcode: Rcode) -> Self {
         self.rcode = rcode;
         self
     }
 
-    /// With a record: "www.example. 60 A 192.0.2.1".
+    /// Adds an answer record, such as "www.example. 60 A 192.0.2.1".
     #[must_use]
     pub fn answer(mut self, record: &str) -> Self {
         self.records.push((Section::Answer, record.to_owned()));
         self
     }
 
-    /// With a record in the authority section.
+    /// Adds a record to the authority section.
     #[must_use]
     pub fn authority(mut self, record: &str) -> Self {
         self.records.push((Section::Authority, record.to_owned()));
         self
     }
 
-    /// With a record in the additional section.
+    /// Adds a record to the additional section.
     #[must_use]
     pub fn additional(mut self, record: &str) -> Self {
         self.records.push((Section::Additional, record.to_owned()));
         self
     }
 
-    /// With these header flags, too.
+    /// Sets header flags.
     #[must_use]
     pub fn flags(mut self, flags: u16) -> Self {
         self.flags |= flags;
         self
     }
 
-    /// Without these header flags.
+    /// Clears header flags.
     #[must_use]
     pub fn without_flags(mut self, flags: u16) -> Self {
         self.flags &= !flags;
         self
     }
 
-    /// Truncated.
+    /// Sets TC.
     #[must_use]
     pub fn truncated(mut self) -> Self {
         self.flags |= TC;
         self
     }
 
-    /// Without EDNS.
+    /// Removes EDNS.
     #[must_use]
     pub fn without_edns(mut self) -> Self {
         self.edns = false;
         self
     }
 
-    /// With this cookie option.
+    /// Sets the cookie option.
     #[must_use]
     pub fn cookie(mut self, cookie: &[u8]) -> Self {
         self.cookie = Some(cookie.to_vec());
         self
     }
 
-    /// With this extended error.
+    /// Sets an extended error.
     #[must_use]
     pub fn ede(mut self, code: u16) -> Self {
         self.ede = Some(code);
         self
     }
 
-    /// With somebody who takes reports of errors (RFC 9567).
+    /// Sets a reporting agent (RFC 9567).
     #[must_use]
     pub fn agent(mut self, domain: &str) -> Self {
         self.agent = Some(name(domain));
         self
     }
 
-    /// With the client subnet 192.0.2.0/24 and this scope (RFC 7871).
+    /// Sets the client subnet 192.0.2.0/24 with this scope (RFC 7871).
     #[must_use]
     pub fn scope(mut self, prefix_len: u8) -> Self {
         self.scope = Some(prefix_len);
         self
     }
 
-    /// With another ID.
+    /// Sets another ID.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
     }
 
-    /// With another question.
+    /// Sets another question.
     #[must_use]
     pub fn question(mut self, question: &[u8]) -> Self {
         self.question = question.to_vec();
         self
     }
 
-    /// The octets.
+    /// Returns the octets.
     ///
     /// # Panics
-    /// If a record cannot be read.
+    /// A record is malformed.
     #[must_use]
     pub fn octets(&self) -> Vec<u8> {
         let mut out = vec![0; 65_535];

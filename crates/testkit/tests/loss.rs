@@ -1,12 +1,12 @@
-//! Networks that lose a part of all datagrams, each way: who gets through, how soon, and at what
-//! price. Zones signed and not, up to five levels deep, in a resolver that validates and knows
-//! nothing to begin with.
+//! Resolution in networks that lose datagrams in each direction: success, delay and cost. The zones
+//! are signed and unsigned, up to five levels deep; the resolver validates and starts with cold
+//! caches.
 
 use avocet_testkit::{Tally, simulate_loss};
 
-/// Internets that are drawn: more than a thousand names in all.
+/// Number of internets: more than a thousand names in all.
 const SEEDS: u64 = 16;
-/// Names under way at once.
+/// Simultaneous names.
 const TOGETHER: usize = 32;
 
 fn play(percent: u32) -> Tally {
@@ -21,7 +21,8 @@ fn play(percent: u32) -> Tally {
     total
 }
 
-/// At least so many names of a thousand are answered, with so many queries for ten names.
+/// Checks that at least this many names per thousand are answered, with this many queries per ten
+/// names.
 #[track_caller]
 fn check(percent: u32, per_mille: u64, queries: u64) {
     let total = play(percent);

@@ -1,4 +1,4 @@
-//! Plays the scenarios of `tests/scenarios`, and those of the field where they are at hand.
+//! Plays the scenarios of `tests/scenarios`, and those of other projects if they are available.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +12,9 @@ use avocet_testkit::{Dialect, Outcome, Scenario, play};
 
 const SEED: u64 = 1;
 
-/// A scenario to be played.
+/// A scenario to play.
 struct Played {
-    /// As it is named to people.
+    /// Its displayed name.
     name: String,
     path: PathBuf,
     dialect: Dialect,
@@ -27,7 +27,7 @@ fn root() -> PathBuf {
 fn play_file(played: &Played) -> Outcome {
     let failed =
         |error: String| Outcome { core: Err(error.clone()), full: Err(error), trace: Vec::new() };
-    // Old scenarios hold letters of other character sets in their comments.
+    // Old scenarios contain other character sets in their comments.
     let octets = match fs::read(&played.path) {
         Ok(octets) => octets,
         Err(error) => return failed(error.to_string()),
@@ -44,7 +44,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-/// Plays all, on as many threads as there are cores; outcomes by name.
+/// Plays all scenarios on all cores. Returns the outcomes by name.
 fn play_all(scenarios: &[Played]) -> BTreeMap<String, Outcome> {
     let next = AtomicUsize::new(0);
     let outcomes = Mutex::new(BTreeMap::new());
@@ -65,7 +65,7 @@ fn play_all(scenarios: &[Played]) -> BTreeMap<String, Outcome> {
     outcomes.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Scenarios that are known to fail, each with its reason.
+/// Returns the scenarios that are known to fail, each with its reason.
 fn known() -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("tests/scenarios/known.txt"))
         .expect("tests/scenarios/known.txt");
@@ -78,8 +78,8 @@ fn known() -> BTreeMap<String, String> {
     lines.map(split).collect()
 }
 
-/// What is not as `known.txt` has it: a failure that does not stand there, a success that does, a
-/// name of nothing that was played.
+/// Returns the differences from `known.txt`: unlisted failures, listed successes, and names without
+/// a scenario.
 fn faults(
     found: &BTreeMap<String, Result<(), String>>,
     is_ours: impl Fn(&str) -> bool,
@@ -126,8 +126,8 @@ fn file_name(path: &Path) -> String {
     path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Those of the field that at least one resolver passes with a configuration of this kind, and of
-/// those that use algorithms nobody validates any more the copies that were signed anew.
+/// Returns the scenarios of other projects that at least one resolver passes with such a
+/// configuration. Those with obsolete algorithms are replaced by re-signed copies.
 fn of_the_field(directory: &Path) -> Option<Vec<Played>> {
     let index = fs::read_to_string(directory.join("index.tsv")).ok()?;
     let mut scenarios = Vec::new();

@@ -1,5 +1,4 @@
-//! Simulations of random internets, a few thousand. `cargo xtask simulate` plays any number of
-//! them.
+//! A few thousand simulations of random internets. `cargo xtask simulate` plays any number.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -8,10 +7,10 @@ use std::thread;
 
 use avocet_testkit::{Fault, Mode, Tally, Weakness, Wrong, simulate, simulate_weak};
 
-/// Seeds of each mode, and the first of them.
+/// Number of seeds of each mode, and the first seed.
 const SEEDS: u64 = 1_500;
 const FIRST_SEED: u64 = 0;
-/// Seeds within which a planted weakness is found.
+/// Seeds within which a planted weakness must be found.
 const SEEDS_FOR_WEAKNESS: u64 = 150;
 
 /// Plays seeds on all cores, and returns the total with the faults.
@@ -49,7 +48,7 @@ fn check(mode: Mode) {
     let shown: Vec<String> =
         faults.iter().map(|(seed, wrong)| format!("seed {}, {wrong}", FIRST_SEED + seed)).collect();
     assert!(faults.is_empty(), "{}", shown.join("\n"));
-    // Little would be shown by few questions, few attacks, or hardly any answers.
+    // Few questions, few attacks or hardly any answers would show little.
     assert!(total.questions > 10 * SEEDS && total.authentic > total.questions / 10, "{total:?}");
     assert!(total.failed < total.questions / 2 && total.changed > 10 * SEEDS, "{total:?}");
 }
@@ -64,8 +63,7 @@ fn for_every_seed_what_must_hold_of_an_answer_holds_with_a_forwarder() {
     check(Mode::Forwarder);
 }
 
-/// Seeds beyond those that are played in which a fault was found once. What they draw changes with
-/// the simulation.
+/// Further seeds in which a fault was once found. Changes of the simulation change their effect.
 const FOUND: [(Mode, u64); 12] = [
     (Mode::Recursion, 13_731),
     (Mode::Recursion, 31_543),
@@ -96,7 +94,7 @@ fn the_same_seed_plays_the_same() {
     }
 }
 
-/// The faults that a weakness must be found by, among others.
+/// Returns the faults by which a weakness must be found, among others.
 fn expected(weakness: Weakness) -> &'static [Fault] {
     match weakness {
         Weakness::ValidatesNothing => &[Fault::NoAd, Fault::FalseData],

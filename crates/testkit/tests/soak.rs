@@ -1,5 +1,4 @@
-//! Three days of virtual time through networks that lose and servers that break: what is held does
-//! not grow.
+//! Three days of virtual time with lossy networks and failing servers: memory does not grow.
 
 use avocet_testkit::allocations::{Counting, live_bytes};
 use avocet_testkit::simulate_hours;
@@ -9,10 +8,9 @@ static ALLOCATOR: Counting = Counting;
 
 const SEED: u64 = 2;
 const HOURS: u64 = 72;
-/// Tables fill in the first day.
+/// Hours in which tables fill.
 const WARM_HOURS: u64 = 24;
-/// What the rest of the time may add to the most that was held, in bytes: far below a megabyte an
-/// hour.
+/// Permitted growth of memory after that, in bytes: far below a megabyte per hour.
 const GROWTH: i64 = 512 << 10;
 
 #[test]

@@ -1,13 +1,14 @@
-//! The policy in force: lists, rules and clients put together, and what they say of a question and
-//! of its answer.
+//! The policy in force: the combination of lists, rules and clients, and its verdicts on questions
+//! and answers.
 //!
 //! ```text
-//! address -> profile -> packet cache         on each query
-//!                    -> question()           rules, then lists; where the packet cache has no answer
-//!                    -> answer()             rules and lists on what was found, before it is kept for the profile
+//! address -> profile -> packet cache   for each query
+//!         -> question()                rules, then lists, unless the packet cache has an answer
+//!         -> answer()                  rules and lists on the answer, before it is stored
+//!                                      for the profile
 //! ```
-//! A [`Policy`] is part of a [`Snapshot`](crate::snapshot::Snapshot) and never changes. Nothing
-//! here resolves, writes an answer or keeps one: that is for [`query`](crate::query).
+//! A [`Policy`] is part of a [`Snapshot`](crate::snapshot::Snapshot) and never changes. This module
+//! does not resolve, write or cache answers: [`query`](crate::query) does.
 
 mod build;
 mod counts;

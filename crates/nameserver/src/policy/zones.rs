@@ -1,13 +1,15 @@
-//! What response policy zones say of a question and of its answer (draft-vixie-dnsop-dns-rpz).
+//! The verdicts of response policy zones on a question and its answer (draft-vixie-dnsop-dns-rpz).
 //!
 //! ```text
-//! question   client address, qname              acted upon at once where nothing later could go before it
-//! answer     the same, each alias in its turn,  what fires for the name that comes first in the chain decides
-//!            the addresses at its end, the name servers of each name
+//! question   client address, QNAME                 the action is taken at once if no later
+//!                                                  trigger could take precedence
+//! answer     the same, each alias in turn, the     the trigger for the first name
+//!            addresses at the end of the chain,    of the chain decides
+//!            the name servers of each name
 //! ```
-//! A zone is a list: groups say for whom it holds, and rules, local records, pauses and lists that
-//! allow a name go before it. Between a zone and a list that blocks, the one that stands first in
-//! the configuration decides.
+//! A zone is configured as a list. Groups determine the clients it applies to. Rules, local
+//! records, pauses and lists that allow a name take precedence over it. Between a zone and a block
+//! list, the one configured first decides.
 
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};

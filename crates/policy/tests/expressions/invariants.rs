@@ -1,4 +1,4 @@
-//! What must be so for every text that somebody may write as a condition.
+//! Properties of any text as a condition.
 
 use avocet_policy::client::{Clients, Directory, Profile};
 use avocet_policy::rule::{
@@ -10,8 +10,8 @@ const QNAME: &[u8] = b"\x03www\x07example\x03com\x00";
 /// 2026-11-21T23:00:00Z.
 const NOW: u64 = 1_795_302_000;
 
-/// A wrong text is a fault that can be shown; of a right one program and plain reading say the
-/// same.
+/// Checks that an invalid text yields an error that can be displayed, and that program and
+/// evaluator agree on a valid one.
 pub(crate) fn hold(input: &[u8]) {
     let Ok(when) = std::str::from_utf8(input) else { return };
     let vocabulary =

@@ -1,4 +1,4 @@
-//! What must be so for whatever octets lie where a database of countries should.
+//! Properties of any octets as a database of countries.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use avocet_policy::geo::Countries;
 const ADDRESSES: [&str; 6] =
     ["0.0.0.0", "192.0.2.1", "255.255.255.255", "::", "2001:db8::1", "2002:c000:201::"];
 
-/// A file is refused in words, or gives the same country each time, of two letters.
+/// Checks that a file is refused with a message, or yields the same country of two letters each
+/// time.
 pub(crate) fn hold(octets: &[u8]) {
     let countries = match Countries::read(octets) {
         Ok(countries) => countries,

@@ -1,6 +1,6 @@
-//! The body of the fuzz target `lists` on its corpus and on mutations of it.
+//! Runs the body of the fuzz target `lists` on its corpus and on mutations of it.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the corpus.
+//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the corpus.
 
 use std::fs;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ const PIHOLE: &str =
 const ZONE_TEXT: &str = "$TTL 1h\n$ORIGIN .\n@ SOA a. b. ( 1 2 3 ; c\n 4 5 )\nads.example.com CNAME *.\n*.example CNAME rpz-passthru.\n\
     8.0.0.0.10.rpz-client-ip CNAME rpz-drop.\n128.zz.rpz-ip A 192.0.2.1\n\tTXT \"a\\\"b\"\n*.com.rpz-nsdname CNAME *.garden.\n\
     24.0.1.1.10.rpz-nsip CNAME rpz-tcp-only.\n";
-/// Names in each other, in the forms that master files have.
+/// Nested names, in the notations that master files permit.
 const NESTED_ZONE: &str = "\u{feff}$TTL 1d\r\n@ SOA . . 0 0 0 0 0\r\na.b.c.d.e.f CNAME .\n*.f 60 IN CNAME .\n*.d.e.f CNAME *.\n\
     d.e.f A 192.0.2.1\n\tA 192.0.2.1 ; again\nd.e.f TXT \"a;b\" \"(\"\n$ORIGIN f\n*.e ( CNAME .\n )\n\\097.e CNAME a.e.f.\n\
     * CNAME x.\nEXAMPLE. CNAME example.\nads.example.com. A 192.0.2.1\nads.example.com. CNAME .\nexample.rpz-nsdname. CNAME .\n";

@@ -1,4 +1,4 @@
-//! Texts that are no lists, or lists of somebody who means harm: bounded work, a clear report.
+//! Texts that are not lists, and hostile lists: bounded work and a clear report.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use avocet_policy::list::{Compiler, Format, Image, Kind, Origin, Reason, Refusal
 
 use crate::material::{SECRET, ask, read, source};
 
-/// Reads one list beside a good one. What is good must still be found.
+/// Reads one list next to a good one, whose entries must still be found.
 fn load(format: Option<Format>, text: &[u8]) -> (Report, Image) {
     let mut compiler = Compiler::new(SECRET);
     let report = read(&mut compiler, source(0, Kind::Block, format), text, 64 << 10);
@@ -132,7 +132,7 @@ fn a_fetched_list_is_about_every_name_only_for_clients_tags_and_types_that_it_na
         ".*;querytype=!A\nexample$;invert\n.*;querytype=OTHER\n.*;querytype=PTR\n",
     );
     assert_eq!((report.entries, report.faults), (1, 3), "{report:?}");
-    // To block all but something is for the operator to say.
+    // Only the operator may block everything except some names.
     let text = b"*$denyallow=com|net\n*$dnstype=~A\n";
     check(Some(Format::Adblock), text, 2, 0, "");
     check(Some(Format::PiholeRegex), b".*;querytype=!A\nexample$;invert\n", 2, 0, "");
@@ -201,7 +201,7 @@ fn encodings_and_ends_of_lines_of_all_kinds_are_read() {
         2,
         "line 1: '\\t' is no character of a host name",
     );
-    // UTF-16 is no list.
+    // UTF-16 is not accepted.
     let (report, _) = load(None, b"a\0.\0e\0x\0a\0m\0p\0l\0e\0\n\0");
     assert_eq!(report.refusal, Some(Refusal::Binary));
 }
@@ -277,7 +277,7 @@ fn junk_in_every_format_is_counted_and_nothing_more() {
     for (_, format) in Format::NAMES {
         let (report, _) = load(Some(format), junk);
         assert_eq!(report.lines, 14, "{format}");
-        // In a zone the parenthesis that is not closed takes the rest in.
+        // In a zone, the unclosed parenthesis extends to the end.
         let counted = report.faults + report.skipped + report.entries;
         assert!(counted >= if format == Format::Rpz { 4 } else { 14 }, "{report:?}");
     }

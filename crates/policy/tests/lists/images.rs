@@ -1,4 +1,4 @@
-//! Images as octets: whole, torn and made by an enemy.
+//! Images as octets: complete, torn and hostile.
 
 use avocet_policy::list::{
     Asker, Compiler, Format, Image, ImageError, Kind, ListSet, Question, Scratch,

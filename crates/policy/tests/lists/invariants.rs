@@ -1,7 +1,6 @@
-//! What holds for any octets: as the text of a list in each format, as an image and as a policy
-//! zone.
+//! Properties of any octets as the text of a list in each format, as an image and as a policy zone.
 //!
-//! The first octet says which; the rest is the input.
+//! The first octet selects the kind; the rest is the input.
 
 use avocet_policy::list::{
     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question,
@@ -13,7 +12,7 @@ use avocet_wire::master::MasterFile;
 use avocet_wire::{NameBuf, Rtype, name};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// Names that are asked for.
+/// Names to look up.
 const QNAMES: [&[u8]; 6] = [
     b"\x00",
     b"\x07example\x00",
@@ -23,7 +22,7 @@ const QNAMES: [&[u8]; 6] = [
     b"\x041-2_\x03com\x00",
 ];
 
-/// First octets: a format by its place, then these.
+/// First octets: a format by its index, then these.
 pub(crate) const DETECTED: u8 = 7;
 pub(crate) const IMAGE: u8 = 8;
 pub(crate) const ZONE: u8 = 9;
@@ -40,7 +39,7 @@ pub(crate) fn hold(input: &[u8]) {
     }
 }
 
-/// However a text is cut, the same comes out, and every match is a line of it.
+/// Checks that the result does not depend on chunks, and that every match is a line of the text.
 fn text(format: Option<Format>, text: &[u8]) {
     let (report, whole) = compile(format, text, text.len().max(1));
     let (same, parts) = compile(format, text, 7);
@@ -86,7 +85,7 @@ fn ask(image: &Image, lines: u32) {
     }
 }
 
-/// Octets with the right digest may be opened or not; looking up in them ends and does not panic.
+/// Checks that look-ups in any image that opens terminate without a panic.
 fn image(octets: &[u8]) {
     let mut octets = octets.to_vec();
     seal(&mut octets);
@@ -102,7 +101,7 @@ fn image(octets: &[u8]) {
     }
 }
 
-/// Puts the digest of an image on octets that are perhaps none.
+/// Writes a valid digest to octets that may not be an image.
 pub(crate) fn seal(octets: &mut [u8]) {
     if octets.len() < 32 {
         return;
@@ -112,8 +111,8 @@ pub(crate) fn seal(octets: &mut [u8]) {
     octets[16..32].copy_from_slice(&hasher.finish128().as_u128().to_le_bytes());
 }
 
-/// What fires is a line of the zone, a second zone of the same text changes nothing, and each name
-/// that is a trigger is found.
+/// Checks that each trigger that fires is a line of the zone, that a second zone with the same text
+/// changes nothing, and that each name with a trigger is found.
 fn zone(text: &[u8]) {
     let key = HashKey::new([5; 32]);
     let (zone, report) = Zone::read(text, ZoneRewrites::Permitted, key);
@@ -143,8 +142,8 @@ fn zone(text: &[u8]) {
     }
 }
 
-/// What fires for a name, as qname and as the name of a server: in the second zone the same as in
-/// both.
+/// Returns the triggers for a name as QNAME and as the name of a server, which the second zone
+/// alone must also yield.
 fn on_name<'z>(zones: &'z Zones, name: &[u8]) -> impl Iterator<Item = Found<'z>> {
     let mut second = ZoneSet::default();
     second.insert(1);
@@ -173,7 +172,7 @@ fn owners_are_found(text: &[u8], origin: &[u8], faulty: &[u32], zones: &Zones) {
     }
 }
 
-/// Does a record of this type say nothing of policy?
+/// Reports whether records of this type are no policy.
 fn is_no_policy(rtype: Rtype) -> bool {
     rtype.is_dnssec_proof() || matches!(rtype, Rtype::DNAME | Rtype::NS | Rtype::SOA)
 }

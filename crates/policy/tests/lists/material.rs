@@ -27,7 +27,7 @@ pub(crate) fn read(compiler: &mut Compiler, source: Source, text: &[u8], chunk: 
     reader.finish()
 }
 
-/// An image of lists of blocked names in these formats.
+/// Returns an image of block lists in these formats.
 pub(crate) fn image(texts: &[(Format, &str)]) -> Image {
     let mut compiler = Compiler::new(SECRET);
     for (place, (format, text)) in texts.iter().enumerate() {
@@ -38,7 +38,7 @@ pub(crate) fn image(texts: &[(Format, &str)]) -> Image {
     Image::open(compiler.finish().0).unwrap()
 }
 
-/// The folded wire form of a name written plainly.
+/// Returns the folded wire form of a name.
 pub(crate) fn wire(name: &str) -> Vec<u8> {
     let mut wire = Vec::new();
     for label in name.split('.').filter(|label| !label.is_empty()) {
@@ -49,7 +49,7 @@ pub(crate) fn wire(name: &str) -> Vec<u8> {
     wire
 }
 
-/// A look-up for everybody's question for an address: the decision, and every line as `list:line`.
+/// Looks up a name for any client, type A. Returns the decision, and every line as `list:line`.
 pub(crate) fn ask(image: &Image, name: &str) -> String {
     ask_as(image, name, "A", Asker::default(), &ListSet::ALL)
 }

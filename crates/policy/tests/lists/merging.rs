@@ -1,4 +1,4 @@
-//! Several lists in one image: who is in force, and where each name stands.
+//! Several lists in one image: lists in force, and the lines about each name.
 
 use avocet_policy::list::{Asker, Compiler, Format, Image, Kind, ListSet, MAX_LISTS};
 

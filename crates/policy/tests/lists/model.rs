@@ -1,4 +1,4 @@
-//! The image against a plain table of names, on random lists and questions.
+//! Compares the image with a plain table of names, on random lists and questions.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use avocet_wire::{Rtype, name};
 
 use crate::material::{SECRET, list, read, source, wire};
 
-/// Names of one to four labels out of few, so that they meet.
+/// Returns a name of one to four labels from a small set, so that names collide.
 fn random_name(chance: &mut Chance) -> String {
     let labels = 2 + chance.below(3);
     let label = |chance: &mut Chance| {
@@ -22,10 +22,10 @@ fn random_name(chance: &mut Chance) -> String {
 /// List and number of each line.
 type Lines = Vec<(usize, u32)>;
 
-/// What a list says of names, told plainly.
+/// A plain model of a list.
 #[derive(Default)]
 struct Model {
-    /// Name, and whether those below it are meant too, to the lines.
+    /// Name and whether it covers names below it, with the lines.
     entries: HashMap<(Vec<u8>, bool), Lines>,
 }
 

@@ -1,5 +1,4 @@
-//! How much work a question costs over lists that were written to cost much: counted in steps, not
-//! in time.
+//! The work of a question over lists that are designed to be costly, counted in steps.
 
 use std::fmt::Write as _;
 
@@ -13,18 +12,18 @@ use crate::material::{SECRET, read, source, wire};
 
 /// Most steps of one name: a quarter of a million, about a millisecond.
 const MOST: u32 = (256 << 10) + RESERVE;
-/// Most steps of a question, whatever names it leads to.
+/// Most steps of a question, for any names it leads to.
 const MOST_OF_A_QUESTION: u32 = 1 << 20;
-/// Steps that each name has whatever went before.
+/// Steps reserved for each name.
 const RESERVE: u32 = 4 << 10;
 
-/// A name of 243 octets of these letters in turn.
+/// Returns a name of 243 octets that repeats these letters.
 fn long_name(letters: &str) -> String {
     let mut letters = letters.chars().cycle();
     (0..4).map(|_| letters.by_ref().take(60).collect::<String>()).collect::<Vec<_>>().join(".")
 }
 
-/// A fetched list, and a file of the operator's own with one pattern and one name.
+/// A fetched list, and the operator's own file with one pattern and one name.
 struct Lists {
     hostile: Report,
     image: Image,
@@ -47,21 +46,21 @@ impl Lists {
         Self { hostile, image: Image::open(compiler.finish().0).unwrap() }
     }
 
-    /// The decision on a name, the steps it took, and how often look-ups were cut short.
+    /// Returns the decision on a name, the steps it took, and how often look-ups were cut short.
     fn ask(&self, name: &str, scratch: &mut Scratch) -> (Decision, u32, u64) {
         let qname = wire(name);
         let asker =
             Asker { address: "10.1.1.1".parse().ok(), names: &["tablet".into()], tags: &[] };
         let question = Question { qname: &qname, qtype: Rtype::A, asker };
         let found = self.image.lookup(question, &ListSet::ALL, scratch);
-        // What is done with the outcome is in proportion to what was found.
+        // The work on the result is proportional to the matches.
         let (decision, _, _) = (found.decision(), found.rewrite(), found.all_deciding().count());
         (decision, scratch.steps(), scratch.take_cut_short())
     }
 }
 
-/// Each name costs a bounded number of steps, and the operator's own lists hold beside the hostile
-/// one.
+/// Checks that each name costs a bounded number of steps, and that the operator's own list applies
+/// next to a hostile one.
 #[track_caller]
 fn check(format: Format, hostile: &str, name: &str, most: u32) {
     let lists = Lists::of(format, hostile);

@@ -1,4 +1,4 @@
-//! A text, a question, and what the text says to it, each as short as in a table.
+//! Compact notation for cases: a text, a question, and the result.
 
 use std::net::IpAddr;
 
@@ -8,18 +8,21 @@ use avocet_policy::list::{
 };
 use avocet_wire::{Rcode, Rtype, rdata};
 
-/// A text, the question `NAME` or `NAME TYPE`, and what comes of it:
+/// A text, the question `NAME` or `NAME TYPE`, and the result:
 ///
 /// ```text
-/// -   nothing     blocked   allowed      =A 192.0.2.1   the answer     =NODATA, =NXDOMAIN ...   an answer without records
+/// -                   nothing
+/// blocked, allowed
+/// =A 192.0.2.1        the answer
+/// =NODATA, =NXDOMAIN  an answer without records
 /// ```
 pub(crate) type Case = (&'static str, &'static str, &'static str);
 
-/// Who asks: an address, the client's name, or a tag; each may be empty.
+/// A client: its address, its name, and a tag, each possibly empty.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Who(pub(crate) &'static str, pub(crate) &'static str, pub(crate) &'static str);
 
-/// Each text is taken as a whole and answers as it should.
+/// Checks that each text is accepted completely and gives the expected result.
 #[track_caller]
 pub(crate) fn check(format: Format, cases: &[Case]) {
     for (text, question, expected) in cases {
@@ -33,7 +36,7 @@ pub(crate) fn check(format: Format, cases: &[Case]) {
     }
 }
 
-/// One text for many questions.
+/// Checks one text with many questions.
 #[track_caller]
 pub(crate) fn check_all(format: Format, text: &str, questions: &[(&str, &str)]) {
     let (image, report) = compile(format, text);
@@ -47,7 +50,7 @@ pub(crate) fn check_all(format: Format, text: &str, questions: &[(&str, &str)]) 
     }
 }
 
-/// One text for questions of different clients.
+/// Checks one text with questions of different clients.
 #[track_caller]
 pub(crate) fn check_who(format: Format, text: &str, questions: &[(&str, Who, &str)]) {
     let (image, report) = compile(format, text);
@@ -61,7 +64,7 @@ pub(crate) fn check_who(format: Format, text: &str, questions: &[(&str, Who, &st
     }
 }
 
-/// Lines that are faults, with what is told of them.
+/// Checks that the lines are rejected with these messages.
 #[track_caller]
 pub(crate) fn broken(format: Format, lines: &[(&str, &str)]) {
     for (line, reason) in lines {
@@ -72,7 +75,7 @@ pub(crate) fn broken(format: Format, lines: &[(&str, &str)]) {
     }
 }
 
-/// Lines that say nothing of names, and are no faults.
+/// Checks that the lines are valid without effect.
 #[track_caller]
 pub(crate) fn passed_over(format: Format, lines: &[&str]) {
     for line in lines {
@@ -97,7 +100,7 @@ fn compile(format: Format, text: &str) -> (Image, Report) {
     (Image::open(compiler.finish().0).unwrap(), report)
 }
 
-/// One text for names that the answer to a question for a type leads to: `NAME TYPE`.
+/// Checks one text with names that the answer to a question leads to: `NAME TYPE`.
 #[track_caller]
 pub(crate) fn check_behind(format: Format, text: &str, targets: &[(&str, &str)]) {
     let (image, report) = compile(format, text);
@@ -144,7 +147,7 @@ fn ask(image: &Image, question: &str, Who(address, name, tag): Who) -> String {
     }
 }
 
-/// The records that answer a question of this type.
+/// Returns the records that answer a question of this type.
 fn records<'r>(qtype: Rtype, rewrites: impl Iterator<Item = &'r Rewrite>) -> String {
     let fits = |rewrite: &&Rewrite| matches!(rewrite, Rewrite::Record(rtype, _) if *rtype == qtype);
     let all: Vec<String> = rewrites.filter(fits).map(|rewrite| format!("={rewrite}")).collect();
@@ -158,7 +161,7 @@ impl std::fmt::Debug for Who {
     }
 }
 
-/// The folded wire form of a name written plainly.
+/// Returns the folded wire form of a name.
 pub(crate) fn wire(name: &str) -> Vec<u8> {
     let mut wire = Vec::new();
     for label in name.split('.').filter(|label| !label.is_empty()) {

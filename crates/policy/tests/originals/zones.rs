@@ -1,4 +1,4 @@
-//! A policy zone as a text, what is asked of it, and what it does, each as short as in a table.
+//! Compact notation for cases: a policy zone as a text, the tested properties, and the result.
 
 use std::net::IpAddr;
 
@@ -10,19 +10,19 @@ use avocet_wire::hash::HashKey;
 
 use crate::asking::wire;
 
-/// What the zone of a document begins with where the document leaves it out.
+/// The start of the zone, for documents that omit it.
 pub(crate) const HEAD: &str = "$ORIGIN RPZ.EXAMPLE.ORG.\n$TTL 1H\n@ SOA LOCALHOST. named-mgr.example.net. 1 1h 15m 30d 2h\n\
     @ NS LOCALHOST.\n";
 
 const ALL: ZoneSet = ZoneSet::ALL;
 
-/// Reads a zone that is whole.
+/// Reads a valid zone.
 #[track_caller]
 pub(crate) fn read(text: &str) -> Zones {
     read_all(&[text])
 }
 
-/// Reads zones that are whole, in their order.
+/// Reads valid zones in order.
 #[track_caller]
 pub(crate) fn read_all(texts: &[&str]) -> Zones {
     let zones = texts.iter().map(|text| {
@@ -33,12 +33,12 @@ pub(crate) fn read_all(texts: &[&str]) -> Zones {
     Zones::of(zones.collect()).unwrap()
 }
 
-/// Reads a zone, whole or not.
+/// Reads a zone, valid or not.
 pub(crate) fn zone(text: &str) -> (Zone, ZoneReport) {
     Zone::read(text.as_bytes(), ZoneRewrites::Permitted, HashKey::default())
 }
 
-/// What is told of the one record that stands behind [`HEAD`], which is not taken.
+/// Checks the message for each record after [`HEAD`], which must be rejected.
 #[track_caller]
 pub(crate) fn broken(records: &[(&str, &str)]) {
     for (record, reason) in records {
@@ -53,7 +53,7 @@ pub(crate) fn broken(records: &[(&str, &str)]) {
     }
 }
 
-/// Records behind [`HEAD`] that say nothing of policy, and are no faults.
+/// Checks that the records after [`HEAD`] are valid without effect.
 #[track_caller]
 pub(crate) fn passed_over(records: &[&str]) {
     let (_, before) = zone(HEAD);
@@ -67,12 +67,12 @@ pub(crate) fn passed_over(records: &[&str]) {
     }
 }
 
-/// What a question is about: one of the five kinds of triggers.
+/// The property tested: one of the five kinds of triggers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Of {
     /// The address of the client.
     Client(&'static str),
-    /// The name asked for.
+    /// The QNAME.
     Name(&'static str),
     /// Addresses in the answer.
     Answer(&'static [&'static str]),
@@ -82,7 +82,7 @@ pub(crate) enum Of {
     ServerAddresses(&'static [&'static str]),
 }
 
-/// What is done: `-` where nothing fires, else the action, with its target or the records for type
+/// Checks the action: `-` if nothing fires, else the action with its target or its records of type
 /// A.
 #[track_caller]
 pub(crate) fn check(zones: &Zones, cases: &[(Of, &str)]) {
@@ -91,7 +91,7 @@ pub(crate) fn check(zones: &Zones, cases: &[(Of, &str)]) {
     }
 }
 
-/// The trigger that fires.
+/// Returns the trigger that fires.
 pub(crate) fn find(zones: &Zones, of: Of) -> Option<Found<'_>> {
     match of {
         Of::Client(address) => zones.on_client(ALL, address.parse().unwrap()),
@@ -105,7 +105,7 @@ pub(crate) fn find(zones: &Zones, of: Of) -> Option<Found<'_>> {
     }
 }
 
-/// The one of several triggers that decides, whichever is found first.
+/// Returns the deciding one of several triggers, regardless of their order.
 #[track_caller]
 pub(crate) fn best<'z>(zones: &'z Zones, all: &[Of]) -> Option<Found<'z>> {
     let forward = all.iter().fold(None, |best, of| Found::best(best, find(zones, *of)));
@@ -142,7 +142,7 @@ fn shown(found: Option<Found<'_>>, of: Of) -> String {
     }
 }
 
-/// Local data for a type, `nodata` where there is none.
+/// Returns local data of a type, or `nodata`.
 pub(crate) fn data(action: &Action, qtype: Rtype) -> String {
     let shown = |record: &avocet_policy::rpz::LocalRecord| {
         format!("{} {}", record.rtype, avocet_wire::rdata::display(record.rtype.0, &record.rdata))

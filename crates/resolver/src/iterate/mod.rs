@@ -9,7 +9,8 @@
 //! ```text
 //! resolve  aliases from name to name          ┐
 //! descend  zone cut to zone cut, minimised    │ cache ── look-ups, stores
-//! ask      the servers of a cut, one by one   ┘ fetch ── one question to servers (resolver/fetch.rs)
+//! ask      the servers of a cut, one by one   ┘ fetch ── one question to servers
+//!                                                    (resolver/fetch.rs)
 //! ```
 
 pub(crate) mod addresses;

@@ -1,14 +1,15 @@
-//! Who fetches, keeps, compiles and swaps the lists of names.
+//! Fetching, storing, compiling and replacing the lists of names.
 //!
 //! ```text
 //! [[list]] url  --fetch--> text --judge--> copy on disk --+
-//! [[list]] file ---------> text ---------> copy on disk --+--compile--> image on disk --Reloader--> workers
-//!                                                                            ^
-//!                                            a start reads it, not the lists-+
+//! [[list]] file ---------> text ---------> copy on disk --+--compile--> image on disk
+//!                                                                          |      ^
+//!                                                       workers <-Reloader-'      |
+//!                                             a start reads it, not the lists ----'
 //! ```
-//! All of it is done on one thread, "lists", which no query waits for. Whatever goes wrong here,
-//! the lists in force stay so: a source that fails, sends something else than a list or lost most
-//! of its entries keeps its last good copy.
+//! Everything runs on one thread, "lists", for which no query waits. After any error the lists in
+//! force stay unchanged: if a source fails, sends something other than a list or has lost most of
+//! its entries, its last good copy is used.
 
 mod copies;
 pub(crate) mod fetch;

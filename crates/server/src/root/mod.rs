@@ -1,12 +1,12 @@
-//! Who fetches, verifies, keeps and renews the copy of the root zone (RFC 8806), and what others
-//! know of that.
+//! Fetching, verifying, storing and renewing the copy of the root zone (RFC 8806), and its status.
 //!
 //! ```text
-//! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> walks of the workers
-//! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory (of a transfer)
+//! primaries --SOA, AXFR--> verify (ZONEMD, chain of trust) --+--> LocalRootSlot --> workers' walks
+//! local-root = "FILE" ---> verify ---------------------------+--> root.zone in the data directory
+//!                                                                 (after a transfer)
 //! ```
-//! All of it is done on one thread, "root", which no query waits for. What is refused, fails or has
-//! expired leaves things as they are without a copy: the root's servers are asked.
+//! Everything runs on one thread, "root", for which no query waits. If a copy is refused, cannot be
+//! fetched or has expired, the resolver works as without a copy and queries the root's servers.
 
 pub(crate) mod transfer;
 pub(crate) mod zone_file;

@@ -1,8 +1,9 @@
-//! Another geo database in place of the one in force: on a reload, and when its file has changed.
+//! Replacement of the geo database, on a reload and when its file has changed.
 //!
 //! ```text
-//! start, reload with another path --> read --error--> no start, or no reload
-//! reload, or another file         --> read --error--> the one in force serves on; told in the log, counted, shown
+//! start, reload with another path --> read --error--> the start or the reload fails
+//! reload, or another file         --> read --error--> the current database stays in force;
+//!                                                     the error is logged, counted and shown
 //! ```
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,13 +1,13 @@
-//! Names of clients by their addresses: PTR records, asked of this very server, for private
-//! addresses and only where the policy goes by names of clients.
+//! Names of clients by address: PTR queries to this server, for private addresses and only if the
+//! policy depends on names of clients.
 //!
 //! ```text
-//! workers' callers, neighbours, leases --addresses--> thread "names" --PTR, over loopback--> workers
-//!                                                          └─ names ─> NeighbourWatch ─> Parts::neighbours
+//! workers' recent clients, neighbours, leases --addresses--> thread "names"
+//!      workers <--PTR, over loopback-- thread "names" --names--> NeighbourWatch
+//!                                                            --> Parts::neighbours
 //! ```
-//! What a PTR record says is the word of whoever runs the reverse zone: local records, or the
-//! servers that a rule forwards it to. For all other private addresses there is no such zone, and
-//! nobody is asked.
+//! A PTR record is a statement of the operator of the reverse zone: local records, or the servers
+//! to which a rule forwards it. All other private addresses have no such zone and are not queried.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

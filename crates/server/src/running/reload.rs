@@ -1,11 +1,12 @@
-//! Reading the configuration again while the server runs.
+//! Reload of the configuration while the server runs.
 //!
 //! ```text
 //! SIGHUP, changed file, `avocet reload` --> load, check, build --> swap
-//!                                               \-- any error: the old one stays, the error is told
+//!                                               \-- any error: the configuration in force stays,
+//!                                                   and the error is reported
 //! ```
-//! What only a new process can change (sockets, threads, sizes of caches) keeps its value, and a
-//! line says so.
+//! Settings that only a new process can change (sockets, threads, sizes of caches) keep their
+//! values, and a log line says so.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

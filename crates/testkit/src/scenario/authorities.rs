@@ -1,5 +1,5 @@
-//! The servers of a scenario: which of its messages answers a query, and what is said where none
-//! does.
+//! The servers of a scenario: the selection of the message that answers a query, and derived
+//! answers for queries without one.
 
 use std::net::IpAddr;
 
@@ -14,18 +14,18 @@ use super::{Dialect, Entry, Range, Scenario};
 const SERVFAIL: u16 = 2;
 const REFUSED: u16 = 5;
 
-/// A reply: after so many ms, these octets.
+/// A reply: delay in ms and octets.
 pub(super) type Reply = (u64, Vec<u8>);
 
-/// What becomes of a query.
+/// The treatment of a query.
 pub(super) enum Handled {
-    /// These replies are sent; perhaps none.
+    /// Sends these replies, possibly none.
     Replies(Vec<Reply>),
-    /// Nothing in the scenario says anything of it, and a later step answers it.
+    /// The scenario has no message for it, and a later step answers it.
     Unlisted,
 }
 
-/// Does a message of the scenario speak of this query?
+/// Reports whether a message of the scenario answers this query.
 pub(super) fn is_for(entry: &Entry, asked: &Asked) -> bool {
     let packet = entry.packet();
     let whole = entry.is_matched("question") || entry.is_matched("all");
@@ -46,11 +46,11 @@ pub(super) fn is_for(entry: &Entry, asked: &Asked) -> bool {
         && same("TCP", asked.transport == Transport::Tcp)
         && same("ednsdata", packet.options.as_deref().unwrap_or_default() == asked.opt.as_deref().unwrap_or_default())
         && same("flags", packet.flags & ALL_FLAGS == asked.flags)
-        // Our queries have no SOA record.
+        // Queries of the resolver have no SOA record.
         && entry.matched_value("serial").is_none()
 }
 
-/// The replies of a message of the scenario to a query.
+/// Returns the replies of a message of the scenario to a query.
 pub(super) fn replies(entry: &Entry, asked: &Asked) -> Vec<Reply> {
     if entry.is_adjusted("do_not_answer") {
         return Vec::new();
@@ -69,7 +69,7 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
         }
         return octets;
     }
-    // The name comes back in the case that it was sent in.
+    // The name keeps the letter case of the query.
     let is_same_name = packet.question().is_some_and(|question| question.is_of(&asked.qname));
     let copied: Option<Vec<u8>> = if entry.is_adjusted("copy_query") {
         Some(asked.question.clone())
@@ -99,7 +99,7 @@ fn reply(entry: &Entry, packet: &Packet, asked: &Asked) -> Vec<u8> {
     cut.octets(&envelope)
 }
 
-/// What servers say at a step.
+/// Returns the replies of the servers at a step.
 pub(super) fn handle(scenario: &Scenario, step: f64, asked: &Asked) -> Handled {
     let ranges = ranges(scenario, step, asked.server);
     if let Some(entry) =
@@ -131,8 +131,8 @@ fn ranges(scenario: &Scenario, step: f64, server: IpAddr) -> impl Iterator<Item 
     })
 }
 
-/// All that a server says at a step. Scenarios list what the resolver asks that they were written
-/// for; what another one asks beside that is answered from the same data.
+/// All messages of a server at a step. A scenario lists the queries of the resolver it was written
+/// for; additional queries of another resolver are answered from the same data.
 struct Known<'s> {
     packets: Vec<&'s Packet>,
 }
@@ -172,7 +172,7 @@ impl<'s> Known<'s> {
         owners.any(|owner| is_under(owner, &asked.qname)).then(|| self.nodata(asked))
     }
 
-    /// The data of the server: answers, and addresses beside them.
+    /// Returns the server's data: answers and additional addresses.
     fn data(&self) -> impl Iterator<Item = &'s Rr> {
         self.packets.iter().flat_map(|packet| {
             let addresses =
@@ -181,7 +181,8 @@ impl<'s> Known<'s> {
         })
     }
 
-    /// The longest zone that the server delegates and that the name is under, with the referral.
+    /// Returns the lowest zone that the server delegates and that contains the name, with the
+    /// referral.
     fn delegation(&self, asked: &Asked) -> Option<(&'s [u8], &'s Packet)> {
         let is_apex =
             |zone: &[u8]| self.data().any(|rr| rr.rtype == Rtype::NS && same_name(&rr.owner, zone));
@@ -208,7 +209,7 @@ impl<'s> Known<'s> {
         for rr in records.chain(signatures).filter(|rr| same_name(&rr.owner, &asked.qname)) {
             let is_there =
                 found.iter().any(|other| other.rtype == rr.rtype && other.rdata == rr.rdata);
-            // A signature alone is no answer.
+            // A signature alone is not an answer.
             if !is_there && (rr.rtype == asked.qtype || !found.is_empty()) {
                 found.push(rr.clone());
             }
@@ -235,7 +236,7 @@ fn is_referral(packet: &Packet) -> bool {
     packet.rcode == 0 && answer.is_empty() && !authority.iter().any(|rr| rr.rtype == Rtype::SOA)
 }
 
-/// The answer to a DS query for a zone, from the referral to it.
+/// Derives the answer to a DS query for a zone from its referral.
 fn ds_of(zone: &[u8], referral: &Packet) -> Packet {
     let authority = &referral.sections[1];
     let is_ds = |rr: &&Rr| {

@@ -1,4 +1,4 @@
-//! The caches of a scenario's server, asked in a server's order: final answers, then records.
+//! The caches of a scenario's server, searched like a server does: packets first, then records.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use avocet_wire::{Ede, Rcode};
 
 use super::config::Config;
 
-/// Memory of a cache in octets: no scenario fills it.
+/// Memory of a cache in octets, which no scenario fills.
 const CACHE_BYTES: usize = 1 << 20;
 const FAILURE_BYTES: usize = 1 << 18;
 
-/// What is looked for.
+/// The data to look up.
 #[derive(Clone, Copy)]
 pub(super) struct Sought<'a> {
     pub(super) key: &'a QuestionKey,
@@ -26,22 +26,22 @@ pub(super) struct Sought<'a> {
     pub(super) dnssec_ok: bool,
 }
 
-/// What was found.
+/// The result of a look-up.
 pub(super) struct Found {
     pub(super) message: Vec<u8>,
     pub(super) rcode: Rcode,
     pub(super) ede: Option<(Ede, &'static str)>,
 }
 
-/// Whether data past its time counts.
+/// Whether expired data is accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Age {
     Fresh,
-    /// It does, where the scenario wants that.
+    /// Expired data is accepted, if the scenario enables it.
     Any,
 }
 
-/// See the module.
+/// Packet cache and RRset cache.
 pub(super) struct Caches {
     plan: Arc<Plan>,
     packets: PacketCache,
@@ -64,7 +64,7 @@ impl Sought<'_> {
 }
 
 impl Caches {
-    /// Empty ones.
+    /// Creates empty caches.
     pub(super) fn new(config: &Config, plan: Arc<Plan>) -> Result<Self, String> {
         let too_small = |_| "a cache is too small".to_owned();
         Ok(Self {
@@ -79,12 +79,12 @@ impl Caches {
         })
     }
 
-    /// Is there an answer of any age for one who waits too long?
+    /// Reports whether there is an answer of any age for a client that waits too long.
     pub(super) fn has_stale(&mut self, sought: &Sought<'_>, now_secs: u32) -> bool {
         self.stale_secs > 0 && self.find(sought, now_secs, Age::Any).is_some()
     }
 
-    /// The answer to a question.
+    /// Returns the answer to a question.
     pub(super) fn find(&mut self, sought: &Sought<'_>, now_secs: u32, age: Age) -> Option<Found> {
         let key = sought.packet_key();
         let mut out = vec![0; usize::from(u16::MAX)];
@@ -117,7 +117,7 @@ impl Caches {
         Some(found)
     }
 
-    /// Keeps what was resolved.
+    /// Stores the result of a resolution.
     pub(super) fn keep(
         &self,
         asked: AskedFor,

@@ -1,4 +1,4 @@
-//! Comparing an answer with what a scenario expects.
+//! Comparison of an answer with the expectations of a scenario.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AD, TC};
@@ -10,7 +10,7 @@ use super::Entry;
 use super::message::{ALL_FLAGS, FLAGS};
 use super::record::Rr;
 
-/// What differs.
+/// The differences.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     /// RCODE, AD, TC, question and the set of records in the answer section.
@@ -24,7 +24,7 @@ type Key = (Vec<u8>, u16, Rtype, Vec<u8>);
 
 const SECTIONS: [&str; 3] = ["answer", "authority", "additional"];
 
-/// Compares what the scenario says is to be compared.
+/// Compares the parts that the scenario selects.
 pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
     let mut found = Differences::default();
     let Some(answer) = Answer::read(octets) else {
@@ -73,7 +73,7 @@ pub(super) fn compare(entry: &Entry, octets: &[u8]) -> Differences {
     found
 }
 
-/// An answer, for people.
+/// Formats an answer.
 pub(super) fn shown(octets: &[u8]) -> String {
     let Some(answer) = Answer::read(octets) else {
         return "an answer that cannot be read".to_owned();
@@ -106,8 +106,8 @@ struct Answer {
 }
 
 impl Answer {
-    /// The first record of the answer section that no alias before it leads to: stub resolvers read
-    /// from top to bottom.
+    /// Returns the first record of the answer section that no earlier alias leads to. Stub
+    /// resolvers read from top to bottom.
     fn out_of_order(&self) -> Option<String> {
         let mut names = vec![self.qname.clone()?.to_ascii_lowercase()];
         for rr in &self.sections[0] {
@@ -175,8 +175,7 @@ fn flag_names(flags: u16) -> String {
     set.join(" ")
 }
 
-/// What is in one section and not in the other, where `ttl` is part of what a record is; how often
-/// it stands there counts too.
+/// Returns the difference between two sections as multisets, with `ttl` as part of each record.
 fn sections_differ(have: &[Rr], want: &[Rr], ttl: fn(&Rr) -> u32) -> Option<String> {
     let keys = |section: &[Rr]| -> Vec<(Key, u32)> {
         section.iter().map(|rr| (key(rr), ttl(rr))).collect()

@@ -1,5 +1,5 @@
-//! What a scenario's configuration says, as a plan of the resolver. All that is particular to the
-//! server that the scenario was written for is passed over.
+//! Conversion of a scenario's configuration to a plan of the resolver. Settings specific to the
+//! server that the scenario was written for are ignored.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,19 +18,19 @@ use super::read::without_comment;
 use super::record::{wire_name, word};
 use super::{Dialect, Scenario};
 
-/// The limits of a server that is not configured otherwise.
+/// The default TTL limits.
 const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
-/// How old stale data may be, in seconds, where it is served at all (RFC 8767 §5).
+/// Longest age of stale data in seconds, if it is served at all (RFC 8767 §5).
 const STALE_SECS: u32 = 86_400;
-/// When clients get it, in ms.
+/// Delay after which clients get stale data, in ms.
 const STALE_CLIENT_MS: u32 = 1_800;
-/// The wall clock where a scenario does not set it: 2025-01-01, in seconds since 1970.
+/// Default wall clock: 2025-01-01, in seconds since 1970.
 const WALL_SECS: u64 = 1_735_689_600;
-/// The root's server where only its address is given.
+/// The name of the root's server if only its address is given.
 const HINT: &str = "k.root-servers.net.";
 const DNS_PORT: u16 = 53;
 
-/// What a scenario wants of the server.
+/// The settings of the server.
 #[derive(Debug)]
 pub(super) struct Config {
     hints: Vec<IpAddr>,
@@ -45,31 +45,31 @@ pub(super) struct Config {
     aggressive_nsec: bool,
     stubs: Vec<(Vec<u8>, Vec<SocketAddr>)>,
     forwards: Vec<(Vec<u8>, Vec<SocketAddr>)>,
-    /// For how long after it expired data may be served; 0: not at all.
+    /// Seconds for which expired data may be served, 0 for never.
     pub(super) stale_secs: u32,
-    /// The limits of the caches.
+    /// The TTL limits of the caches.
     pub(super) ttl: TtlBounds,
     priming: bool,
 }
 
-/// What a simulation wants of the server.
+/// The settings of the server in a simulation.
 #[derive(Debug)]
 pub(crate) struct Simulated {
     pub(crate) hints: Vec<IpAddr>,
-    /// DNSKEY data of the root, where it is signed.
+    /// DNSKEY data of the root, if it is signed.
     pub(crate) root_key: Option<Vec<u8>>,
     pub(crate) qname_minimisation: bool,
     pub(crate) aggressive_nsec: bool,
-    /// Resolvers that share the caches.
+    /// Number of resolvers that share the caches.
     pub(crate) workers: usize,
-    /// Zones whose names are forwarded, with the servers for them.
+    /// Forwarded zones and their servers.
     pub(crate) forwards: Vec<(Vec<u8>, Vec<SocketAddr>)>,
     /// Zones with configured servers.
     pub(crate) stubs: Vec<(Vec<u8>, Vec<SocketAddr>)>,
 }
 
 impl Config {
-    /// The configuration of a simulation.
+    /// Returns the configuration of a simulation.
     pub(super) fn of(simulated: &Simulated) -> Self {
         let anchor =
             |key: &Vec<u8>| format!(". IN DNSKEY {}", avocet_wire::rdata::display(48, key));
@@ -91,7 +91,7 @@ impl Config {
         }
     }
 
-    /// Reads the lines above a scenario.
+    /// Reads the lines before a scenario.
     pub(super) fn read(scenario: &Scenario) -> Result<Self, String> {
         let is_deckard = scenario.dialect == Dialect::Deckard;
         let mut config = Self {
@@ -139,7 +139,7 @@ impl Config {
             "query-minimization" => self.qname_minimisation = is_on(value),
             "forward-addr" => self.forwards.push((vec![0], vec![socket(value)?])),
             "do-ip4" => self.ipv4 = is_on(value),
-            // A switch of Unbound's, which this dialect takes over in comments only.
+            // This dialect contains the switch of Unbound only in comments.
             "aggressive-nsec" => {}
             _ => self.server(key, value)?,
         }
@@ -186,7 +186,7 @@ impl Config {
         Ok(())
     }
 
-    /// `YYYYMMDDHHMMSS` or seconds since 1970; other values mean the present.
+    /// Sets the date from `YYYYMMDDHHMMSS` or seconds since 1970. Other values mean the present.
     fn set_date(&mut self, value: &str) {
         match value.parse::<u64>() {
             Ok(written) if value.len() == 14 => self.wall_secs = seconds_of(written),
@@ -195,8 +195,8 @@ impl Config {
         }
     }
 
-    /// The plan of a server with this configuration, and otherwise with what makes it ask no more
-    /// than scenarios foresee.
+    /// Returns the plan of a server with this configuration, with other settings chosen to cause no
+    /// queries that scenarios do not expect.
     pub(super) fn plan(&self) -> Result<Plan, String> {
         let settings = Settings {
             minimal: false,
@@ -261,14 +261,14 @@ impl Config {
             let anchor = NegativeAnchor { name, expires_at_secs: None };
             negative.insert(anchor).map_err(|_| "too many negative anchors")?;
         }
-        // Most scenarios are of a time when all signed with SHA-1.
+        // Most scenarios date from a time when SHA-1 signatures were common.
         let policy = Policy { sha1_signatures: Sha1Signatures::Verified };
         Ok(Validation { anchors, negative, private: SuffixMap::default(), policy })
     }
 }
 
-/// Does a step wait for the root to be primed? Otherwise nothing is asked that scenarios do not
-/// foresee.
+/// Reports whether a step expects priming of the root. Otherwise priming is disabled, because
+/// scenarios do not expect its queries.
 fn asks_the_root_for_its_servers(scenario: &Scenario) -> bool {
     let questions = scenario.steps.iter().filter(|step| step.what == "REPLY");
     let mut questions = questions.filter_map(|step| step.entry.as_ref()?.packet().question());
@@ -284,7 +284,7 @@ struct Clause {
 }
 
 impl Clause {
-    /// Takes a setting if it is of such a clause.
+    /// Reads a setting if it belongs to such a clause.
     fn take(&mut self, key: &str, value: &str) -> bool {
         if self.kind.is_empty() || self.kind == "server" {
             return false;
@@ -298,7 +298,7 @@ impl Clause {
     }
 }
 
-/// `key: value` without its comment and quotes.
+/// Splits `key: value` without comment and quotes.
 fn setting(line: &str) -> Option<(&str, &str)> {
     if line.starts_with([';', '#']) {
         return None;
@@ -315,7 +315,7 @@ fn is_on(value: &str) -> bool {
     matches!(word(value).0.to_ascii_lowercase().as_str(), "yes" | "on" | "true" | "1")
 }
 
-/// `ADDRESS` or `ADDRESS@PORT`.
+/// Parses `ADDRESS` or `ADDRESS@PORT`.
 fn socket(text: &str) -> Result<SocketAddr, String> {
     let (ip, port) = text.split_once('@').unwrap_or((text, ""));
     let ip: IpAddr = ip.parse().map_err(|_| format!("{text} is no address"))?;
@@ -341,11 +341,12 @@ fn rule(zone: &[u8], servers: &[SocketAddr]) -> ZoneRule {
     }
 }
 
-/// Seconds since 1970 of `YYYYMMDDHHMMSS` (the civil calendar in UTC, as in RFC 4034 §3.2).
+/// Converts `YYYYMMDDHHMMSS` to seconds since 1970 (the civil calendar in UTC, as in RFC 4034
+/// §3.2).
 fn seconds_of(written: u64) -> u64 {
     let field = |at: u32, len: u32| written / 10u64.pow(at) % 10u64.pow(len);
     let (year, month, day) = (field(10, 4), field(8, 2), field(6, 2));
-    // The year begins in March, so that the leap day is its last.
+    // The year starts in March, so that the leap day is its last.
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;

@@ -1,4 +1,4 @@
-//! Messages of a scenario: as they are written there, as octets, and what a server sees of a query.
+//! Messages of a scenario: as written, as octets, and as a server's view of a query.
 
 use std::net::IpAddr;
 
@@ -8,15 +8,15 @@ use avocet_wire::{MessageView, QueryView, Rtype};
 
 use super::record::Rr;
 
-/// UDP payload size that scripted servers and clients state.
+/// UDP payload size of scripted servers and clients.
 const UDP_SIZE: u16 = 4096;
 /// DO among the flags of OPT (RFC 3225).
 const DO: u32 = 0x8000;
 
-/// The flags of the header by their names.
+/// The flags of the header by name.
 pub(super) const FLAGS: [(&str, u16); 7] =
     [("QR", QR), ("AA", AA), ("TC", TC), ("RD", RD), ("RA", RA), ("AD", AD), ("CD", CD)];
-/// All of them.
+/// All flags.
 pub(super) const ALL_FLAGS: u16 = QR | AA | TC | RD | RA | AD | CD;
 
 /// A question.
@@ -40,7 +40,7 @@ impl Question {
     }
 }
 
-/// A message as a scenario has it.
+/// A message of a scenario.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Packet {
     pub(super) questions: Vec<Question>,
@@ -50,19 +50,19 @@ pub(super) struct Packet {
     pub(super) opcode: u16,
     pub(super) rcode: u16,
     pub(super) dnssec_ok: bool,
-    /// The message as octets, in place of all others.
+    /// Raw octets that replace the whole message.
     pub(super) raw: Option<Vec<u8>>,
     /// Data of OPT.
     pub(super) options: Option<Vec<u8>>,
 }
 
-/// What a message says beside what the scenario has of it.
+/// The parts of a message that the scenario does not determine.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Envelope<'a> {
     pub(super) id: u16,
-    /// The question in place of the packet's own.
+    /// A question that replaces that of the packet.
     pub(super) question: Option<&'a [u8]>,
-    /// Data of the OPT record; none: there is no OPT.
+    /// Data of the OPT record, `None` without OPT.
     pub(super) opt: Option<&'a [u8]>,
     pub(super) dnssec_ok: bool,
 }
@@ -72,12 +72,12 @@ impl Packet {
         self.questions.first()
     }
 
-    /// A response with no records.
+    /// Returns a response without records.
     pub(super) fn response(flags: u16, rcode: u16) -> Self {
         Self { flags: QR | flags, rcode, ..Self::default() }
     }
 
-    /// The octets of the message; nothing in it is compressed.
+    /// Returns the octets of the message, without compression.
     pub(super) fn octets(&self, envelope: &Envelope<'_>) -> Vec<u8> {
         let flags = self.flags | self.opcode << 11 | self.rcode & 0xf;
         let questions = match envelope.question {
@@ -106,14 +106,14 @@ impl Packet {
     }
 }
 
-/// How a query comes.
+/// The transport of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Transport {
     Udp,
     Tcp,
 }
 
-/// A query as a server sees it.
+/// A query as seen by a server.
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub(super) server: IpAddr,
@@ -125,17 +125,17 @@ pub(super) struct Asked {
     pub(super) qtype: Rtype,
     /// The question as sent.
     pub(super) question: Vec<u8>,
-    /// Data of OPT; none: there is no OPT.
+    /// Data of the OPT record, `None` without OPT.
     pub(super) opt: Option<Vec<u8>>,
     pub(super) udp_size: usize,
     pub(super) dnssec_ok: bool,
 }
 
 impl Asked {
-    /// Reads a query of ours.
+    /// Reads a query of the resolver.
     ///
     /// # Panics
-    /// It is malformed: then the resolver is wrong.
+    /// The query is malformed, which is a fault of the resolver.
     pub(super) fn read(octets: &[u8], server: IpAddr, transport: Transport) -> Self {
         let view = QueryView::parse(octets).expect("a well-formed query");
         Self {
@@ -152,7 +152,7 @@ impl Asked {
         }
     }
 
-    /// What every reply to it says.
+    /// Returns the common parts of all replies to it.
     pub(super) fn envelope(&self) -> Envelope<'_> {
         Envelope {
             id: self.id,
@@ -166,7 +166,7 @@ impl Asked {
         is_under(&self.qname, zone)
     }
 
-    /// For messages to people.
+    /// Formats the query.
     pub(super) fn shown(&self) -> String {
         let by = if self.transport == Transport::Tcp { " by TCP" } else { "" };
         format!("{} {} to {}{by}", crate::shown(&self.qname), self.qtype, self.server)

@@ -1,13 +1,13 @@
-//! Scenarios of resolution in the field's test language (`.rpl`: Unbound's testbound, CZ.NIC's
-//! Deckard), played in one thread with virtual time against the resolver.
+//! Scenarios in the established test language (`.rpl`: Unbound's testbound, CZ.NIC's Deckard),
+//! played in one thread with virtual time against the resolver.
 //!
 //! ```text
-//! text ──read──> Scenario ──play──> Outcome
-//!                              client's query ──> Server (resolver, caches) ──> queries
-//!                                                        ^                        │
-//!                                                        └── replies ── Authorities
+//! text --read--> Scenario --play--> Outcome
+//!                              client's query --> Server (resolver, caches) --> queries
+//!                                                        ^                        |
+//!                                                        '-- replies -- Authorities
 //! ```
-//! What the words of the language mean stands in `tests/scenarios/README.md`.
+//! `tests/scenarios/README.md` describes the language.
 
 mod authorities;
 mod caches;
@@ -26,23 +26,23 @@ pub use play::{Outcome, play};
 use message::Packet;
 use std::net::IpAddr;
 
-/// Where a scenario comes from: the same words do not mean quite the same.
+/// The origin of a scenario, which determines the meaning of some words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
-    /// Unbound's `testdata`: `unbound.conf` above the scenario; queries have EDNS only with DO; the
-    /// replies that hold are those of the step that is waited for.
+    /// Unbound's `testdata`: preceded by `unbound.conf`; queries have EDNS only with DO; replies
+    /// are those of the awaited step.
     Unbound,
-    /// Deckard's: `key: value` above the scenario; queries always have EDNS; the replies that hold
-    /// are those of the step being run.
+    /// Deckard's: preceded by `key: value`; queries always have EDNS; replies are those of the
+    /// current step.
     Deckard,
-    /// Ours: configuration as Unbound's, all else as Deckard's, and no reply is made up.
+    /// Our own: configuration as in Unbound, everything else as in Deckard, and no derived replies.
     Own,
 }
 
-/// A scenario that was read.
+/// A parsed scenario.
 #[derive(Debug)]
 pub struct Scenario {
-    /// What it shows, in its own words.
+    /// The title as written.
     pub title: String,
     dialect: Dialect,
     config: Vec<String>,
@@ -51,34 +51,34 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// Reads a scenario.
+    /// Parses a scenario.
     ///
     /// # Errors
-    /// The first line that cannot be read, and why.
+    /// The first invalid line, with the reason.
     pub fn read(text: &str, dialect: Dialect) -> Result<Self, String> {
         read::scenario(text, dialect)
     }
 }
 
-/// What servers say while the step is within `first..=last`.
+/// The replies of servers while the step is within `first..=last`.
 #[derive(Debug, Default)]
 struct Range {
     first: f64,
     last: f64,
-    /// Which servers; none: all.
+    /// The servers, or all if empty.
     servers: Vec<IpAddr>,
     entries: Vec<Entry>,
 }
 
-/// A message, and what it is to be compared with.
+/// A message and its matching rules.
 #[derive(Clone, Debug, Default)]
 struct Entry {
-    /// What is compared; none: all.
+    /// The parts to compare, `None` for all.
     matches: Option<Vec<String>>,
     adjustments: Vec<String>,
-    /// How long a server thinks, in ms.
+    /// Delay of the reply in ms.
     sleep_ms: u64,
-    /// The message; servers may send several.
+    /// The message, or several messages of a server.
     packets: Vec<Packet>,
 }
 
@@ -91,7 +91,7 @@ impl Entry {
         self.matches.iter().flatten().any(|given| given == word)
     }
 
-    /// The value of `word=value` among what is compared.
+    /// Returns the value of `word=value` among the matching rules.
     fn matched_value(&self, word: &str) -> Option<&str> {
         self.matches.iter().flatten().find_map(|given| given.strip_prefix(word)?.strip_prefix('='))
     }

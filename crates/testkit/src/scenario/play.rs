@@ -1,4 +1,4 @@
-//! Playing a scenario: its steps one after another, and between them the network.
+//! The player of scenarios: runs the steps in order, and the network between them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,28 +13,29 @@ use super::server::{Effect, Moment, Server};
 use super::{Dialect, Scenario, Step};
 use crate::{Faults, Network};
 
-/// When scenarios begin by the monotonic clock, in ms.
+/// The monotonic clock at the start, in ms.
 const START_MS: u64 = 1_000_000;
-/// A network without faults, and so quick that TTLs do not change while an answer is looked for.
+/// A network without faults, fast enough that TTLs do not change during a resolution.
 const NETWORK: Faults = Faults { delay_ms: 1, ..Faults::NONE };
-/// How long an answer is waited for, in ms.
+/// Timeout for an answer, in ms.
 const ANSWER_MS: u64 = 8_000;
-/// How long a query to a server is waited for, in ms.
+/// Timeout for a query to a server, in ms.
 const QUERY_MS: u64 = 6_000;
-/// How long steps take that let the network do what it has to, in ms.
+/// Duration of steps that let the network proceed, in ms.
 const PAUSES: [(&str, u64); 4] =
     [("TIMEOUT", 600), ("TRAFFIC", 700), ("NOTHING", 50), ("ASSIGN", 50)];
-/// Most queries of a scenario: beyond that something goes in a circle.
+/// Most queries of a scenario. More indicate a loop.
 const MAX_QUERIES: u64 = 20_000;
 
-/// How a scenario went.
+/// The outcome of a scenario.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// RCODE, AD, TC and the set of answers were as expected at every step; or what was not first.
+    /// Whether RCODE, AD, TC and the answers were as expected at every step, or the first
+    /// difference.
     pub core: Result<(), String>,
-    /// All was as expected that the scenario compares; or what was not first.
+    /// Whether everything that the scenario compares was as expected, or the first difference.
     pub full: Result<(), String>,
-    /// What clients and servers said, in its order, for people.
+    /// The messages of clients and servers in order.
     pub trace: Vec<String>,
 }
 
@@ -64,7 +65,7 @@ pub fn play(scenario: &Scenario, seed: u64) -> Outcome {
     }
 }
 
-/// A socket or connection by its number, and how many were opened before it: numbers come again.
+/// The number of a socket or connection, and how many were opened before it: numbers are reused.
 type Line = (u32, u64);
 
 #[derive(Clone, Debug)]
@@ -73,7 +74,7 @@ enum Event {
     ToUs { line: Line, octets: Vec<u8> },
 }
 
-/// A query of a client, and its answer.
+/// A client's query and its answer.
 struct Client {
     question: Option<Question>,
     answer: Option<Vec<u8>>,
@@ -85,11 +86,11 @@ struct World<'s> {
     server: Server,
     net: Network<Event>,
     start_wall_secs: u64,
-    /// The step by which servers reply.
+    /// The step that determines the servers' replies.
     at: f64,
-    /// The step that is being run, if it waits for a query.
+    /// The current step, if it waits for a query.
     awaited: Option<&'s Step>,
-    /// Queries that a step is to reply to.
+    /// Queries to which a step will reply.
     asked: Vec<(Line, Asked)>,
     lines: HashMap<u32, u64>,
     opened: u64,
@@ -193,7 +194,7 @@ impl<'s> World<'s> {
         let client = &mut self.clients[number];
         client.checked = true;
         match &client.answer {
-            // A comparison of octets is not what scenarios mean by a raw message.
+            // Scenarios do not mean a comparison of octets by a raw message.
             Some(_) if entry.packet().raw.is_some() => Differences::default(),
             Some(octets) => check::compare(entry, octets),
             None => wrong("no answer"),
@@ -208,7 +209,7 @@ impl<'s> World<'s> {
         Ok(())
     }
 
-    /// Waits for a query that this step tells of, and sends the reply that stands in it.
+    /// Waits for the query that this step expects, and sends its reply.
     fn reply(&mut self, step: &Step) -> Result<(), String> {
         let entry = step.entry.as_ref().ok_or("no entry")?;
         let is_it = |(_, asked): &(Line, Asked)| {
@@ -231,7 +232,7 @@ impl<'s> World<'s> {
         Moment { now_ms: self.net.now_ms, wall_secs }
     }
 
-    /// Lets so many ms pass, or less if something comes true before.
+    /// Runs for up to `for_ms`, or until `is_done`.
     fn run(&mut self, for_ms: u64, is_done: impl Fn(&Self) -> bool) {
         let until_ms = self.net.now_ms + for_ms;
         while !is_done(self) && self.queries < MAX_QUERIES {
@@ -315,7 +316,7 @@ impl<'s> World<'s> {
 mod tests {
     use super::*;
 
-    /// One server, that has `answer`, and a client who asks for it.
+    /// Returns a scenario with a server that has `answer`, and a client that asks for it.
     fn scenario(answer: &str, steps: &str, dialect: Dialect) -> Scenario {
         let text = format!(
             "do-ip6: no\nstub-zone:\nname: \".\"\nstub-addr: \

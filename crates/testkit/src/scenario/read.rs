@@ -1,4 +1,4 @@
-//! Reading the test language, line by line.
+//! The line-by-line parser of the test language.
 
 use avocet_wire::Rtype;
 
@@ -6,7 +6,7 @@ use super::message::{FLAGS, Packet, Question};
 use super::record::{self, octets};
 use super::{Dialect, Entry, Range, Scenario, Step};
 
-/// TTL of records that are written without one, in seconds.
+/// Default TTL of records, in seconds.
 const DEFAULT_TTL_SECS: u32 = 3600;
 
 const RCODES: [(&str, u16); 14] = [
@@ -28,11 +28,11 @@ const RCODES: [(&str, u16); 14] = [
 const OPCODES: [(&str, u16); 5] =
     [("QUERY", 0), ("IQUERY", 1), ("STATUS", 2), ("NOTIFY", 4), ("UPDATE", 5)];
 
-/// Blocks of lines of the configuration that are read as wholes, by how they begin and end.
+/// Blocks of configuration lines that are read as a whole, by their first and last lines.
 const BLOCKS: [(&str, &str); 2] =
     [("AUTOTRUST_FILE", "AUTOTRUST_END"), ("TEMPFILE_CONTENTS", "TEMPFILE_END")];
 
-/// Reads a scenario; see [`Scenario::read`].
+/// Parses a scenario: see [`Scenario::read`].
 pub(super) fn scenario(text: &str, dialect: Dialect) -> Result<Scenario, String> {
     let mut lines = text.lines().enumerate();
     let config = config(&mut lines);
@@ -49,7 +49,7 @@ pub(super) fn scenario(text: &str, dialect: Dialect) -> Result<Scenario, String>
         section: Place::None,
         default_ttl_secs: DEFAULT_TTL_SECS,
     };
-    // Where the configuration ends without a word, the line that begins the scenario is gone.
+    // If the configuration has no end marker, the line that begins the scenario has been consumed.
     for (number, line) in lines {
         let line = line.trim_start();
         if line.starts_with(['#', ';']) {
@@ -82,7 +82,7 @@ fn config<'t>(lines: &mut impl Iterator<Item = (usize, &'t str)>) -> Vec<String>
     config
 }
 
-/// What stands before a semicolon that is neither quoted nor escaped.
+/// Returns the part before a semicolon that is neither quoted nor escaped.
 pub(super) fn without_comment(line: &str) -> &str {
     let (mut quoted, mut escaped) = (false, false);
     for (at, octet) in line.bytes().enumerate() {
@@ -97,14 +97,14 @@ pub(super) fn without_comment(line: &str) -> &str {
     line.trim()
 }
 
-/// Whether there is more to read.
+/// Whether more lines follow.
 #[derive(PartialEq, Eq)]
 enum Goes {
     On,
     NoFurther,
 }
 
-/// Where a line within an entry belongs.
+/// The place of a line within an entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     None,
@@ -116,7 +116,7 @@ enum Place {
     Message,
     /// Octets of the OPT record's data, up to a closing word.
     Options,
-    /// A file that is compared with: passed over.
+    /// A file to compare with, which is ignored.
     File,
 }
 
@@ -159,7 +159,7 @@ impl Reader {
         Ok(Goes::On)
     }
 
-    /// Takes a line within a block that only a closing word ends.
+    /// Reads a line within a block that ends with a closing word.
     fn block(&mut self, keyword: &str, line: &str) -> Result<bool, String> {
         let closing = match self.section {
             Place::Message => "HEX_ANSWER_END",
@@ -276,7 +276,7 @@ impl Reader {
                     qclass: head.class,
                 });
             }
-            // An OPT record in a section is not sent by anyone: it is put there last of all.
+            // An OPT record in a section is moved to the end of the message.
             Place::Section(number) => {
                 let record = record::record(line, ttl_secs)?;
                 if record.rtype != Rtype::OPT {

@@ -13,7 +13,7 @@ pub(super) struct Rr {
 }
 
 impl Rr {
-    /// Appends its wire form.
+    /// Appends the wire form.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend(&self.owner);
         out.extend(self.rtype.0.to_be_bytes());
@@ -23,7 +23,7 @@ impl Rr {
         out.extend(&self.rdata);
     }
 
-    /// The type that a signature covers; type 0 for all other records.
+    /// Returns the type that a signature covers, 0 for other records.
     pub(super) fn covered(&self) -> Rtype {
         match (self.rtype, self.rdata.first_chunk()) {
             (Rtype::RRSIG, Some(&covered)) => Rtype(u16::from_be_bytes(covered)),
@@ -32,7 +32,7 @@ impl Rr {
     }
 }
 
-/// What stands before the data of a record.
+/// The part of a record before its data.
 pub(super) struct Head<'t> {
     pub(super) owner: Vec<u8>,
     pub(super) ttl_secs: u32,
@@ -42,7 +42,7 @@ pub(super) struct Head<'t> {
     pub(super) data: &'t str,
 }
 
-/// Reads a line up to the data.
+/// Parses a line up to the data.
 pub(super) fn head(line: &str, default_ttl_secs: u32) -> Result<Head<'_>, String> {
     let (owner, mut rest) = word(line);
     let owner = wire_name(owner)?;
@@ -64,7 +64,7 @@ pub(super) fn head(line: &str, default_ttl_secs: u32) -> Result<Head<'_>, String
     }
 }
 
-/// Reads a whole record.
+/// Parses a whole record.
 pub(super) fn record(line: &str, default_ttl_secs: u32) -> Result<Rr, String> {
     let Head { owner, ttl_secs, class, rtype, data } = head(line, default_ttl_secs)?;
     let data = without_parentheses(data);
@@ -72,13 +72,13 @@ pub(super) fn record(line: &str, default_ttl_secs: u32) -> Result<Rr, String> {
     if !data.is_empty()
         && let Err(error) = rdata::parse(rtype.0, &data, &[0], &mut rdata)
     {
-        // Scenarios of broken data have some that no record may have.
+        // Scenarios of broken data contain data that is invalid for its type.
         rdata = unchecked(rtype, &data).ok_or_else(|| error.to_string())?;
     }
     Ok(Rr { owner, rtype, class, ttl_secs, rdata })
 }
 
-/// The wire form of a name, relative to the root.
+/// Returns the wire form of a name, relative to the root.
 pub(super) fn wire_name(shown: &str) -> Result<Vec<u8>, String> {
     let mut wire = [0; 255];
     let len = text::name_to_wire(shown.as_bytes(), Some(&[0]), &mut wire)
@@ -86,7 +86,7 @@ pub(super) fn wire_name(shown: &str) -> Result<Vec<u8>, String> {
     Ok(wire[..len].to_vec())
 }
 
-/// Parentheses mean nothing where a record stands on one line.
+/// Removes parentheses, which have no meaning in a record on one line.
 fn without_parentheses(data: &str) -> String {
     let mut quoted = false;
     let plain = |letter: char| {
@@ -96,8 +96,8 @@ fn without_parentheses(data: &str) -> String {
     data.chars().map(plain).collect()
 }
 
-/// Data that is malformed on purpose: `\# LENGTH HEX`, DS records with a digest of any length,
-/// base64 with more at its end than belongs there.
+/// Parses deliberately malformed data: `\# LENGTH HEX`, DS records with digests of any length,
+/// base64 with excess characters.
 fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
     let words: Vec<_> = data.split_whitespace().collect();
     match (rtype, &words[..]) {
@@ -117,7 +117,7 @@ fn unchecked(rtype: Rtype, data: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Octets in hexadecimal, white space left out.
+/// Parses octets in hexadecimal, ignoring white space.
 pub(super) fn octets(hex: &str) -> Option<Vec<u8>> {
     let digits: Vec<u8> = hex.bytes().filter(|octet| !octet.is_ascii_whitespace()).collect();
     let pairs = digits.chunks(2);
@@ -128,7 +128,7 @@ pub(super) fn octets(hex: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Seconds, or a number with a unit.
+/// Parses seconds, or a number with a unit.
 fn ttl(token: &str) -> Option<u32> {
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
     let last = token.chars().last()?.to_ascii_lowercase();
@@ -150,7 +150,7 @@ fn class_number(token: &str, after: &str) -> Option<u16> {
     }
 }
 
-/// The first word and what follows it.
+/// Splits off the first word.
 pub(super) fn word(line: &str) -> (&str, &str) {
     let line = line.trim_start();
     let end = line.find(char::is_whitespace).unwrap_or(line.len());

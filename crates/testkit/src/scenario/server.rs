@@ -1,5 +1,5 @@
-//! The server of a scenario: the resolver with its caches, and of a server's way of a query what
-//! lies between the client and the resolver, in its plainest form: RD, AD, OPT, sizes.
+//! The server of a scenario: the resolver with its caches, and the minimal path between client and
+//! resolver: RD, AD, OPT and sizes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,43 +18,43 @@ use super::config::{Config, Simulated};
 use super::message::{HEAD_ROOM, Transport};
 use crate::Chance;
 
-/// Most octets of a datagram to a client, and what OPT says of it.
+/// Most octets of a datagram to a client, and the size in its OPT record.
 const UDP_SIZE: u16 = 4096;
 
-/// What time it is.
+/// The monotonic and the wall clock.
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) now_ms: u64,
     pub(crate) wall_secs: u64,
 }
 
-/// What the server wants to be done.
+/// An action that the server requests.
 pub(crate) enum Effect {
-    /// A query leaves from a socket or connection of this number.
+    /// Send a query from the socket or connection with this number.
     Ask { line: u32, server: SocketAddr, octets: Vec<u8>, transport: Transport },
-    /// The socket or connection is closed.
+    /// Close the socket or connection.
     Close { line: u32 },
-    /// A client is answered.
+    /// Answer a client.
     Answer { client: usize, octets: Vec<u8> },
 }
 
-/// A client that waits.
+/// A waiting client.
 struct Client {
     number: usize,
     id: u16,
     /// RD and CD.
     flags: u16,
     wants_ad: bool,
-    /// DO; none: there is no OPT.
+    /// The DO flag, `None` without OPT.
     edns: Option<bool>,
     limit: usize,
     question: Vec<u8>,
     key: QuestionKey,
 }
 
-/// See the module.
+/// A server for scenarios and simulations.
 pub(crate) struct Server {
-    /// Each worker has a resolver, and all share the caches.
+    /// One resolver per worker. All share the caches.
     workers: Vec<Resolver<Client>>,
     caches: Caches,
     plan: Arc<Plan>,
@@ -63,7 +63,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with empty caches.
+    /// Creates a server with empty caches.
     pub(super) fn new(config: &Config, seed: u64) -> Result<Self, String> {
         let plan = Arc::new(config.plan()?);
         Ok(Self {
@@ -75,7 +75,7 @@ impl Server {
         })
     }
 
-    /// The server of a simulation.
+    /// Creates the server of a simulation.
     pub(crate) fn simulated(simulated: &Simulated, seed: u64) -> Result<Self, String> {
         let mut server = Self::new(&Config::of(simulated), seed)?;
         for number in 1..simulated.workers as u64 {
@@ -84,14 +84,13 @@ impl Server {
         Ok(server)
     }
 
-    /// Makes one of the workers forget keys and gaps between names, as after other anchors were
-    /// set.
+    /// Makes one of the workers drop its keys and NSEC ranges, as after a change of anchors.
     pub(crate) fn forget_proofs(&mut self, number: u64) {
         let worker = (number % self.workers.len() as u64) as usize;
         self.workers[worker].forget_proofs();
     }
 
-    /// Replaces the workers as a restart does that keeps the caches. No question may be in flight.
+    /// Replaces the workers, as a restart does that keeps the caches. No question may be in flight.
     pub(crate) fn restart(&mut self, seed: u64) {
         for (number, worker) in (0..).zip(&mut self.workers) {
             debug_assert_eq!(worker.in_flight(), 0, "all clients were answered");
@@ -99,13 +98,13 @@ impl Server {
         }
     }
 
-    /// The worker that resolves a question with this hash. The highest bits are those of the
-    /// question alone.
+    /// Returns the worker for a question with this hash, whose highest bits depend on the question
+    /// alone.
     fn owner_of(&self, hash: u64) -> usize {
         ((hash >> 48) % self.workers.len() as u64) as usize
     }
 
-    /// A client asks.
+    /// Processes a client's query.
     pub(crate) fn query(
         &mut self,
         number: usize,
@@ -180,25 +179,25 @@ impl Server {
         effects
     }
 
-    /// A reply came to a socket or over a connection.
+    /// Processes a reply on a socket or connection.
     pub(crate) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
         let workers = self.workers.len() as u32;
         let (worker, line) = (line % workers, line / workers);
         self.with(worker as usize, at, |resolver, cx| resolver.server_reply(line, octets, cx))
     }
 
-    /// The traces of questions that failed, the latest of each worker last.
+    /// Returns the traces of failed questions, the latest of each worker last.
     pub(crate) fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
         self.workers.iter().flat_map(Resolver::kept_traces)
     }
 
-    /// Time has passed.
+    /// Advances the time.
     pub(crate) fn tick(&mut self, at: Moment) -> Vec<Effect> {
         let workers = 0..self.workers.len();
         workers.flat_map(|worker| self.with(worker, at, |resolver, cx| resolver.tick(cx))).collect()
     }
 
-    /// When that is to be told next, in ms.
+    /// Returns when to call [`Self::tick`] next, in ms.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         self.workers.iter().filter_map(Resolver::next_deadline).min()
     }
@@ -220,7 +219,7 @@ impl Server {
         for action in &actions.list {
             self.perform(action, (&actions, at), &mut effects);
         }
-        // Each worker numbers its lines from 0 on.
+        // Each worker numbers its lines from 0.
         let workers = self.workers.len() as u32;
         for effect in &mut effects {
             if let Effect::Ask { line, .. } | Effect::Close { line } = effect {
@@ -273,7 +272,7 @@ impl Server {
         }
     }
 
-    /// The answer to one who waited: stale data in place of a failure (RFC 8767).
+    /// Answers a waiting client, with stale data in place of a failure (RFC 8767).
     fn late(&mut self, client: &Client, found: Option<(&Resolved, &[u8])>, at: Moment) -> Vec<u8> {
         if let Some((resolved, message)) =
             found.filter(|(resolved, _)| resolved.rcode != Rcode::SERVFAIL)
@@ -329,7 +328,7 @@ impl Client {
         self.answer(&message, rcode, ede)
     }
 
-    /// Makes a message of the resolver this client's answer.
+    /// Converts a message of the resolver to this client's answer.
     fn answer(&self, message: &[u8], rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Vec<u8> {
         let mut header = Header::read(message).expect("a whole message");
         let end = HEADER_LEN + self.question.len();
@@ -360,7 +359,7 @@ impl Client {
     }
 }
 
-/// What is said of a query that cannot be read.
+/// Returns the answer to a malformed query.
 fn malformed(client: usize, octets: &[u8], error: QueryError) -> Option<Effect> {
     let rcode = match error {
         QueryError::Ignore => return None,

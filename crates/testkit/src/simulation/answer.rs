@@ -1,4 +1,4 @@
-//! An answer that a client got, read from its octets.
+//! An answer received by a client, decoded.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use crate::shown;
 /// Room for the data of any record, in octets.
 const MAX_DATA: usize = 1_024;
 
-/// A question of a client.
+/// A client's question.
 pub(super) struct Asked {
     pub(super) qname: Wire,
     pub(super) qtype: Rtype,
     pub(super) flags: u16,
     pub(super) dnssec_ok: bool,
     pub(super) at_ms: u64,
-    /// Answers with their times in ms.
+    /// Answers with their arrival times in ms.
     pub(super) answers: Vec<(u64, Vec<u8>)>,
 }
 
 impl Asked {
-    /// Whether the client leaves validation to the server.
+    /// Reports whether the client relies on the server's validation.
     pub(super) fn is_validated(&self) -> bool {
         self.flags & CD == 0
     }
 
-    /// The query.
+    /// Returns the query.
     pub(super) fn octets(&self, id: u16) -> Vec<u8> {
         let mut octets = Vec::new();
         for word in [id, self.flags, 1, 0, 0, 1] {
@@ -50,18 +50,18 @@ impl Asked {
     }
 }
 
-/// See the module.
+/// A decoded answer.
 pub(super) struct Answer {
     pub(super) rcode: Rcode,
     pub(super) is_authentic: bool,
     /// The answer section without signatures, with TTLs.
     pub(super) facts: BTreeMap<Fact, u32>,
-    /// The longest TTL of all.
+    /// The highest TTL of all records.
     pub(super) ttl_secs: u32,
 }
 
 impl Answer {
-    /// Reads an answer, or says why it is none.
+    /// Reads an answer, or returns the reason why it is invalid.
     pub(super) fn read(octets: &[u8], id: u16, asked: &Asked) -> Result<Self, String> {
         let view = MessageView::new(octets).map_err(|error| format!("{error:?}"))?;
         let header = view.header();
@@ -94,7 +94,7 @@ impl Answer {
     }
 }
 
-/// The RCODE and the records of an answer section.
+/// Formats the RCODE and the records of an answer section.
 pub(super) fn told(rcode: Rcode, facts: &BTreeMap<Fact, u32>) -> String {
     let fact = |(owner, rtype, data): &Fact| format!("{} {} {data:?}", shown(owner), Rtype(*rtype));
     format!("{rcode} [{}]", facts.keys().map(fact).collect::<Vec<_>>().join(", "))

@@ -1,4 +1,4 @@
-//! An attacker that has everything that is really signed, forges the rest, and mixes both in the
+//! An attacker that has all genuinely signed data, forges other data, and mixes both into the
 //! replies that it can change: those of its own servers, of a forwarder, or all.
 
 use avocet_wire::header::AA;
@@ -12,9 +12,9 @@ use super::sign::{Key, VALID_SECS};
 use super::zone::{Set, Wire, Zone, below};
 use crate::{Chance, Query};
 
-/// The address in forged records. A server of the attacker is there.
+/// The address in forged records, at which the attacker has a server.
 pub(super) const FORGED: [u8; 4] = [203, 0, 113, 66];
-/// How many replies of a hundred are changed.
+/// Share of replies that are changed, in percent.
 const CHANGED_PERCENT: u32 = 60;
 /// Most changes of one reply.
 const MAX_TRICKS: u64 = 4;
@@ -48,7 +48,7 @@ enum Trick {
     Fail,
 }
 
-/// Those that mix genuine records with forged ones come more often: they need company to do harm.
+/// Tricks that mix genuine and forged records are more frequent, because they depend on each other.
 const TRICKS: [Trick; 28] = [
     Trick::ForgeAddresses,
     Trick::ForgeAnswer,
@@ -80,7 +80,7 @@ const TRICKS: [Trick; 28] = [
     Trick::Fail,
 ];
 
-/// Changes a reply, or leaves it as it is.
+/// Changes a reply, or leaves it unchanged.
 pub(super) fn change(reply: &mut Reply, scene: &mut Scene<'_>, (qname, qtype): (&Wire, Rtype)) {
     if !scene.chance.percent(CHANGED_PERCENT) {
         return;
@@ -103,7 +103,7 @@ pub(super) fn replies(query: &Query) -> Vec<Delayed> {
     vec![Delayed { after_ms: 0, octets: reply.octets(query, Envelope::of(query)) }]
 }
 
-/// A record that is nowhere.
+/// Returns a forged record.
 fn forged(owner: &[u8], rtype: Rtype, data: Vec<u8>) -> Set {
     Set { owner: owner.to_vec(), rtype, ttl_secs: TTL_SECS, data: vec![data] }
 }
@@ -174,7 +174,7 @@ impl Attacker<'_> {
         pick(&self.internet.names, self.chance).cloned().unwrap_or(vec![0])
     }
 
-    /// Any name, or more often the question's or one above it.
+    /// Returns a random name, usually the QNAME or an ancestor of it.
     fn name_nearby(&mut self) -> Wire {
         match self.chance.below(4) {
             0 => self.any_name(),
@@ -186,7 +186,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// Any zone, or more often one that is above the question's name.
+    /// Returns a random zone, usually one that contains the QNAME.
     fn zone(&mut self) -> usize {
         let zones = &self.internet.zones;
         if self.chance.percent(70) {
@@ -242,7 +242,7 @@ impl Attacker<'_> {
         );
     }
 
-    /// Adds something that is really signed, under its own name or the question's.
+    /// Adds genuinely signed data, under its own name or the QNAME.
     fn add_signed(&mut self, reply: &mut Reply) {
         let zone = &self.internet.zones[self.zone()];
         let Some(set) = pick(zone.sets(), self.chance) else { return };
@@ -271,7 +271,7 @@ impl Attacker<'_> {
         }
     }
 
-    /// Refers to a zone as its parent does, to be spoilt by the other tricks.
+    /// Adds the genuine referral to a zone, for other tricks to corrupt.
     fn replay_delegation(&mut self, reply: &mut Reply) {
         let child = &self.internet.zones[self.zone()];
         let Some(parent) = child.parent else { return };
@@ -295,7 +295,7 @@ impl Attacker<'_> {
         reply.push(Section::Answer, forged(&owner, Rtype::RRSIG, rrsig.clone()));
     }
 
-    /// Answers by a wildcard of a zone where it does not apply.
+    /// Answers from a wildcard of a zone for a name it does not cover.
     fn misplace_wildcard(&mut self, reply: &mut Reply) {
         let zone = &self.internet.zones[self.zone()];
         let wildcards: Vec<&Set> =
@@ -305,7 +305,7 @@ impl Attacker<'_> {
         add(reply, Section::Answer, Moved { zone, set, owner: self.qname.clone() });
     }
 
-    /// Adds a signature whose signer makes the resolver look for keys where there are none.
+    /// Adds a signature whose signer makes the resolver look for missing keys.
     fn name_signer(&mut self, reply: &mut Reply) {
         let mut data = self.qtype.0.to_be_bytes().to_vec();
         data.extend([15, name::labels(self.qname).count() as u8]);
@@ -320,14 +320,14 @@ impl Attacker<'_> {
     }
 }
 
-/// A set of a zone under any name.
+/// A set of a zone under another name.
 struct Moved<'z> {
     zone: &'z Zone,
     set: &'z Set,
     owner: Wire,
 }
 
-/// Adds a set with the signature that its zone made.
+/// Adds a set with its zone's signature.
 fn add(reply: &mut Reply, section: Section, Moved { zone, set, owner }: Moved<'_>) {
     let rrsig = zone.key.as_ref().filter(|_| zone.signs(set)).map(|key| key.sign(set));
     reply.push(section, Set { owner: owner.clone(), ..set.clone() });

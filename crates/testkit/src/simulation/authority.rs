@@ -1,4 +1,4 @@
-//! An authoritative server of a simulated internet: its zones' data, in its own way.
+//! An authoritative server of a simulated internet, with its data and behaviour.
 
 use avocet_wire::header::AA;
 use avocet_wire::{Rcode, Rtype, Section, name};
@@ -9,22 +9,22 @@ use super::reply::{Edns, Envelope, Next, Reply, UDP_SIZE, truncated};
 use super::zone::Wire;
 use crate::{Chance, Query};
 
-/// How long slow servers take, in ms.
+/// Delay of slow servers, in ms.
 const SLOW_MS: u64 = 400;
 
-/// A reply on its way.
+/// A reply with its delay.
 pub(super) struct Delayed {
     pub(super) after_ms: u64,
     pub(super) octets: Vec<u8>,
 }
 
-/// What determines replies beside the query.
+/// The state that determines replies, besides the query.
 pub(super) struct Scene<'i> {
     pub(super) internet: &'i Internet,
-    /// Attackers attack. They stop at some time.
+    /// Whether attackers are active. They stop at some point.
     pub(super) is_attacked: bool,
     pub(super) chance: Chance,
-    /// Replies that an attacker changed.
+    /// Number of replies changed by an attacker.
     pub(super) changed: u64,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn replies(scene: &mut Scene<'_>, server: &Server, query: &Query) -> 
     deliver(scene, server.behaviour, (&qname, query), reply)
 }
 
-/// Sends a reply in the way of a server, with the changes that an attacker makes.
+/// Sends a reply according to the server's behaviour, with the attacker's changes.
 pub(super) fn deliver(
     scene: &mut Scene<'_>,
     behaviour: Behaviour,
@@ -58,7 +58,7 @@ pub(super) fn deliver(
         && (behaviour == Behaviour::Hostile || scene.internet.adversary.is_on_path())
     {
         if scene.chance.percent(15) {
-            // A blind attacker guesses the ID, and wrongly.
+            // An off-path attacker guesses the ID, wrongly.
             let id = query.id ^ (1 + scene.chance.below(65_000) as u16);
             all.push(Delayed {
                 after_ms: 0,
@@ -79,7 +79,7 @@ pub(super) fn folded_qname(query: &Query) -> Wire {
     query.question[..query.question.len() - 4].to_ascii_lowercase()
 }
 
-/// A referral to the root, from a server that does not know its zones.
+/// Returns a referral to the root, from a server that does not know its zones.
 fn upward(internet: &Internet) -> Reply {
     let mut reply = Reply::of(Rcode::NOERROR);
     let ns = internet.zones[0].get(&[0], Rtype::NS).cloned();
@@ -102,8 +102,8 @@ fn honest(internet: &Internet, server: &Server, qname: &[u8], query: &Query) -> 
     reply
 }
 
-/// The zone of a server that answers a question: the deepest one, but for DS at an apex a zone
-/// above if the server has one (RFC 4035 §3.1.4.1).
+/// Returns the server's zone for a question: the lowest one, except for DS at an apex, for which it
+/// is the zone above if the server has one (RFC 4035 §3.1.4.1).
 fn nearest(internet: &Internet, server: &Server, (qname, qtype): (&[u8], Rtype)) -> Option<usize> {
     let apex = |number: &usize| &internet.zones[*number].apex;
     let serving =

@@ -1,5 +1,5 @@
-//! The chain of a signed zone that denies names and types: NSEC (RFC 4034 §4) or NSEC3, with
-//! opt-out or without (RFC 5155).
+//! The denial chain of a signed zone: NSEC (RFC 4034 §4) or NSEC3, with or without opt-out (RFC
+//! 5155).
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const SHA1: u8 = 1;
 /// Octets of a hash.
 const HASH_LEN: u8 = 20;
 
-/// How a signed zone denies names.
+/// The kind of denial.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Denies {
     /// By NSEC.
@@ -50,7 +50,7 @@ impl Denies {
         matches!(self, Self::Hashed { opt_out: OptOut::Yes, .. })
     }
 
-    /// The place of a name in the chain: the name itself, or its hash.
+    /// Returns the place of a name in the chain: the name itself or its hash.
     fn place(&self, owner: &[u8]) -> Vec<u8> {
         let Self::Hashed { iterations, salt, .. } = self else { return owner.to_vec() };
         let once = |octets: &[u8]| {
@@ -60,7 +60,7 @@ impl Denies {
     }
 }
 
-/// See the module.
+/// A denial chain.
 pub(super) struct Chain {
     denies: Denies,
     apex: Wire,
@@ -74,7 +74,7 @@ struct Link {
 }
 
 impl Chain {
-    /// The chain over all names of a zone.
+    /// Returns the chain over all names of a zone.
     pub(super) fn of(zone: &Zone, denies: &Denies) -> Self {
         let mut links: BTreeMap<Vec<u8>, Vec<u16>> = BTreeMap::new();
         for (owner, types) in zone.owners() {
@@ -92,7 +92,7 @@ impl Chain {
             numbers.sort_unstable();
             links.insert(denies.place(&owner), numbers);
             if *denies != Denies::Plainly {
-                // Empty non-terminals have records of their own (RFC 5155 §7.1).
+                // Empty non-terminals have their own records (RFC 5155 §7.1).
                 for above in
                     name::ancestors(&owner).take_while(|above| above.len() >= zone.apex.len())
                 {
@@ -108,19 +108,19 @@ impl Chain {
         Self { denies: denies.clone(), apex: zone.apex.clone(), links }
     }
 
-    /// Whether what rests on the absence of a name is proven. Where a zone opts out, an insecure
-    /// delegation may be there (RFC 5155 §12.2).
+    /// Reports whether the absence of a name is proven. With opt-out, an insecure delegation may
+    /// exist (RFC 5155 §12.2).
     pub(super) fn proves_absence(&self) -> bool {
         !self.denies.opts_out()
     }
 
-    /// Whether a record of the chain proves which types a name has.
+    /// Reports whether a record of the chain matches the name and so proves its types.
     pub(super) fn matches(&self, owner: &[u8]) -> bool {
         let place = self.denies.place(owner);
         self.denies == Denies::Plainly || self.links.iter().any(|link| link.place == place)
     }
 
-    /// The records that match or cover these names. With NSEC3 also those of their closest
+    /// Returns the records that match or cover these names, with NSEC3 also those of their closest
     /// enclosers.
     pub(super) fn prove(&self, names: &[Wire]) -> Vec<Set> {
         let mut sets = Vec::new();
@@ -137,8 +137,8 @@ impl Chain {
         sets
     }
 
-    /// A name of the chain alone, or a name outside of it with its closest encloser and the name
-    /// next to that.
+    /// Returns a name of the chain alone, or another name with its closest encloser and next closer
+    /// name.
     fn with_encloser(&self, wanted: &Wire) -> Vec<Wire> {
         let above = name::ancestors(wanted).take_while(|above| above.len() >= self.apex.len());
         match above.into_iter().find(|above| self.matches(above)) {
@@ -183,7 +183,7 @@ impl Chain {
     }
 }
 
-/// A type bitmap of window 0 (RFC 4034 §4.1.2), empty where there are no types.
+/// Returns a type bit map of window 0 (RFC 4034 §4.1.2), empty without types.
 fn bitmap(types: &[u16]) -> Vec<u8> {
     let Some(last) = types.last() else { return Vec::new() };
     let mut bits = vec![0u8; usize::from(*last) / 8 + 1];
@@ -193,8 +193,8 @@ fn bitmap(types: &[u16]) -> Vec<u8> {
     [&[0, bits.len() as u8][..], &bits].concat()
 }
 
-/// Base 32 with the extended hex alphabet, without padding (RFC 4648 §7). Hashes have a whole
-/// number of digits.
+/// Encodes in base32 with the extended hex alphabet, without padding (RFC 4648 §7). Hashes have a
+/// whole number of digits.
 fn base32hex(octets: &[u8]) -> Vec<u8> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
     let (mut rest, mut bits, mut out) = (0u32, 0, Vec::new());

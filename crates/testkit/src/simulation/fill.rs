@@ -1,4 +1,4 @@
-//! The records of a random zone, and the names that clients ask for because of them.
+//! The records of a random zone, and the names that clients ask for.
 
 use avocet_wire::Rtype;
 
@@ -9,7 +9,7 @@ use crate::Chance;
 
 /// TTLs of sets, in seconds.
 const TTLS_SECS: [u32; 4] = [0, 20, 300, 3_600];
-/// Names in every zone that clients ask for, some of which are there.
+/// Names in every zone that clients ask for. Some of them exist.
 const ASKED: [&[&[u8]]; 12] = [
     &[],
     &[b"www"],
@@ -25,7 +25,7 @@ const ASKED: [&[&[u8]]; 12] = [
     &[b"www", b"dname"],
 ];
 
-/// Gives a zone its records and adds its names to those that are asked for.
+/// Adds records to a zone, and their names to the questions.
 pub(super) fn fill(internet: &mut Internet, number: usize, chance: &mut Chance) {
     let apexes: Vec<Wire> = internet.zones.iter().map(|zone| zone.apex.clone()).collect();
     let filler = Filler { apex: &apexes[number], apexes: &apexes, chance, records: Vec::new() };
@@ -92,8 +92,8 @@ impl Filler<'_> {
         self.records
     }
 
-    /// Wildcards in the zone and at its apex, where they meet the names of its parent, and names
-    /// that they do not apply to.
+    /// Adds wildcards within the zone and at its apex, next to the names of its parent, and names
+    /// that they do not cover.
     fn wildcards(&mut self) {
         match self.chance.below(100) {
             0..50 => self.maybe_address(100, &[b"*", b"wild"]),

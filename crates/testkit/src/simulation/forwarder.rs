@@ -1,5 +1,5 @@
-//! A recursive server that questions are forwarded to. It knows all zones. It may lie, or someone
-//! between it and the resolver does.
+//! A recursive server to which questions are forwarded. It knows all zones. It may lie, or an
+//! attacker on the path may.
 
 use avocet_wire::Rcode;
 use avocet_wire::header::RA;

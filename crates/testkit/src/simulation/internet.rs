@@ -1,5 +1,5 @@
-//! A random internet: zones below a root, their servers and how well these serve, who attacks, and
-//! names to ask for.
+//! A random internet: zones below a root, their servers and behaviour, an attacker, and names to
+//! ask for.
 
 use std::net::Ipv4Addr;
 
@@ -11,16 +11,16 @@ use super::zone::{Wire, Zone, below};
 use super::{Mode, fill};
 use crate::{Chance, shown};
 
-/// Most zones. Each has up to three servers, and the last octet of an address tells them apart.
+/// Most zones. Each has up to three servers, distinguished by the last octet of their addresses.
 const MAX_ZONES: usize = 24;
 /// Levels of zones below the root.
 const MAX_DEPTH: u32 = 4;
-/// The longest TTL of all sets and of all forged records, in seconds.
+/// The highest TTL of all sets and forged records, in seconds.
 pub(super) const MAX_TTL_SECS: u32 = 3_600;
-/// Where forwarders are.
+/// The addresses of forwarders.
 const FORWARDERS: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 3, 1), Ipv4Addr::new(192, 0, 3, 2)];
 
-/// How a server behaves.
+/// The behaviour of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Behaviour {
     Good,
@@ -29,17 +29,17 @@ pub(super) enum Behaviour {
     Refuses,
     /// Answers with a referral to the root.
     Upward,
-    /// Is good, but sends large answers and some others only over TCP.
+    /// Behaves well, but sends large answers and some others only over TCP.
     Truncates,
-    /// Knows no EDNS, and says so.
+    /// Does not support EDNS, and reports that.
     WithoutEdns,
-    /// Answers after a while.
+    /// Answers after a delay.
     Slow,
-    /// Lies.
+    /// Sends forged data.
     Hostile,
 }
 
-/// Who attacks.
+/// The attacker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Adversary {
     Nobody,
@@ -47,7 +47,7 @@ pub(super) enum Adversary {
     Servers,
     /// The forwarders.
     Forwarders,
-    /// Someone on the path to every server.
+    /// An attacker on the path to every server.
     OnPath,
 }
 
@@ -77,7 +77,7 @@ pub(super) struct Server {
     pub(super) behaviour: Behaviour,
     /// The zones that it serves.
     pub(super) zones: Vec<usize>,
-    /// The zone that has its address.
+    /// The zone that contains its address.
     pub(super) home: usize,
 }
 
@@ -87,27 +87,27 @@ pub(super) struct Forwarding {
     pub(super) servers: Vec<(Ipv4Addr, Behaviour)>,
 }
 
-/// See the module.
+/// A random internet.
 pub(super) struct Internet {
-    /// The root is the first.
+    /// The root comes first.
     pub(super) zones: Vec<Zone>,
     pub(super) servers: Vec<Server>,
     pub(super) adversary: Adversary,
     /// Names to ask for.
     pub(super) names: Vec<Wire>,
     pub(super) forwarding: Option<Forwarding>,
-    /// The zone whose servers are configured.
+    /// The zone with configured servers.
     pub(super) stub: Option<usize>,
 }
 
-/// Where the names of a zone are asked for.
+/// The servers to ask for names of a zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
-    /// At the servers that the zone above names.
+    /// The servers named by the zone above.
     Delegation,
-    /// At the servers of a rule.
+    /// The servers of a forwarding rule.
     Forwarders,
-    /// At configured servers.
+    /// Configured servers.
     Stub,
 }
 
@@ -140,7 +140,8 @@ impl Internet {
         internet
     }
 
-    /// A name for a zone right below its parent's, or with an empty non-terminal between them.
+    /// Returns a name for a zone below its parent, with or without an empty non-terminal between
+    /// them.
     fn draw_apex(&self, parent: usize, number: u8, chance: &mut Chance) -> Wire {
         let label = [b'a' + number, b'a' + chance.below(26) as u8];
         let above = &self.zones[parent].apex;
@@ -151,13 +152,14 @@ impl Internet {
         }
     }
 
-    /// Makes all servers good and removes the attacker.
+    /// Makes all servers behave well and removes the attacker.
     pub(super) fn mend(&mut self) {
         self.adversary = Adversary::Nobody;
         self.servers.iter_mut().for_each(|server| server.behaviour = Behaviour::Good);
     }
 
-    /// Breaks some servers and mends others. The first one of each zone stays good, and none lies.
+    /// Breaks some servers and repairs others. The first one of each zone stays good, and none
+    /// lies.
     pub(super) fn wear(&mut self, chance: &mut Chance) {
         use Behaviour::{Good, Refuses, Silent, Slow, Truncates, Upward, WithoutEdns};
         let kinds = [Good, Good, Good, Silent, Refuses, Upward, Truncates, WithoutEdns, Slow];
@@ -170,7 +172,7 @@ impl Internet {
         }
     }
 
-    /// The addresses of a zone's servers.
+    /// Returns the addresses of a zone's servers.
     pub(super) fn addresses(&self, zone: usize) -> Vec<Ipv4Addr> {
         self.zones[zone].servers.iter().map(|&server| self.servers[server].addr).collect()
     }
@@ -186,7 +188,7 @@ impl Internet {
         let mut servers = shared;
         if !is_complete || chance.percent(25) {
             let count = (1 + chance.below(3)).min(3 - servers.len().min(2) as u64);
-            // At least one of them is good.
+            // At least one of them behaves well.
             let good = chance.below(count);
             for at in 0..count {
                 let server = self.draw_server(number, at, chance);
@@ -204,7 +206,7 @@ impl Internet {
         number
     }
 
-    /// Servers of a parent that serve the child, too: often none or all.
+    /// Returns servers of a parent that also serve the child: often none or all.
     fn draw_shared(&self, parent: usize, chance: &mut Chance) -> Vec<usize> {
         let servers = &self.zones[parent].servers;
         match chance.below(100) {
@@ -226,8 +228,8 @@ impl Internet {
         }
     }
 
-    /// Another zone that a server's name may be in: one above which all servers have names in their
-    /// own zones or above, so that no two need each other.
+    /// Returns another zone for a server's name: one whose servers all have names in their own
+    /// zones or above, so that no two zones depend on each other.
     fn elsewhere(&self, zone: usize, chance: &mut Chance) -> Option<usize> {
         let at = chance.below(zone as u64) as usize;
         let is_plain = |mut at: usize| loop {
@@ -285,7 +287,7 @@ impl Internet {
         }
     }
 
-    /// Draws the zones that the resolver has a rule for.
+    /// Draws the zones for which the resolver has a rule.
     fn configure(&mut self, mode: Mode, chance: &mut Chance) {
         let any = |chance: &mut Chance| chance.below(self.zones.len() as u64) as usize;
         let stub = Some(any(chance)).filter(|stub| *stub > 0 && chance.percent(25));
@@ -311,7 +313,7 @@ impl Internet {
             stub.filter(|stub| self.forwarding.as_ref().is_none_or(|rule| rule.zone != *stub));
     }
 
-    /// A line on the configuration and the attacker, and one on each zone.
+    /// Describes the configuration and the attacker on one line, and each zone on another.
     pub(super) fn shown(&self) -> Vec<String> {
         let apex = |zone: usize| shown(&self.zones[zone].apex);
         let forwarded = self
@@ -336,7 +338,7 @@ impl Internet {
         std::iter::once(rules).chain(self.zones.iter().enumerate().map(zone)).collect()
     }
 
-    /// The zone that has the data of a name and type.
+    /// Returns the zone with the data of a name and type.
     pub(super) fn zone_of(&self, qname: &[u8], qtype: Rtype) -> usize {
         let is_above = |zone: &Zone| {
             let is_parents = qtype == Rtype::DS && zone.apex == qname && qname.len() > 1;
@@ -360,15 +362,14 @@ impl Internet {
         Entry::Delegation
     }
 
-    /// Whether an attacker can make a zone bogus: what proves that it is secure or insecure comes
-    /// from all zones above.
+    /// Reports whether an attacker can make a zone bogus: all zones above take part in the proof
+    /// that it is secure or insecure.
     pub(super) fn is_exposed(&self, number: usize) -> bool {
         self.is_tainted(number)
             || self.zones[number].parent.is_some_and(|parent| self.is_exposed(parent))
     }
 
-    /// Whether an attacker can change what the resolver sees of a zone, as long as nothing is
-    /// validated.
+    /// Reports whether an attacker can change unvalidated data of a zone.
     pub(super) fn is_tainted(&self, number: usize) -> bool {
         let zone = &self.zones[number];
         let mut servers = zone.servers.iter().map(|&server| &self.servers[server]);
@@ -379,7 +380,7 @@ impl Internet {
             (adversary, Entry::Forwarders) => adversary == Adversary::Forwarders,
             (_, Entry::Stub) => servers.any(is_hostile),
             (_, Entry::Delegation) => {
-                // The zones that say where its servers are can lead elsewhere.
+                // The zones that hold the addresses of its servers can redirect the resolver.
                 servers.any(|server| {
                     is_hostile(server) || server.home != number && self.is_tainted(server.home)
                 }) || zone.parent.is_some_and(|parent| self.is_tainted(parent))

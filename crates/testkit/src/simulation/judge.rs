@@ -1,4 +1,4 @@
-//! Whether an answer may be given: it is compared with the zones, link by link.
+//! The judgement of an answer: it is compared with the zones, link by link.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,12 @@ use crate::shown;
 /// A fault with its description.
 pub(super) type Found = (Fault, String);
 
-/// What the judgement of one answer depends on beside the question.
+/// The conditions of a judgement, besides the question.
 pub(super) struct Judge<'i> {
     pub(super) internet: &'i Internet,
-    /// Nothing of this world outside of the internet is an excuse: datagrams arrive and clocks are
-    /// right.
+    /// Whether there is no excuse outside the internet: no datagram is lost and the clock is right.
     pub(super) is_sound: bool,
-    /// An attacker may have changed what is in the caches.
+    /// Whether an attacker may have changed the caches.
     pub(super) is_attacked: bool,
 }
 
@@ -77,8 +76,8 @@ impl Judge<'_> {
         !(link.is_tainted && self.is_attacked) || link.is_secure && is_validated
     }
 
-    /// Follows the aliases of the answer. Each link that no attacker can change must be as its zone
-    /// has it, also behind a link that one has changed.
+    /// Follows the aliases of the answer. Each link that no attacker can change must match its
+    /// zone, even after a changed link.
     fn judge_links(&self, asked: &Asked, answer: &Answer) -> Result<(), String> {
         let mut rest: BTreeSet<Fact> = answer.facts.keys().cloned().collect();
         let (mut at, mut seen) = (asked.qname.clone(), BTreeSet::new());

@@ -1,12 +1,15 @@
-//! Simulation: a seed determines an internet of zones signed and not, its servers good and bad, an
-//! attacker, a network that loses, delays, reorders and duplicates, a wall clock that is set,
-//! reloads and restarts, and questions. Resolvers that share their caches answer in virtual time,
-//! and each answer must meet the conditions of [`simulate`].
+//! Simulation. A seed determines an internet of signed and unsigned zones with good and bad
+//! servers, an attacker, a network that loses, delays, reorders and duplicates datagrams, a wall
+//! clock that is set, reloads and restarts, and questions. Resolvers that share their caches answer
+//! in virtual time, and each answer must meet the conditions of [`simulate`].
 //!
 //! ```text
-//! seed ──> Internet (zones, servers, rules) ──> authority, forwarder ──> attacker ──┐
-//!   │          └──> Truth: the right answers         network <─────────────────────>│ scenario::Server
-//!   └──> questions, faults, time ───────────────────> World ──> Judge: answer and truth compared
+//! seed --> Internet: zones, servers, rules --> authority, forwarder --> attacker --+
+//!   |          '--> Truth: the right answers                                      |
+//!   |                                                                          network
+//!   '----> World: questions, faults, time                                         |
+//!             |                                           scenario::Server <------+
+//!             '--> Judge: compares each answer with the truth
 //! ```
 
 mod answer;
@@ -33,21 +36,21 @@ use world::World;
 /// The wall clock at the start of a simulation, in seconds since 1970.
 const START_SECS: u64 = 1_800_000_000;
 
-/// How the server resolves.
+/// The way the server resolves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mode {
-    /// From the root down.
+    /// Recursively from the root.
     Recursion,
-    /// By a rule that forwards all names, or those below a zone, and from the root down otherwise.
-    /// All is validated.
+    /// By a rule that forwards all names or those below a zone, otherwise from the root. Everything
+    /// is validated.
     Forwarder,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes.
     pub const ALL: [Self; 2] = [Self::Recursion, Self::Forwarder];
 
-    /// The name of a mode on a command line.
+    /// Returns the name of a mode on a command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -60,7 +63,7 @@ impl Mode {
 /// Counts of a simulation.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// Questions that were asked and answered.
+    /// Questions sent and answered.
     pub questions: u64,
     /// SERVFAIL among the answers.
     pub failed: u64,
@@ -68,11 +71,11 @@ pub struct Tally {
     pub authentic: u64,
     /// Queries to servers.
     pub sent: u64,
-    /// Replies that an attacker changed.
+    /// Replies changed by an attacker.
     pub changed: u64,
-    /// Most queries to servers for a question.
+    /// Most queries to servers for one question.
     pub most_queries: u64,
-    /// The longest time to an answer, in ms.
+    /// Longest time to an answer, in ms.
     pub longest_ms: u64,
 }
 
@@ -92,45 +95,45 @@ impl Tally {
 /// A kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Fault {
-    /// The answer is not what the zones have, although no attacker can change it or it can be
-    /// validated.
+    /// The answer differs from the zones, although no attacker can change it or validation can
+    /// prove it.
     FalseData,
-    /// AD in an answer that is not what the zones have.
+    /// AD is set in an answer that differs from the zones.
     AdOnFalse,
-    /// AD in an answer that no chain of trust leads to.
+    /// AD is set in an answer without a chain of trust.
     AdOnInsecure,
-    /// An answer that can be validated has no AD.
+    /// AD is missing in an answer that validation can prove.
     NoAd,
-    /// SERVFAIL, and nothing is wrong.
+    /// SERVFAIL without a cause.
     Failure,
-    /// A TTL above the original.
+    /// A TTL exceeds the original one.
     Ttl,
-    /// Too many queries to servers.
+    /// There were too many queries to servers.
     Queries,
-    /// No answer, or several.
+    /// There was no answer, or more than one.
     Answers,
-    /// An answer that took too long.
+    /// The answer took too long.
     Late,
-    /// An answer that is malformed or that is for another question.
+    /// The answer is malformed or belongs to another question.
     Message,
-    /// The world could not be made.
+    /// The world could not be created.
     World,
 }
 
-/// A condition that an answer did not meet.
+/// A condition that an answer violated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// The kind of fault.
     pub fault: Fault,
-    /// The question: "www.example. A".
+    /// The question, such as "www.example. A".
     pub question: String,
-    /// The number of the question in the simulation, from 0 on.
+    /// The number of the question in the simulation, from 0.
     pub number: usize,
     /// A description.
     pub what: String,
     /// The internet: its rules, its attacker and its zones.
     pub internet: Vec<String>,
-    /// How the question was resolved, if it failed.
+    /// The trace of the resolution, if it failed.
     pub steps: Vec<String>,
 }
 
@@ -158,44 +161,44 @@ impl fmt::Display for Wrong {
 ///
 /// - there is exactly one answer, to this question, within ten seconds;
 /// - it costs at most 64 queries to servers;
-/// - the answer has AD only if it is what the zones have and a chain of trust proves all of it.
-///   What rests on the absence of a name in a zone that opts out is not proven;
-/// - no TTL is above the original;
-/// - each link of its chain of aliases is what the zones have, unless an attacker can change that
-///   link and no chain of trust leads to it;
-/// - it is not SERVFAIL where no attacker can have an effect, no datagram is lost and the clock is
+/// - the answer has AD only if it matches the zones and a chain of trust proves all of it (with
+///   opt-out, the absence of a name is not proven);
+/// - no TTL exceeds the original one;
+/// - each link of its chain of aliases matches the zones, unless an attacker can change that link
+///   and no chain of trust leads to it;
+/// - it is not SERVFAIL if no attacker can have an effect, no datagram is lost and the clock is
 ///   right;
-/// - it has AD where a chain of trust proves all of it.
+/// - it has AD if a chain of trust proves all of it.
 ///
 /// # Errors
-/// The first condition that is not met.
+/// The first violated condition.
 pub fn simulate(mode: Mode, seed: u64) -> Result<Tally, Wrong> {
     World::new(mode, seed, None)?.play()
 }
 
-/// Plays the simulation of a seed with a server that has a weakness.
+/// Plays the simulation of a seed with a planted weakness in the server.
 ///
 /// # Errors
-/// The first condition that is not met.
+/// The first violated condition.
 pub fn simulate_weak(mode: Mode, seed: u64, weakness: Weakness) -> Result<Tally, Wrong> {
     World::new(mode, seed, Some(weakness))?.play()
 }
 
-/// Plays the internet of a seed with nothing wrong except that its network loses a part of the
-/// datagrams each way, in percent. For each of its names, cold, the address is asked for once,
-/// `together` names at a time. The conditions of [`simulate`] hold, but answers may fail.
+/// Plays the internet of a seed without faults except a loss in each direction, in percent. The
+/// address of each name is asked for once with cold caches, `together` names at a time. The
+/// conditions of [`simulate`] hold, but answers may fail.
 ///
 /// # Errors
-/// The first condition that is not met.
+/// The first violated condition.
 pub fn simulate_loss(seed: u64, percent: u32, together: usize) -> Result<Tally, Wrong> {
     World::lossy(seed, percent)?.play_cold(together)
 }
 
-/// Plays the internet of a seed for some hours of virtual time, through networks and servers that
+/// Plays the internet of a seed for some hours of virtual time with networks and servers that
 /// change every hour, and calls `over` at the end of each. The conditions of [`simulate`] hold.
 ///
 /// # Errors
-/// The first condition that is not met.
+/// The first violated condition.
 pub fn simulate_hours(seed: u64, hours: u64, over: &mut dyn FnMut(u64)) -> Result<Tally, Wrong> {
     World::lossy(seed, 0)?.play_hours(hours, over)
 }

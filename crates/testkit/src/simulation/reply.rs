@@ -1,4 +1,4 @@
-//! A reply of a simulated server while it is made: from a zone's records to octets.
+//! A reply of a simulated server under construction, from a zone's records to octets.
 
 use std::cell::RefCell;
 
@@ -12,10 +12,10 @@ use crate::Query;
 
 /// Most octets of a datagram.
 pub(super) const UDP_SIZE: usize = 1_232;
-/// Room for any reply, in octets: an attacker adds a few RRsets to those of a chain of aliases.
+/// Room for any reply, in octets. An attacker adds a few RRsets to those of a chain of aliases.
 const MAX_REPLY: usize = 16_384;
 
-/// See the module.
+/// A reply under construction.
 #[derive(Clone)]
 pub(super) struct Reply {
     pub(super) flags: u16,
@@ -31,17 +31,17 @@ pub(super) struct Part {
     pub(super) signer: Signer,
 }
 
-/// Who signs an RRset.
+/// The signer of an RRset.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Signer {
-    /// Glue, delegations, synthesised aliases and signatures are not signed.
+    /// Glue, delegations, synthesised aliases and signatures are unsigned.
     Nobody,
-    /// The zone of this number, under the name that it has the set by: for a wildcard, the
-    /// wildcard's.
+    /// The zone with this number, with the owner that the zone has: for a wildcard the wildcard
+    /// itself.
     Zone(usize, Wire),
 }
 
-/// How resolution of a name goes on.
+/// The continuation of a resolution.
 pub(super) enum Next<'z> {
     End,
     Alias(Wire),
@@ -53,12 +53,12 @@ impl Reply {
         Self { flags: 0, rcode, parts: Vec::new() }
     }
 
-    /// Adds a part that nobody signs.
+    /// Adds an unsigned part.
     pub(super) fn push(&mut self, section: Section, set: Set) {
         self.add(Part { section, set, signer: Signer::Nobody });
     }
 
-    /// Adds everything that a zone has for a question, with proofs if it is signed.
+    /// Adds the zone's data for a question, with proofs if it is signed.
     pub(super) fn say<'i>(
         &mut self,
         internet: &'i Internet,
@@ -119,7 +119,7 @@ impl Reply {
         }
     }
 
-    /// Adds the NSEC or NSEC3 records at or around these names if the zone is signed.
+    /// Adds the NSEC or NSEC3 records that match or cover these names if the zone is signed.
     pub(super) fn prove(&mut self, zone: &Zone, number: usize, names: &[Wire]) {
         for set in zone.chain().iter().flat_map(|chain| chain.prove(names)) {
             let signer = Signer::Zone(number, set.owner.clone());
@@ -169,9 +169,10 @@ impl Reply {
         rrsigs.into_iter().for_each(|(section, set)| self.push(section, set));
     }
 
-    /// The message, as the answer to a query.
+    /// Returns the message as the answer to a query.
     pub(super) fn octets(&self, query: &Query, envelope: Envelope) -> Vec<u8> {
-        // It is large, and most replies are small: none is cleared for another one.
+        // Reused, because it is large and most replies are small: clearing it each time would be
+        // costly.
         thread_local!(static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_REPLY]));
         ROOM.with_borrow_mut(|room| {
             let len = self.write(query, envelope, room);
@@ -210,7 +211,7 @@ impl Reply {
     }
 }
 
-/// What a message has beside its records.
+/// The parts of a message other than its records.
 #[derive(Clone, Copy)]
 pub(super) struct Envelope {
     pub(super) id: u16,
@@ -225,13 +226,13 @@ pub(super) enum Edns {
 }
 
 impl Envelope {
-    /// That of an honest server that knows EDNS.
+    /// Returns the envelope of an honest server with EDNS.
     pub(super) fn of(query: &Query) -> Self {
         Self { id: query.id, edns: if query.edns.is_some() { Edns::Present } else { Edns::Absent } }
     }
 }
 
-/// The header and question of a message, with TC.
+/// Returns the header and question of a message, with TC set.
 pub(super) fn truncated(whole: &[u8], query: &Query) -> Vec<u8> {
     let mut head = whole[..HEADER_LEN + query.question.len()].to_vec();
     head[2] |= (TC >> 8) as u8;

@@ -1,4 +1,4 @@
-//! The key of a zone and what it signs, by Ed25519 (RFC 8080).
+//! The key of a zone and its signatures, with Ed25519 (RFC 8080).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,20 +11,19 @@ use super::START_SECS;
 use super::zone::{Set, Wire};
 
 const ED25519: u8 = 15;
-/// How long before and after the start of a simulation signatures are valid, in seconds.
+/// Validity of signatures before and after the start of a simulation, in seconds.
 pub(super) const VALID_SECS: u64 = 30 * 86_400;
 
 /// The key of a zone.
 pub(super) struct Key {
     pair: Ed25519KeyPair,
     apex: Wire,
-    /// Signatures that were made. To sign costs more than all else that a server of a simulation
-    /// does.
+    /// Signatures made so far. Signing costs more than everything else a simulated server does.
     signed: RefCell<HashMap<Set, Vec<u8>>>,
 }
 
 impl Key {
-    /// A zone's key, which follows from name and number.
+    /// Returns a zone's key, derived from name and number.
     pub(super) fn of(apex: &[u8], number: u64) -> Self {
         let seed = digest(&SHA256, &[apex, &number.to_be_bytes()].concat());
         let pair = Ed25519KeyPair::from_seed_unchecked(seed.as_ref()).expect("32 octets");
@@ -49,7 +48,7 @@ impl Key {
         [&self.tag().to_be_bytes()[..], &[ED25519, 2], hashed.as_ref()].concat()
     }
 
-    /// RRSIG data over a set under the name that the zone has it by.
+    /// Returns RRSIG data over a set, with the owner that the zone has.
     pub(super) fn sign(&self, set: &Set) -> Vec<u8> {
         self.signed.borrow_mut().entry(set.clone()).or_insert_with(|| self.make_rrsig(set)).clone()
     }

@@ -4,7 +4,7 @@ use avocet_resolver::{Event, Step, Taken, Trace};
 
 use crate::shown;
 
-/// Returns the steps of a trace, one a line.
+/// Returns the steps of a trace, one per line.
 pub(super) fn steps(trace: &Trace) -> Vec<String> {
     let line = |event: &Event| {
         let step = match &event.step {

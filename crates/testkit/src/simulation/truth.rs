@@ -1,4 +1,4 @@
-//! The right answer to a question in a simulated internet, found by looking at its zones.
+//! The right answer to a question in a simulated internet, derived from its zones.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use avocet_wire::{Rcode, Rtype};
 use super::internet::Internet;
 use super::zone::{Said, Set, Wire, Zone};
 
-/// Aliases that are followed: more than the resolver follows.
+/// Most aliases followed: more than the resolver follows.
 pub(super) const MAX_ALIASES: usize = 32;
-/// The resolver may give up on longer chains of aliases.
+/// Longest chain of aliases that the resolver must follow.
 const MAX_EXPECTED: usize = 8;
 
 /// A record without its TTL.
 pub(super) type Fact = (Wire, u16, Vec<u8>);
 
-/// What zones have for one name of a chain of aliases.
+/// The zones' data for one name of a chain of aliases.
 pub(super) struct Link {
     pub(super) rcode: Rcode,
     /// Records with their TTLs.
     pub(super) facts: BTreeMap<Fact, u32>,
-    /// Where an alias leads.
+    /// The target of the alias.
     pub(super) next: Option<Wire>,
-    /// Validation can prove it.
+    /// Whether validation can prove it.
     pub(super) is_secure: bool,
-    /// An attacker can change it as long as it is not validated.
+    /// Whether an attacker can change it unless it is validated.
     pub(super) is_tainted: bool,
-    /// An attacker can make it fail.
+    /// Whether an attacker can make it fail.
     pub(super) is_exposed: bool,
 }
 
@@ -35,11 +35,11 @@ pub(super) struct Truth {
     pub(super) rcode: Rcode,
     /// The answer section, with the TTLs.
     pub(super) answer: BTreeMap<Fact, u32>,
-    /// Validation can prove all of it.
+    /// Whether validation can prove all of it.
     pub(super) is_secure: bool,
-    /// An attacker can make it fail.
+    /// Whether an attacker can make it fail.
     pub(super) is_exposed: bool,
-    /// The chain has an end that the resolver must find.
+    /// Whether the chain has an end that the resolver must find.
     pub(super) has_end: bool,
 }
 
@@ -70,7 +70,7 @@ impl Link {
                     None => link.rcode = Rcode::YXDOMAIN,
                     Some(alias) => {
                         link.take(at, &alias);
-                        // A client that asked for the alias has it.
+                        // A query for the alias itself ends here.
                         link.next = (qtype != Rtype::CNAME).then(|| alias.data[0].clone());
                     }
                 }
@@ -89,7 +89,7 @@ impl Link {
     }
 }
 
-/// Whether a signed zone proves its part of an answer. Where it opts out, it does not prove that
+/// Reports whether a signed zone proves its part of an answer. With opt-out, it does not prove that
 /// names are absent (RFC 5155 §9.2).
 fn is_proven(zone: &Zone, at: &[u8], said: &Said<'_>) -> bool {
     let Some(chain) = zone.chain() else { return false };
@@ -104,7 +104,8 @@ fn is_proven(zone: &Zone, at: &[u8], said: &Said<'_>) -> bool {
     }
 }
 
-/// Whether the name is the apex of a tainted zone. A server of the zone may be asked for DS, too.
+/// Reports whether the name is the apex of a tainted zone, whose servers may be asked for DS as
+/// well.
 fn is_tainted_apex(internet: &Internet, at: &[u8]) -> bool {
     internet
         .zones

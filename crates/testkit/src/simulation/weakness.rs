@@ -1,12 +1,12 @@
-//! Weaknesses that can be planted in the server of a simulation, to show that the simulation finds
-//! them.
+//! Weaknesses that can be planted in the server of a simulation, to show that the simulation
+//! detects them.
 
 use avocet_wire::header::{AD, HEADER_LEN};
 use avocet_wire::{Rcode, Rtype, name};
 
 use super::attacker::FORGED;
 
-/// See the module.
+/// A planted weakness.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Weakness {
     /// It validates nothing.
@@ -21,12 +21,12 @@ pub enum Weakness {
     FailsOften,
     /// It raises TTLs.
     RaisesTtls,
-    /// It says that each name without data does not exist.
+    /// It answers NXDOMAIN for each name without data.
     DeniesAll,
 }
 
 impl Weakness {
-    /// All of them.
+    /// All weaknesses.
     pub const ALL: [Self; 7] = [
         Self::ValidatesNothing,
         Self::AlwaysAuthentic,
@@ -37,7 +37,7 @@ impl Weakness {
         Self::DeniesAll,
     ];
 
-    /// Changes an answer whose question has so many octets.
+    /// Corrupts an answer whose question has this many octets.
     pub(super) fn spoil(self, octets: &mut Vec<u8>, question_len: usize) {
         let end = HEADER_LEN + question_len;
         let has_answer = octets[6..8] != [0, 0];
@@ -60,7 +60,7 @@ impl Weakness {
     }
 }
 
-/// Where the fixed part of the first record begins: type, class, TTL, length of data.
+/// Returns the offset of the first record's fixed part: type, class, TTL, length of data.
 fn fixed(octets: &[u8], at: usize) -> usize {
     name::skip(octets, at).expect("a record")
 }

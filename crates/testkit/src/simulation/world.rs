@@ -20,22 +20,22 @@ use crate::scenario::server::{Effect, Moment, Server};
 use crate::scenario::{Simulated, Transport};
 use crate::{Chance, Faults, Network, Query};
 
-/// When simulations begin by the monotonic clock, in ms.
+/// The monotonic clock at the start, in ms.
 const START_MS: u64 = 1_000_000;
 /// The longest time to an answer, in ms.
 const MAX_ANSWER_MS: u64 = 10_000;
 /// Most queries to servers for one question.
 const MAX_QUERIES: u64 = 64;
-/// Turns of the clients, from the fewest on.
+/// Fewest turns of the clients.
 const MIN_TURNS: u64 = 6;
 const MORE_TURNS: u64 = 10;
 /// Most workers that share the caches.
 const MAX_WORKERS: u64 = 3;
-/// How long after its last reply an attacker can have an effect: the longest TTL and the longest
-/// time that a failure or a server's behaviour is remembered, in ms.
+/// Time after its last reply in which an attacker can have an effect, in ms: the highest TTL and
+/// the longest memory of a failure or of a server's behaviour.
 const AFTERMATH_MS: u64 = 2 * MAX_TTL_SECS as u64 * 1_000;
 
-/// A socket or connection by its number, and how many were opened before it: numbers come again.
+/// The number of a socket or connection, and how many were opened before it: numbers are reused.
 type Line = (u32, u64);
 
 #[derive(Clone, Debug)]
@@ -49,9 +49,9 @@ pub(super) struct World {
     server: Server,
     net: Network<Event>,
     wall_offset_secs: i64,
-    /// The wall clock was set. Failures that this causes are remembered for a while.
+    /// Whether the wall clock was set. Failures that this causes are remembered for a while.
     was_set: bool,
-    /// When the attacker stopped, in ms. None while it attacks.
+    /// When the attacker stopped, in ms. `None` while it is active.
     peace_since_ms: Option<u64>,
     lines: HashMap<u32, u64>,
     opened: u64,
@@ -82,7 +82,8 @@ impl World {
         Ok(Self { weakness, ..world })
     }
 
-    /// A world with good servers only, behind a network that loses datagrams each way.
+    /// Creates a world with good servers only, and a network that loses datagrams in each
+    /// direction.
     pub(super) fn lossy(seed: u64, percent: u32) -> Result<Self, Wrong> {
         let mut chance = Chance::new(seed);
         let mut internet = Internet::draw(Mode::Recursion, &mut chance);
@@ -131,8 +132,8 @@ impl World {
         Ok(self.tally)
     }
 
-    /// Asks for names for some hours, while the network changes from hour to hour and servers break
-    /// and are mended. Calls `over` at the end of each hour.
+    /// Asks for names for some hours, while the network changes hourly and servers break and are
+    /// repaired. Calls `over` at the end of each hour.
     pub(super) fn play_hours(
         mut self,
         hours: u64,
@@ -165,7 +166,7 @@ impl World {
 
     pub(super) fn play(mut self) -> Result<Tally, Wrong> {
         let turns = MIN_TURNS + self.net.chance.below(MORE_TURNS);
-        // Some attackers stop: then all must be well again in time.
+        // Some attackers stop. Everything must then recover in time.
         let peace_at = self.net.chance.below(2 * turns);
         for turn in 0..turns {
             if turn == peace_at {
@@ -208,8 +209,7 @@ impl World {
         }
     }
 
-    /// Lets time go by. Now and then someone sets the clock, and the server is reloaded or
-    /// restarted.
+    /// Lets time pass. Occasionally sets the clock, and reloads or restarts the server.
     fn pass(&mut self) {
         let chance = &mut self.net.chance;
         let waits_ms = [0, 1_000, 30_000, 400_000, 4_000_000][chance.below(5) as usize];
@@ -238,7 +238,7 @@ impl World {
         }
     }
 
-    /// Whether the wall clock is within the time of all signatures.
+    /// Reports whether the wall clock is within the validity of all signatures.
     fn is_in_time(&self) -> bool {
         self.moment().wall_secs.abs_diff(START_SECS) < VALID_SECS - 86_400
     }
@@ -387,7 +387,7 @@ impl World {
     }
 }
 
-/// How the server of an internet is configured.
+/// Returns the server's configuration for an internet.
 fn simulated(internet: &Internet, weakness: Option<Weakness>) -> Simulated {
     let port = |addr: &std::net::Ipv4Addr| SocketAddr::from((*addr, 53));
     let zone = |number: usize| internet.zones[number].apex.clone();

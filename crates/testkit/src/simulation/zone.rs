@@ -21,16 +21,16 @@ pub(super) struct Set {
     pub(super) data: Vec<Vec<u8>>,
 }
 
-/// See the module.
+/// A zone.
 pub(super) struct Zone {
     pub(super) apex: Wire,
-    /// None for an unsigned zone.
+    /// `None` for an unsigned zone.
     pub(super) key: Option<Key>,
-    /// How it denies names if it is signed.
+    /// The kind of denial if it is signed.
     pub(super) denies: Denies,
-    /// A chain of trust leads to it.
+    /// Whether a chain of trust leads to it.
     pub(super) is_secure: bool,
-    /// The zone above. None for the root.
+    /// The zone above, `None` for the root.
     pub(super) parent: Option<usize>,
     /// Its servers, by number.
     pub(super) servers: Vec<usize>,
@@ -41,16 +41,16 @@ pub(super) struct Zone {
 /// The part of a reply that a zone determines.
 #[derive(Debug)]
 pub(super) enum Said<'z> {
-    /// Records, and for a wildcard the name whose absence allows its use.
+    /// Records and, for a wildcard, the name whose absence permits its use.
     Records(Vec<&'z Set>, Option<Wire>),
-    /// An alias at the name, likewise.
+    /// An alias at the name, with the same meaning.
     Cname(&'z Set, Option<Wire>),
     Dname(&'z Set),
     /// The name or a wildcard of this owner exists without records of the type.
     Nodata(Option<Wire>),
-    /// The name does not exist. This is its closest encloser.
+    /// The name does not exist. Holds its closest encloser.
     Nxdomain(Wire),
-    /// Other servers have the name, from this cut on.
+    /// Other servers are authoritative for the name, from this cut on.
     Delegated(&'z Set),
 }
 
@@ -66,7 +66,7 @@ impl Zone {
     /// Adds a record to the set of its owner and type.
     ///
     /// # Panics
-    /// If the chain of the zone is in use: it would be out of date.
+    /// The chain of the zone is in use and would be out of date.
     pub(super) fn add(&mut self, owner: &[u8], rtype: Rtype, ttl_secs: u32, data: Vec<u8>) {
         assert!(self.chain.get().is_none(), "all records are there before the first denial");
         let known = self.sets.iter_mut().find(|set| set.owner == owner && set.rtype == rtype);
@@ -79,7 +79,7 @@ impl Zone {
         }
     }
 
-    /// The chain by which a signed zone denies names.
+    /// Returns the denial chain of a signed zone.
     pub(super) fn chain(&self) -> Option<&Chain> {
         self.key.as_ref().map(|_| self.chain.get_or_init(|| Chain::of(self, &self.denies)))
     }
@@ -92,8 +92,8 @@ impl Zone {
         self.sets.iter().find(|set| set.owner == owner && set.rtype == rtype)
     }
 
-    /// Owners that the zone is authoritative for or delegates, in canonical order, with their
-    /// types.
+    /// Returns the owners that the zone is authoritative for or delegates, in canonical order, with
+    /// their types.
     pub(super) fn owners(&self) -> Vec<(Wire, Vec<Rtype>)> {
         let mut owners: BTreeMap<Wire, Vec<Rtype>> = BTreeMap::new();
         for set in self
@@ -103,7 +103,7 @@ impl Zone {
         {
             owners.entry(set.owner.clone()).or_default().push(set.rtype);
         }
-        // A delegation has glue, which is not of the zone, under its own name too.
+        // A delegation may have glue, which is not authoritative, under its own name.
         let is_glue = |cut: bool, rtype: Rtype| cut && !matches!(rtype, Rtype::NS | Rtype::DS);
         let mut owners: Vec<_> = owners
             .into_iter()
@@ -117,20 +117,21 @@ impl Zone {
         owners
     }
 
-    /// The topmost delegation at or above a name.
+    /// Returns the topmost delegation at or above a name.
     pub(super) fn cut_above(&self, owner: &[u8]) -> Option<&Set> {
         let above: Vec<&[u8]> =
             name::ancestors(owner).take_while(|above| above.len() > self.apex.len()).collect();
         above.iter().rev().find_map(|above| self.get(above, Rtype::NS))
     }
 
-    /// Whether the zone signs a set: neither delegations nor what is below them (RFC 4035 §2.2).
+    /// Reports whether the zone signs a set: neither delegations nor data below them (RFC 4035
+    /// §2.2).
     pub(super) fn signs(&self, set: &Set) -> bool {
         self.cut_above(&set.owner)
             .is_none_or(|cut| cut.owner == set.owner && set.rtype == Rtype::DS)
     }
 
-    /// Whether there is data at the name or below.
+    /// Reports whether there is data at or below the name.
     fn exists(&self, owner: &[u8]) -> bool {
         self.sets.iter().any(|set| name::is_under(&set.owner, owner))
     }
@@ -168,7 +169,7 @@ impl Zone {
         }
     }
 
-    /// The CNAME that a DNAME makes of a name, if there is room for it (RFC 6672 §2.2).
+    /// Returns the CNAME that a DNAME creates for a name, if it fits (RFC 6672 §2.2).
     pub(super) fn substitute(qname: &[u8], dname: &Set) -> Option<Set> {
         let kept = &qname[..qname.len() - dname.owner.len()];
         let target = [kept, &dname.data[0]].concat();
@@ -183,12 +184,12 @@ impl Zone {
     }
 }
 
-/// The name of a label under another name.
+/// Returns the name of a label below another name.
 pub(super) fn below(label: &[u8], above: &[u8]) -> Wire {
     [&[label.len() as u8], label, above].concat()
 }
 
-/// The ancestor of a name that is one label below its closest encloser (RFC 5155 §1.3).
+/// Returns the next closer name: the ancestor one label below the closest encloser (RFC 5155 §1.3).
 pub(super) fn next_closer(qname: &[u8], encloser: &[u8]) -> Wire {
     let below = name::ancestors(qname).take_while(|above| above.len() > encloser.len());
     below.last().unwrap_or(qname).to_vec()
