@@ -9,7 +9,7 @@ pub(crate) fn read() -> Machine {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    // On some architectures only the part number is told.
+    // Some architectures report only the part number.
     let cpu =
         field(&cpuinfo, "model name").or_else(|| field(&cpuinfo, "CPU part")).unwrap_or_default();
     let memory_kib: u64 = field(&meminfo, "MemTotal")

@@ -1,4 +1,4 @@
-//! From the command line to flows: what each scenario asks, at which pace, and what it expects.
+//! Conversion of the command line to flows: the queries, pace and expectations of each scenario.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -14,34 +14,35 @@ use crate::drive::{Flow, Pace};
 use crate::material::Material;
 use crate::random::Zipf;
 
-/// Queries in flight of a closed loop.
+/// Default number of queries in flight in a closed loop.
 const WINDOW: usize = 100;
 
-/// Clients of a run: enough that a server with several sockets on its port uses all of them.
+/// Default number of clients: enough that a server with several sockets on its port uses all of
+/// them.
 const CLIENTS: u32 = 16;
 
-/// Queries a second of the scenarios that are open loops by nature.
+/// Default rate per second of the scenarios that are open loops.
 const OPEN_RATE: f64 = 10_000.0;
 
-/// Queries that one client may have asked within a timeout: half of its IDs.
+/// Most queries of one client within a timeout: half of its IDs.
 const IDS_PER_CLIENT: f64 = 32_768.0;
 
-/// Where the search for a rate begins, in queries per second.
+/// Default start of the search for a rate, in queries per second.
 const RAMP_START: f64 = 1_000.0;
 
-/// Share of unique names in `mixed`.
+/// Default share of unique names in `mixed`.
 const MISS_SHARE: f64 = 0.05;
 
-/// Share of the attack in `flood`.
+/// Default share of the attack in `flood`.
 const FLOOD_SHARE: f64 = 0.9;
 
-/// Part of a flood's duration in which there is no attack yet.
+/// Part of a flood's duration before the attack starts.
 const QUIET_PART: f64 = 0.25;
 
-/// Whole queries that wait for their answers while damaged ones are sent.
+/// Valid queries in flight while malformed ones are sent.
 pub(crate) const PROBES: usize = 4;
 
-/// The shares of the whole in `extreme`.
+/// The shares of the flows in `extreme`.
 const EXTREME: [(&str, f64); 7] = [
     ("hit", 0.5),
     ("miss", 0.15),
@@ -52,22 +53,22 @@ const EXTREME: [(&str, f64); 7] = [
     ("flood", 0.05),
 ];
 
-/// What a scenario was made into.
+/// A prepared scenario.
 pub(crate) struct Prepared {
     pub(crate) flows: Vec<Flow>,
-    /// How long it asks.
+    /// How long it sends.
     pub(crate) duration: Duration,
-    /// Whether each listed name is asked once before the clock starts.
+    /// Whether each listed name is queried once before the clock starts.
     pub(crate) warms_up: bool,
-    /// Clients of all flows together.
+    /// Total number of clients.
     pub(crate) clients: usize,
-    /// Queries per second of an open loop; a search begins with it.
+    /// Queries per second of an open loop, at which a search starts.
     pub(crate) rate: Option<f64>,
-    /// Whether the highest rate is searched for.
+    /// Whether to search for the highest rate.
     pub(crate) ramps: bool,
 }
 
-/// What all flows of a run have in common.
+/// The settings shared by all flows of a run.
 struct Setting<'a> {
     args: &'a LoadArgs,
     material: &'a Material,
@@ -78,7 +79,7 @@ struct Setting<'a> {
     rate: Option<f64>,
 }
 
-/// Makes the flows; `reference` is what another server answered to the listed queries.
+/// Creates the flows. `reference` holds another server's answers to the listed queries.
 pub(crate) fn prepare(
     args: &LoadArgs,
     material: &Material,
@@ -146,8 +147,7 @@ fn expected(names: &[String]) -> Result<Option<Rcodes>, String> {
     Ok(found)
 }
 
-/// As many clients as asked for, as many as were recorded, or as many as the IDs of an open loop
-/// need.
+/// Returns the number of clients: as requested, as recorded, or as the IDs of an open loop require.
 fn clients(args: &LoadArgs, material: &Material, rate: Option<f64>) -> usize {
     if let Some(clients) = args.clients {
         return clients as usize;
@@ -245,7 +245,7 @@ impl Setting<'_> {
         Ok(vec![damaged, self.flow_at("probe", probes, Pace::window(PROBES), 1)])
     }
 
-    /// Normal clients without and then with random subdomains beside them.
+    /// Normal clients, later joined by queries for random subdomains.
     fn flood(&self, duration: Duration) -> Result<Vec<Flow>, String> {
         let rate = self.rate.unwrap_or(OPEN_RATE);
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);
@@ -314,7 +314,8 @@ fn name_of(scenario: Scenario) -> &'static str {
     }
 }
 
-/// A flow that asks each listed query once: to warm a cache, or to learn what a reference answers.
+/// Returns a flow that sends each listed query once, to warm a cache or to learn the reference
+/// answers.
 pub(crate) fn once(of: &Flow, source: Source, timeout: Duration) -> Flow {
     let judge = Judge { depth: Depth::Answer, rcodes: Rcodes::ANY, source };
     let (clients, _) = of.clients();
@@ -328,7 +329,7 @@ pub(crate) fn once(of: &Flow, source: Source, timeout: Duration) -> Flow {
     .with_timeout(timeout.as_nanos() as u64)
 }
 
-/// The sources of the clients.
+/// Returns the source addresses of the clients.
 pub(crate) fn sources(
     args: &LoadArgs,
     server: IpAddr,

@@ -1,4 +1,4 @@
-//! Which server is driven, from which addresses, and whether that may be done unasked.
+//! The server to drive, the source addresses, and whether driving the server needs confirmation.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
@@ -8,14 +8,14 @@ use crate::args::LoadArgs;
 
 const DNS_PORT: u16 = 53;
 
-/// The addresses that clients of a loopback server have, one each.
+/// The addresses of the clients of a loopback server.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 
-/// The address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`, `[2001:db8::1]:5300` or a
-/// host name.
+/// Parses the address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`,
+/// `[2001:db8::1]:5300` or a host name.
 ///
 /// # Errors
-/// A name that has no address.
+/// The name has no address.
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
@@ -30,7 +30,7 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| format!("{text:?} has no address"))
 }
 
-/// Is the address one that only its owner's network reaches?
+/// Reports whether only the local network can reach the address.
 pub(crate) fn is_private(ip: IpAddr) -> bool {
     match ip.to_canonical() {
         IpAddr::V4(v4) => {
@@ -43,7 +43,7 @@ pub(crate) fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Whose a server is, as the operator says.
+/// The owner of a server, as stated by the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     Operator,
@@ -51,13 +51,13 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// By the arguments of the command line.
+    /// Reads the owner from the command line.
     pub(crate) fn of(args: &LoadArgs) -> Self {
         if args.i_own_this_server { Self::Operator } else { Self::Unknown }
     }
 }
 
-/// Refuses a server on a public address that may be somebody else's.
+/// Refuses a server on a public address that may belong to someone else.
 pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), String> {
     if owner == Owner::Operator || is_private(server.ip()) {
         return Ok(());
@@ -68,8 +68,8 @@ pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), St
     ))
 }
 
-/// The addresses of `clients` clients: from `prefix`, or on loopback one each under 127.1.0.0, or
-/// the system's choice.
+/// Returns the source addresses of `clients` clients: from `prefix`, or on loopback one each in
+/// 127.1.0.0, or the system's choice.
 pub(crate) fn sources(
     server: IpAddr,
     prefix: Option<IpNet>,
@@ -90,11 +90,11 @@ pub(crate) fn sources(
 }
 
 fn add_v4(base: Ipv4Addr, number: u32) -> IpAddr {
-    // All that a run can have lie far below 127.255.255.255.
+    // All possible addresses are far below 127.255.255.255.
     IpAddr::V4(Ipv4Addr::from_bits(base.to_bits().wrapping_add(number & 0x00fe_ffff)))
 }
 
-/// The `number`-th address of a prefix behind its first, in a circle.
+/// Returns the `number`-th address of a prefix after its first, cyclically.
 fn nth_host(prefix: IpNet, number: u32) -> IpAddr {
     match prefix {
         IpNet::V4(net) => {

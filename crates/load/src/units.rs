@@ -1,11 +1,11 @@
-//! Durations and shares as people write them on a command line.
+//! Durations and shares on a command line.
 
 use std::time::Duration;
 
-/// Reads a duration such as `10s`, `250ms`, `50us`, `5m` or `2h`.
+/// Parses a duration such as `10s`, `250ms`, `50us`, `5m` or `2h`.
 ///
 /// # Errors
-/// What is no number with one of these units, or not positive.
+/// The text is not a positive number with one of these units.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -26,10 +26,10 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Reads a share of the whole, such as `0.1%` or `0.001`.
+/// Parses a share, such as `0.1%` or `0.001`.
 ///
 /// # Errors
-/// What is no number, or below nothing or above all.
+/// The text is not a number, or outside the range from 0 to 1.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let (number, whole) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
@@ -45,7 +45,7 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A time in nanoseconds in the unit that suits it.
+/// Formats a time in nanoseconds with a suitable unit.
 pub(crate) fn nanos_text(nanos: u64) -> String {
     let value = nanos as f64;
     match nanos {
@@ -56,7 +56,7 @@ pub(crate) fn nanos_text(nanos: u64) -> String {
     }
 }
 
-/// A count with its thousands apart.
+/// Formats a count with separated thousands.
 pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3);

@@ -1,27 +1,25 @@
-//! Whether a run passed, and if not, why.
+//! Whether a run passed, and the reasons if not.
 
 use crate::args::{LoadArgs, Scenario};
 use crate::report::{Memory, Report};
 use crate::scenario::PROBES;
 use crate::units::{count_text, nanos_text};
 
-/// A second half in which memory grows by more than this share of what it was is a leak, for
-/// `endurance`.
+/// Relative growth of memory in the second half that counts as a leak, for `endurance`.
 const MEMORY_GROWTH: f64 = 0.05;
 /// Growth below this is the noise of an allocator, in bytes.
 const MEMORY_NOISE: f64 = 1_048_576.0;
 
-/// Latency that has grown to this multiple in the course of a run drifts, for `endurance`.
+/// Growth of latency in the course of a run that counts as a drift, for `endurance`.
 const LATENCY_GROWTH: u64 = 2;
-/// Below this the 99th percentile says more about the machine than about the server, in
-/// nanoseconds.
+/// Below this the 99th percentile depends more on the machine than on the server, in nanoseconds.
 const LATENCY_NOISE_NS: u64 = 1_000_000;
 
-/// Share of the probes between damaged packets that may be lost, for `malformed`: a full queue
-/// loses some.
+/// Tolerated loss of valid queries among malformed packets, for `malformed`: a full queue loses
+/// some.
 const PROBE_LOSS: f64 = 0.1;
 
-/// Fills in whether the run passed.
+/// Determines whether the run passed.
 pub(crate) fn judge(mut report: Report, args: &LoadArgs) -> Report {
     let faults = [
         wrong(&report),
@@ -94,7 +92,7 @@ fn no_rate(report: &Report) -> Option<String> {
     (ramp.highest_rate <= 0.0).then(|| "no rate keeps to the bounds".to_owned())
 }
 
-/// Damaged packets must not keep whole ones from being answered.
+/// Malformed packets must not prevent valid queries from being answered.
 fn probes(report: &Report) -> Option<String> {
     let outcome = &report.flows.iter().find(|flow| flow.name == "probe")?.outcome;
     let is_dead = outcome.answered == 0 || outcome.lost_at_end >= PROBES as u64;

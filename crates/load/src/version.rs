@@ -1,4 +1,4 @@
-//! What software a server says it is: TXT of `version.bind` in class CH, as most of them have it.
+//! The software of a server: TXT of `version.bind` in class CH, as most servers support it.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Builder, Class, MessageView, Rtype};
 
-/// A server that does not tell is not waited for longer.
+/// Time to wait for a server that may not answer.
 const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Characters of it that are kept.
+/// Most characters that are kept.
 const MAX_TEXT: usize = 100;
 
-/// Asks once; a server that does not tell, tells nothing.
+/// Asks once. Returns `None` if the server does not answer.
 pub(crate) fn ask(server: SocketAddr) -> Option<String> {
     const ID: u16 = 0x7665;
     let mut query = [0; 64];

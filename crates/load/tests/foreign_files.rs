@@ -1,8 +1,8 @@
-//! The files that others write, as octets of any kind: the bodies of the fuzz targets `recording`,
-//! `queries` and `zone_file` on their corpora and on mutations of them.
+//! Input files as any octets: runs the bodies of the fuzz targets `recording`, `queries` and
+//! `zone_file` on their corpora and on mutations of them.
 //!
-//! `AVOCET_MUTATIONS` says how many mutations; `AVOCET_WRITE_CORPUS=1` writes the specimens to the
-//! corpora.
+//! `AVOCET_MUTATIONS` sets the number of mutations. `AVOCET_WRITE_CORPUS=1` writes the specimens to
+//! the corpora.
 
 #[path = "foreign_files/invariants.rs"]
 mod invariants;
@@ -17,7 +17,7 @@ use specimens::Specimen;
 /// Mutations of each corpus in a plain `cargo test`.
 const MUTATIONS: u64 = 5_000;
 
-/// What a corpus is for: its directory, its specimens, and what holds for each.
+/// A fuzz target: its corpus directory, its specimens, and its property.
 type Target = (&'static str, fn() -> Vec<Specimen>, fn(&[u8]));
 
 const TARGETS: [Target; 3] = [
@@ -90,7 +90,7 @@ fn mutate(octets: &mut Vec<u8>, chance: &mut Chance) {
     }
 }
 
-/// Numbers that are the same in each run (SplitMix64).
+/// Reproducible pseudo-random numbers (SplitMix64).
 struct Chance(u64);
 
 impl Chance {

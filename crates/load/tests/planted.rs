@@ -1,4 +1,4 @@
-//! What a generator is for: it finds the faults that are planted in a server, and no others.
+//! The purpose of a generator: it finds the faults planted in a server, and no others.
 
 mod server;
 
@@ -23,7 +23,7 @@ fn parse(server: &str, options: &str) -> LoadArgs {
     Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).load
 }
 
-/// What holds where a test says nothing else. The timeout is longer than a busy machine may stall.
+/// Default options of the tests. The timeout exceeds possible stalls of a busy machine.
 const DEFAULTS: [&str; 6] = [
     "--window 50",
     "--clients 4",
@@ -33,7 +33,7 @@ const DEFAULTS: [&str; 6] = [
     "--zone-name test. --population 10",
 ];
 
-/// Runs with a thousand queries over ten names, unless the options say otherwise.
+/// Runs a thousand queries over ten names, unless the options differ.
 fn load(server: &Server, options: &str) -> Report {
     let is_given =
         |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
@@ -50,7 +50,7 @@ fn load(server: &Server, options: &str) -> Report {
     measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
 }
 
-/// A file of this test run that is deleted at its end.
+/// A file of this test run, deleted at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -110,7 +110,7 @@ fn a_wrong_id_is_found() {
     let report = load(&server, "--timeout 1s");
     assert!(!report.passed);
     let wrong = &report.outcome.wrong;
-    // Another query may wait with the ID: then its question is not the one answered.
+    // Another query may wait with the ID: then its question differs.
     assert!(
         wrong.id + wrong.question >= 9 && wrong.total == wrong.id + wrong.question,
         "{wrong:?}"
@@ -173,7 +173,7 @@ fn lost_answers_are_counted_and_held_to_a_limit() {
 fn a_server_that_a_damaged_packet_kills_is_found() {
     let is_dead = AtomicBool::new(false);
     let server = Server::udp(move |_, query| {
-        // It trusts the length of the first label.
+        // The server trusts the length of the first label.
         if query.get(12).is_some_and(|len| (64..192).contains(len)) {
             is_dead.store(true, Ordering::Relaxed);
         }
@@ -219,7 +219,7 @@ fn every_scenario_runs() {
     let server = Server::honest();
     for scenario in ["miss", "mixed", "nxdomain", "types", "blocked", "flood", "endurance"] {
         let report = load(&server, &format!("--scenario {scenario} --duration 1s"));
-        // The addresses of the names are not filtered, which `blocked` must say.
+        // The addresses of the names are not filtered, which `blocked` must report.
         let found = report.outcome.wrong.total > 0;
         assert_eq!(
             found,
@@ -289,7 +289,7 @@ fn results_are_read_back() {
     let report = load(&server, "--count 100");
     let file = Scratch::write("json", serde_json::to_string(&report).unwrap().as_bytes());
     let back = Report::read(&file.0).unwrap();
-    // The last digit of a rate may be lost in the text.
+    // The text may lose the last digit of a rate.
     assert_eq!(
         (back.outcome.answered, back.outcome.rcodes),
         (report.outcome.answered, report.outcome.rcodes)

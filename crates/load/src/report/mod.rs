@@ -1,8 +1,7 @@
-//! The results of a run: what `--json` writes, and what text, pictures and comparisons are made
-//! from.
+//! The results of a run: the output of `--json`, and the input of text, charts and comparisons.
 //!
-//! The fields are explained in `docs/manual/load.md`; a field that is added does not change
-//! [`FORMAT`], one that is taken away or means something else does.
+//! `docs/manual/load.md` explains the fields. Adding a field does not change [`FORMAT`]; removing
+//! one or changing its meaning does.
 
 pub(crate) mod chart;
 pub(crate) mod compare;
@@ -25,7 +24,7 @@ use crate::drive::{Carrier, Counts, Latencies};
 /// What `format` says in files of this form.
 pub const FORMAT: &str = "avocet-load/1";
 
-/// Octets of a results file at most.
+/// Most octets of a results file.
 const MAX_FILE: u64 = 64 << 20;
 
 /// The results of one run.
@@ -317,17 +316,17 @@ impl Latency {
     }
 }
 
-/// Five shares for each halving of what is left, down to one in a million.
+/// Returns five shares for each halving of the remainder, down to one in a million.
 fn curve_shares() -> impl Iterator<Item = f64> {
     const LAST: i32 = 100;
     (0..=LAST).map(|step| 1.0 - 2f64.powf(-f64::from(step) / 5.0))
 }
 
 impl Report {
-    /// Reads the results that an earlier run wrote.
+    /// Reads the results written by an earlier run.
     ///
     /// # Errors
-    /// A file that cannot be read, is too large, or holds no such results.
+    /// The file cannot be read, is too large, or does not contain results.
     pub fn read(path: &Path) -> Result<Self, String> {
         let error = |error: String| format!("{}: {error}", path.display());
         let len = fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
@@ -347,7 +346,7 @@ impl Report {
 pub(crate) mod tests {
     use super::*;
 
-    /// A run of a closed loop in which all was right.
+    /// Returns the report of a closed loop in which everything was right.
     pub(crate) fn report() -> Report {
         let mut latencies = Latencies::new();
         (1..=1000).for_each(|micros| latencies.record(micros * 1000));

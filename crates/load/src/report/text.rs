@@ -1,4 +1,4 @@
-//! The results as a person reads them in a terminal.
+//! The results as text for a terminal.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,4 @@
-//! What holds for any octets as one of the files that others write: a recording, a file of queries,
-//! a zone file.
+//! Properties of any octets as an input file: a recording, a query file, a zone file.
 
 use std::io::{BufReader, Read};
 
@@ -9,13 +8,13 @@ use avocet_wire::{Class, QueryView, Rcode, Rtype, text};
 
 const FORM: Form = Form { edns_size: Some(1232), dnssec_ok: true };
 
-/// Octets of the longest query that is kept.
+/// Octets of the longest accepted query.
 const MAX_QUERY: usize = 512;
 
-/// Names below an owner that are asked for, too.
+/// Names below an owner that are queried as well.
 const BELOW: [&[u8]; 2] = [b"x", b"*"];
 
-/// A reader that gives one octet at a time, as a pipe may.
+/// A reader that returns one octet at a time, as a pipe may.
 struct Dripping<'t>(&'t [u8]);
 
 impl Read for Dripping<'_> {
@@ -30,7 +29,7 @@ impl Read for Dripping<'_> {
     }
 }
 
-/// Queries of a recording are whole, in order, and each is somebody's.
+/// Checks that queries of a recording are complete, in order, and have a client.
 pub(crate) fn recording(octets: &[u8]) {
     let read = Recording::read(octets);
     assert_eq!(read, Recording::read(Dripping(octets)), "however it comes");
@@ -43,7 +42,8 @@ pub(crate) fn recording(octets: &[u8]) {
     whole(&read.questions);
 }
 
-/// Each query of a file is whole, and its question, written as a line, is read as the same.
+/// Checks that each query of a file is complete, and that its question survives a round trip as a
+/// line.
 pub(crate) fn queries(octets: &[u8]) {
     let read = Questions::read(octets, &FORM);
     assert_eq!(
@@ -67,7 +67,7 @@ pub(crate) fn queries(octets: &[u8]) {
     assert_eq!(Questions::read(lines.as_bytes(), &FORM).as_ref(), Ok(&read), "{lines}");
 }
 
-/// A name as a query file has it, where a mark of a comment at its start is no letter of it.
+/// Writes a name for a query file, with a leading comment character escaped.
 fn written(name: &NameBuf) -> String {
     let mut out = String::new();
     assert!(text::write_name(name.wire(), &mut out).is_ok());
@@ -83,7 +83,7 @@ fn whole(questions: &Questions) {
     }
 }
 
-/// What a zone has is there when it is asked for, what is elsewhere is not judged, and every search
+/// Checks that the zone's data is found, that names elsewhere are not judged, and that every search
 /// ends.
 pub(crate) fn zone_file(octets: &[u8]) {
     let Ok(zone) = Zone::parse(octets) else { return };

@@ -1,4 +1,4 @@
-//! Files as others write them, small: what the corpora begin with.
+//! Small input files: the seeds of the corpora.
 
 /// The name of a file in the corpus, and its octets.
 pub(crate) type Specimen = (&'static str, Vec<u8>);
@@ -16,7 +16,7 @@ const COOKED: u32 = 113;
 const RAW_V6: u32 = 229;
 const COOKED_SECOND: u32 = 276;
 
-/// Recordings with each link type, order of octets and unit of time.
+/// Recordings with each link type, byte order and time unit.
 pub(crate) fn recordings() -> Vec<Specimen> {
     let ethernet = |kind: &[u8], packet: Vec<u8>| [&[2; 12], kind, &packet].concat();
     let mixed = [
@@ -65,7 +65,7 @@ fn file(link: u32, order: Order, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut out =
         [&word(magic)[..], &half(2), &half(4), &[0; 8], &word(65_535), &word(link)].concat();
     for (number, packet) in (0..).zip(packets) {
-        // The second packet is older than the first, as cores may write them.
+        // The second packet is older than the first, as with several cores.
         let secs = if number == 1 { 99 } else { 100 + number };
         for value in [secs, number * 1000, packet.len() as u32, packet.len() as u32] {
             out.extend(word(value));

@@ -1,4 +1,4 @@
-//! A DNS server of a few lines, on loopback, that makes the mistakes it is told to make.
+//! A minimal DNS server on loopback that makes the requested mistakes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -9,13 +9,13 @@ use avocet_wire::builder::{Record, Section};
 use avocet_wire::header::{HEADER_LEN, QR, RD, TC};
 use avocet_wire::{Builder, Class, QueryView, Rcode, Rtype};
 
-/// Makes a reply to a query, of which it is the `u64`-th.
+/// Creates the reply to a query with this number.
 type Answer = dyn Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync;
 
-/// Ends the thread that answers datagrams. No damage makes a packet this.
+/// Ends the thread for datagrams. No mutation produces this packet.
 const STOP: &[u8] = b"stop the server";
 
-/// A running server; it ends when it is dropped.
+/// A running server, which ends when it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
     udp: Option<JoinHandle<()>>,
@@ -36,7 +36,7 @@ impl Server {
         Self { address, udp: Some(udp), tcp: Some(tcp) }
     }
 
-    /// Answers rightly, over both.
+    /// Answers correctly over both.
     pub(crate) fn honest() -> Self {
         Self::start(|_, query| Some(answer(query)), |_, query| Some(answer(query)))
     }
@@ -51,8 +51,8 @@ impl Server {
     }
 }
 
-/// A port that is free for both; where many sockets are open, the system's first choice for one is
-/// taken for the other.
+/// Returns sockets on a port that is free for both transports. With many sockets open, the system's
+/// choice for one may be in use for the other.
 fn sockets() -> (TcpListener, UdpSocket) {
     let both = || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
@@ -63,7 +63,7 @@ fn sockets() -> (TcpListener, UdpSocket) {
 }
 
 impl Drop for Server {
-    /// A datagram of its own and an empty frame end the threads.
+    /// A special datagram and an empty frame end the threads.
     fn drop(&mut self) {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
         socket.send_to(STOP, self.address).expect("loopback");
@@ -76,7 +76,7 @@ impl Drop for Server {
 fn serve_udp(socket: &UdpSocket, answer: &Answer) {
     let mut buffer = [0; 4096];
     for number in 0.. {
-        // What ICMP tells of clients that are gone comes out here.
+        // Receiving also reports ICMP errors about closed clients.
         let Ok((len, from)) = socket.recv_from(&mut buffer) else { continue };
         if buffer.starts_with(STOP) && len == STOP.len() {
             return;
@@ -120,13 +120,13 @@ fn serve_connection(mut stream: TcpStream, mut length: [u8; 2], answer: &Answer)
     }
 }
 
-/// The right answer: an address for A, nothing for other types, no name that does not begin with
-/// `www`.
+/// Returns the right answer: an address for A, nothing for other types, NXDOMAIN for names that do
+/// not begin with `www`.
 pub(crate) fn answer(query: &[u8]) -> Vec<u8> {
     answer_with(query, address)
 }
 
-/// The answer with another address for a name.
+/// Returns the answer with another address.
 pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> Vec<u8> {
     let Ok(view) = QueryView::parse(query) else { return refuse(query) };
     let owner = view.qname();
@@ -146,7 +146,7 @@ pub(crate) fn answer_with(query: &[u8], address: impl Fn(&[u8]) -> [u8; 4]) -> V
     reply
 }
 
-/// The address of `www7.test` is 192.0.2.7.
+/// Returns the address of a name: that of `www7.test` is 192.0.2.7.
 pub(crate) fn address(owner: &[u8]) -> [u8; 4] {
     let digits = owner.iter().skip(4).take_while(|octet| octet.is_ascii_digit());
     let number =
@@ -154,7 +154,7 @@ pub(crate) fn address(owner: &[u8]) -> [u8; 4] {
     [192, 0, 2, number]
 }
 
-/// FORMERR with the header alone.
+/// Returns FORMERR with the header alone.
 fn refuse(query: &[u8]) -> Vec<u8> {
     let mut reply = [0; HEADER_LEN];
     for (to, from) in reply.iter_mut().zip(query.iter().take(2)) {
@@ -164,7 +164,7 @@ fn refuse(query: &[u8]) -> Vec<u8> {
     reply.to_vec()
 }
 
-/// An answer cut off behind the question.
+/// Returns an answer that is truncated after the question.
 pub(crate) fn truncated(query: &[u8]) -> Vec<u8> {
     let mut reply = query.to_vec();
     reply[2] |= ((QR | TC) >> 8) as u8;

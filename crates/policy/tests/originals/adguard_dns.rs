@@ -418,7 +418,7 @@ fn badfilter() {
             ("example.org\nexample.org$badfilter", "example.org", "-"),
         ],
     );
-    // A line of a hosts file cannot be switched off, and the attempt is told.
+    // A line of a hosts file cannot be disabled; the attempt is an error.
     broken(Adblock, &[("127.0.0.1 example.org$badfilter", "'$' is no character of a host name")]);
 }
 

@@ -1,4 +1,4 @@
-//! hosts(5) of the Linux man-pages 6.03, of 2022-10-30, and what lists in this form have beside it.
+//! hosts(5) of the Linux man-pages 6.03, of 2022-10-30, and extensions in published lists.
 
 use avocet_policy::list::Format::{Adblock, Hosts};
 

@@ -226,7 +226,7 @@ fn section_4_1_1_encodings_that_are_not_valid() {
         "128.zzz.db8.2001.rpz-client-ip",
         // The draft's own example in §4.3 has a colon for a dot.
         "128.3.zz.101:db8.2001.rpz-ip",
-        // Nothing stands behind the prefix: the draft's example.
+        // No bits may follow the prefix: the draft's example.
         "8.2.0.0.10.rpz-client-ip",
         "24.1.2.0.192.rpz-ip",
         "32.10.zz.db8.2001.rpz-ip",
