@@ -86,10 +86,10 @@ fn the_root_zone_is_transferred_verified_kept_and_taken_up_after_a_restart() {
     assert_ne!(changed, text);
     fs::write(&kept, &changed).unwrap();
     server.restart();
-    check_refusal(&server, "not those that its ZONEMD record is of");
+    check_refusal(&server, "ZONEMD digest does not match its records");
     let file = hints.write("changed.zone", &changed);
     let server = start(&format!("local-root = {file:?}"), &anchor, &hints);
-    check_refusal(&server, "not those that its ZONEMD record is of");
+    check_refusal(&server, "ZONEMD digest does not match its records");
 }
 
 /// RFC 8509: no key of the root has the tag 1, unless one is drawn that has.

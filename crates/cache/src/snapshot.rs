@@ -81,12 +81,12 @@ impl fmt::Display for SnapshotError {
         match self {
             SnapshotError::Io(error) => write!(f, "the cache snapshot cannot be read: {error}"),
             SnapshotError::NotASnapshot => {
-                write!(f, "not a cache snapshot: it does not begin with AVOCACHE")
+                write!(f, "not a cache snapshot: it does not start with AVOCACHE")
             }
             SnapshotError::Version(found) => {
-                write!(f, "the cache snapshot is of version {found}, this server reads {VERSION}")
+                write!(f, "the cache snapshot has version {found}, but this server reads {VERSION}")
             }
-            SnapshotError::Truncated => write!(f, "the cache snapshot is cut short"),
+            SnapshotError::Truncated => write!(f, "the cache snapshot is truncated"),
             SnapshotError::PayloadTooLong(length) => {
                 write!(
                     f,
@@ -104,7 +104,7 @@ impl fmt::Display for SnapshotError {
                 write!(f, "the cache snapshot is damaged: its checksum is wrong")
             }
             SnapshotError::TrailingBytes => {
-                write!(f, "the cache snapshot is damaged: bytes follow its end")
+                write!(f, "the cache snapshot is damaged: bytes after its end")
             }
         }
     }

@@ -1,5 +1,4 @@
-//! The command line: what can be asked of the binary. Doing it is the part of the modules named in
-//! each command.
+//! The command line. The modules named in each command implement it.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,11 +9,11 @@ use avocet_load::LoadArgs;
 use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
-/// Avocet, the DNS server of a network.
+/// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
 #[derive(Debug, Parser)]
 #[command(name = "avocet", version, about, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -22,48 +21,48 @@ pub(crate) struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run the server; without a file on 127.0.0.1:5300, asking the root's servers and those below
+    /// Run the server; without a configuration, on 127.0.0.1:5300, as a recursive resolver
     Serve(ServeArgs),
-    /// Check a configuration file; exits with 0 or, having named each error with its line, with 1
+    /// Check a configuration file and print each error with its line; exits with 1 on errors
     Check(CheckArgs),
-    /// Ask a server, as dig does
+    /// Send a query to a server, like dig
     Query(QueryArgs),
-    /// Drive a DNS server with queries and check every answer
+    /// Generate load on a DNS server and check every response
     Load(Box<LoadArgs>),
-    /// Show the configuration or its schema
+    /// Print the configuration or its schema
     Config(ConfigArgs),
-    /// Write a configuration from that of another server; what it cannot carry over is told on
+    /// Convert the configuration of another server; settings that cannot be converted are listed on
     /// standard error
     Import(ImportArgs),
-    /// Look into the caches of the running server, or drop names from them
+    /// Inspect the caches of the running server, or remove names from them
     Cache(CacheArgs),
-    /// Show the lists of the running server, fetch them, or tell their broken lines
+    /// Show the lists of the running server, fetch them, or show their broken lines
     Lists(ListsArgs),
-    /// Check the policy of a configuration, try conditions, or show what is in force
+    /// Check the policy of a configuration, test conditions, or show what is in force
     Policy(PolicyArgs),
-    /// Show how the running server is: queries, blocked share, lists, upstreams, warnings
+    /// Show the state of the running server: queries, blocked share, lists, upstreams, warnings
     Status(ControlArgs),
     /// Suspend filtering for a while
     Pause(PauseArgs),
-    /// Do not filter a name and those below it for a while
+    /// Allow a name and its subdomains for a while
     Grant(GrantArgs),
-    /// Say what a client gets for a name, and why: rules, lists, failures, caches, resolution
+    /// Explain what a client gets for a name: rules, lists, failures, caches, resolution
     Why(WhyArgs),
-    /// Show the trust anchors of the running server, what is known of their keys, and the copy of
-    /// the root zone
+    /// Show the trust anchors of the running server, the state of their keys, and the copy of the
+    /// root zone
     Anchors(ControlArgs),
-    /// Take names out of validation for a time, by negative trust anchors
+    /// Manage negative trust anchors: turn off validation for a name for a while
     Nta(NtaArgs),
-    /// Have the running server read its configuration again
+    /// Reload the configuration of the running server
     Reload(ControlArgs),
-    /// Write the completions of a shell to standard output
+    /// Print shell completions
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Write the manual pages of all commands to a directory
+    /// Write manual pages of all commands to a directory
     ManPages {
-        /// The directory; it is created if it is not there
+        /// The directory; created if it does not exist
         directory: PathBuf,
     },
 }
@@ -73,7 +72,7 @@ pub(crate) enum Command {
 pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Take the sockets and the cache over from the running server, which then ends
+    /// Take over the sockets and caches of the running server, which then exits
     #[arg(long)]
     pub(crate) take_over: bool,
 }
@@ -83,26 +82,25 @@ pub(crate) struct ServeArgs {
 pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// The configuration file of a command that works on it; without one that of AVOCET_CONFIG, or
+/// The configuration file of a command; by default that of AVOCET_CONFIG, or
 /// /etc/avocet/avocet.toml
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
-    /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it is
-    /// there]
+    /// Configuration file [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml if it exists]
     #[arg(value_name = "FILE", conflicts_with = "config")]
     path: Option<PathBuf>,
-    /// The same
+    /// Same as FILE
     #[arg(short, long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 impl FileArgs {
-    /// The file; none where there is none to be found.
+    /// Returns the file, if there is one.
     pub(crate) fn find(&self) -> Option<PathBuf> {
         config::find(self.path.as_deref().or(self.config.as_deref()))
     }
@@ -116,13 +114,13 @@ impl FileArgs {
     after_help = QUERY_OPTIONS
 )]
 pub(crate) struct QueryArgs {
-    /// Ask the server that this file configures, where no @SERVER is given
+    /// Configuration of the server to query, without @SERVER
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Ask for the name of this address (PTR)
+    /// Query the reverse name of this address (PTR)
     #[arg(short = 'x', value_name = "ADDRESS")]
     pub(crate) reverse: Option<IpAddr>,
-    /// Write JSON, as +json
+    /// Print JSON, as +json
     #[arg(long)]
     pub(crate) json: bool,
     /// Server, name, type, class and options
@@ -130,48 +128,48 @@ pub(crate) struct QueryArgs {
     pub(crate) words: Vec<String>,
 }
 
-/// What `avocet query --help` says of the options that begin with a plus sign.
+/// The part of `avocet query --help` on options that start with a plus sign.
 const QUERY_OPTIONS: &str = "\
-Server: an address or a host name; the port is 53 where none is given. Without a server, the first
-`listen` address of the configuration file, or 127.0.0.1:5300 where there is none.
+SERVER is an address or a host name, with :PORT if it is not 53. The default is the first `listen`
+address of the configuration file, or 127.0.0.1:5300 without one.
 
-Exit code: 0 with a reply of any RCODE, SERVFAIL included; 1 without a reply; 2 where an argument \
-                             is wrong.
+Exit code: 0 with a response of any RCODE, including SERVFAIL; 1 without a response; 2 for wrong
+arguments.
 
 Options:
-  +tcp           ask over TCP at once, not only after a truncated answer
-  +ignore        show a truncated answer as it is
-  +dnssec        ask for DNSSEC records (DO)
-  +norecurse     do not ask for recursion (RD)
-  +cd            do not ask for validation (CD)
+  +tcp           use TCP at once, not only after a truncated response
+  +ignore        show a truncated response as it is
+  +dnssec        request DNSSEC records (DO)
+  +norecurse     do not request recursion (RD)
+  +cd            turn validation off (CD)
   +noedns        send no OPT record
   +bufsize=N     UDP size in OPT, 512 to 65535 [1232]
   +nocookie      send no DNS cookie
-  +nsid          ask for the server's identifier
+  +nsid          request the name server identifier
   +subnet=NET    send a client subnet, such as 192.0.2.0/24
-  +time=SECS     how long to wait for an answer, 1 to 60 [5]
-  +tries=N       how often to send a UDP query at most, 1 to 10 [3]
-  +short         write the data of the answers only
-  +trace         show how the running server resolves it; takes no @SERVER
-  +json          write JSON";
+  +time=SECS     how long to wait for a response, 1 to 60 [5]
+  +tries=N       how often to send a UDP query, 1 to 10 [3]
+  +short         print only the record data of the answer
+  +trace         show how the running server resolves the name; not with @SERVER
+  +json          print JSON";
 
-/// For whom filtering is lifted.
+/// The clients for which filtering is suspended.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct ScopeArgs {
-    /// The clients of this group only
+    /// Only the clients of this group
     #[arg(long, value_name = "GROUP")]
     pub(crate) group: Option<String>,
-    /// This client only: the name of a [[client]], or any address
+    /// Only this client: the name of a [[client]], or an address
     #[arg(long, value_name = "NAME|ADDRESS")]
     pub(crate) client: Option<String>,
 }
 
-/// For how long.
+/// The duration.
 #[derive(Debug, Args)]
 #[group(multiple = false)]
 pub(crate) struct SpanArgs {
-    /// How long: 90s, 30m, 2h, 1d, 1w; a year at most
+    /// Duration: 90s, 30m, 2h, 1d, 1w; at most a year
     #[arg(long = "for", value_name = "TIME", default_value = "30m", value_parser = avocet_config::policy::duration_arg)]
     pub(crate) span: Duration,
     /// End it now
@@ -206,7 +204,7 @@ pub(crate) struct GrantArgs {
 /// Arguments of `avocet policy`.
 #[derive(Debug, Args)]
 pub(crate) struct PolicyArgs {
-    /// What to do
+    /// The command
     #[command(subcommand)]
     pub(crate) command: PolicyCommand,
 }
@@ -214,15 +212,16 @@ pub(crate) struct PolicyArgs {
 /// The commands of `avocet policy`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
-    /// Check lists, groups, clients and rules of a configuration, and the files of its lists
+    /// Check the lists, groups, clients and rules of a configuration, and the texts of its lists
     Check(PolicyCheckArgs),
-    /// Say whether a condition holds for a question, part by part
+    /// Evaluate a condition for a query, and show the result of each part
     Test(PolicyTestArgs),
-    /// Say what a new configuration would block and free, out of queries in a file
+    /// Show what a new configuration would block and unblock, for the queries in a file
     DryRun(PolicyDryRunArgs),
-    /// The services that a condition may name
+    /// List the services that a condition may use
     Services,
-    /// The pauses and grants that are in force in the running server
+    /// Show the pauses and grants in force in the running server, and the matches of rules and
+    /// lists
     Status(ControlArgs),
 }
 
@@ -231,7 +230,7 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct PolicyCheckArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -242,14 +241,14 @@ pub(crate) struct PolicyDryRunArgs {
     /// The new configuration file
     #[arg(value_name = "NEW.toml")]
     pub(crate) new: PathBuf,
-    /// Queries, one a line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the answer
+    /// Queries, one per line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the
+    /// answer
     #[arg(long, value_name = "FILE")]
     pub(crate) queries: PathBuf,
-    /// The configuration that is in force [default: that of AVOCET_CONFIG, or
-    /// /etc/avocet/avocet.toml]
+    /// The current configuration [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -259,25 +258,25 @@ pub(crate) struct PolicyDryRunArgs {
 pub(crate) struct PolicyTestArgs {
     /// The condition, such as 'qname.under("example.com") && now.weekend'
     pub(crate) condition: String,
-    /// The name that is asked for
+    /// QNAME
     #[arg(long)]
     pub(crate) name: String,
-    /// The type that is asked for
+    /// QTYPE
     #[arg(long = "type", value_name = "TYPE", default_value = "A")]
     pub(crate) rtype: String,
-    /// The address that asks
+    /// Address of the client
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) client: Option<IpAddr>,
     /// Addresses of the answer
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) answer: Vec<IpAddr>,
-    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds; now if not given
+    /// Time, as "2026-11-22 21:30" in the time zone of the policy or in Unix seconds [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// The configuration with lists, groups and clients
+    /// Configuration with lists, groups and clients
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -285,7 +284,7 @@ pub(crate) struct PolicyTestArgs {
 /// Arguments of `avocet config`.
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
-    /// What to show.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: ConfigCommand,
 }
@@ -293,13 +292,13 @@ pub(crate) struct ConfigArgs {
 /// The commands under `avocet config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Write the JSON schema of the configuration file
+    /// Print the JSON schema of the configuration file
     Schema,
-    /// Write every key with the value that holds, after file, variables and defaults
+    /// Print every key with its value in force, from file, variables and defaults
     Show {
         #[command(flatten)]
         file: FileArgs,
-        /// Write JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -308,12 +307,12 @@ pub(crate) enum ConfigCommand {
 /// Arguments of `avocet import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArgs {
-    /// Whose configuration it is: pihole, adguard, blocky or dnsmasq
+    /// Product: pihole, adguard, blocky or dnsmasq
     #[arg(value_name = "SOURCE", value_parser = crate::import::origin)]
     pub(crate) origin: avocet_import::Origin,
     /// The file, archive or directory to read
     pub(crate) path: String,
-    /// File to write, which must not exist; without it, standard output
+    /// File to write; must not exist [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
@@ -321,10 +320,10 @@ pub(crate) struct ImportArgs {
 /// Arguments of `avocet cache`.
 #[derive(Debug, Args)]
 pub(crate) struct CacheArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: CacheCommand,
-    /// How the running server is reached.
+    /// Connection to the running server.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
 }
@@ -334,17 +333,17 @@ pub(crate) struct CacheArgs {
 pub(crate) struct WhyArgs {
     /// The name
     pub(crate) name: String,
-    /// Its type; without one, the answer is that for A, and all types in the cache are shown
+    /// QTYPE; by default A, and all types in the cache are shown
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) rtype: Option<String>,
-    /// Who asks, by address or name; this machine if not given
+    /// Address or name of the client [default: this machine]
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
-    /// When, as "2026-11-22 21:30" in the policy's time zone or in Unix seconds, for rules with
-    /// schedules; now if not given
+    /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in
+    /// Unix seconds [default: now]
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// How the running server is reached.
+    /// Connection to the running server.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
 }
@@ -352,16 +351,16 @@ pub(crate) struct WhyArgs {
 /// The commands under `avocet cache`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CacheCommand {
-    /// Count entries, bytes, hits and misses
+    /// Show entries, bytes, hits and misses
     Stats,
-    /// Write all RRsets with what is left of their time
+    /// Print all RRsets with their remaining TTLs
     Dump,
-    /// Drop what is cached for a name
+    /// Remove a name from the caches
     Flush {
         /// The name
         name: String,
     },
-    /// Drop what is cached for a name and all names under it
+    /// Remove a name and all names below it from the caches
     FlushTree {
         /// The name
         name: String,
@@ -371,10 +370,10 @@ pub(crate) enum CacheCommand {
 /// Arguments of `avocet lists`.
 #[derive(Debug, Args)]
 pub(crate) struct ListsArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: ListsCommand,
-    /// How the running server is reached.
+    /// Connection to the running server.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
 }
@@ -382,21 +381,21 @@ pub(crate) struct ListsArgs {
 /// The commands under `avocet lists`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ListsCommand {
-    /// Show each list: its entries, when it was fetched, what is wrong
+    /// Show each list: entries, last fetch, problems
     Status,
-    /// Look at the source of a list, or of all, and wait until what has changed is in force
+    /// Fetch a list, or all lists, and wait until the changes are in force
     Refresh {
-        /// The list; all where none is named
+        /// The list [default: all]
         name: Option<String>,
-        /// Take it even if it has no entries any more, lost most of them, or looks like no list
+        /// Accept a list even if it has no entries, lost most of them, or does not look like a list
         #[arg(long, requires = "name")]
         force: bool,
     },
-    /// Name the broken lines of a list
+    /// Show the broken lines of a list
     Check {
         /// The list
         name: String,
-        /// Name the lines that are passed over as well, with the reason
+        /// Also show the lines without effect, with the reason
         #[arg(long)]
         skipped: bool,
     },
@@ -405,10 +404,10 @@ pub(crate) enum ListsCommand {
 /// Arguments of `avocet nta`.
 #[derive(Debug, Args)]
 pub(crate) struct NtaArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: NtaCommand,
-    /// How the running server is reached.
+    /// Connection to the running server.
     #[command(flatten)]
     pub(crate) control: ControlArgs,
 }
@@ -416,24 +415,24 @@ pub(crate) struct NtaArgs {
 /// The commands under `avocet nta`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum NtaCommand {
-    /// Validate nothing at a name and below, for a time; what is cached there is dropped
+    /// Turn off validation at a name and below for a while; removes cached data there
     Add {
         /// The name
         name: String,
-        /// For how long: a number with s, m, h, d or w, a week at most
+        /// Duration: a number with s, m, h, d or w; at most a week
         #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = lifetime)]
         lifetime: Duration,
     },
-    /// Validate a name again
+    /// Turn validation on again for a name
     Remove {
         /// The name
         name: String,
     },
-    /// Show all names that are not validated, and until when
+    /// Show all names without validation, and until when
     List,
 }
 
-/// How long a negative trust anchor may hold.
+/// Parses the lifetime of a negative trust anchor.
 fn lifetime(text: &str) -> Result<Duration, String> {
     let time = config::policy::parse_duration(text);
     let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
@@ -442,15 +441,15 @@ fn lifetime(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// How the running server is reached: through the control socket in the data directory of its
+/// The connection to the running server: the control socket in the data directory of its
 /// configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ControlArgs {
-    /// Configuration file that the server runs with [default: that of AVOCET_CONFIG, or
+    /// Configuration file of the running server [default: that of AVOCET_CONFIG, or
     /// /etc/avocet/avocet.toml]
     #[arg(short, long, value_name = "FILE", global = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Write JSON
+    /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
@@ -535,9 +534,8 @@ mod tests {
             panic!("load");
         };
         assert_eq!((load.server.as_deref(), load.rate), (Some("127.0.0.1"), Some(1000)));
-        assert!(
-            matches!(parse("avocet load compare a.json b.json"), Ok(Command::Load(load)) if load.task.is_some())
-        );
+        assert!(matches!(parse("avocet load compare a.json \
+                            b.json"), Ok(Command::Load(load)) if load.task.is_some()));
     }
 
     #[test]

@@ -66,7 +66,7 @@ fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.is_bare {
         warnings.push(
-            "the file has no settings: the defaults hold, and nothing is filtered".to_owned(),
+            "the file has no settings: the defaults apply, and nothing is filtered".to_owned(),
         );
     }
     if let (Mode::Recurse, LocalRootSource::File(path)) =
@@ -99,21 +99,21 @@ fn warnings(config: &Config) -> Vec<String> {
         );
     }
     if !config.server.allow.local && config.server.allow.networks.is_empty() {
-        warnings.push("[server] allow is empty: all queries are refused".to_owned());
+        warnings.push("[server] allow is empty: every query is refused".to_owned());
     }
     let allowed = AddressSet::new(&config.server.allow.with_own(&own_networks()));
     let own = avocet_client::stub::from_here(config.server.listen[0]);
     if are_wanted(&config.policy) && !allowed.contains(own.ip()) {
         let own = own.ip();
         warnings.push(format!(
-            "names of clients are looked up by questions from {own} to this server, and `allow` \
-             lacks it"
+            "the server looks up names of clients with queries from {own} to itself, but `allow` \
+             lacks that address"
         ));
     }
     for zone in doubtful_zones(config) {
         warnings.push(format!(
-            "{zone} has private servers: where a signed zone above denies it or names other keys, \
-             its names fail to validate; then name it in `negative-anchors` of [dnssec]"
+            "{zone} has private servers: its names fail to validate if a signed zone above denies \
+             it or has other keys; in that case, add it to `negative-anchors` of [dnssec]"
         ));
     }
     for list in &config.policy.lists {
@@ -121,7 +121,7 @@ fn warnings(config: &Config) -> Vec<String> {
             && url.starts_with("http://")
         {
             warnings.push(format!(
-                "the list {:?} is fetched without https: who is on the way can change it",
+                "the list {:?} is fetched without https: an attacker on the path can change it",
                 list.name
             ));
         }

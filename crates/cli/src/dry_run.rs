@@ -179,8 +179,7 @@ impl Report {
         if self.unanswered > 0 && blind > 0 {
             let lines = self.unanswered;
             text += &format!(
-                "{lines} of them without addresses: what rules on answers ({blind}) do there is \
-                 not counted\n"
+                "{lines} of them without addresses: rules on answers ({blind}) do not match these\n"
             );
         }
         let changes = [
@@ -230,8 +229,8 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
     }
     let compared = match in_force {
         Some(file) => format!("compared with {}\n", file.display()),
-        None => "compared with a server without configuration: give --config the file that is in \
-                 force\n"
+        None => "compared with a server without configuration: specify the current file with \
+                 --config\n"
             .to_owned(),
     };
     Ok(report.show(blind) + &compared)
@@ -245,11 +244,10 @@ fn query_line(line: &str) -> Result<Option<Query>, String> {
     }
     let client =
         words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
-    let name = wire(words.next().ok_or("a name is missing")?)?;
+    let name = wire(words.next().ok_or("the name is missing")?)?;
     let qtype =
         words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
-    let address =
-        |word: &str| word.parse().map_err(|_| format!("{word:?} is no address of an answer"));
+    let address = |word: &str| word.parse().map_err(|_| format!("{word:?} is not an address"));
     let addresses = words.map(address).collect::<Result<_, _>>()?;
     Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
 }
@@ -308,8 +306,8 @@ mod tests {
         );
         check("", "nothing");
         check("# www.example", "nothing");
-        check("10.0.0.7", "a name is missing");
-        check("www.example NOTYPE", "\"NOTYPE\" is no type");
-        check("www.example A NXDOMAIN", "\"NXDOMAIN\" is no address of an answer");
+        check("10.0.0.7", "the name is missing");
+        check("www.example NOTYPE", "\"NOTYPE\" is not a record type");
+        check("www.example A NXDOMAIN", "\"NXDOMAIN\" is not an address");
     }
 }

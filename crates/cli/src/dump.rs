@@ -10,7 +10,7 @@ pub(crate) fn to_text(line: &Value) -> String {
         return text;
     }
     let noted =
-        text.lines().map(|line| format!("; to find servers by: {}", line.trim_start_matches("; ")));
+        text.lines().map(|line| format!("; delegation data: {}", line.trim_start_matches("; ")));
     noted.collect::<Vec<_>>().join("\n")
 }
 
@@ -67,11 +67,11 @@ mod tests {
             ),
             (
                 json!({ "cache": "rrset", "name": "c.", "class": "IN", "type": "NS", "ttl": 7, "data": ["x.c.", "y.c."], "to-find-servers": true }),
-                "; to find servers by: c. 7 IN NS x.c.\n; to find servers by: c. 7 IN NS y.c.",
+                "; delegation data: c. 7 IN NS x.c.\n; delegation data: c. 7 IN NS y.c.",
             ),
             (
                 json!({ "cache": "rrset", "name": "c.", "class": "IN", "denies": "NXDOMAIN", "ttl": 3, "to-find-servers": true }),
-                "; to find servers by: c. 3 IN NXDOMAIN",
+                "; delegation data: c. 3 IN NXDOMAIN",
             ),
             (
                 json!({ "cache": "packet", "name": "b.", "class": "IN", "type": "A", "rcode": "NXDOMAIN", "flags": ["RD", "DO"], "ttl": 3 }),

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
         None => {
             output::write(&imported.config)?;
             for (name, _) in &imported.files {
-                let _ = writeln!(io::stderr(), "{name}: it is not written without --output");
+                let _ = writeln!(io::stderr(), "{name}: not written without --output");
             }
         }
     }
@@ -118,7 +118,10 @@ fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(
     let all: Vec<(PathBuf, &str)> =
         named.chain([(output.to_owned(), imported.config.as_str())]).collect();
     if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
-        return Err(format!("{} exists; an import replaces no file", path.display()));
+        return Err(format!(
+            "{} already exists; an import never overwrites a file",
+            path.display()
+        ));
     }
     let mut made = Vec::new();
     for (path, text) in &all {
@@ -147,7 +150,7 @@ impl Files for Disk {
         let read = || -> io::Result<Vec<u8>> {
             // A pipe or a device may never end, and opening one may wait.
             if !fs::metadata(path)?.is_file() {
-                return Err(io::Error::other("this is no file"));
+                return Err(io::Error::other("not a file"));
             }
             let mut octets = Vec::new();
             File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
@@ -155,7 +158,7 @@ impl Files for Disk {
         };
         let octets = read().map_err(|error| error.to_string())?;
         if octets.len() as u64 > most {
-            return Err(format!("it has more than {most} octets"));
+            return Err(format!("larger than {most} octets"));
         }
         Ok(octets)
     }
@@ -260,7 +263,9 @@ mod tests {
         let list = fs::canonicalize(&directory).unwrap().join("dnsmasq-blocked.txt");
         assert!(config.contains(&format!("file = \"{}\"", list.display())), "{config}");
         assert!(fs::read_to_string(list).unwrap().contains("address=/ads.example/\n"));
-        assert!(run(&args).unwrap_err().ends_with("exists; an import replaces no file"));
+        assert!(
+            run(&args).unwrap_err().ends_with("already exists; an import never overwrites a file")
+        );
         let missing =
             ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
         assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
@@ -284,9 +289,9 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_large_is_not_read() {
-        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err(), "this is no file");
+        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err(), "not a file");
         let own = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(Disk.read(&own, 10).unwrap_err(), "it has more than 10 octets");
+        assert_eq!(Disk.read(&own, 10).unwrap_err(), "larger than 10 octets");
         assert!(Disk.list("/nonexistent").is_none());
     }
 }

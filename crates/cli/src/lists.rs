@@ -26,7 +26,7 @@ pub(crate) fn status_text(answer: &Value) -> String {
                 list["octets"],
                 plain(&list["format"])
             ),
-            false => writeln!(text, "  not in force: there is no text of it yet"),
+            false => writeln!(text, "  not in force: not fetched yet"),
         };
         if let Some(triggers) = triggers_text(&list["triggers"]) {
             let _ = writeln!(text, "  {triggers}");
@@ -46,7 +46,7 @@ pub(crate) fn status_text(answer: &Value) -> String {
         true => write!(text, "no image"),
         false => write!(
             text,
-            "image {}: {} names, {} patterns, {} octets, made {} in {} ms",
+            "image {}: {} names, {} patterns, {} octets, compiled {} in {} ms",
             plain(&image["digest"]),
             image["names"],
             image["patterns"],
@@ -66,9 +66,9 @@ pub(crate) fn refresh_text(answer: &Value) -> String {
         let entries = list["entries"].as_u64().unwrap_or(0);
         let before = list["entries-before"].as_u64().unwrap_or(0);
         lines.push(match list["error"].as_str() {
-            Some(error) => format!("{name}: {error}; {entries} entries of before stay in force"),
+            Some(error) => format!("{name}: {error}; the previous {entries} entries stay in force"),
             None if list["changed"] == true => {
-                format!("{name}: {entries} entries, {before} before")
+                format!("{name}: {entries} entries, previously {before}")
             }
             None => format!("{name}: unchanged, {entries} entries"),
         });
@@ -115,12 +115,12 @@ fn check_lines(answer: &Value) -> Vec<String> {
     lines.extend(triggers_text(&answer["triggers"]));
     if let Some(beyond @ 1..) = answer["beyond-limits"].as_u64() {
         lines.push(format!(
-            "{beyond} entries of it are not in force: there was no room for them beside the other \
-             lists; see \"Limits\" in the manual's page on lists"
+            "{beyond} of its entries are not in force: other lists use up a limit; see \"Limits\" \
+             in the manual's page on lists"
         ));
     }
     let no_comments = match answer["passed-over-lines"].as_u64() {
-        Some(count @ 1..) => format!(" ({count} of them no comments; see --skipped)"),
+        Some(count @ 1..) => format!(" ({count} of them not comments; see --skipped)"),
         _ => String::new(),
     };
     lines.push(format!(
@@ -146,10 +146,8 @@ pub(crate) fn triggers_text(triggers: &Value) -> Option<String> {
         if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
     );
     if let Some(idle @ 1..) = triggers["cannot-fire"].as_u64() {
-        let _ = write!(
-            text,
-            "; {idle} of them cannot fire, as this server forwards and knows no name servers"
-        );
+        let _ =
+            write!(text, "; {idle} of them cannot match, because a forwarder has no delegations");
     }
     Some(text)
 }
@@ -192,19 +190,21 @@ mod tests {
             "name": "ads", "format": "adblock", "lines": 9, "entries": 3, "broken-lines": 0, "skipped-lines": 6,
             "passed-over-lines": 3, "beyond-limits": 2,
             "first-passed-over-lines": [
-                { "line": 4, "text": "||x.example^$popup", "reason": "its modifiers are for browsers" },
-                { "line": 5, "text": "x\u{1b}##.ad", "reason": "it is about the content of pages" },
+                { "line": 4, "text": "||x.example^$popup", "reason": "its modifiers apply to browsers only" },
+                { "line": 5, "text": "x\u{1b}##.ad", "reason": "it applies to the content of pages" },
             ],
         });
         let text = check_text(&answer);
         assert!(
-            text.ends_with("3 entries, 6 skipped (3 of them no comments; see --skipped), 0 broken"),
+            text.ends_with(
+                "3 entries, 6 skipped (3 of them not comments; see --skipped), 0 broken"
+            ),
             "{text}"
         );
-        assert!(text.starts_with("2 entries of it are not in force"), "{text}");
+        assert!(text.starts_with("2 of its entries are not in force"), "{text}");
         let named = check_text_with_skipped(&answer);
-        let expected = "line 4 has no effect: its modifiers are for browsers: \
-                        ||x.example^$popup\nline 5 has no effect: it is about the content of \
+        let expected = "line 4 has no effect: its modifiers apply to browsers only: \
+                        ||x.example^$popup\nline 5 has no effect: it applies to the content of \
                         pages: x?##.ad\nand 1 more without effect\n";
         assert_eq!(named, format!("{expected}{text}"));
     }
@@ -212,8 +212,7 @@ mod tests {
     #[test]
     fn triggers_that_cannot_fire_are_told_of() {
         let triggers = json!({ "client-ip": 0, "qname": 7, "ip": 0, "nsdname": 2, "nsip": 0, "cannot-fire": 2 });
-        let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot fire, as this server forwards \
-                    and knows no name servers";
+        let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot match, because a forwarder has no delegations";
         assert_eq!(triggers_text(&triggers).as_deref(), Some(text));
         assert_eq!(triggers_text(&Value::Null), None);
     }

@@ -94,7 +94,8 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
                 json!({ "list": list.name, "error": error.to_string() })
             }
             Ok(None) => {
-                json!({ "list": list.name, "note": "there is no copy of it on this machine yet: the running server fetches it" })
+                json!({ "list": list.name, "note": "no copy on this machine yet: the running \
+                                                    server fetches it" })
             }
             Ok(Some(report)) => {
                 broken += usize::from(report.refusal.is_some());
@@ -152,7 +153,7 @@ fn check_text(report: &Value) -> String {
         text += &format!("{database}\n");
     }
     text + &format!(
-        "{} rules, {} kinds of clients, image of {} octets\n",
+        "{} rules, {} client profiles, image of {} octets\n",
         report["rules"], report["profiles"], report["image-bytes"]
     )
 }
@@ -171,14 +172,14 @@ pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
     let in_zone = || Zone::named(name)?.read(text);
     text.parse().ok().or_else(in_zone).ok_or_else(|| {
         format!(
-            "{text:?} is no time: expected one such as \"2026-11-22 21:30\" (in {name}) or Unix \
+            "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {name}) or Unix \
              seconds"
         )
     })
 }
 
 pub(crate) fn rtype(text: &str) -> Result<Rtype, String> {
-    rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| format!("{text:?} is no type"))
+    rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| format!("{text:?} is not a record type"))
 }
 
 fn test(args: &PolicyTestArgs) -> Result<String, String> {

@@ -61,8 +61,7 @@ fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String
     }
     if request.server.is_some() {
         return Err(
-            "+trace asks the server that runs here, over its control socket; leave @SERVER out"
-                .to_owned(),
+            "+trace uses the control socket of the running server; remove @SERVER".to_owned()
         );
     }
     let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
@@ -94,7 +93,7 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
         Form::Short => text::short(&reply),
         Form::Json => json::object(&reply).map(|object| format!("{object:#}")),
     }
-    .map_err(|error| format!("{server} sent a reply that cannot be read: {error}"))
+    .map_err(|error| format!("{server} sent a malformed response: {error}"))
 }
 
 /// Where the server of this file is reached from here.

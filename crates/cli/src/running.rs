@@ -63,9 +63,9 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     let in_zone = |at: &str| match &found.config {
         Some(config) => unix_secs(config, at),
         // The time zone is not known.
-        None => {
-            at.parse().map_err(|_| format!("{at:?}: write Unix seconds, or mend the configuration"))
-        }
+        None => at
+            .parse()
+            .map_err(|_| format!("{at:?}: write Unix seconds, or repair the configuration")),
     };
     let at = match args.at.as_deref().map(in_zone).transpose() {
         Ok(at) => at,
@@ -105,11 +105,11 @@ pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
     let (request, write): (_, fn(&Value) -> String) = match &args.command {
         NtaCommand::Add { name, lifetime } => {
             (Request::NtaAdd { name: name.clone(), secs: lifetime.as_secs() }, |line| {
-                format!("{} is not validated for {}", text(&line["name"]), left(&line["until"]))
+                format!("validation of {} is off for {}", text(&line["name"]), left(&line["until"]))
             })
         }
         NtaCommand::Remove { name } => (Request::NtaRemove { name: name.clone() }, |line| {
-            format!("{} is validated again", text(&line["name"]))
+            format!("validation of {} is on again", text(&line["name"]))
         }),
         NtaCommand::List => (Request::NtaList, negative_text),
     };
@@ -186,10 +186,8 @@ fn send(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Exi
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::InPart) => ExitCode::FAILURE,
         Ok(Done::Unsaved(why)) => {
-            let _ = writeln!(
-                io::stderr(),
-                "avocet: warning: this is in force, but a restart undoes it: {why}"
-            );
+            let _ =
+                writeln!(io::stderr(), "avocet: warning: in force, but a restart undoes it: {why}");
             ExitCode::from(UNSAVED)
         }
         Err(message) => refuse(&message),
@@ -237,14 +235,14 @@ fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Resu
         _ => {
             // A relative directory is the default, or that of another working directory.
             let advice = if directory.is_relative() {
-                "; name the configuration that it runs with by --config"
+                "; specify its configuration with --config"
             } else {
                 ""
             };
             format!("no avocet is running with data directory {}{advice}", directory.display())
         }
     })?;
-    let broken = |error: io::Error| format!("the running avocet broke off: {error}");
+    let broken = |error: io::Error| format!("the running avocet closed the connection: {error}");
     stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
     stream.write_all(request.line().as_bytes()).map_err(broken)?;
     for line in BufReader::new(stream).lines() {
@@ -261,7 +259,7 @@ fn ask(directory: &Path, request: &Request, write: fn(&Value) -> String) -> Resu
             return Ok(Done::of(request, &line));
         }
     }
-    Err("the running avocet broke off in the middle of its answer".to_owned())
+    Err("the running avocet closed the connection in the middle of its response".to_owned())
 }
 
 /// `cache.key value` lines.
@@ -281,13 +279,16 @@ fn stats_text(stats: &Value) -> String {
 
 fn dump_text(line: &Value) -> String {
     if line["done"] == true {
-        return format!("; {} RRsets and denials, {} answers", line["rrsets"], line["packets"]);
+        return format!(
+            "; {} RRsets and negative answers, {} responses",
+            line["rrsets"], line["packets"]
+        );
     }
     dump::to_text(line)
 }
 
 fn flush_text(line: &Value) -> String {
-    format!("{} RRsets and denials dropped", line["rrsets"])
+    format!("removed {} RRsets and negative answers", line["rrsets"])
 }
 
 fn text(value: &Value) -> &str {
@@ -321,11 +322,11 @@ fn anchors_text(answer: &Value) -> String {
     for key in answer["anchors"].as_array().into_iter().flatten() {
         let mut line = format!("{} {} {}", text(&key["zone"]), key["tag"], text(&key["state"]));
         if !key["since"].is_null() {
-            line += &format!(", since {}, seen last {}", ago(&key["since"]), ago(&key["observed"]));
+            line += &format!(", since {}, last seen {}", ago(&key["since"]), ago(&key["observed"]));
         }
         match text(&key["state"]) {
             "add-pending" => line += &format!(", trusted in {}", left(&key["until"])),
-            "revoked" => line += &format!(", forgotten in {}", left(&key["until"])),
+            "revoked" => line += &format!(", removed in {}", left(&key["until"])),
             _ => {}
         }
         if let Some(fault) = key["fault"].as_str() {
@@ -337,7 +338,7 @@ fn anchors_text(answer: &Value) -> String {
     match (answer["validates"] == true, answer["followed"] == true) {
         (false, _) => lines.push("; nothing is validated".to_owned()),
         (true, false) => {
-            lines.push("; changes are not followed: trust-anchor-updates is false".to_owned())
+            lines.push("; rollovers are not followed: trust-anchor-updates is false".to_owned())
         }
         (true, true) => {}
     }
@@ -354,7 +355,8 @@ fn root_zone_text(zone: &Value) -> Option<String> {
             let (from, checked, expires) =
                 (text(&zone["from"]), ago(&zone["checked"]), left(&zone["expires"]));
             Some(format!(
-                "root zone {serial} of {from}, seen last {checked}, expires in {expires}{fault}"
+                "root zone {serial} from {from}, last checked {checked}, expires in \
+                 {expires}{fault}"
             ))
         }
     }
@@ -402,7 +404,7 @@ pub(crate) fn geo_text(database: &Value) -> Option<String> {
         database["octets"]
     );
     if let Some(error) = database["error"].as_str() {
-        line += &format!("\n  the file as it is now is not taken: {error}");
+        line += &format!("\n  the current file cannot be used: {error}");
     }
     Some(line)
 }
@@ -473,7 +475,7 @@ fn switches_text(line: &Value) -> String {
     let grants = line["grants"].as_array().into_iter().flatten();
     let grants = grants.map(|grant| {
         format!(
-            "{} is granted to {}, {}",
+            "{} is allowed for {}, {}",
             grant["name"].as_str().unwrap_or(""),
             whom(grant),
             left(grant)
@@ -481,16 +483,16 @@ fn switches_text(line: &Value) -> String {
     });
     let mut lines: Vec<String> = pauses.chain(grants).collect();
     if lines.is_empty() {
-        lines.push("no pauses and no grants".to_owned());
+        lines.push("no pauses or grants".to_owned());
     }
     let name = |one: &Value| one["name"].as_str().unwrap_or("").to_owned();
     for rule in line["rules"].as_array().into_iter().flatten() {
         let mode = if rule["log-only"] == true { ", log only" } else { "" };
         let action = rule["action"].as_str().unwrap_or("");
-        lines.push(format!("rule {} ({action}{mode}): held {} times", name(rule), rule["held"]));
+        lines.push(format!("rule {} ({action}{mode}): {} matches", name(rule), rule["held"]));
     }
     for list in line["lists"].as_array().into_iter().flatten() {
-        lines.push(format!("list {}: {} answers", name(list), list["answers"]));
+        lines.push(format!("list {}: {} responses", name(list), list["answers"]));
     }
     lines.extend(geo_text(&line["geo-database"]));
     lines.join("\n")

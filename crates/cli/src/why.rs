@@ -15,8 +15,7 @@ pub(crate) fn text(line: &Value) -> String {
         "policy" => policy(line),
         "failed" => format!("It failed {} s ago:\n{}", line["secs-ago"], tree(line)),
         "failure-cache" => format!(
-            "Its failure is remembered, so it is not tried again for a while: {} (extended error \
-             {})",
+            "The failure is cached, so the server does not retry yet: {} (extended error {})",
             field(line, "text"),
             line["ede"]
         ),
@@ -57,7 +56,7 @@ fn policy(line: &Value) -> String {
         );
     }
     if let Some(lifted) = line["lifted"].as_str() {
-        let _ = write!(text, "\n  filtering is lifted by a {lifted}");
+        let _ = write!(text, "\n  a {lifted} suspends filtering");
     }
     if let Some(countries) = line["countries"].as_array() {
         let countries: Vec<&str> = countries.iter().filter_map(Value::as_str).collect();
@@ -69,17 +68,17 @@ fn policy(line: &Value) -> String {
         let _ = write!(text, "\n  {}", list_line(one, &line["rule"]));
     }
     if line["own-record"] == true {
-        text += "\n  the name has a local record, so lists do not count";
+        text += "\n  the name has a local record, so lists do not apply";
     }
     for group in client["left-groups"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let _ = write!(
             text,
-            "\n  group {group} names its network only, and does not count: the client has a \
-             [[client]] of its own"
+            "\n  group {group} names only its network and does not apply: the client has its own \
+             [[client]]"
         );
     }
     if let Some(until) = line["valid-until-local"].as_str() {
-        let _ = write!(text, "\n  so until {until}");
+        let _ = write!(text, "\n  until {until}");
     }
     text
 }
@@ -87,7 +86,7 @@ fn policy(line: &Value) -> String {
 /// A line of a list: where it is, what it does, about which alias, and its text. `rule` is the one
 /// that decided, or null.
 fn list_line(one: &Value, rule: &Value) -> String {
-    let force = if one["in-force"] == true { "" } else { ", not in force for this client" };
+    let force = if one["in-force"] == true { "" } else { ", does not apply to this client" };
     let decides = match (one["decides"] == true, one["overruled"] == true) {
         (true, _) => ", decides".to_owned(),
         (false, true) if rule.is_object() => {
@@ -109,24 +108,22 @@ fn list_line(one: &Value, rule: &Value) -> String {
 fn given(line: &Value) -> String {
     let (name, rtype, client) = (field(line, "name"), field(line, "type"), field(line, "client"));
     let from = match field(line, "from") {
-        "local" => "from the local records; no other server is asked",
-        "special" => {
-            "a name that ends here: a local zone, or one that is reserved; no other server is asked"
-        }
+        "local" => "from local records; no other server is queried",
+        "special" => "in a local zone or a special-use name; no other server is queried",
         "refused" => "the client's address is not in [server] allow",
         "packet-hit" | "rrset-hit" => "from the cache",
-        "resolved" => "as it was resolved",
-        "stale" => "expired data, as resolution failed",
-        "failed" => "as resolution failed",
-        "failure-hit" => "as resolution failed lately",
-        "blocked" => "made by the policy",
-        "rewritten" => "made by the policy, which rewrites it",
+        "resolved" => "as resolved",
+        "stale" => "expired data, because resolution failed",
+        "failed" => "because resolution failed",
+        "failure-hit" => "because resolution failed recently",
+        "blocked" => "from the policy",
+        "rewritten" => "from the policy, which rewrites the answer",
         "limited" if line["truncated"] == true => {
-            "cut by the policy, so that the client asks over TCP"
+            "truncated by the policy, so that the client retries over TCP"
         }
-        "limited" => "made by the policy, which limits the rate",
+        "limited" => "from the policy, which limits the rate",
         "dropped" => "the policy drops the query",
-        "malformed" => "questions of this type are not answered",
+        "malformed" => "queries of this type are not answered",
         other => other,
     };
     let ede = line["ede"].as_u64().map_or_else(String::new, |code| match field(line, "ede-text") {
@@ -151,9 +148,7 @@ fn cache(line: &Value) -> String {
     let mut text = format!("In the cache, of {}:", field(line, "name"));
     for held in line["rrsets"].as_array().into_iter().flatten() {
         let origin = match (field(held, "rank"), field(held, "security")) {
-            _ if held["to-find-servers"] == true => {
-                "what servers above said, to find servers by".to_owned()
-            }
+            _ if held["to-find-servers"] == true => "delegation data from the parent".to_owned(),
             ("", _) => "a denial".to_owned(),
             (rank, security) => format!("{}, {security}", rank.replace('-', " ")),
         };
@@ -217,16 +212,14 @@ fn sentence(step: &Value) -> String {
         }
         "ask" => ask(step),
         "own" => format!("this server answers {} {} itself", f("name"), f("type")),
-        "local-root" => format!("the copy of the root zone says of {} {}", f("name"), f("type")),
-        "joined" => {
-            "the same is being asked for another question; its reply serves both".to_owned()
-        }
+        "local-root" => format!("copy of the root zone, {} {}", f("name"), f("type")),
+        "joined" => "an equal query is in flight; its response serves both".to_owned(),
         "reply" => reply(step),
-        "silent" => format!("{} has not answered after {} ms", server(step), step["after-ms"]),
+        "silent" => format!("{} has not responded after {} ms", server(step), step["after-ms"]),
         "unreachable" => format!("{} cannot be reached", server(step)),
         "taken" => taken(step),
         "no-reply" => f("why").to_owned(),
-        "alias" => format!("on with {}", f("name")),
+        "alias" => format!("alias: continuing with {}", f("name")),
         "keys" | "known-keys" | "validated" => validation(step),
         "limit" => format!("limit reached: {}", f("limit")),
         "answered" => format!(
@@ -262,11 +255,11 @@ fn ask(step: &Value) -> String {
 fn reply(step: &Value) -> String {
     let rcode = field(step, "rcode");
     let what = match field(step, "reply") {
-        "truncated" => "truncated, so TCP is next",
-        "other-case" => "in other letters than asked, so TCP settles it",
+        "truncated" => "truncated, retrying over TCP",
+        "other-case" => "other letter case than in the query, retrying over TCP",
         "malformed" => "malformed",
         "bad-cookie" => "BADCOOKIE",
-        "no-edns" => &format!("{rcode}, so EDNS is left out"),
+        "no-edns" => &format!("{rcode}, retrying without EDNS"),
         _ => rcode,
     };
     format!("{} after {} ms: {what}", server(step), step["rtt-ms"])
@@ -274,13 +267,14 @@ fn reply(step: &Value) -> String {
 
 fn taken(step: &Value) -> String {
     match field(step, "as") {
-        "answer" => "this is the answer".to_owned(),
-        "referral" => format!("a referral to {}", field(step, "zone")),
-        "hearsay" => "the server does not serve the zone; its word counts where there is no better"
+        "answer" => "accepted as answer".to_owned(),
+        "referral" => format!("referral to {}", field(step, "zone")),
+        "hearsay" => "the server is not authoritative for the zone; used only without a better \
+                      response"
             .to_owned(),
-        "lame" => "lame: the server does not serve the zone".to_owned(),
-        "error" => format!("an error: {}", field(step, "rcode")),
-        _ => "nothing of use".to_owned(),
+        "lame" => "lame: the server is not authoritative for the zone".to_owned(),
+        "error" => format!("error: {}", field(step, "rcode")),
+        _ => "unusable".to_owned(),
     }
 }
 

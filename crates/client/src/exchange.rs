@@ -55,7 +55,7 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
     let mut buffer = [0; MAX_QUERY];
     let len = request
         .write(random() as u16, cookie, &mut buffer)
-        .map_err(|_| "the query does not fit into a message".to_owned())?;
+        .map_err(|_| "the query is too long for a message".to_owned())?;
     let query = buffer.get(..len).unwrap_or_default();
     if !request.tcp {
         let reply = over_udp(query, request, server)
@@ -132,7 +132,10 @@ fn over_tcp(query: &[u8], timeout: Duration, server: SocketAddr) -> io::Result<R
     let mut octets = vec![0; usize::from(u16::from_be_bytes(length))];
     read_whole(&mut stream, &mut octets, start, timeout)?;
     if !is_reply(query, &octets) {
-        return Err(io::Error::new(ErrorKind::InvalidData, "the reply belongs to another query"));
+        return Err(io::Error::new(
+            ErrorKind::InvalidData,
+            "the response belongs to another query",
+        ));
     }
     Ok(Reply { octets, server, carrier: Carrier::Tcp, elapsed: start.elapsed() })
 }
@@ -181,9 +184,9 @@ fn is_reply(query: &[u8], reply: &[u8]) -> bool {
 /// Why there is no answer, and what to do about it.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => "it took too long; see +time".to_owned(),
-        ErrorKind::ConnectionRefused => "nothing listens there".to_owned(),
-        ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),
+        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
+        ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -127,7 +127,7 @@ impl Request {
             }
         }
         if request.name.is_empty() {
-            return Err("there is no name to ask for; write it after the command".to_owned());
+            return Err("the name is missing".to_owned());
         }
         if let (Rtype::PTR, Some(address)) = (request.rtype, address) {
             request.name = reverse_name(address);
@@ -149,7 +149,9 @@ impl Request {
                 format!("{word:?} is neither a type such as AAAA or TYPE65 nor a class such as CH")
             })?;
             if matches!(rtype, Rtype::AXFR | Rtype::IXFR) {
-                return Err(format!("{rtype} is a transfer of many messages; this asks for one"));
+                return Err(format!(
+                    "{rtype} is a zone transfer, which avocet query does not support"
+                ));
             }
             self.rtype = rtype;
         }
@@ -183,7 +185,7 @@ impl Request {
             }
             ("tries", Some(tries)) => self.tries = number(name, tries, 1, 10)?,
             _ => {
-                return Err(format!("\"+{option}\" is no option; see avocet query --help"));
+                return Err(format!("\"+{option}\" is not an option; see avocet query --help"));
             }
         }
         Ok(())
@@ -283,6 +285,6 @@ fn server_address(text: &str) -> Result<SocketAddr, String> {
     match found {
         Ok(Some(address)) => Ok(address),
         Ok(None) => Err(format!("@{text}: the host has no address")),
-        Err(error) => Err(format!("@{text} is no server that is known here: {error}")),
+        Err(error) => Err(format!("@{text} cannot be resolved: {error}")),
     }
 }

@@ -75,6 +75,6 @@ pub(super) fn is_led_to(at: Option<Range<usize>>, config: &PolicyConfig, check: 
     };
     let is_led_to = config.block.answer == BlockForm::Addresses || config.rules.iter().any(leads);
     if let Some(at) = at.filter(|_| !config.block.page.is_empty() && !is_led_to) {
-        check.fault(at, "no answer leads to the page: write block-answer = \"addresses\"");
+        check.fault(at, "no response leads to the block page; write block-answer = \"addresses\"");
     }
 }

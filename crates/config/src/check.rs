@@ -99,7 +99,7 @@ impl Check {
         for item in items {
             let Text(address) = item.get_ref();
             if addresses.contains(address) {
-                self.fault(item.span(), format!("{address} stands here twice; write it once"));
+                self.fault(item.span(), format!("duplicate address {address}"));
             } else {
                 addresses.push(*address);
             }

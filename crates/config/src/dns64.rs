@@ -42,7 +42,7 @@ pub(super) fn dns64(mut spec: Dns64Spec, check: &mut Check) -> Dns64Config {
     if let (Some(text), Some(span)) = (&text, span)
         && !translator.as_ref().is_some_and(is_sound)
     {
-        let message = "is no translator's prefix; write one such as \"64:ff9b::/96\", of 32, 40, \
+        let message = "is not a translator prefix; write one such as \"64:ff9b::/96\", of 32, 40, \
                        48, 56, 64 or 96 bits";
         check.fault(span, format!("\"{text}\" {message}"));
     }
@@ -59,7 +59,7 @@ fn excluded(spec: Dns64Spec, check: &mut Check) -> Vec<Ipv6Net> {
         match (item.span(), item.into_inner().0) {
             (_, IpNet::V6(net)) => nets.push(net),
             (at, IpNet::V4(net)) => {
-                check.fault(at, format!("{net} is a network of IPv4; no AAAA record is in it"))
+                check.fault(at, format!("{net} is an IPv4 network, which AAAA records never match"))
             }
         }
     }

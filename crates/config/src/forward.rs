@@ -43,7 +43,7 @@ impl FromText for Zone {
         };
         let name = Name::from_text(written)?;
         if exception && *name == *ROOT {
-            return Err(Some("\"!.\" would exclude all names; leave the rule out".to_owned()));
+            return Err(Some("\"!.\" would exclude all names; remove the rule".to_owned()));
         }
         Ok(Self { name, exception })
     }
@@ -113,14 +113,14 @@ pub(super) fn rules(
             zone.unwrap_or_else(|| (header, Text(Zone { name: ROOT.into(), exception: false })));
         if is_named && !zones.insert(zone.name.clone()) {
             let name = shown(&zone.name);
-            check.fault(at.clone(), format!("\"{name}\" has a [[forward]] already; make it one"));
+            check.fault(at.clone(), format!("\"{name}\" already has a [[forward]]; merge them"));
         }
         let upstreams = upstreams(&zone, at, &mut spec, listen, check);
         let ecs = spec.ecs.span();
         let rule = rule(zone, upstreams, spec, check);
         if let Some(at) = ecs.filter(|_| mode == Mode::Recurse && rule.ecs == EcsPolicy::Pass) {
-            let message = "recursion sends no client subnets on, as what it finds is for all \
-                           clients; write \"strip\", or mode = \"forward\" in [resolver]";
+            let message = "recursion does not forward client subnets, because its results are for \
+                           all clients; write \"strip\", or mode = \"forward\" in [resolver]";
             check.fault(at, message);
         }
         if is_named {
@@ -176,7 +176,7 @@ fn upstreams(
 ) -> Vec<Upstream> {
     match (spec.upstreams.0.take(), spec.resolv_conf.0.take()) {
         (Some(Written { span, .. }), _) | (_, Some(Written { span, .. })) if zone.exception => {
-            check.fault(span, "an exception (`!`) takes no servers; leave this out");
+            check.fault(span, "an exception (`!`) has no servers; remove them");
             Vec::new()
         }
         (None, None) if zone.exception => Vec::new(),
@@ -186,7 +186,7 @@ fn upstreams(
             Vec::new()
         }
         (Some(list), Some(file)) => {
-            check.fault(file.span, "upstreams and resolv-conf exclude each other; leave one out");
+            check.fault(file.span, "upstreams and resolv-conf exclude each other; remove one");
             written(list, listen, check)
         }
         (Some(list), None) => written(list, listen, check),
@@ -218,10 +218,10 @@ fn written(
         let at = item.span();
         let Text(server) = item.into_inner();
         if upstream::is_own(server.addr, listen) {
-            let message = "this server listens there itself; queries would go round in a circle";
+            let message = "this server listens there itself; queries would loop";
             check.fault(at, format!("{}: {message}", server.addr));
         } else if servers.contains(&server) {
-            check.fault(at, format!("{} stands here twice; write it once", server.addr));
+            check.fault(at, format!("duplicate server {}", server.addr));
         } else {
             servers.push(server);
         }
@@ -240,7 +240,7 @@ fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String
         }
     }
     if servers.is_empty() {
-        return Err(format!("{} names no server other than this one", path.display()));
+        return Err(format!("{} has no server other than this one", path.display()));
     }
     servers.truncate(MAX_UPSTREAMS);
     Ok(servers)

@@ -49,7 +49,7 @@ pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, String> {
         .map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))?;
     if servers.is_empty() {
         return Err(format!(
-            "{} names no server: it takes NS records of the root, with their addresses",
+            "{} has no server: add NS records of the root and their addresses",
             path.display()
         ));
     }
@@ -66,7 +66,7 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
             && let Some(written) = fields.next()
         {
             let wrong = |message: Option<String>| {
-                (line, message.unwrap_or_else(|| format!("{written:?} is no name")))
+                (line, message.unwrap_or_else(|| format!("{written:?} is not a name")))
             };
             owner = Some(Name::from_text(written).map_err(wrong)?);
         }
@@ -76,7 +76,7 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
         while fields.next_if(is_filler).is_some() {}
         let Some(rtype) = fields.next() else { continue };
         let rtype = rdata::from_mnemonic(rtype)
-            .ok_or_else(|| (line, format!("{rtype:?} is no record type")))?;
+            .ok_or_else(|| (line, format!("{rtype:?} is not a record type")))?;
         let owner = owner.as_ref().ok_or_else(|| (line, "the record has no owner".to_owned()))?;
         let mut data = Vec::new();
         let shown: Vec<&str> = fields.collect();
@@ -138,7 +138,7 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let error = from_file(&path).unwrap_err();
             std::fs::remove_file(&path).unwrap();
-            assert!(error.starts_with(&format!("{} names no server", path.display())), "{error}");
+            assert!(error.starts_with(&format!("{} has no server", path.display())), "{error}");
         }
     }
 
@@ -148,7 +148,7 @@ mod tests {
             let (line, message) = from_zone(text).unwrap_err();
             assert_eq!(format!("{line}: {message}"), expected);
         };
-        check(". NS a.\na. X 1\n", "2: \"X\" is no record type");
+        check(". NS a.\na. X 1\n", "2: \"X\" is not a record type");
         check(". TXT x\n", "1: expected NS records of the root, A and AAAA records");
         check("example. NS a.\n", "1: expected NS records of the root, A and AAAA records");
     }

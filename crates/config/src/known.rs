@@ -69,7 +69,7 @@ pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults:
             }
             None => {
                 let right = header(name.get_ref(), section);
-                let message = format!("`{name}` has another form; begin it with a line {right}");
+                let message = format!("`{name}` has another form; start it with the line {right}");
                 faults.push(Fault { span: name.span(), message });
             }
         }
@@ -134,7 +134,7 @@ fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
         return format!("unknown key `{name}`; did you mean `{nearest}`?");
     }
     let all: Vec<&str> = known.keys().map(String::as_str).collect();
-    format!("unknown key `{name}`; known here are: {}", all.join(", "))
+    format!("unknown key `{name}`; known keys: {}", all.join(", "))
 }
 
 /// The name that is at most a third of its letters away from `name`, or begins with it, or it with

@@ -22,7 +22,7 @@ impl FromText for Name {
         }
         if written.contains(char::is_whitespace) {
             return Err(Some(format!(
-                "{written:?} has a blank in it; where that is meant, write \\\\032"
+                "{written:?} has a space in it; if that is intended, write \\\\032"
             )));
         }
         // Length octets are at most 63, below the letters.
@@ -36,9 +36,9 @@ impl FromText for Name {
 /// # Errors
 /// It is no name.
 pub fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
-    let fault = |error: &dyn std::fmt::Display| format!("{text:?} is no name: {error}");
+    let fault = |error: &dyn std::fmt::Display| format!("{text:?} is not a name: {error}");
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
-    let ascii = ascii.map_err(|_| fault(&"it cannot be written as an internationalised name"))?;
+    let ascii = ascii.map_err(|_| fault(&"it is not a valid internationalised name"))?;
     let mut wire = [0; MAX_NAME];
     let len = text::name_to_wire(ascii.as_bytes(), Some(ROOT), &mut wire)
         .map_err(|error| fault(&error))?;
@@ -59,7 +59,7 @@ impl FromText for Rtype {
     fn from_text(written: &str) -> Result<Self, Option<String>> {
         let rtype = rdata::from_mnemonic(written).map(Self).ok_or(None)?;
         if rtype.is_meta() || rtype.0 == 0 {
-            return Err(Some(format!("records of type {rtype} exist in messages only")));
+            return Err(Some(format!("records of type {rtype} exist only in messages")));
         }
         Ok(rtype)
     }

@@ -128,7 +128,8 @@ choices!(BlockForm, "\"zero\", \"nxdomain\", \"nodata\", \"refused\" or \"addres
     "zero" => BlockForm::Zero, "nxdomain" => BlockForm::Nxdomain, "nodata" => BlockForm::Nodata,
     "refused" => BlockForm::Refused, "addresses" => BlockForm::Addresses);
 choices!(ActionKind,
-    "\"block\", \"allow\", \"redirect\", \"forward\", \"safe-search\", \"ttl\", \"drop\", \"truncate\", \"rate-limit\" or \"tag\"",
+    "\"block\", \"allow\", \"redirect\", \"forward\", \"safe-search\", \"ttl\", \"drop\", \
+     \"truncate\", \"rate-limit\" or \"tag\"",
     "block" => ActionKind::Block, "allow" => ActionKind::Allow, "redirect" => ActionKind::Redirect,
     "forward" => ActionKind::Forward,
     "safe-search" => ActionKind::SafeSearch, "ttl" => ActionKind::Ttl, "drop" => ActionKind::Drop,
@@ -345,8 +346,8 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
                 .iter()
                 .filter(|rule| rule.reads_answer() && is_too_late(&rule.action))
             {
-                let message = "the condition reads the answer, on which only block, allow, ttl, \
-                               tag and redirect to addresses act";
+                let message = "the condition tests the answer, which works only with block, \
+                               allow, ttl, tag and redirect to addresses";
                 let at = config
                     .rules
                     .iter()
@@ -465,8 +466,7 @@ fn all<S, T: Named>(
         }
         let read = read(&header, spec.into_inner(), check);
         if !seen.insert(read.name().to_owned()) {
-            check
-                .fault(header.at, format!("{:?} stands there twice among the {what}", read.name()));
+            check.fault(header.at, format!("duplicate {what}: {:?}", read.name()));
             continue;
         }
         all.push((header.at, read));
@@ -522,10 +522,7 @@ fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
     let kind = check.take(spec.kind).map_or(ListKind::Block, |kind| kind.0);
     let is_zone = format.0 == RPZ;
     if let Some(at) = kind_at.filter(|_| is_zone && kind == ListKind::Allow) {
-        check.fault(
-            at,
-            "a response policy zone says itself what it blocks and what it lets through",
-        );
+        check.fault(at, "a response policy zone determines itself what it blocks and allows");
     }
     let refresh =
         check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);

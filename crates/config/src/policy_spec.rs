@@ -1,7 +1,7 @@
-//! What may be written in the file about filtering: `[policy]`, `[[list]]`, `[[group]]`,
+//! The tables of the policy: `[policy]`, `[[list]]`, `[[group]]`,
 //! `[[client]]`, `[[rule]]`.
 //!
-//! As in [`spec`](super::spec), the comments are what `avocet config schema` shows.
+//! As in [`spec`](super::spec), `avocet config schema` shows the comments.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,34 +18,33 @@ use super::setting::{Int, List, Setting, Text};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct PolicySpec {
-    /// What is answered for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata",
-    /// "refused" or "addresses".
+    /// Response for a blocked name: "zero" (0.0.0.0 and ::), "nxdomain", "nodata", "refused" or
+    /// "addresses".
     #[schemars(extend("default" = "zero"))]
     pub(super) block_answer: Setting<Text<BlockForm>>,
-    /// With "addresses": those that a blocked A or AAAA question gets; those of `block-page` if not
-    /// written.
+    /// With "addresses": the addresses in responses to blocked A and AAAA queries; by default those
+    /// of `block-page`.
     #[schemars(extend("default" = []))]
     pub(super) block_addresses: Setting<List<Text<IpAddr>>>,
-    /// Time to live of such answers.
+    /// TTL of responses for blocked names.
     #[schemars(extend("default" = 60))]
     pub(super) block_ttl_secs: Setting<Int<0, 86_400>>,
-    /// Addresses with port on which a page says over HTTP which name was blocked, and why:
-    /// "192.168.1.1:80".
+    /// Addresses with port that serve the block page over HTTP: "192.168.1.1:80".
     #[schemars(extend("default" = []))]
     pub(super) block_page: Setting<List<Text<SocketAddr>>>,
-    /// Time zone of schedules that name none, such as "Europe/Berlin".
+    /// Default time zone of rules, such as "Europe/Berlin".
     #[schemars(extend("default" = "UTC"))]
     pub(super) time_zone: Setting<String>,
-    /// Take private addresses out of the answers for public names (DNS rebinding).
+    /// Remove private addresses from answers for public names (DNS rebinding).
     #[schemars(extend("default" = false))]
     pub(super) block_private: Setting<bool>,
     /// Names that may have private addresses.
     #[schemars(extend("default" = []))]
     pub(super) private_exceptions: Setting<List<Text<Name>>>,
-    /// The leases of the DHCP server, as dnsmasq, ISC dhcpd or Kea (CSV) write them: MAC addresses
-    /// and names of clients.
+    /// Lease file of the DHCP server (dnsmasq, ISC dhcpd or Kea CSV), for the MAC addresses and
+    /// names of clients.
     pub(super) leases: Setting<String>,
-    /// A MaxMind DB file of countries: rules may ask for `geo.country` then.
+    /// MaxMind DB file of countries, for rules with `geo.country`.
     pub(super) geo_database: Setting<String>,
 }
 
@@ -54,27 +53,27 @@ pub(super) struct PolicySpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct ListTable {
-    /// How rules, groups and explanations call it.
+    /// Name in rules, groups and explanations.
     pub(super) name: Setting<String>,
-    /// Where it is fetched from: http or https.
+    /// Address to fetch the list from, http or https.
     pub(super) url: Setting<String>,
-    /// A file, in place of `url`.
+    /// File to read, instead of `url`.
     pub(super) file: Setting<String>,
     /// "auto", "hosts", "domains", "wildcards", "adblock", "dnsmasq", "unbound", "pihole-regex" or
     /// "rpz".
     #[schemars(extend("default" = "auto"))]
     pub(super) format: Setting<Text<ListFormat>>,
-    /// "block", or "allow": names that no list blocks.
+    /// "block", or "allow": no list blocks these names.
     #[schemars(extend("default" = "block"))]
     pub(super) kind: Setting<Text<ListKind>>,
-    /// How often it is fetched, or the file looked at: "30m", "24h", "7d".
+    /// How often to check the URL for changes: "30m", "24h", "7d".
     #[schemars(extend("default" = "24h"))]
     pub(super) refresh: Setting<Text<Refresh>>,
-    /// Whether it may answer with addresses and aliases of its choice, and not only block; true for
+    /// Whether the list may answer with its own addresses and aliases, not only block; true for
     /// format "rpz".
     #[schemars(extend("default" = false))]
     pub(super) rewrites: Setting<bool>,
-    /// Words that rules and people find it by.
+    /// Free keywords.
     #[schemars(extend("default" = []))]
     pub(super) tags: Setting<List<String>>,
 }
@@ -84,12 +83,12 @@ pub(super) struct ListTable {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct GroupTable {
-    /// Its name; "default" is the group of all clients that are in no other.
+    /// Name of the group; "default" is for clients that are in no other group.
     pub(super) name: Setting<String>,
     /// Addresses, networks, MAC addresses, host names, names of clients.
     #[schemars(extend("default" = []))]
     pub(super) clients: Setting<List<String>>,
-    /// Lists in force for it; all of them if not written.
+    /// Lists that apply to the group; by default all.
     pub(super) lists: Setting<List<String>>,
 }
 
@@ -100,10 +99,10 @@ pub(super) struct GroupTable {
 pub(super) struct ClientTable {
     /// Its name.
     pub(super) name: Setting<String>,
-    /// Addresses, networks, MAC addresses and host names (of leases or PTR records) that are this
+    /// Addresses, networks, MAC addresses and host names (from leases or PTR records) of this
     /// client.
     pub(super) ids: Setting<List<String>>,
-    /// Groups it is in, besides those that name it.
+    /// Groups of the client, in addition to groups that name it.
     #[schemars(extend("default" = []))]
     pub(super) groups: Setting<List<String>>,
 }
@@ -120,36 +119,35 @@ pub(super) struct RuleTable {
     /// "block", "allow", "redirect", "forward", "safe-search", "ttl", "drop", "truncate",
     /// "rate-limit" or "tag".
     pub(super) action: Setting<Text<ActionKind>>,
-    /// Whether it holds.
+    /// Whether the rule applies.
     #[schemars(extend("default" = true))]
     pub(super) enabled: Setting<bool>,
-    /// Only record and count where it holds; nothing is done.
+    /// Count matches, and do nothing else.
     #[schemars(extend("default" = false))]
     pub(super) log_only: Setting<bool>,
-    /// Rules with lower numbers come first, equal ones as they are written.
+    /// Lower numbers come first; rules with equal numbers apply in file order.
     #[schemars(extend("default" = 0))]
     pub(super) priority: Setting<Int<0, 1_000_000>>,
-    /// Time zone of `now` in the condition; that of `[policy]` if not written.
+    /// Time zone of `now` in the condition; by default that of `[policy]`.
     pub(super) time_zone: Setting<String>,
-    /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; as `[policy]` says if
-    /// not written.
+    /// With "block": "nxdomain", "nodata", "refused", "zero" or "addresses"; by default as in
+    /// `[policy]`.
     pub(super) answer: Setting<Text<BlockForm>>,
     /// With "redirect": addresses, or one name. With "block" and "addresses": the addresses. With
     /// "forward": servers.
     pub(super) to: Setting<List<String>>,
-    /// With "ttl": the least TTL.
+    /// With "ttl": the lowest TTL.
     pub(super) min_secs: Setting<Int<0, 604_800>>,
-    /// With "ttl": the greatest TTL. With "redirect" and "block": the TTL.
+    /// With "ttl": the highest TTL. With "redirect" and "block": the TTL.
     pub(super) max_secs: Setting<Int<0, 604_800>>,
-    /// With "rate-limit": queries a second.
+    /// With "rate-limit": queries per second.
     pub(super) rps: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": queries at once; twice `rps` if not written.
+    /// With "rate-limit": queries at once; by default twice `rps`.
     pub(super) burst: Setting<Int<1, 1_000_000>>,
-    /// With "rate-limit": what has a count of its own: "client", "rule", "domain" or
-    /// "client-domain".
+    /// With "rate-limit": what has its own limit: "client", "rule", "domain" or "client-domain".
     pub(super) per: Setting<Text<LimitKey>>,
-    /// With "rate-limit": what becomes of queries above it: "drop", "refuse" or "truncate".
+    /// With "rate-limit": what happens to queries over the limit: "drop", "refuse" or "truncate".
     pub(super) over: Setting<Text<Over>>,
-    /// With "tag": the word that explanations show.
+    /// With "tag": keyword to show in explanations.
     pub(super) tag: Setting<String>,
 }

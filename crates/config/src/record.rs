@@ -73,8 +73,8 @@ fn read(
         ttl_secs,
     });
     if set.ttl_secs != ttl_secs {
-        let message = "the records of one name and type have one TTL (RFC 2181 §5.2)";
-        check.fault(at, format!("{message}; write {} as before", set.ttl_secs));
+        let message = "all records of a name and type have the same TTL (RFC 2181 §5.2)";
+        check.fault(at, format!("{message}; write {} as above", set.ttl_secs));
     }
     for value in values {
         add_value(set, value, check);
@@ -98,7 +98,8 @@ fn refuse_beside_cname(
         .find(|other| *other != rtype && (rtype == Rtype::CNAME || *other == Rtype::CNAME));
     if let Some(other) = other {
         let name = shown(name);
-        let message = format!("\"{name}\" has {other} already; CNAME stands alone at its name");
+        let message =
+            format!("\"{name}\" already has {other}; a name with a CNAME has no other records");
         check.fault(at, message);
     }
 }
@@ -109,10 +110,10 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
     match parse(set.rtype, value.get_ref()) {
         Err(message) => check.fault(at, message),
         Ok(_) if set.rtype == Rtype::CNAME && !set.rdata.is_empty() => {
-            check.fault(at, "a name has one CNAME; leave the others out");
+            check.fault(at, "a name has only one CNAME; remove the others");
         }
         Ok(rdata) if set.rdata.contains(&rdata) => {
-            check.fault(at, format!("{} stands there twice; write it once", value.get_ref()));
+            check.fault(at, format!("duplicate value {}", value.get_ref()));
         }
         Ok(rdata) => set.rdata.push(rdata),
     }
@@ -133,7 +134,7 @@ fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
     }
     let mut wire = Vec::new();
     rdata::parse(rtype.0, value, ROOT, &mut wire)
-        .map_err(|error| format!("{value:?} is no data of type {rtype}: {error}"))?;
+        .map_err(|error| format!("{value:?} is not valid data of type {rtype}: {error}"))?;
     Ok(wire.into())
 }
 

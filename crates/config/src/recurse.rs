@@ -155,7 +155,7 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
     if mode == Mode::Recurse && !ipv4 && !ipv6 {
         check.fault(
             families_at.unwrap_or_default(),
-            "ipv4 and ipv6 are both off, so that no server could be asked",
+            "ipv4 and ipv6 are both off, so no server can be queried",
         );
     }
     ResolverConfig {
@@ -198,7 +198,7 @@ pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<Stu
             continue;
         };
         if stubs.iter().any(|stub| stub.zone == zone) {
-            check.fault(at, format!("\"{}\" has a [[stub]] already; make it one", shown(&zone)));
+            check.fault(at, format!("\"{}\" already has a [[stub]]; merge them", shown(&zone)));
         }
         if servers.is_empty() || servers.len() > MAX_SERVERS {
             check.fault(

@@ -120,15 +120,15 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 
     fn visit_i128<E>(self, _: i128) -> Result<Raw, E> {
-        Ok(Raw::Other("a number of too many digits"))
+        Ok(Raw::Other("a number with too many digits"))
     }
 
     fn visit_u128<E>(self, _: u128) -> Result<Raw, E> {
-        Ok(Raw::Other("a number of too many digits"))
+        Ok(Raw::Other("a number with too many digits"))
     }
 
     fn visit_u64<E>(self, _: u64) -> Result<Raw, E> {
-        Ok(Raw::Other("a number of too many digits"))
+        Ok(Raw::Other("a number with too many digits"))
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<Raw, E> {
@@ -231,7 +231,7 @@ impl Value for bool {
 
 impl Value for String {
     fn expected() -> String {
-        "a text in quotes".to_owned()
+        "a string in quotes".to_owned()
     }
 
     fn from_scalar(raw: &Raw) -> Result<Self, String> {
@@ -315,7 +315,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
 
 impl Value for ByteSize {
     fn expected() -> String {
-        "a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\"".to_owned()
+        "a size from 1 MiB to 1 TiB, in bytes or as a string such as \"64MiB\"".to_owned()
     }
 
     fn from_scalar(raw: &Raw) -> Result<Self, String> {
@@ -414,7 +414,7 @@ pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Op
     addr.set_port(usual);
     if has_port {
         return Err(Some(format!(
-            "\"{text}\" has port 0, on which nobody would find it; write \"{addr}\""
+            "\"{text}\" has port 0, which clients cannot reach; write \"{addr}\""
         )));
     }
     Err(Some(format!("\"{text}\" has no port; write \"{addr}\"")))
@@ -457,7 +457,7 @@ impl FromText for IpNet {
         let network: Self = text.parse().map_err(|_| None)?;
         if network.addr() != network.network() {
             return Err(Some(format!(
-                "\"{text}\" names an address inside of a network; write \"{}\" for the network or \
+                "\"{text}\" is an address inside a network; write \"{}\" for the network or \
                  \"{}\" for the address",
                 network.trunc(),
                 network.addr()

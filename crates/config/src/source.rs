@@ -184,7 +184,7 @@ impl<'a> Source<'a> {
             .get(span.clone())
             .filter(|key| !key.is_empty() && message == "duplicate key")
         {
-            Some(key) => format!("{message} `{key}`; its table has it once already"),
+            Some(key) => format!("{message} `{key}`; the table already has it"),
             None => message,
         };
         Fault { span, message }

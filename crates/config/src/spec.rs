@@ -1,8 +1,8 @@
-//! What may be written in the file: one struct a table, one field a key.
+//! The tables and keys of the file: one struct per table, one field per key.
 //!
-//! The comments here are what `avocet config schema` shows, and `default` is what holds when a key
-//! is absent; a test compares it with what [`validate`](super::validate) fills in. Nothing is
-//! checked here beyond the type of each value.
+//! `avocet config schema` shows these comments, and `default` is the value of an absent key; a test
+//! compares it with what [`validate`](super::validate) fills in. Nothing is checked here beyond the
+//! type of each value.
 
 use std::net::SocketAddr;
 
@@ -26,27 +26,27 @@ use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(rename = "Avocet")]
 pub(super) struct Spec {
-    /// Listeners, admission and the shape of answers.
+    /// Listeners, access and the form of responses.
     pub(super) server: ServerSpec,
-    /// How names that are not answered here are resolved.
+    /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
-    /// Forwarding rules; the one with the longest zone that a name is under counts. In mode
-    /// "forward" and without any, all names go to the servers in /etc/resolv.conf.
+    /// Forwarding rules; the longest matching zone applies. In mode "forward" without any rule, all
+    /// names are forwarded to the servers in /etc/resolv.conf.
     #[schemars(with = "Vec<ForwardSpec>")]
     pub(super) forward: Vec<Spanned<ForwardSpec>>,
-    /// Zones whose authoritative servers are known, for recursion.
+    /// Zones with known authoritative servers, for recursion.
     #[schemars(with = "Vec<StubSpec>")]
     pub(super) stub: Vec<Spanned<StubSpec>>,
-    /// Validation of what recursion finds.
+    /// Validation of the results of recursion.
     pub(super) dnssec: DnssecSpec,
-    /// Addresses translated for clients that have IPv6 only, by recursion (RFC 6147).
+    /// DNS64: synthesised addresses for clients with IPv6 only (RFC 6147).
     pub(super) dns64: Dns64Spec,
     /// The two answer caches.
     pub(super) cache: CacheSpec,
     /// Local records.
     #[schemars(with = "Vec<RecordSpec>")]
     pub(super) record: Vec<Spanned<RecordSpec>>,
-    /// What is answered for blocked names, and when schedules hold.
+    /// Responses for blocked names, time zone of schedules, data about clients.
     pub(super) policy: PolicySpec,
     /// Lists of names that are blocked or allowed.
     #[schemars(with = "Vec<ListTable>")]
@@ -57,14 +57,14 @@ pub(super) struct Spec {
     /// Clients that have a name.
     #[schemars(with = "Vec<ClientTable>")]
     pub(super) client: Vec<Spanned<ClientTable>>,
-    /// Rules; the first whose condition holds says what becomes of a query.
+    /// Rules; the first matching rule decides.
     #[schemars(with = "Vec<RuleTable>")]
     pub(super) rule: Vec<Spanned<RuleTable>>,
-    /// Limits of equal answers to one client network.
+    /// Response rate limiting: equal responses to one client network.
     pub(super) rate_limit: RateLimitSpec,
-    /// What the server writes about itself.
+    /// The log.
     pub(super) log: LogSpec,
-    /// Where state is kept.
+    /// State on disk.
     pub(super) data: DataSpec,
 }
 
@@ -73,71 +73,72 @@ pub(super) struct Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ServerSpec {
-    /// Addresses with port that are served over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all of
-    /// this machine.
+    /// Addresses with port to serve over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all addresses
+    /// of this machine.
     #[schemars(extend("default" = ["127.0.0.1:5300"]))]
     pub(super) listen: Setting<List<Text<SocketAddr>>>,
-    /// Threads that answer; by default one for each core.
+    /// Number of worker threads; by default one per core.
     pub(super) workers: Setting<Int<1, 256>>,
-    /// Tie each thread to one core.
+    /// Pin each worker thread to one core.
     #[schemars(extend("default" = false))]
     pub(super) pin_workers: Setting<bool>,
-    /// Address with port of metrics and health, loopback or private; "" turns it off.
+    /// Address with port for metrics and health over HTTP, loopback or private; "" turns it off.
     #[schemars(extend("default" = "127.0.0.1:8053"))]
     pub(super) http: Setting<String>,
-    /// Networks whose queries are answered; all others are refused. "local" means private networks
-    /// and those of the host's own interfaces.
+    /// Networks that may send queries; all others are refused. "local" means private networks and
+    /// those of the host's interfaces.
     #[schemars(extend("default" = ["local"]))]
     pub(super) allow: Setting<List<Text<Allowed>>>,
-    /// Answer special names such as "localhost." and the reverse names of private addresses here
-    /// (RFC 6761, RFC 6303).
+    /// Answer special-use names such as "localhost." and the reverse names of private addresses
+    /// locally (RFC 6761, RFC 6303).
     #[schemars(extend("default" = true))]
     pub(super) local_names: Setting<bool>,
-    /// Zones of this network: names in them that have no record do not exist, and no other server
-    /// is asked about them.
+    /// Zones of this network: names in them without a record do not exist, and queries for them
+    /// never leave this server.
     #[schemars(extend("default" = []))]
     pub(super) local_zones: Setting<List<Text<Name>>>,
-    /// Largest UDP answer and advertised EDNS buffer size, in bytes.
+    /// Largest UDP response and advertised EDNS buffer size, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) max_udp_size: Setting<Int<512, 4096>>,
-    /// Leave out records that were not asked for.
+    /// Leave out records that the client did not ask for.
     #[schemars(extend("default" = true))]
     pub(super) minimal_responses: Setting<bool>,
-    /// Account to become once the sockets are bound; "" stays what it is.
+    /// Account to switch to after the sockets are bound; "" keeps the current user.
     #[schemars(extend("default" = ""))]
     pub(super) user: Setting<String>,
-    /// Names by which metrics are asked, beside addresses and names of the local network.
+    /// Additional names in the `Host` of requests for metrics; addresses and names of the local
+    /// network are always accepted.
     #[schemars(extend("default" = []))]
     pub(super) http_names: Setting<List<String>>,
-    /// Group whose members may use the control socket; "" leaves it to the account of the server.
+    /// Group that may use the control socket; "" allows only the account of the server.
     #[schemars(extend("default" = ""))]
     pub(super) control_group: Setting<String>,
-    /// Text of version.bind and version.server; "" refuses the question.
+    /// Text of version.bind and version.server; "" refuses the query.
     #[schemars(extend("default" = "avocet"))]
     pub(super) version: Setting<String>,
-    /// Text of id.server and hostname.bind (RFC 4892); "" refuses the question.
+    /// Text of id.server and hostname.bind (RFC 4892); "" refuses the query.
     #[schemars(extend("default" = ""))]
     pub(super) id_server: Setting<String>,
-    /// Name server identifier for clients that ask for it (RFC 5001); "" gives none.
+    /// Name server identifier (NSID, RFC 5001); "" sends none.
     #[schemars(extend("default" = ""))]
     pub(super) nsid: Setting<String>,
-    /// Give and check DNS cookies (RFC 7873).
+    /// Send and check DNS cookies (RFC 7873).
     #[schemars(extend("default" = true))]
     pub(super) cookies: Setting<bool>,
-    /// Secret of the server cookies (RFC 9018), 32 hexadecimal digits, for servers that share an
+    /// Secret of the server cookies (RFC 9018), 32 hexadecimal digits, shared by servers behind one
     /// address; "" draws one at each start.
     #[schemars(extend("default" = ""))]
     pub(super) cookie_secret: Setting<String>,
-    /// TCP connections open at once.
+    /// Most open TCP connections.
     #[schemars(extend("default" = 1000))]
     pub(super) tcp_connections: Setting<Int<1, 1_000_000>>,
-    /// TCP connections open at once from one client address.
+    /// Most open TCP connections from one client address.
     #[schemars(extend("default" = 20))]
     pub(super) tcp_connections_per_client: Setting<Int<1, 1_000_000>>,
-    /// How long a TCP connection may stay open with no query in flight, in milliseconds.
+    /// How long a TCP connection without queries in flight stays open, in milliseconds.
     #[schemars(extend("default" = 10_000))]
     pub(super) tcp_idle_ms: Setting<Int<100, 600_000>>,
-    /// How long a query that has begun to arrive over TCP may take, in milliseconds.
+    /// How long a client may take to send the rest of a query over TCP, in milliseconds.
     #[schemars(extend("default" = 3_000))]
     pub(super) tcp_read_ms: Setting<Int<100, 600_000>>,
 }
@@ -147,55 +148,54 @@ pub(super) struct ServerSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ResolverSpec {
-    /// "recurse" asks the root's servers and those below, but for names that a forwarding rule or a
-    /// stub zone says otherwise; "forward" asks the servers of the forwarding rules only. Without
-    /// it, "forward" where a rule is for all names, and else "recurse".
+    /// "recurse" resolves from the root down, except names under a forwarding rule or stub zone;
+    /// "forward" uses only the servers of the forwarding rules. The default is "forward" if a rule
+    /// covers all names, otherwise "recurse".
     pub(super) mode: Setting<Text<Mode>>,
-    /// A file in zone syntax with the root's servers; "" takes those built in.
+    /// Zone file with the root servers; "" uses the built-in hints.
     #[schemars(extend("default" = ""))]
     pub(super) root_hints: Setting<String>,
-    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and ask it in place of the
-    /// root's servers (RFC 8806): from the primaries, or from a file in zone syntax.
+    /// Keep a copy of the root zone, verified by its digest (RFC 8976), and use it instead of the
+    /// root servers (RFC 8806): true transfers it from the primaries, a string is a zone file.
     #[schemars(extend("default" = false))]
     pub(super) local_root: Setting<LocalRootSource>,
-    /// Servers that give the root zone by transfer (RFC 5936); without it, those known to.
+    /// Servers that transfer the root zone (RFC 5936); by default ten public ones.
     pub(super) local_root_primaries: Setting<List<Text<Server>>>,
-    /// Ask the root's servers who they are before anything else (RFC 8109).
+    /// Send a priming query to the root servers first (RFC 8109).
     #[schemars(extend("default" = true))]
     pub(super) priming: Setting<bool>,
-    /// Tell servers no more of a name than they need to know (RFC 9156).
+    /// Minimise the QNAME in queries to authoritative servers (RFC 9156).
     #[schemars(extend("default" = true))]
     pub(super) qname_minimisation: Setting<bool>,
-    /// Send the letters of a question in random case to authoritative servers, too (0x20).
+    /// Randomise the letter case of the QNAME in queries to authoritative servers too (0x20).
     #[schemars(extend("default" = true))]
     pub(super) case_randomisation: Setting<bool>,
-    /// Send cookies to authoritative servers (RFC 7873).
+    /// Send DNS cookies to authoritative servers (RFC 7873).
     #[schemars(extend("default" = true))]
     pub(super) cookies: Setting<bool>,
-    /// Ask servers over IPv4.
+    /// Send queries over IPv4.
     #[schemars(extend("default" = true))]
     pub(super) ipv4: Setting<bool>,
-    /// Ask servers over IPv6.
+    /// Send queries over IPv6.
     #[schemars(extend("default" = true))]
     pub(super) ipv6: Setting<bool>,
-    /// Ask authoritative servers at private and loopback addresses, too.
+    /// Also send queries to authoritative servers at private and loopback addresses.
     #[schemars(extend("default" = false))]
     pub(super) query_private: Setting<bool>,
-    /// Deny names by NSEC records that were validated before (RFC 8198).
+    /// Synthesise negative answers from validated NSEC records (RFC 8198).
     #[schemars(extend("default" = true))]
     pub(super) aggressive_nsec: Setting<bool>,
-    /// Report names that do not validate to whom the servers of their zones name for that
-    /// (RFC 9567).
+    /// Report validation failures to the zone's reporting agent (DNS Error Reporting, RFC 9567).
     #[schemars(extend("default" = false))]
     pub(super) error_reports: Setting<bool>,
-    /// EDNS buffer size told to authoritative servers, in bytes.
+    /// EDNS buffer size in queries to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
-    /// Inquiries under way at the servers of one zone; further names below it get an error, or
-    /// expired data.
+    /// Most fetches in flight at the servers of one zone; further names in the zone get SERVFAIL,
+    /// or expired data.
     #[schemars(extend("default" = 200))]
     pub(super) fetches_per_zone: Setting<Int<1, 100_000>>,
-    /// Queries that one authoritative server has not answered yet; then others are asked.
+    /// Most unanswered queries at one authoritative server; further queries go to other servers.
     #[schemars(extend("default" = 1_000))]
     pub(super) fetches_per_server: Setting<Int<1, 100_000>>,
     /// Overrides `max-udp-size` of `[server]`.
@@ -222,23 +222,22 @@ pub(super) struct StubSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct DnssecSpec {
-    /// Validate what recursion finds (RFC 4035).
+    /// Validate the results of recursion (RFC 4035).
     #[schemars(extend("default" = true))]
     pub(super) validate: Setting<bool>,
-    /// DS or DNSKEY records in presentation form; without any, those of the root that are built in.
+    /// DS or DNSKEY records in presentation format; empty means the built-in anchors of the root.
     #[schemars(extend("default" = []))]
     pub(super) trust_anchors: Setting<List<Text<Anchor>>>,
-    /// Follow changes of the keys that the trust anchors name (RFC 5011).
+    /// Follow key rollovers of the trust anchors (RFC 5011).
     #[schemars(extend("default" = true))]
     pub(super) trust_anchor_updates: Setting<bool>,
-    /// Tell zones with a trust anchor, whenever their keys are asked for, which of them are trusted
-    /// (RFC 8145).
+    /// Signal the trusted keys to zones with a trust anchor in each DNSKEY query (RFC 8145).
     #[schemars(extend("default" = true))]
     pub(super) key_tag_signal: Setting<bool>,
-    /// Names below which nothing is validated (RFC 7646).
+    /// Names at and below which nothing is validated (RFC 7646).
     #[schemars(extend("default" = []))]
     pub(super) negative_anchors: Setting<List<Text<Name>>>,
-    /// Take signatures by SHA-1 for valid (RFC 9905 advises against it).
+    /// Accept SHA-1 signatures (RFC 9905 advises against it).
     #[schemars(extend("default" = false))]
     pub(super) validate_sha1: Setting<bool>,
 }
@@ -248,11 +247,11 @@ pub(super) struct DnssecSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct Dns64Spec {
-    /// The prefix of a translator such as "64:ff9b::/96": names without an IPv6 address get one
-    /// made of it and of their IPv4 address; "" translates nothing.
+    /// Prefix of the translator, such as "64:ff9b::/96": names without an IPv6 address get one made
+    /// from it and from each IPv4 address; "" turns DNS64 off.
     #[schemars(extend("default" = ""))]
     pub(super) prefix: Setting<String>,
-    /// Networks of IPv6 addresses that are as good as none.
+    /// IPv6 networks with addresses that count as missing.
     #[schemars(extend("default" = ["::ffff:0.0.0.0/96"]))]
     pub(super) exclude: Setting<List<Text<IpNet>>>,
 }
@@ -262,28 +261,29 @@ pub(super) struct Dns64Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["zone"]))]
 pub(super) struct ForwardSpec {
-    /// Names under this one follow the rule; "." is all names. "!corp.example" excludes the names
-    /// under it from the rule that would else reach them.
+    /// The name, and all names below it, to forward; "." is all names. "!corp.example" is an
+    /// exception: its names follow the next rule above.
     pub(super) zone: Setting<Text<Zone>>,
-    /// Servers to ask: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address alone, which is
-    /// UDP on port 53. A truncated answer is asked for again over TCP.
+    /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
+    /// truncated response, the query is repeated over TCP.
     pub(super) upstreams: Setting<List<Text<Upstream>>>,
-    /// A file with `nameserver` lines, in place of `upstreams`.
+    /// A file with `nameserver` lines, instead of `upstreams`.
     pub(super) resolv_conf: Setting<String>,
-    /// "ordered", "round-robin", "fastest", or "race 2" to "race 8": so many at once.
+    /// "ordered", "round-robin", "fastest", or "race 2" to "race 8": that number of servers at
+    /// once.
     #[schemars(extend("default" = "fastest"))]
     pub(super) strategy: Setting<Text<Strategy>>,
-    /// Send the letters of a question in random case, which makes answers hard to forge (0x20).
+    /// Randomise the letter case of the QNAME, which makes responses hard to spoof (0x20).
     #[schemars(extend("default" = true))]
     pub(super) case_randomisation: Setting<bool>,
-    /// Client subnet options: "strip" takes them out, "pass" sends them on (RFC 7871), in mode
+    /// Client subnet options (RFC 7871): "strip" removes them; "pass" forwards them, in mode
     /// "forward" only.
     #[schemars(extend("default" = "strip"))]
     pub(super) ecs: Setting<Text<EcsPolicy>>,
-    /// Shortest time that one server is given to answer, in milliseconds.
+    /// Shortest timeout for one server, in milliseconds.
     #[schemars(extend("default" = 50))]
     pub(super) timeout_min_ms: Setting<Int<10, 5_000>>,
-    /// Longest time that one server is given to answer, in milliseconds.
+    /// Longest timeout for one server, in milliseconds.
     #[schemars(extend("default" = 2_000))]
     pub(super) timeout_max_ms: Setting<Int<10, 5_000>>,
 }
@@ -293,10 +293,10 @@ pub(super) struct ForwardSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct CacheSpec {
-    /// Memory of the packet cache, which holds answers ready to send.
+    /// Memory of the packet cache, which holds responses ready to send.
     #[schemars(extend("default" = "64MiB"))]
     pub(super) packet_bytes: Setting<ByteSize>,
-    /// Memory of the RRset cache, which holds what upstreams said.
+    /// Memory of the RRset cache, which holds the records that upstreams returned.
     #[schemars(extend("default" = "128MiB"))]
     pub(super) rrset_bytes: Setting<ByteSize>,
     /// Shorter TTLs are raised to this.
@@ -305,25 +305,25 @@ pub(super) struct CacheSpec {
     /// Longer TTLs are cut to this.
     #[schemars(extend("default" = 86_400))]
     pub(super) max_ttl_secs: Setting<Int<0, 604_800>>,
-    /// Shortest time that a negative answer is kept, though never above the longest.
+    /// Shortest TTL of a negative answer, never above the longest.
     #[schemars(extend("default" = 0))]
     pub(super) negative_min_ttl_secs: Setting<Int<0, 3_600>>,
-    /// Longest time that a negative answer is kept (RFC 2308).
+    /// Longest TTL of a negative answer (RFC 2308).
     #[schemars(extend("default" = 3_600))]
     pub(super) negative_max_ttl_secs: Setting<Int<0, 86_400>>,
-    /// Answer with expired records where no server answers (RFC 8767).
+    /// Answer with expired records if no server responds (RFC 8767).
     #[schemars(extend("default" = true))]
     pub(super) serve_stale: Setting<bool>,
-    /// How long past its TTL a record may be used.
+    /// How long after its TTL a record may be used.
     #[schemars(extend("default" = 86_400))]
     pub(super) serve_stale_max_secs: Setting<Int<1, 604_800>>,
-    /// How long a client waits for a fresh answer before it gets the stale one, in milliseconds.
+    /// How long a client waits for a fresh answer before it gets an expired one, in milliseconds.
     #[schemars(extend("default" = 1_800))]
     pub(super) stale_client_timeout_ms: Setting<Int<0, 5_000>>,
-    /// Ask for much-used names again shortly before they expire.
+    /// Refresh popular names shortly before they expire.
     #[schemars(extend("default" = true))]
     pub(super) prefetch: Setting<bool>,
-    /// How often the RRset cache is written to disk; 0: never.
+    /// How often the caches are written to disk; 0 is never.
     #[schemars(extend("default" = 300))]
     pub(super) snapshot_interval_secs: Setting<Int<0, 86_400>>,
 }
@@ -333,16 +333,16 @@ pub(super) struct CacheSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline, extend("required" = ["name", "type", "values"]))]
 pub(super) struct RecordSpec {
-    /// Owner; "*.lan" is a wildcard.
+    /// Owner name; "*.lan" is a wildcard.
     pub(super) name: Setting<Text<Name>>,
     /// Record type, such as "A" or "TYPE65280".
     pub(super) r#type: Setting<Text<Rtype>>,
-    /// Record data as in a zone file, each name in it written in full.
+    /// Record data as in a zone file, with all names fully qualified.
     pub(super) values: Setting<List<String>>,
-    /// Time to live.
+    /// TTL.
     #[schemars(extend("default" = 300))]
     pub(super) ttl_secs: Setting<Int<0, 604_800>>,
-    /// Answer the reverse name of an A or AAAA record too.
+    /// Also answer the reverse name of an A or AAAA record.
     #[schemars(extend("default" = true))]
     pub(super) ptr: Setting<bool>,
 }
@@ -352,20 +352,20 @@ pub(super) struct RecordSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct RateLimitSpec {
-    /// Equal answers a second to one client network; 0: no limit.
+    /// Equal responses per second to one client network; 0 turns the limit off.
     #[schemars(extend("default" = 0))]
     pub(super) responses_per_second: Setting<Int<0, 1_000_000>>,
-    /// Each so many-th answer over the limit is sent truncated, so that a real client comes back
-    /// over TCP; 0: none.
+    /// Send every nth response over the limit truncated, so that a real client retries over TCP; 0
+    /// sends none.
     #[schemars(extend("default" = 2))]
     pub(super) slip: Setting<Int<0, 10>>,
-    /// Length of an IPv4 client network.
+    /// Prefix length of an IPv4 client network.
     #[schemars(extend("default" = 24))]
     pub(super) ipv4_prefix_length: Setting<Int<1, 32>>,
-    /// Length of an IPv6 client network.
+    /// Prefix length of an IPv6 client network.
     #[schemars(extend("default" = 56))]
     pub(super) ipv6_prefix_length: Setting<Int<1, 128>>,
-    /// Networks that are not limited.
+    /// Networks without a limit.
     #[schemars(extend("default" = []))]
     pub(super) exempt: Setting<List<Text<IpNet>>>,
 }
@@ -375,10 +375,10 @@ pub(super) struct RateLimitSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct LogSpec {
-    /// Least important lines that are written.
+    /// Lowest level to log.
     #[schemars(extend("default" = "info"))]
     pub(super) level: Setting<Text<LogLevel>>,
-    /// Form of a line.
+    /// Format of the lines: "text" for people, "json" for machines.
     #[schemars(extend("default" = "text"))]
     pub(super) format: Setting<Text<LogFormat>>,
 }
@@ -388,7 +388,7 @@ pub(super) struct LogSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct DataSpec {
-    /// Directory of cache snapshots and the control socket.
+    /// Directory for cache snapshots, lists, other state and the control socket.
     #[schemars(extend("default" = "./avocet-data"))]
     pub(super) directory: Setting<String>,
 }

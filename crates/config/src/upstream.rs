@@ -8,7 +8,9 @@ use super::setting::FromText;
 use super::{Transport, Upstream};
 
 impl FromText for Upstream {
-    const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", with \"tcp://\" before it for TCP alone";
+    const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
+                                    \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP \
+                                    only";
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let (transport, rest) = match text.split_once("://") {
@@ -17,7 +19,7 @@ impl FromText for Upstream {
             Some(("tcp", rest)) => (Transport::Tcp, rest),
             Some((scheme, _)) => {
                 return Err(Some(format!(
-                    "\"{scheme}://\" is no transport here; use \"udp://\" or \"tcp://\""
+                    "\"{scheme}://\" is not a supported transport; use \"udp://\" or \"tcp://\""
                 )));
             }
         };

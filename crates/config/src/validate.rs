@@ -162,18 +162,18 @@ fn local_zones(
         if zone.len() == 1 {
             check.fault(
                 at,
-                "the root is no local zone; name the zones of this network, such as \"lan\"",
+                "the root cannot be a local zone; name the zones of this network, such as \"lan\"",
             );
         } else if elsewhere.contains(&&zone) {
             check.fault(
                 at,
                 format!(
-                    "{:?} has servers of its own in a [[forward]] or [[stub]]; leave one out",
+                    "{:?} also has servers in a [[forward]] or [[stub]]; remove one",
                     shown(&zone)
                 ),
             );
         } else if zones.contains(&zone) {
-            check.fault(at, format!("{:?} is there twice; write it once", shown(&zone)));
+            check.fault(at, format!("duplicate zone {:?}", shown(&zone)));
         } else {
             zones.push(zone);
         }
@@ -211,7 +211,8 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
     let address = match address_with_port(&text, 8053) {
         Ok(address) => address,
         Err(message) => {
-            let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" for off";
+            let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" to turn it \
+                            off";
             check.fault(
                 span,
                 message.unwrap_or_else(|| format!("expected {expected}; found {text:?}")),

@@ -54,7 +54,7 @@ impl fmt::Display for AnchorError {
         match self {
             Self::Owner(error) => write!(f, "the owner: {error}"),
             Self::Type => f.write_str(
-                "neither DS nor DNSKEY: write \"NAME IN DS TAG ALGORITHM DIGEST-TYPE DIGEST\"",
+                "neither DS nor DNSKEY; write \"NAME IN DS TAG ALGORITHM DIGEST-TYPE DIGEST\"",
             ),
             Self::Class => f.write_str("the class is not IN"),
             Self::Data(error) => write!(f, "the data: {error}"),

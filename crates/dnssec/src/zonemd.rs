@@ -60,10 +60,8 @@ impl fmt::Display for Fault {
             }
             Self::NoSoa => f.write_str("it has no SOA record"),
             Self::NoDigest => f.write_str("it has no ZONEMD record with SHA-384 or SHA-512"),
-            Self::OtherSerial => f.write_str("its ZONEMD record is of another serial"),
-            Self::OtherZone => {
-                f.write_str("its records are not those that its ZONEMD record is of")
-            }
+            Self::OtherSerial => f.write_str("its ZONEMD record has another serial"),
+            Self::OtherZone => f.write_str("its ZONEMD digest does not match its records"),
         }
     }
 }

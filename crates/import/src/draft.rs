@@ -34,7 +34,7 @@ const WELL_KNOWN_PREFIX: &str = "64:ff9b::/96";
 
 /// The reason in a note about an unknown way to answer blocked names.
 pub(crate) const UNKNOWN_BLOCK: &str =
-    "no such way to answer blocked names is known: they get the unspecified address";
+    "unknown response for blocked names: they get the unspecified address";
 
 /// The settings found so far.
 #[derive(Debug, Default)]
@@ -216,8 +216,7 @@ impl Draft {
         if !quiet.is_empty() {
             self.note(
                 quiet.join(", "),
-                "nothing corresponds to them here: no answer depends on them, or the server does \
-                 the same by itself",
+                "no equivalent: they do not affect responses, or are the default behaviour",
             );
         }
     }
@@ -278,12 +277,11 @@ impl Draft {
                 Some(net) if chosen.is_none() => chosen = Some(net.to_string()),
                 Some(_) => self.note(
                     format!("{origin}: {written}"),
-                    "addresses are translated with one prefix here",
+                    "only one translator prefix is supported",
                 ),
-                None => self.note(
-                    format!("{origin}: {written}"),
-                    "it is no prefix of a translator (RFC 6052)",
-                ),
+                None => {
+                    self.note(format!("{origin}: {written}"), "not a translator prefix (RFC 6052)")
+                }
             }
         }
         let prefix = match (chosen, prefixes) {
@@ -298,7 +296,7 @@ impl Draft {
     pub(crate) fn forward(&mut self, zone: &str, server: &str, origin: &str) {
         let what = format!("{origin}: {server}");
         let Some(zone) = name::domain(zone).filter(|zone| !zone.contains('*')) else {
-            return self.note(what, format!("{zone:?} is no name of a zone"));
+            return self.note(what, format!("{zone:?} is not a zone name"));
         };
         let server = match Server::parse(server) {
             Ok(server) => server,
@@ -317,7 +315,9 @@ impl Draft {
         let what = format!("{origin}: {server}");
         match Server::parse(server) {
             Err(reason) => self.note(what, reason),
-            Ok(server) if server.is_tcp() => self.note(what, "rules ask their servers over UDP"),
+            Ok(server) if server.is_tcp() => {
+                self.note(what, "rules use their servers over UDP only")
+            }
             Ok(server) => {
                 let dotless = self.dotless.get_or_insert_with(|| Forward::from(origin));
                 if dotless.servers.len() < MAX_RULE_SERVERS && !dotless.servers.contains(&server) {
@@ -338,7 +338,7 @@ impl Draft {
     pub(crate) fn exception(&mut self, zone: &str, origin: &str) {
         match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
             Some(zone) => drop(self.forwards.entry(zone).or_insert_with(|| Forward::from(origin))),
-            None => self.note(origin, format!("{zone:?} is no name of a zone")),
+            None => self.note(origin, format!("{zone:?} is not a zone name")),
         }
     }
 
@@ -346,7 +346,7 @@ impl Draft {
     pub(crate) fn local_zone(&mut self, zone: &str, origin: &str) {
         match name::domain(zone).filter(|zone| zone != "." && !zone.contains('*')) {
             Some(zone) => drop(self.local_zones.entry(zone).or_insert_with(|| origin.to_owned())),
-            None => self.note(origin, format!("{zone:?} is no name of a zone")),
+            None => self.note(origin, format!("{zone:?} is not a zone name")),
         }
     }
 
@@ -359,7 +359,7 @@ impl Draft {
         else {
             return self.note(
                 what,
-                "its name is no domain name; other alphabets are written as xn-- labels",
+                "its name is not a valid domain name; write non-ASCII letters as xn-- labels",
             );
         };
         let known =
@@ -374,7 +374,7 @@ impl Draft {
             return self.note(what, error);
         }
         if self.records.stands_beside_alias(&owner, rtype, &wire) {
-            return self.note(what, "a CNAME stands alone at its name (RFC 1034)");
+            return self.note(what, "a name with a CNAME has no other records (RFC 1034)");
         }
         let ttl_secs = ttl_secs.map(|secs| secs.min(MAX_TTL_SECS));
         self.records.add(Checked { owner, rtype, data, wire, ttl_secs, reverse }, origin);
@@ -469,7 +469,7 @@ impl Draft {
     pub(crate) fn client_id(&mut self, written: &str, origin: &str) -> Option<String> {
         let what = format!("{origin}: {written}");
         let Some(id) = client_id(written.trim()) else {
-            self.note(what, "clients are known by address, network, MAC address or host name here");
+            self.note(what, "clients are identified by address, network, MAC address or host name");
             return None;
         };
         if !self.ids.insert(id.clone()) {
@@ -484,7 +484,7 @@ impl Draft {
         let (known, unknown): (Vec<String>, _) =
             wanted.into_iter().partition(|id| self.services.contains(id));
         for id in unknown {
-            self.note(format!("{origin}: {id}"), "no rule set of that name is shipped");
+            self.note(format!("{origin}: {id}"), "Avocet has no service of that name");
         }
         known
     }
@@ -493,10 +493,7 @@ impl Draft {
     pub(crate) fn note_lines_left_out(&mut self, path: &str, text: &str) {
         let count = crate::source::lines_left_out(text);
         if count > 0 {
-            self.note(
-                format!("{path}: {count} lines"),
-                "endless, or past the most lines that are read",
-            );
+            self.note(format!("{path}: {count} lines"), "too many lines, or a line without end");
         }
     }
 }

@@ -47,10 +47,7 @@ fn dotless(draft: &mut Draft, rule: impl FnOnce(String) -> Rule, origin: &str) {
     };
     let when = format!("qname.levels() == 1 && qtype in [\"A\", \"AAAA\"]{but}");
     if when.len() > MAX_EXPRESSION {
-        return draft.note(
-            origin,
-            "it has too many names here for a rule; the others are asked for upstream",
-        );
+        return draft.note(origin, "too many names for a rule; the others are forwarded");
     }
     draft.rule(rule(when));
 }

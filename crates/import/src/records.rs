@@ -148,7 +148,7 @@ impl Records {
     pub(crate) fn spread(&mut self) -> bool {
         let mut room = MAX_SPREAD;
         for (owner, wildcard) in self.below_wildcards() {
-            let origin = format!("{wildcard}, which is for these names too");
+            let origin = format!("{wildcard}, which also covers these names");
             for (rtype, ttl_secs) in self.types(&wildcard) {
                 let values = self.values(&wildcard, &rtype);
                 let Some(left) = room.checked_sub(values.len()) else {

@@ -44,9 +44,9 @@ impl Server {
         if rest.contains('%') {
             return Err("a link-local address depends on the interfaces of one machine");
         }
-        let at = address(rest).ok_or("servers are named by address here, not by host name")?;
+        let at = address(rest).ok_or("servers are specified by address, not by host name")?;
         if at.port() == 0 || at.ip().is_unspecified() || at.ip().is_multicast() {
-            return Err("it is not the address of one server");
+            return Err("not the address of one server");
         }
         Ok(Self { at, tcp })
     }
@@ -82,7 +82,7 @@ impl Server {
     }
 }
 
-const TLS: &str = "forwarding over DNS over TLS, HTTPS or QUIC is not built in";
+const TLS: &str = "forwarding over TLS, HTTPS or QUIC is not supported";
 const ENCRYPTED: [(&str, &str); 8] = [
     ("tls://", TLS),
     ("tcp-tls:", TLS),
@@ -91,7 +91,7 @@ const ENCRYPTED: [(&str, &str); 8] = [
     ("h3://", TLS),
     ("quic://", TLS),
     ("quic:", TLS),
-    ("sdns://", "DNS stamps are not read; name the server by its address"),
+    ("sdns://", "DNS stamps are not supported; write the address of the server"),
 ];
 
 /// Parses an address with or without port.

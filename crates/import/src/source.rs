@@ -86,7 +86,7 @@ pub(crate) fn text(path: &str, octets: &[u8]) -> Result<String, Error> {
         });
     }
     if octets.contains(&0) {
-        return Err(malformed(path, "this is no text"));
+        return Err(malformed(path, "not a text file"));
     }
     let text = String::from_utf8_lossy(octets);
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).to_owned())

@@ -39,10 +39,10 @@ pub(crate) fn settle(draft: &mut Draft) {
             _ => halves.push(owner),
         }
     }
-    note(draft, &halves, "the other kind of address");
+    note(draft, &halves, "the other address family");
     note(draft, &whole, "addresses");
     if !lines.is_empty() {
-        let origin = "names of which some types alone are answered here";
+        let origin = "names with only some types answered locally";
         let list = draft.own_list("types", "adblock", Kind::Block, &lines, origin);
         debug_assert!(draft.lists.last().is_some_and(|list| list.trust == Trust::Answers));
         draft.for_everybody.push(list);
@@ -59,7 +59,7 @@ fn note(draft: &mut Draft, owners: &[String], missing: &str) {
     } else {
         String::new()
     };
-    let reason = format!("records stand for the whole name here, so it has no data for {missing}");
+    let reason = format!("a name with records has no data for other types, so none for {missing}");
     draft.note(format!("{shown}{more}"), reason);
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn finish(origin: Origin, path: &str, mut draft: Draft) -> Result<Imp
     let _ = write_all(&mut config, origin, path, &draft);
     let mut notes = draft.notes;
     if over > 0 {
-        notes.push(format!("{over} more notes: only the first are kept"));
+        notes.push(format!("{over} more notes are not shown"));
     }
     Ok(Imported { config, files: draft.files, notes })
 }
@@ -60,7 +60,7 @@ fn limit_lists(draft: &mut Draft) {
                 over -= 1;
                 draft.note(
                     format!("{}: {url}", list.origin),
-                    format!("there are {MAX_LISTS} lists at most"),
+                    format!("at most {MAX_LISTS} lists are possible"),
                 );
             }
             _ => kept.push(list),
@@ -105,7 +105,7 @@ fn drop_own_addresses(draft: &mut Draft) {
         was_exception || !forward.servers.is_empty()
     });
     for what in dropped {
-        draft.note(what, "this server will listen there itself");
+        draft.note(what, "this server itself will listen there");
     }
 }
 
@@ -115,10 +115,7 @@ fn order_ttls(draft: &mut Draft) {
         |key| draft.settings.get(&("cache", key)).and_then(|(value, _)| value.as_integer());
     let max = number("max-ttl-secs").unwrap_or(DEFAULT_MAX_TTL_SECS);
     if let Some(min) = number("min-ttl-secs").filter(|min| *min > max) {
-        draft.note(
-            format!("min-ttl-secs = {min}"),
-            format!("it is above max-ttl-secs: {max} it is"),
-        );
+        draft.note(format!("min-ttl-secs = {min}"), format!("above max-ttl-secs: set to {max}"));
         draft.set("cache", "min-ttl-secs", max, "lowered to max-ttl-secs");
     }
 }
@@ -126,10 +123,7 @@ fn order_ttls(draft: &mut Draft) {
 /// Makes wildcards cover names with their own records, as in all sources.
 fn spread_wildcards(draft: &mut Draft) {
     if !draft.records.spread() {
-        draft.note(
-            "wildcards",
-            "below names with records of their own some do not hold: there are too many",
-        );
+        draft.note("wildcards", "too many to repeat below names with their own records");
     }
 }
 
@@ -168,14 +162,13 @@ fn settle_exceptions(draft: &mut Draft) {
                 draft.forwards.remove(&zone);
                 draft.note(
                     format!("names under {zone}"),
-                    "they end in the local zone above, as no servers for all names were carried \
-                     over",
+                    "they end in the local zone above, because no servers for all names were \
+                     converted",
                 );
             }
             (_, None) => draft.note(
                 format!("names under {zone}"),
-                "they follow the rule above the nearest one, not that of all names, as none was \
-                 carried over",
+                "they follow the next rule above, because no rule for all names was converted",
             ),
         }
     }

@@ -93,7 +93,7 @@ impl Tree {
     }
 
     fn close(&mut self) -> Result<(), &'static str> {
-        let open = self.open.pop().ok_or("an end without its beginning")?;
+        let open = self.open.pop().ok_or("an end without a start")?;
         let value = match open.kind {
             Collection::List(items) => Value::Array(items),
             Collection::Table(keys, _) => Value::Object(keys),
@@ -135,7 +135,7 @@ fn key_text(value: Value) -> Result<String, &'static str> {
         Value::Number(number) => Ok(number.to_string()),
         Value::Bool(flag) => Ok(flag.to_string()),
         Value::Null => Ok(String::new()),
-        _ => Err("a key that is no text"),
+        _ => Err("a key that is not text"),
     }
 }
 

@@ -196,7 +196,7 @@ fn message(vector: &mut libc::iovec) -> libc::msghdr {
 }
 
 fn invalid() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "not a hand-over of sockets")
+    io::Error::new(io::ErrorKind::InvalidData, "not a message with sockets")
 }
 
 #[cfg(test)]

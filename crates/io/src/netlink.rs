@@ -80,7 +80,7 @@ pub(crate) fn read_part(
         let Some(body) = octets.get(HEADER..len) else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "a message of the kernel is cut off",
+                "a netlink message is truncated",
             ));
         };
         match i32::from(kind) {

@@ -119,7 +119,12 @@ fn run_compare(args: &CompareArgs) -> Result<bool, String> {
     for (path, other) in args.files.iter().skip(1).zip(others) {
         let comparison = compare::compare(first, other, args.max_regression);
         let before = args.files.first().map_or(path, |first| first);
-        show(&format!("{} beside {}\n{}", path.display(), before.display(), comparison.text()))?;
+        show(&format!(
+            "{} compared with {}\n{}",
+            path.display(),
+            before.display(),
+            comparison.text()
+        ))?;
         is_worse |= comparison.is_worse();
     }
     if let Some(path) = &args.html {

@@ -96,7 +96,7 @@ impl Material {
 
     fn made_up(&self, args: &LoadArgs) -> Result<Questions, String> {
         match (args.scenario, &self.zone) {
-            (Scenario::Replay, _) => Err("say what to replay with --names FILE".to_owned()),
+            (Scenario::Replay, _) => Err("specify what to replay with --names FILE".to_owned()),
             (Scenario::Large, Some(zone)) => self.of_zone(zone.large_rrsets(PLAIN_SIZE)),
             (Scenario::Large, None) => self.numbered("www", &[Rtype::TXT]),
             (Scenario::Nxdomain, _) => self.numbered("nx", &[Rtype::A]),
@@ -129,8 +129,7 @@ impl Material {
 
     fn zone_name(&self) -> Result<&NameBuf, String> {
         self.zone_name.as_ref().ok_or_else(|| {
-            "say what to ask: --names FILE, or --zone-name ZONE for names that are made up under it"
-                .to_owned()
+            "specify the names: --names FILE, or --zone-name ZONE to generate them".to_owned()
         })
     }
 
@@ -142,7 +141,7 @@ impl Material {
     /// Returns previously unused names. Flows of one run use different letters.
     pub(crate) fn unique(&self, letter: u8, salt: u64) -> Result<Unique, String> {
         let zone = self.zone_name().map_err(|_| {
-            "names that nobody asked before need --zone-name ZONE, or a --names FILE of them"
+            "names never queried before need --zone-name ZONE, or a --names FILE with such names"
                 .to_owned()
         })?;
         Unique::under(zone.wire(), letter, &self.form, crate::random::scramble(self.seed ^ salt))

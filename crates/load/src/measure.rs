@@ -65,7 +65,7 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Stri
     let (warm, signals) = run.warm_up(&prepared, signals)?;
     if !warm {
         run.remarks.push(
-            "caches were not warmed: the first pass over the names went unanswered".to_owned(),
+            "the caches are not warm: the first pass over the names was not answered".to_owned(),
         );
     }
     run.measure(prepared, signals).map_err(failed)
@@ -76,11 +76,11 @@ fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
     if let Some(recording) =
         material.recording.as_ref().filter(|recording| recording.passed_over > 0)
     {
-        remarks.push(format!("{} packets of the recording were no queries", recording.passed_over));
+        remarks.push(format!("{} packets of the recording are not queries", recording.passed_over));
     }
     if args.reference.is_some() && args.scenario == Scenario::Miss && args.names.is_none() {
         remarks.push(
-            "unique names are not asked of the reference: only their RCODEs are checked".to_owned(),
+            "unique names are not sent to the reference: only their RCODEs are checked".to_owned(),
         );
     }
     remarks
@@ -162,7 +162,7 @@ impl Run<'_> {
         let asked_ns = driver.run(prepared.duration, every, &mut recorder)?;
         recorder.finish();
         if driver.was_interrupted() {
-            self.remarks.push("the run was ended early".to_owned());
+            self.remarks.push("the run ended early".to_owned());
         }
         let (flows, _) = driver.into_flows();
         let mut pace = pace_of(&flows, clients);

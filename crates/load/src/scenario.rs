@@ -94,9 +94,7 @@ pub(crate) fn prepare(
     let is_known = !matches!(source, Source::Scenario);
     let depth = args.check.unwrap_or(if is_known { Depth::Answer } else { Depth::Question });
     if depth == Depth::Answer && !is_known {
-        return Err(
-            "to check records, say against what: --zone-file FILE or --reference SERVER".to_owned()
-        );
+        return Err("to check records, specify --zone-file FILE or --reference SERVER".to_owned());
     }
     let by_nature =
         matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
@@ -140,8 +138,9 @@ fn expected(names: &[String]) -> Result<Option<Rcodes>, String> {
     let mut found: Option<Rcodes> = None;
     for name in names {
         let rcode = (0..24).map(Rcode).find(|rcode| rcode.to_string().eq_ignore_ascii_case(name));
-        let one =
-            Rcodes::only(rcode.ok_or_else(|| format!("{name:?} is no RCODE such as NXDOMAIN"))?);
+        let one = Rcodes::only(
+            rcode.ok_or_else(|| format!("{name:?} is not an RCODE such as NXDOMAIN"))?,
+        );
         found = Some(found.map_or(one, |known| known.or(one)));
     }
     Ok(found)

@@ -25,8 +25,9 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
         return Ok(SocketAddr::new(ip, DNS_PORT));
     }
     let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{DNS_PORT}") };
-    let mut found =
-        with_port.to_socket_addrs().map_err(|error| format!("{text:?} is no server: {error}"))?;
+    let mut found = with_port
+        .to_socket_addrs()
+        .map_err(|error| format!("{text:?} is not a server: {error}"))?;
     found.next().ok_or_else(|| format!("{text:?} has no address"))
 }
 
@@ -63,8 +64,7 @@ pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), St
         return Ok(());
     }
     Err(format!(
-        "{server} is a public address. Load on a server that is not yours is an attack; \
-         if it is yours, say so with --i-own-this-server"
+        "{server} is a public address. Load on other people's servers is an attack; if the server is yours, add --i-own-this-server"
     ))
 }
 
@@ -84,7 +84,9 @@ pub(crate) fn sources(
         });
     };
     if prefix.addr().is_ipv4() != server.is_ipv4() {
-        return Err(format!("--source {prefix} and the server {server} are of different families"));
+        return Err(format!(
+            "--source {prefix} and the server {server} have different address families"
+        ));
     }
     Ok((0..clients as u32).map(|number| nth_host(prefix, number)).collect())
 }

@@ -15,14 +15,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err("a duration has a unit: 10s, 250ms, 50us, 5m or 2h".to_owned()),
+        _ => return Err("a duration needs a unit: 10s, 250ms, 50us, 5m or 2h".to_owned()),
     };
     let number: f64 =
-        number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+        number.parse().map_err(|_| format!("{text:?} does not start with a number"))?;
     let secs = number * unit_secs;
     match Duration::try_from_secs_f64(secs) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("a duration is longer than nothing and shorter than for ever".to_owned()),
+        _ => Err("the duration is out of range".to_owned()),
     }
 }
 

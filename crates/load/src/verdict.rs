@@ -45,7 +45,7 @@ fn wrong(report: &Report) -> Option<String> {
     let kinds = [
         (wrong.malformed, "unreadable"),
         (wrong.id, "with an unknown ID"),
-        (wrong.question, "to another question"),
+        (wrong.question, "with another question"),
         (wrong.rcode, "with another RCODE"),
         (wrong.records, "with other records"),
     ];
@@ -59,8 +59,8 @@ fn wrong(report: &Report) -> Option<String> {
 
 fn silence(report: &Report) -> Option<String> {
     (report.outcome.answered == 0).then(|| {
-        let hint = if report.outcome.errors > 0 { ": nothing listens there" } else { "" };
-        format!("{} answered nothing{hint}", report.server.address)
+        let hint = if report.outcome.errors > 0 { ": connection refused" } else { "" };
+        format!("{} did not respond{hint}", report.server.address)
     })
 }
 
@@ -75,7 +75,11 @@ fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
     let limit = args.max_loss.filter(|_| report.ramp.is_none())?;
     let loss = report.outcome.loss;
     (loss > limit).then(|| {
-        format!("{:.3}% of the queries were lost, {:.3}% are allowed", loss * 100.0, limit * 100.0)
+        format!(
+            "{:.3}% of the queries were lost, but only {:.3}% are allowed",
+            loss * 100.0,
+            limit * 100.0
+        )
     })
 }
 
@@ -83,13 +87,17 @@ fn latency(report: &Report, args: &LoadArgs) -> Option<String> {
     let limit = args.max_p99.filter(|_| report.ramp.is_none())?.as_nanos() as u64;
     let p99 = report.latency.p99_ns;
     (p99 > limit).then(|| {
-        format!("the 99th percentile is {}, {} are allowed", nanos_text(p99), nanos_text(limit))
+        format!(
+            "the 99th percentile is {}, but only {} is allowed",
+            nanos_text(p99),
+            nanos_text(limit)
+        )
     })
 }
 
 fn no_rate(report: &Report) -> Option<String> {
     let ramp = report.ramp.as_ref()?;
-    (ramp.highest_rate <= 0.0).then(|| "no rate keeps to the bounds".to_owned())
+    (ramp.highest_rate <= 0.0).then(|| "no rate is within the limits".to_owned())
 }
 
 /// Malformed packets must not prevent valid queries from being answered.
@@ -98,11 +106,11 @@ fn probes(report: &Report) -> Option<String> {
     let is_dead = outcome.answered == 0 || outcome.lost_at_end >= PROBES as u64;
     (is_dead || outcome.loss > PROBE_LOSS).then(|| {
         let (lost, sent) = (count_text(outcome.lost), count_text(outcome.sent));
-        let end = if is_dead { ", the last ones among them" } else { "" };
+        let end = if is_dead { ", including the last ones" } else { "" };
         let seed = report.seed;
         format!(
-            "between damaged packets {lost} of {sent} whole queries went unanswered{end}; --seed \
-             {seed} sends the same packets again"
+            "{lost} of {sent} valid queries between damaged packets were not answered{end}; \
+             --seed {seed} reproduces the packets"
         )
     })
 }
@@ -122,7 +130,7 @@ fn drift(report: &Report) -> Option<String> {
         && drift.late_p99_ns > LATENCY_GROWTH * drift.early_p99_ns;
     has_grown.then(|| {
         format!(
-            "the 99th percentile rose from {} to {} in the course of the run",
+            "the 99th percentile rose from {} to {} during the run",
             nanos_text(drift.early_p99_ns),
             nanos_text(drift.late_p99_ns)
         )

@@ -199,7 +199,11 @@ fn nobody_at_home_is_told() {
     let args =
         parse(&unused.to_string(), "--zone-name test. --population 3 --count 3 --timeout 50ms");
     let report = measure(&args, None).unwrap();
-    assert!(!report.passed && report.faults[0].contains("nothing listens"), "{:?}", report.faults);
+    assert!(
+        !report.passed && report.faults[0].contains("connection refused"),
+        "{:?}",
+        report.faults
+    );
     let args = parse(&unused.to_string(), "--zone-name test. --transport tcp");
     assert!(measure(&args, None).is_err());
 }
@@ -306,8 +310,8 @@ fn what_cannot_be_measured_is_said() {
         ("127.0.0.1", "", "--names FILE"),
         ("127.0.0.1", "--scenario replay", "--names FILE"),
         ("127.0.0.1", "--zone-name test. --check answer", "--zone-file"),
-        ("127.0.0.1", "--zone-name test. --expect WRONG", "no RCODE"),
-        ("127.0.0.1", "--zone-name test. --source fd00::/64", "different families"),
+        ("127.0.0.1", "--zone-name test. --expect WRONG", "not an RCODE"),
+        ("127.0.0.1", "--zone-name test. --source fd00::/64", "different address families"),
         ("127.0.0.1", "--names /nonexistent", "nonexistent"),
     ] {
         let error = measure(&parse(server, options), None).map(|_| ()).unwrap_err();

@@ -167,7 +167,8 @@ fn clients_keep_no_block_and_no_redirect_past_its_end() {
 fn clients_keep_no_own_record_past_the_time_at_which_a_rule_begins() {
     let record = |name: &str, rtype: &str, value: &str| {
         format!(
-            "[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{value}\"]\nttl-secs = 60\n"
+            "[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{value}\"]\nttl-secs \
+             = 60\n"
         )
     };
     let records = record("nas.home", "A", "10.1.1.1") + &record("far.home", "CNAME", "www.example");
@@ -224,7 +225,7 @@ fn expired_data_is_judged_as_it_is_now() {
     assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
     assert_eq!(
         resume(&mut server, MeantFor::All),
-        "NOERROR 30 192.0.2.7 [3 resolution failed or takes long]"
+        "NOERROR 30 192.0.2.7 [3 resolution failed or is slow]"
     );
     assert_eq!(ask(&mut server, CLIENT, "www.example.", A), "nothing");
     server.pass(300);

@@ -105,7 +105,8 @@ impl Server {
         );
         file(
             "zone",
-            "$TTL 40\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\nby-zone.example CNAME garden.home.\n\
+            "$TTL 40\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\nby-zone.example CNAME \
+             garden.home.\n\
              32.9.2.0.192.rpz-ip CNAME garden.home.\n",
         );
         file("cloaked", "tracker.example\n");
@@ -208,7 +209,7 @@ fn what_is_known_of_a_redirected_name_is_not_given_where_its_target_fails() {
         assert_eq!(ask(&mut server.inner, CLIENT, name, A), "nothing");
         let answer = server.resume("garden.example.");
         assert_eq!(
-            answer, "NOERROR 30 garden.example. 30 192.0.2.7 [3 resolution failed or takes long]",
+            answer, "NOERROR 30 garden.example. 30 192.0.2.7 [3 resolution failed or is slow]",
             "{name}"
         );
     }

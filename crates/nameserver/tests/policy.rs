@@ -277,8 +277,10 @@ fn names_of_clients_that_lists_cannot_tell_apart_are_all_meant() {
 
 #[test]
 fn a_rule_may_ask_for_a_list_of_names_to_allow() {
-    let rule = "kind = \"allow\"\n[[rule]]\nname = \"others\"\nwhen = 'qname.under(\"example\") && !list(\"own\")'\n\
-        action = \"block\"\n[[rule]]\nname = \"behind\"\nwhen = 'list(\"own\") && answer.ip.in(\"192.0.2.20\")'\n\
+    let rule = "kind = \"allow\"\n[[rule]]\nname = \"others\"\nwhen = 'qname.under(\"example\") \
+                && !list(\"own\")'\n\
+        action = \"block\"\n[[rule]]\nname = \"behind\"\nwhen = 'list(\"own\") && \
+        answer.ip.in(\"192.0.2.20\")'\n\
         action = \"block\"\n";
     let mut server = with_list("asked-allow", "||fine.example^\n||cdn.office^\n", rule);
     for (name, last) in [("www.fine.example.", 21), ("cdn.office.", 20), ("other.office.", 20)] {
@@ -360,7 +362,7 @@ fn private_addresses_of_public_names_are_taken_out() {
                 ANYONE,
                 "rebound.example.",
                 Rtype::A,
-                "NOERROR [15 a private address of a public name]",
+                "NOERROR [15 private address for a public name]",
             ),
             (ANYONE, "nas.home.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
             (ANYONE, "x.corp.example.", Rtype::A, "NOERROR 300 192.168.1.2"),
@@ -418,7 +420,7 @@ fn what_is_wrong_with_a_policy_is_told_with_its_place() {
     let late =
         "[[rule]]\nname = \"late\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"drop\"\n";
     let error = wrong(late);
-    assert!(error.contains("rule `late`: the condition reads the answer"), "{error}");
+    assert!(error.contains("rule `late`: the condition tests the answer"), "{error}");
     let error = wrong(
         "[[group]]\nname = \"g\"\nlists = [\"nope\"]\n[[list]]\nname = \"l\"\nfile = \"x\"\n",
     );
@@ -547,7 +549,8 @@ fn a_rule_acts_however_many_hold_beside_it() {
     };
     let (tags, more) = (tags("a"), tags("b"));
     let ttl = "[[rule]]\nname = \"ttl\"\nwhen = 'true'\naction = \"ttl\"\nmax-secs = 10\n";
-    let of_answer = "[[rule]]\nname = \"seen\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \"ttl\"\nmax-secs = 10\n";
+    let of_answer = "[[rule]]\nname = \"seen\"\nwhen = 'answer.ip.in(\"192.0.2.0/24\")'\naction = \
+                     \"ttl\"\nmax-secs = 10\n";
     let limit =
         "[[rule]]\nname = \"slow\"\nwhen = 'true'\naction = \"rate-limit\"\nrps = 1\nburst = 2\n";
     let open = "NOERROR 10 192.0.2.7";
@@ -572,9 +575,10 @@ fn a_rule_acts_however_many_hold_beside_it() {
 /// A rule on addresses, and the protection against rebinding, by which the private ones are
 /// blocked.
 const AGAINST_PRIVATE: [(&str, &str); 2] = [
-    ("[policy]\nblock-private = true\n", "[15 a private address of a public name]"),
+    ("[policy]\nblock-private = true\n", "[15 private address for a public name]"),
     (
-        "[[rule]]\nname = \"r\"\nwhen = 'answer.ip.in(\"192.168.0.0/16\")'\naction = \"block\"\nanswer = \"nodata\"\n",
+        "[[rule]]\nname = \"r\"\nwhen = 'answer.ip.in(\"192.168.0.0/16\")'\naction = \
+         \"block\"\nanswer = \"nodata\"\n",
         "[15 rule r]",
     ),
 ];
@@ -637,7 +641,7 @@ fn an_answer_that_leads_to_more_than_is_looked_at_is_not_given() {
             server.learn(&wire(name), Rtype::HTTPS.0, 300, &[data]);
         }
         let mut answer = |name| ask_over(Over::Tcp, &mut server, (ANYONE, name, Rtype::HTTPS));
-        let unread = "NOERROR [15 more addresses or names in the answer than are looked at]";
+        let unread = "NOERROR [15 too many addresses or names in the answer]";
         assert_eq!(answer("many.example."), unread, "{policy}");
         assert_eq!(answer("first.example."), format!("NOERROR {reason}"), "{policy}");
         assert!(answer("most.example.").starts_with("NOERROR 300 1 . ipv4hint="), "{policy}");

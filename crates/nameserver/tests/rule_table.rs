@@ -79,7 +79,7 @@ impl Place {
     fn blocked(self) -> &'static str {
         match self {
             Self::Question | Self::Alias => "NOERROR 60 0.0.0.0 [17 list l]",
-            Self::Address | Self::Hint => "NOERROR [15 a private address of a public name]",
+            Self::Address | Self::Hint => "NOERROR [15 private address for a public name]",
         }
     }
 }

@@ -14,8 +14,10 @@ use avocet_wire::Rtype;
 use asked::{Over, ask_over, shown, wire};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
-const BASE: &str = "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n\
-                    [cache]\npacket-bytes = \"1MiB\"\nrrset-bytes = \"1MiB\"\n[policy]\nblock-ttl-secs = 30\n";
+const BASE: &str = "[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = \
+                    [\"192.0.2.53\"]\n\
+                    [cache]\npacket-bytes = \"1MiB\"\nrrset-bytes = \
+                    \"1MiB\"\n[policy]\nblock-ttl-secs = 30\n";
 
 struct Site {
     server: InProcess,
@@ -115,7 +117,8 @@ fn a_name_that_a_list_allows_frees_no_other_name_of_the_answer() {
             (
                 "good.example.",
                 Rtype::HTTPS,
-                "NOERROR 300 1 okay.example. ipv4hint=192.0.2.66 300 2 fine.bad.example. ipv4hint=192.0.2.66",
+                "NOERROR 300 1 okay.example. ipv4hint=192.0.2.66 300 2 fine.bad.example. \
+                 ipv4hint=192.0.2.66",
             ),
             // What allows the name asked for frees its answer, as with AdGuard Home.
             ("okay.example.", Rtype::A, "NOERROR 300 bad.example. 300 192.0.2.1"),
@@ -154,12 +157,14 @@ fn a_rewrite_hides_no_block_of_a_name_behind_an_alias() {
 fn a_rule_that_allows_a_name_frees_no_other_name_and_no_address_of_an_answer() {
     let policy = format!(
         "block-private = true\n{LISTED}\
-         [[rule]]\nname = \"trusted\"\nwhen = '(list(\"l\") && !qname.under(\"bad.example\")) || service(\"youtube\")'\n\
+         [[rule]]\nname = \"trusted\"\nwhen = '(list(\"l\") && !qname.under(\"bad.example\")) || \
+         service(\"youtube\")'\n\
          action = \"allow\"\n\
-         [[rule]]\nname = \"both\"\nwhen = 'list(\"l\") && answer.ip.in(\"192.0.2.0/24\")'\naction = \"allow\"\n"
+         [[rule]]\nname = \"both\"\nwhen = 'list(\"l\") && \
+         answer.ip.in(\"192.0.2.0/24\")'\naction = \"allow\"\n"
     );
     let mut site = Site::start("allowing-rules", &policy, "||good.example^\n||bad.example^\n");
-    let private = "NOERROR [15 a private address of a public name]";
+    let private = "NOERROR [15 private address for a public name]";
     let known = [
         a("good.example.", [192, 168, 1, 1]),
         a("www.youtube.com.", [192, 168, 1, 1]),
@@ -179,7 +184,8 @@ fn a_rule_that_allows_a_name_frees_no_other_name_and_no_address_of_an_answer() {
             (
                 "services.example.",
                 Rtype::HTTPS,
-                "NOERROR 300 1 good.example. ipv4hint=192.0.2.66 300 2 youtube.com. ipv4hint=192.0.2.66",
+                "NOERROR 300 1 good.example. ipv4hint=192.0.2.66 300 2 youtube.com. \
+                 ipv4hint=192.0.2.66",
             ),
             ("to-good.example.", Rtype::HTTPS, "NOERROR [17 list l]"),
             ("to-youtube.example.", Rtype::HTTPS, "NOERROR [17 list l]"),
@@ -191,9 +197,11 @@ fn a_rule_that_allows_a_name_frees_no_other_name_and_no_address_of_an_answer() {
 fn a_name_behind_an_alias_passes_where_a_rule_lets_it_pass() {
     let policy = format!(
         "{LISTED}[[group]]\nname = \"parents\"\nclients = [\"10.0.0.1\"]\n\
-         [[rule]]\nname = \"exempt\"\nwhen = 'client.group(\"parents\") && (service(\"youtube\") || qname == \"cdn.bad.example\")'\n\
+         [[rule]]\nname = \"exempt\"\nwhen = 'client.group(\"parents\") && (service(\"youtube\") \
+         || qname == \"cdn.bad.example\")'\n\
          action = \"allow\"\n\
-         [[rule]]\nname = \"no video\"\nwhen = 'service(\"youtube\", \"tiktok\")'\naction = \"block\"\nanswer = \"nxdomain\"\n"
+         [[rule]]\nname = \"no video\"\nwhen = 'service(\"youtube\", \"tiktok\")'\naction = \
+         \"block\"\nanswer = \"nxdomain\"\n"
     );
     let mut site = Site::start("freed", &policy, "||bad.example^\n||youtube.com^\n");
     let known = [
@@ -217,8 +225,10 @@ fn a_name_behind_an_alias_passes_where_a_rule_lets_it_pass() {
 
 #[test]
 fn a_service_is_blocked_behind_an_alias_too() {
-    let policy = "[[rule]]\nname = \"work\"\nwhen = 'qname == \"work.example\"'\naction = \"allow\"\n\
-                  [[rule]]\nname = \"no video\"\nwhen = 'service(\"youtube\")'\naction = \"block\"\nanswer = \"nxdomain\"\n";
+    let policy = "[[rule]]\nname = \"work\"\nwhen = 'qname == \"work.example\"'\naction = \
+                  \"allow\"\n\
+                  [[rule]]\nname = \"no video\"\nwhen = 'service(\"youtube\")'\naction = \
+                  \"block\"\nanswer = \"nxdomain\"\n";
     let mut site = Site::start("services", policy, "||nobody.invalid^\n");
     let known = [
         cname("video.example.", "www.youtube.com."),
@@ -252,9 +262,10 @@ fn an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself() {
     let zone =
         "$TTL 30\n@ SOA rpz.example. nobody.example. 1 2 3 4 5\n24.0.1.168.192.rpz-ip CNAME *.\n";
     let policies = [
-        ("block-private = true\n", "NOERROR [15 a private address of a public name]"),
+        ("block-private = true\n", "NOERROR [15 private address for a public name]"),
         (
-            "[[rule]]\nname = \"net\"\nwhen = 'answer.ip.in(\"192.168.1.0/24\")'\naction = \"block\"\nanswer = \"nodata\"\n",
+            "[[rule]]\nname = \"net\"\nwhen = 'answer.ip.in(\"192.168.1.0/24\")'\naction = \
+             \"block\"\nanswer = \"nodata\"\n",
             "NOERROR [15 rule net]",
         ),
         ("[[list]]\nname = \"z\"\nfile = \"LIST\"\nformat = \"rpz\"\n", "NOERROR [17 list z, ip]"),
@@ -287,7 +298,7 @@ fn an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself() {
 
 #[test]
 fn translators_of_this_network_lead_nobody_home_but_where_they_are_configured() {
-    let private = "NOERROR [15 a private address of a public name]";
+    let private = "NOERROR [15 private address for a public name]";
     for (prefix, good, bad) in [
         ("64:ff9b:1:7::/96", "64:ff9b:1:7::c000:207", "64:ff9b:1:7::c0a8:101"),
         ("fd00:64::/96", "fd00:64::c000:207", "fd00:64::c0a8:101"),

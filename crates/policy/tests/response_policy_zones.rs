@@ -60,9 +60,9 @@ fn on_answer(zones: &Zones, texts: &[&str]) -> String {
 
 #[test]
 fn names_and_wildcards_fire_as_in_a_zone() {
-    let zones = zones(&[
-        "a.example CNAME .\n*.b.example CNAME .\n*.c.example CNAME .\nx.c.example CNAME rpz-passthru.\n",
-    ]);
+    let zones =
+        zones(&["a.example CNAME .\n*.b.example CNAME .\n*.c.example CNAME .\nx.c.example CNAME \
+         rpz-passthru.\n"]);
     assert_eq!(on_qname(&zones, "a.example"), "0:4 Qname");
     assert_eq!(on_qname(&zones, "www.a.example"), "-");
     assert_eq!(on_qname(&zones, "b.example"), "-");
@@ -77,11 +77,11 @@ fn names_and_wildcards_fire_as_in_a_zone() {
 
 #[test]
 fn every_action_is_read() {
-    let zones = zones(&[
-        "nx CNAME .\nnodata CNAME *.\npass CNAME rpz-passthru.\ndrop CNAME rpz-drop.\n\
-        tcp CNAME rpz-tcp-only.\nself CNAME self.\nalias CNAME Walled.example.\n*.garden CNAME *.walled.example.\n\
-        data A 192.0.2.1\ndata 60 A 192.0.2.2\ndata TXT why\n",
-    ]);
+    let zones =
+        zones(&["nx CNAME .\nnodata CNAME *.\npass CNAME rpz-passthru.\ndrop CNAME rpz-drop.\n\
+        tcp CNAME rpz-tcp-only.\nself CNAME self.\nalias CNAME Walled.example.\n*.garden CNAME \
+        *.walled.example.\n\
+        data A 192.0.2.1\ndata 60 A 192.0.2.2\ndata TXT why\n"]);
     let action = |name: &str| zones.on_qname(ALL, &wire(name)).unwrap().action;
     assert_eq!(action("nx"), &Action::NxDomain);
     assert_eq!(action("nodata"), &Action::NoData);
@@ -177,7 +177,8 @@ fn within_a_zone_kinds_go_in_their_order() {
 #[test]
 fn faults_are_counted_with_their_lines_and_the_rest_counts() {
     let (zone, report) = read(
-        "a A 1.2.3\n33.1.2.0.192.rpz-ip CNAME .\nb.other. CNAME .\nc CNAME .\nc A 192.0.2.1\nd CNAME .\n",
+        "a A 1.2.3\n33.1.2.0.192.rpz-ip CNAME .\nb.other. CNAME .\nc CNAME .\nc A 192.0.2.1\nd \
+         CNAME .\n",
     );
     let told: Vec<String> = report
         .first_faults
@@ -189,9 +190,9 @@ fn faults_are_counted_with_their_lines_and_the_rest_counts() {
     assert_eq!(
         told[1..],
         [
-            "5: the owner is no trigger",
+            "5: the owner is not a trigger",
             "6: the owner is not in the zone",
-            "8: a CNAME stands beside other records",
+            "8: a CNAME and other records with the same owner",
         ]
     );
     assert_eq!((report.triggers, report.skipped, report.faults), ([0, 2, 0, 0, 0], 1, 4));
@@ -245,7 +246,8 @@ fn only_zones_in_force_fire() {
 #[test]
 fn a_short_prefix_of_ipv6_says_nothing_of_ipv4() {
     let zones = zones(&[
-        "8.zz.rpz-ip CNAME .\n24.0.2.0.192.rpz-client-ip CNAME .\n48.zz.1.db8.2001.rpz-client-ip CNAME .\n",
+        "8.zz.rpz-ip CNAME .\n24.0.2.0.192.rpz-client-ip CNAME .\n48.zz.1.db8.2001.rpz-client-ip \
+         CNAME .\n",
     ]);
     assert_eq!(on_answer(&zones, &["192.0.2.1"]), "-");
     assert_eq!(on_answer(&zones, &["::1"]), "0:4 AnswerAddress");

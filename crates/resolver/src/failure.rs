@@ -47,25 +47,25 @@ impl Failure {
         match self {
             Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),
             Self::Network => (Ede::NETWORK_ERROR, "no upstream could be reached"),
-            Self::Unusable => (Ede::INVALID_DATA, "no upstream gave a usable answer"),
-            Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refuse to answer"),
+            Self::Unusable => (Ede::INVALID_DATA, "no upstream sent a usable response"),
+            Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refused the query"),
             Self::Servfail(None) => {
-                (Ede::NO_REACHABLE_AUTHORITY, "the upstreams failed to resolve it")
+                (Ede::NO_REACHABLE_AUTHORITY, "the upstreams answered SERVFAIL")
             }
-            Self::Servfail(Some(code)) => (Ede(code), "as the upstream said"),
-            Self::Aliases => (Ede::OTHER, "aliases lead in a circle or too far"),
-            Self::NoServers => (Ede::NO_REACHABLE_AUTHORITY, "no server of the zone is known"),
-            Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the servers of the zone do not serve it"),
+            Self::Servfail(Some(code)) => (Ede(code), "reported by upstream"),
+            Self::Aliases => (Ede::OTHER, "CNAME loop or chain too long"),
+            Self::NoServers => (Ede::NO_REACHABLE_AUTHORITY, "no name server of the zone is known"),
+            Self::Lame => (Ede::NO_REACHABLE_AUTHORITY, "the name servers of the zone are lame"),
             Self::TooManyServers => {
                 (Ede::NO_REACHABLE_AUTHORITY, "too many servers without an address")
             }
             Self::TooManyReferrals => (Ede::OTHER, "too many referrals"),
             Self::TooManyRecords => (Ede::OTHER, "the answer has too many records"),
             Self::Malformed => (Ede::INVALID_DATA, "the data of the answer is malformed"),
-            Self::TooManyQueries => (Ede::OTHER, "too many queries for one question"),
-            Self::Crowded => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
+            Self::TooManyQueries => (Ede::OTHER, "too many queries needed for one question"),
+            Self::Crowded => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
             Self::Bogus(code) => (Ede(code), Ede(code).meaning()),
-            Self::Sentinel => (Ede::OTHER, "the root key sentinel does not hold here"),
+            Self::Sentinel => (Ede::OTHER, "root key sentinel test failed"),
             Self::NoRule => (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"),
         }
     }

@@ -131,7 +131,7 @@ fn ask(
     state: &Snapshot,
     (rehearsal, miss): (&Rehearsal<'_>, &Miss),
 ) -> Result<(Vec<Value>, Ended), String> {
-    let Some(waiter) = &miss.waiter else { return Err("the query cannot be looked at".to_owned()) };
+    let Some(waiter) = &miss.waiter else { return Err("the query is not valid".to_owned()) };
     let servers = waiter.servers.as_deref().unwrap_or_default();
     let question = Question::of(&miss.question);
     let now = shared.name_server.clock.now().secs();
@@ -256,7 +256,7 @@ pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     first.or_else(|| candidates.find(goes_by)).ok_or_else(|| match table {
         Some(_) => format!("the client {client:?} has no address now; give --client an address"),
         None => format!(
-            "nobody goes by the name {client:?}; give --client an address or the name of a \
+            "no client has the name {client:?}; give --client an address or the name of a \
              [[client]]"
         ),
     })

@@ -117,7 +117,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     crate::log::start(&config.log).map_err(system("start a thread"))?;
     if let Some(path) = file.path.as_deref().filter(|_| config.is_bare) {
         tracing::warn!(
-            "{} has no settings: the defaults hold, and nothing is filtered",
+            "{} has no settings: the defaults apply, and nothing is filtered",
             path.display()
         );
     }
@@ -237,7 +237,8 @@ fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
             avocet_io::probe::probe(addr).map_err(|error| StartError::Listen(addr, error))?;
         if local == Local::NotYet {
             tracing::warn!(
-                "this host does not have the address {}: queries to it are answered once it has",
+                "this host does not have the address {} yet; the server will answer on it once it \
+                 has",
                 addr.ip()
             );
         }
@@ -345,9 +346,9 @@ fn start_workers(
     if pool_size < FEW_PORTS {
         tracing::warn!(
             open_files,
-            "queries to each upstream go out from {pool_size} ports of each worker: with more, \
-             answers are harder to forge; raise the limit of open files (LimitNOFILE= in the unit \
-             file, ulimit -n)"
+            "each worker has only {pool_size} source ports per upstream, which makes responses \
+             easier to spoof; raise the limit of open files (LimitNOFILE= in the unit file, \
+             ulimit -n)"
         );
     }
     let most_streams = open_files / STREAM_PART / server.workers;
@@ -385,8 +386,7 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
             Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
             Err(_) => {
                 tracing::error!(
-                    "a fault in a worker, told above; it goes on, and asks anew for those who \
-                     waited"
+                    "worker panicked (see above); restarted, pending queries are resolved again"
                 );
                 worker.recover();
             }

@@ -60,7 +60,7 @@ impl fmt::Display for MasterError {
             Self::NoOwner => f.write_str("the record has no owner"),
             Self::NoType => f.write_str("the record has no known type"),
             Self::Directive => {
-                f.write_str("only $ORIGIN and $TTL are understood, with a name and a TTL")
+                f.write_str("only $ORIGIN with a name and $TTL with a TTL are supported")
             }
             Self::Data(error) => write!(f, "the data: {error}"),
         }
@@ -421,7 +421,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_entry_is_the_same_by_both_ways(text in "([ab;()\"\\\\ \t\r\n]|\r\n|ab. 60 IN CNAME .\n){0,24}") {
+        fn an_entry_is_the_same_by_both_ways(text in "([ab;()\"\\\\ \t\r\n]|\r\n|ab. 60 IN CNAME \
+                                                      .\n){0,24}") {
             let (mut plain, mut folded) = (MasterFile::new(text.as_bytes(), NameBuf::ROOT), None);
             while !plain.rest.is_empty() {
                 let before = (plain.rest, plain.line);

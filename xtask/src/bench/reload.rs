@@ -276,7 +276,7 @@ impl Outcome {
                  {p99_us:.0} us, p99.9 {p999_us:.0} us"
             );
         };
-        println!("{NAMES} names, {} queries a second", self.rate);
+        println!("{NAMES} names, {} queries per second", self.rate);
         line("quiet", &self.quiet);
         line("in a busy core", &self.busy);
         line("while swapped", &self.swapped);

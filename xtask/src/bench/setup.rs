@@ -38,12 +38,12 @@ pub(super) struct Setup {
 impl Setup {
     /// Builds the binaries these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
-        let built = target_directory().join("release");
+        let built = target_directory().join("dist");
         let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
         let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
         if options.build {
             eprintln!("building {}: some minutes the first time", wanted.join(" and "));
-            build_release(wanted)?;
+            build_dist(wanted)?;
         }
         if let Some(missing) = wanted.iter().find(|name| !built.join(name).exists()) {
             return Err(format!("{missing} is not built: leave --no-build away"));
@@ -124,9 +124,9 @@ fn remove_abandoned() {
     }
 }
 
-fn build_release(packages: &[&str]) -> Result<(), String> {
+fn build_dist(packages: &[&str]) -> Result<(), String> {
     let mut command = Command::new("cargo");
-    command.args(["build", "--release", "--locked"]).current_dir(crate::root());
+    command.args(["build", "--profile", "dist", "--locked"]).current_dir(crate::root());
     for package in packages {
         command.args(["--package", package]);
     }

@@ -11,7 +11,7 @@ pub(super) enum Workload {
     Hot,
     /// The same, each query with an OPT record.
     HotEdns,
-    /// The same names, 20,000 queries a second whatever the server does.
+    /// The same names, 20,000 queries per second whatever the server does.
     Latency,
     /// The same names over persistent TCP connections.
     Tcp,

@@ -216,10 +216,10 @@ fn errors_name_what_is_wrong() {
         change(&mut bytes);
         assert_eq!(load_at(&bytes, &SAVED).1.unwrap_err().to_string(), expected);
     };
-    check(&|bytes| bytes[0] = b'X', "not a cache snapshot: it does not begin with AVOCACHE");
-    check(&|bytes| bytes[8] = 2, "the cache snapshot is of version 2, this server reads 1");
-    check(&|bytes| bytes.truncate(50), "the cache snapshot is cut short");
-    check(&|bytes| bytes.push(0), "the cache snapshot is damaged: bytes follow its end");
+    check(&|bytes| bytes[0] = b'X', "not a cache snapshot: it does not start with AVOCACHE");
+    check(&|bytes| bytes[8] = 2, "the cache snapshot has version 2, but this server reads 1");
+    check(&|bytes| bytes.truncate(50), "the cache snapshot is truncated");
+    check(&|bytes| bytes.push(0), "the cache snapshot is damaged: bytes after its end");
     check(&|bytes| bytes[28] = 7, "the cache snapshot is damaged: an entry of kind 7");
     check(&|bytes| bytes[60] ^= 1, "the cache snapshot is damaged: its checksum is wrong");
     let too_long = "the cache snapshot is damaged: an entry of 4294967295 bytes, at most 73728";

@@ -101,11 +101,11 @@ fn leases_count_and_a_warning_stays_where_the_table_of_neighbours_cannot_be_read
     let site = site(&upstream);
     let confinement = confinement().without_family("AF_NETLINK");
     let mut server = Server::start(confined(&site, &confinement, &[]));
-    server.wait_for_line("cannot read the kernel's table of neighbours");
+    server.wait_for_line("cannot read the kernel's neighbour table");
     tablet_becomes_known(&site);
     let (status, text) = site.http_get("/health");
     assert!(
-        status == 200 && text.contains("warning: cannot read the kernel's table of neighbours"),
+        status == 200 && text.contains("warning: cannot read the kernel's neighbour table"),
         "{text}"
     );
     assert_eq!(site.metric("avocet_condition{condition=\"neighbours\"}"), 1.0);
@@ -115,7 +115,7 @@ fn leases_count_and_a_warning_stays_where_the_table_of_neighbours_cannot_be_read
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         output.status.success()
-            && told.contains("warning: cannot read the kernel's table of neighbours"),
+            && told.contains("warning: cannot read the kernel's neighbour table"),
         "{told}"
     );
 }

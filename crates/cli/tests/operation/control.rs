@@ -25,14 +25,14 @@ fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
     };
     assert!(has(&dump, "www.a.example. ", " IN A 192.0.2.77"), "{dump}");
     assert!(has(&dump, "; answer www.a.example. ", " IN A NOERROR RD"), "{dump}");
-    assert!(dump.ends_with("; 3 RRsets and denials, 3 answers\n"), "{dump}");
+    assert!(dump.ends_with("; 3 RRsets and negative answers, 3 responses\n"), "{dump}");
     for line in site.avocet_text(&["cache", "dump", "--json"]).lines() {
         serde_json::from_str::<Value>(line).unwrap();
     }
 
     assert_eq!(
         site.avocet_text(&["cache", "flush", "WWW.a.example"]),
-        "1 RRsets and denials dropped\n"
+        "removed 1 RRsets and negative answers\n"
     );
     for name in ["www.a.example", "x.www.a.example", "other.example"] {
         site.ask(name);
@@ -41,7 +41,7 @@ fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
 
     assert_eq!(
         site.avocet_text(&["cache", "flush-tree", "a.example."]),
-        "2 RRsets and denials dropped\n"
+        "removed 2 RRsets and negative answers\n"
     );
     for name in ["www.a.example", "x.www.a.example", "other.example"] {
         site.ask(name);
@@ -92,7 +92,7 @@ fn only_the_owner_may_connect_and_nonsense_is_declined() {
     }
     let client = site.avocet(&["cache", "flush", "a..b"]);
     assert_eq!(client.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&client.stderr).contains("\"a..b\" is no name"));
+    assert!(String::from_utf8_lossy(&client.stderr).contains("\"a..b\" is not a name"));
 }
 
 #[test]
@@ -102,19 +102,19 @@ fn negative_trust_anchors_are_set_kept_over_a_restart_and_removed() {
     let server = site.start();
     assert_eq!(site.avocet_text(&["nta", "list"]), "; everything is validated\n");
     let added = site.avocet_text(&["nta", "add", "Broken.example", "--for", "2d"]);
-    assert!(added.starts_with("broken.example. is not validated for "), "{added}");
+    assert!(added.starts_with("validation of broken.example. is off for "), "{added}");
     server.stop();
     let _server = site.start();
     let listed = site.avocet_text(&["nta", "list"]);
     assert!(listed.starts_with("broken.example. for "), "{listed}");
     assert_eq!(
         site.avocet_text(&["nta", "remove", "broken.example"]),
-        "broken.example. is validated again\n"
+        "validation of broken.example. is on again\n"
     );
     assert_eq!(site.avocet_text(&["nta", "list"]), "; everything is validated\n");
     for (arguments, error) in [
-        (&["nta", "remove", "broken.example"][..], "has no negative anchor"),
-        (&["nta", "add", "a..b"], "is no name"),
+        (&["nta", "remove", "broken.example"][..], "has no negative trust anchor"),
+        (&["nta", "add", "a..b"], "is not a name"),
     ] {
         let client = site.avocet(arguments);
         assert_eq!(client.status.code(), Some(1));

@@ -79,9 +79,9 @@ fn rules_and_lists_are_counted_by_name_over_reloads() {
     assert_eq!((rule("play", "in-force"), rule("shadow", "log-only")), (1.0, 6.0));
     let status = site.avocet_text(&["policy", "status"]);
     for line in [
-        "rule shadow (block, log only): held 6 times",
-        "rule play (block): held 1 times",
-        "list ads: 5 answers",
+        "rule shadow (block, log only): 6 matches",
+        "rule play (block): 1 matches",
+        "list ads: 5 responses",
     ] {
         assert!(status.contains(line), "{status}");
     }

@@ -41,7 +41,7 @@ fn a_list_that_a_full_disk_refuses_is_in_force_and_said() {
     let _server = start_on_full_disk(&site);
     assert_eq!(site.ask("ads.example").0, BLOCKED);
     fs::write(&list, "ads.example\nmore.example\n").unwrap();
-    check_unsaved(&site.avocet(&["lists", "refresh", "ads"]), "cannot keep a copy");
+    check_unsaved(&site.avocet(&["lists", "refresh", "ads"]), "cannot save a copy");
     assert_eq!(site.ask("more.example").0, BLOCKED);
 }
 
@@ -60,7 +60,7 @@ fn what_a_full_disk_refuses_is_in_force_and_said() {
     check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");
     assert!(site.avocet_text(&["nta", "list"]).contains("broken.example."));
     check_unsaved(&site.avocet(&["nta", "remove", "broken.example"]), "negative-anchors.state");
-    server.wait_for_line("what has changed holds until the server ends");
+    server.wait_for_line("changes are lost when the server ends");
     assert!(site.avocet_text(&["status"]).contains("warning: cannot save "));
 }
 
@@ -74,9 +74,9 @@ fn what_a_disk_refused_is_saved_when_it_has_room_again() {
     in_the_way.iter().for_each(|path| fs::create_dir(path).unwrap());
     check_unsaved(&site.avocet(&["pause", "--for", "2h"]), "switches.json");
     check_unsaved(&site.avocet(&["nta", "add", "broken.example"]), "negative-anchors.state");
-    server.wait_for_line("what has changed holds until the server ends");
+    server.wait_for_line("changes are lost when the server ends");
     in_the_way.iter().for_each(|path| fs::remove_dir(path).unwrap());
-    server.wait_for_line("a condition has ended");
+    server.wait_for_line("condition resolved");
     server.stop();
     let _server = site.start();
     assert_eq!(site.ask("game.example").0, ADDRESS);

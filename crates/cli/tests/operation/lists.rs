@@ -51,7 +51,8 @@ impl Web {
                         } else {
                             count.fetch_add(1, Ordering::Relaxed);
                             format!(
-                                "HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: {}\r\n\r\n{text}",
+                                "HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: \
+                                 {}\r\n\r\n{text}",
                                 text.len()
                             )
                         }
@@ -124,10 +125,10 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
     // The source is gone: what it gave is in force, by the image, and nothing is compiled.
     web.give(None);
     let mut server = Server::spawn(site.serve());
-    server.wait_for_line("the image of the lists is read");
+    server.wait_for_line("loaded the image of the lists");
     server.wait_for_line("serving");
     assert_eq!(site.ask("ads.example").0, BLOCKED);
-    assert_eq!(refresh(&site, &["ads"])["lists"][0]["error"], "its server answers with status 503");
+    assert_eq!(refresh(&site, &["ads"])["lists"][0]["error"], "its server returned status 503");
     assert_eq!(site.metric("avocet_list_compiles_total"), 0.0);
     assert_eq!(site.metric("avocet_list_failing{list=\"ads\"}"), 1.0);
     assert_eq!(site.ask("more.example").0, BLOCKED);
@@ -273,14 +274,14 @@ fn a_list_that_asks_for_endless_work_lets_names_pass_and_is_counted() {
     let text = site.avocet_text(&["lists", "check", "near", "--skipped"]);
     assert!(
         text.starts_with(
-            "line 2 has no effect: its modifiers are for browsers: ||x.example^$popup\n"
+            "line 2 has no effect: its modifiers apply to browsers only: ||x.example^$popup\n"
         ),
         "{text}"
     );
-    assert!(text.contains("line 1: this is about every name"), "{text}");
+    assert!(text.contains("line 1: the line matches every name"), "{text}");
     let lines = server.stop();
     assert_eq!(
-        lines.iter().filter(|line| line.contains("asks for more work for one name")).count(),
+        lines.iter().filter(|line| line.contains("reached the work limit of a query")).count(),
         1,
         "{lines:?}"
     );
@@ -303,7 +304,7 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
         "{text}"
     );
     let text = site.avocet_text(&["lists", "status"]);
-    assert!(text.contains("triggers: 1 nsdname, 1 qname; 1 of them cannot fire"), "{text}");
+    assert!(text.contains("triggers: 1 nsdname, 1 qname; 1 of them cannot match"), "{text}");
     let text = site.avocet_text(&["why", "own.example"]);
     assert!(
         text.contains("rewritten by list threats")
@@ -317,7 +318,7 @@ fn a_policy_zone_is_kept_as_lists_are_and_explained() {
     server.stop();
     web.give(None);
     let mut server = Server::spawn(site.serve());
-    server.wait_for_line("the image of the lists is read");
+    server.wait_for_line("loaded the image of the lists");
     server.wait_for_line("serving");
     assert_eq!(site.ask("own.example").0, [192, 0, 2, 98], "its copy is read at the start");
     assert_eq!(site.metric("avocet_list_entries{list=\"threats\"}"), 2.0);
@@ -328,7 +329,7 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start("ads.example\n"));
     let url = format!("url = \"http://127.0.0.1:{}/ads\"", web.port);
     site.configure(upstream.addr, "", &list("ads", &url));
-    assert!(site.avocet_text(&["policy", "check"]).contains("no copy of it on this machine yet"));
+    assert!(site.avocet_text(&["policy", "check"]).contains("no copy on this machine yet"));
     let server = site.start();
     refresh(&site, &[]);
     server.stop();

@@ -79,7 +79,7 @@ fn a_damaged_snapshot_is_put_aside_and_the_server_serves() {
 
     let mut server = Server::spawn(site.serve());
     let line = server.wait_for_line("damaged");
-    assert!(line.contains("WARN") && line.contains("the cache begins empty"), "{line}");
+    assert!(line.contains("WARN") && line.contains("starting with empty caches"), "{line}");
     server.wait_for_line("serving");
     assert_eq!(fs::read(site.data().join("cache.snapshot.damaged")).unwrap(), octets);
     assert!(!exists(&site.snapshot()));
@@ -113,7 +113,7 @@ fn a_full_disk_costs_a_line_and_the_last_snapshot_stays() {
         site.ask(&format!("n{number}.example"));
     }
     let line = server.wait_for_line("cannot save the cache snapshot");
-    assert!(line.contains("the last one is kept"), "{line}");
+    assert!(line.contains("the previous one is kept"), "{line}");
     assert!(site.metric("avocet_snapshot_failures_total") >= 1.0);
     assert_eq!(site.ask("n5.example").0, ADDRESS);
     assert_eq!(server.stop().iter().filter(|line| line.contains("ERROR")).count(), 0);

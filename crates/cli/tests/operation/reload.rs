@@ -86,7 +86,7 @@ fn an_emptied_file_is_refused_and_filtering_goes_on() {
             "{said}"
         );
         server.signal("HUP");
-        server.wait_for_line("not reloaded, the old one stays");
+        server.wait_for_line("not reloaded, the current one stays");
         assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
     }
     assert_eq!(site.metric("avocet_reloads_total{result=\"applied\"}"), 0.0);

@@ -220,7 +220,7 @@ impl Server {
         None
     }
 
-    /// Octets of the process that were in memory at most.
+    /// Octets of the process that were in peak memory.
     pub(crate) fn most_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();

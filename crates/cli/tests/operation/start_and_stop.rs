@@ -82,7 +82,7 @@ fn queries_in_flight_are_answered_before_the_end() {
     client.send_to(&query(9, "slow.example"), site.dns).unwrap();
     assert_eq!(upstream.wait_for_question(), "slow.example.");
     server.signal("TERM");
-    server.wait_for_line("told to end");
+    server.wait_for_line("shutting down");
     drop(held);
     let mut reply = [0; 4096];
     let len = client.recv(&mut reply).unwrap();
@@ -101,7 +101,7 @@ fn a_second_signal_ends_at_once() {
     udp_client().send_to(&query(9, "slow.example"), site.dns).unwrap();
     upstream.wait_for_question();
     server.signal("INT");
-    server.wait_for_line("told to end");
+    server.wait_for_line("shutting down");
     server.signal("INT");
     assert_eq!(server.wait().0, Some(0));
 }
@@ -157,7 +157,7 @@ fn signals_of_other_servers_do_not_end_it() {
     let mut server = site.start();
     for signal in ["USR1", "USR2"] {
         server.signal(signal);
-        server.wait_for_line("SIGUSR1 and SIGUSR2 do nothing");
+        server.wait_for_line("SIGUSR1 and SIGUSR2 have no effect");
     }
     assert_eq!(site.ask("www.example").0, ADDRESS);
     server.stop();

@@ -221,6 +221,6 @@ fn a_server_that_can_resolve_nothing_says_why_until_it_can() {
     site.configure(upstream.addr, "", "");
     site.avocet_text(&["reload"]);
     assert_eq!(site.ask("d.example").0, ADDRESS);
-    server.wait_for_line("a condition has ended");
+    server.wait_for_line("condition resolved");
     assert_eq!(site.http_get("/ready").0, 200);
 }

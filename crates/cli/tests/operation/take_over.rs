@@ -140,7 +140,7 @@ fn the_old_server_goes_on_if_the_new_one_fails() {
         assert!(declined[0]["error"].as_str().unwrap().contains("another process is taking over"));
         stream.write_all(end).unwrap();
         drop(stream);
-        old.wait_for_line("going on");
+        old.wait_for_line("continuing");
         assert_eq!(site.ask("a.example").0, ADDRESS);
         assert_eq!(site.http_get("/health").0, 200);
     }

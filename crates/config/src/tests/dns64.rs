@@ -17,12 +17,15 @@ fn a_translators_prefix_has_one_of_six_lengths() {
     for prefix in ["64:ff9b::/97", "64:ff9b::1/96", "2001:db8:0:0:ff00::/96", "10.0.0.0/8", "x"] {
         let error = dns64(&format!("prefix = \"{prefix}\"")).unwrap_err().to_string();
         assert!(
-            error.starts_with(&format!("a.toml:2:10: \"{prefix}\" is no translator's prefix")),
+            error.starts_with(&format!("a.toml:2:10: \"{prefix}\" is not a translator prefix")),
             "{error}"
         );
     }
     let error = dns64("exclude = [\"10.0.0.0/8\"]").unwrap_err().to_string();
-    assert!(error.ends_with("10.0.0.0/8 is a network of IPv4; no AAAA record is in it"), "{error}");
+    assert!(
+        error.ends_with("10.0.0.0/8 is an IPv4 network, which AAAA records never match"),
+        "{error}"
+    );
 }
 
 #[test]

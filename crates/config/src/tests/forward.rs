@@ -51,14 +51,15 @@ fn stubs_and_rules_take_the_forms_of_forwards() {
             .unwrap();
     assert_eq!((listen.server.listen[0].port(), listen.server.http.unwrap().port()), (5399, 8099));
     let error = errors_alone("[[stub]]\nzone = \"corp.example\"\nservers = [\"ns.corp.example\"]");
-    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", found \"ns.corp.example\"";
+    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
+                    \"[2001:db8::1]:5353\", found \"ns.corp.example\"";
     assert_eq!(error, format!("a.toml:3:12: {expected}"));
 }
 
 #[test]
 fn what_is_no_server_is_refused() {
-    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \"[2001:db8::1]:5353\", with \"tcp://\" before it \
-         for TCP alone, found";
+    let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
+                    \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP only, found";
     let cases = [
         ("dns.example", format!("{expected} \"dns.example\"")),
         ("1.1.1.1:", format!("{expected} \"1.1.1.1:\"")),
@@ -68,15 +69,14 @@ fn what_is_no_server_is_refused() {
         ("", format!("{expected} \"\"")),
         (
             "tls://1.1.1.1",
-            "\"tls://\" is no transport here; use \"udp://\" or \"tcp://\"".to_owned(),
+            "\"tls://\" is not a supported transport; use \"udp://\" or \"tcp://\"".to_owned(),
         ),
         ("1.1.1.1:0", "\"1.1.1.1:0\" has port 0; the port of DNS is 53".to_owned()),
         ("0.0.0.0", "\"0.0.0.0\" is not the address of one server".to_owned()),
         ("ff02::fb", "\"ff02::fb\" is not the address of one server".to_owned()),
         (
             "127.0.0.1:5300",
-            "127.0.0.1:5300: this server listens there itself; queries would go round in a circle"
-                .to_owned(),
+            "127.0.0.1:5300: this server listens there itself; queries would loop".to_owned(),
         ),
     ];
     for (written, expected) in cases {
@@ -99,7 +99,8 @@ fn rules_have_their_own_order_and_times() {
         assert_eq!(rule.strategy, expected);
     }
     let rule = rule(&format!(
-        "{upstreams}case-randomisation = false\necs = \"pass\"\ntimeout-min-ms = 100\ntimeout-max-ms = 900"
+        "{upstreams}case-randomisation = false\necs = \"pass\"\ntimeout-min-ms = \
+         100\ntimeout-max-ms = 900"
     ));
     assert!(!rule.case_randomisation);
     assert_eq!(rule.ecs, EcsPolicy::Pass);
@@ -111,13 +112,14 @@ fn rules_have_their_own_order_and_times() {
 fn client_subnets_are_sent_on_where_nothing_is_found_by_recursion() {
     let rule = "[[forward]]\nzone = \"x.example\"\nupstreams = [\"192.0.2.1\"]\necs = \"pass\"\n";
     let error = errors_alone(rule);
-    assert!(error.starts_with("a.toml:4:7: recursion sends no client subnets on"), "{error}");
+    assert!(error.starts_with("a.toml:4:7: recursion does not forward client subnets"), "{error}");
     assert!(read_with(&format!("{rule}[resolver]\nmode = \"forward\"\n"), &[]).is_ok());
 }
 
 #[test]
 fn an_exception_is_a_rule_without_servers() {
-    let text = "[[forward]]\nzone = \"Example.\"\nupstreams = [\"192.0.2.1\"]\n[[forward]]\nzone = \"!Lab.Example\"\n";
+    let text = "[[forward]]\nzone = \"Example.\"\nupstreams = [\"192.0.2.1\"]\n[[forward]]\nzone \
+                = \"!Lab.Example\"\n";
     let rules = read_with(text, &[]).unwrap().forwards;
     assert_eq!((&*rules[0].zone, rules[0].exception), (&b"\x07example\0"[..], false));
     assert_eq!((&*rules[1].zone, rules[1].exception), (&b"\x03lab\x07example\0"[..], true));
@@ -125,50 +127,85 @@ fn an_exception_is_a_rule_without_servers() {
 }
 
 #[test]
-fn wrong_rules_are_refused() {
+fn wrong_zones_and_servers_are_refused() {
     let server = "upstreams = [\"192.0.2.1\"]\n";
-    let strategy =
-        "expected \"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\", found";
     let cases = [
         (
             "zone = \".\"\n".to_owned(),
             "2:8: the rule has no servers; add upstreams = [\"ADDRESS\"] or resolv-conf".to_owned(),
         ),
-        ("zone = \".\"\nupstreams = []".to_owned(), "3:13: expected 1 to 64 servers, found 0".to_owned()),
+        (
+            "zone = \".\"\nupstreams = []".to_owned(),
+            "3:13: expected 1 to 64 servers, found 0".to_owned(),
+        ),
         (
             "zone = \".\"\nupstreams = [\"192.0.2.1\", \"192.0.2.1:53\"]".to_owned(),
-            "3:27: 192.0.2.1:53 stands here twice; write it once".to_owned(),
+            "3:27: duplicate server 192.0.2.1:53".to_owned(),
         ),
         (
             server.to_owned(),
-            "1:1: `zone` is missing: a name such as \".\", \"corp.example\" or \"!lab.corp.example\"".to_owned(),
+            "1:1: `zone` is missing: a name such as \".\", \"corp.example\" or \
+             \"!lab.corp.example\""
+                .to_owned(),
         ),
-        (format!("{server}zone = \"a..b\""), "3:8: \"a..b\" is no name: a name with an empty label".to_owned()),
+        (
+            format!("{server}zone = \"a..b\""),
+            "3:8: \"a..b\" is not a name: a name with an empty label".to_owned(),
+        ),
         (
             format!("{server}zone = \"\""),
-            "3:8: expected a name such as \".\", \"corp.example\" or \"!lab.corp.example\", found \"\"".to_owned(),
+            "3:8: expected a name such as \".\", \"corp.example\" or \"!lab.corp.example\", found \
+             \"\""
+                .to_owned(),
         ),
-        (format!("{server}zone = \"!.\""), "3:8: \"!.\" would exclude all names; leave the rule out".to_owned()),
-        (format!("zone = \"!x\"\n{server}"), "3:13: an exception (`!`) takes no servers; leave this out".to_owned()),
+        (
+            format!("{server}zone = \"!.\""),
+            "3:8: \"!.\" would exclude all names; remove the rule".to_owned(),
+        ),
+        (
+            format!("zone = \"!x\"\n{server}"),
+            "3:13: an exception (`!`) has no servers; remove them".to_owned(),
+        ),
+    ];
+    refuses(&cases);
+}
+
+#[test]
+fn wrong_settings_of_rules_are_refused() {
+    let server = "upstreams = [\"192.0.2.1\"]\n";
+    let strategy =
+        "expected \"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\", found";
+    let cases = [
         (
             format!("zone = \".\"\n{server}resolv-conf = \"/etc/resolv.conf\""),
-            "4:15: upstreams and resolv-conf exclude each other; leave one out".to_owned(),
+            "4:15: upstreams and resolv-conf exclude each other; remove one".to_owned(),
         ),
-        (format!("zone = \".\"\n{server}strategy = \"race 1\""), format!("4:12: {strategy} \"race 1\"")),
-        (format!("zone = \".\"\n{server}strategy = \"race 9\""), format!("4:12: {strategy} \"race 9\"")),
+        (
+            format!("zone = \".\"\n{server}strategy = \"race 1\""),
+            format!("4:12: {strategy} \"race 1\""),
+        ),
+        (
+            format!("zone = \".\"\n{server}strategy = \"race 9\""),
+            format!("4:12: {strategy} \"race 9\""),
+        ),
         (
             format!("zone = \".\"\n{server}timeout-min-ms = 500\ntimeout-max-ms = 400"),
             "5:18: timeout-min-ms (500) is above timeout-max-ms (400)".to_owned(),
         ),
         (
             format!("zone = \"x\"\n{server}[[forward]]\nzone = \"X.\"\n{server}"),
-            "5:8: \"x.\" has a [[forward]] already; make it one".to_owned(),
+            "5:8: \"x.\" already has a [[forward]]; merge them".to_owned(),
         ),
         (
             format!("zone = \"x\"\n{server}[[forward]]\nzone = \"!x\""),
-            "5:8: \"x.\" has a [[forward]] already; make it one".to_owned(),
+            "5:8: \"x.\" already has a [[forward]]; merge them".to_owned(),
         ),
     ];
+    refuses(&cases);
+}
+
+#[track_caller]
+fn refuses(cases: &[(String, String)]) {
     for (keys, expected) in cases {
         let text = format!("[[forward]]\n{keys}");
         assert_eq!(errors_alone(&text), format!("a.toml:{expected}"), "{text}");
@@ -183,7 +220,8 @@ fn resolv_conf_gives_its_servers_without_ourselves() {
     std::fs::write(
         &file,
         "# nameserver 192.0.2.9\nsearch lan\nnameserver 127.0.0.1\nnameserver\t192.0.2.1 \n\
-         nameserver ::1\nnameserver fe80::1%1\nnameserver nonsense\noptions edns0\nnameserver 192.0.2.1\n",
+         nameserver ::1\nnameserver fe80::1%1\nnameserver nonsense\noptions edns0\nnameserver \
+         192.0.2.1\n",
     )
     .unwrap();
     let rule = |listen: &str| {
@@ -211,10 +249,7 @@ fn resolv_conf_gives_its_servers_without_ourselves() {
 
     std::fs::write(&file, "nameserver 127.0.0.1\n").unwrap();
     let error = rule("127.0.0.1:53").unwrap_err().to_string();
-    assert_eq!(
-        error,
-        format!("a.toml:5:15: {} names no server other than this one", file.display())
-    );
+    assert_eq!(error, format!("a.toml:5:15: {} has no server other than this one", file.display()));
     std::fs::remove_dir_all(&directory).unwrap();
     let error = rule("127.0.0.1:53").unwrap_err().to_string();
     assert!(error.contains("resolv.conf cannot be read: "), "{error}");

@@ -102,7 +102,8 @@ fn only_private_clients_are_answered_by_default() {
 #[test]
 fn relative_paths_belong_to_the_directory_of_the_configuration() {
     let text = "[policy]\nleases = \"leases\"\n[[list]]\nname = \"a\"\nfile = \"lists/a\"\n\
-                [[list]]\nname = \"b\"\nfile = \"/srv/b\"\n[resolver]\nlocal-root = \"root.zone\"\n";
+                [[list]]\nname = \"b\"\nfile = \"/srv/b\"\n[resolver]\nlocal-root = \
+                \"root.zone\"\n";
     let config =
         Config::from_text(Some(Path::new("/etc/avocet/a.toml")), text, &BTreeMap::new()).unwrap();
     let files: Vec<_> =
@@ -135,7 +136,8 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
         ),
         (
             "[server]\nlisten = [\n  \"127.0.0.1:53\",\n  \"localhost:53\",\n]",
-            "a.toml:4:3: expected an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"localhost:53\"",
+            "a.toml:4:3: expected an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", \
+             found \"localhost:53\"",
         ),
         (
             "[server]\nlisten = []",
@@ -143,11 +145,12 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
         ),
         (
             "[server]\nlisten = [\"[::1]:53\", \"[::1]:53\"]",
-            "a.toml:2:23: [::1]:53 stands here twice; write it once",
+            "a.toml:2:23: duplicate address [::1]:53",
         ),
         (
             "[server]\nlisten = \"127.0.0.1:53\"",
-            "a.toml:2:10: expected a list, each item an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", found \"127.0.0.1:53\"",
+            "a.toml:2:10: expected a list, each item an address with port, such as \
+             \"127.0.0.1:53\" or \"[::1]:53\", found \"127.0.0.1:53\"",
         ),
         ("[server]\nworkers = 0", "a.toml:2:11: expected an integer from 1 to 256, found 0"),
         ("[server]\nworkers = 257", "a.toml:2:11: expected an integer from 1 to 256, found 257"),
@@ -167,11 +170,13 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
         ),
         (
             "[server]\nhttp = \"8.8.8.8:80\"",
-            "a.toml:2:8: 8.8.8.8:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
+            "a.toml:2:8: 8.8.8.8:80 is neither loopback nor private; write \"127.0.0.1:8053\" or \
+             an address of your own network",
         ),
         (
             "[server]\nhttp = \"0.0.0.0:80\"",
-            "a.toml:2:8: 0.0.0.0:80 is neither loopback nor private; write \"127.0.0.1:8053\" or an address of your own network",
+            "a.toml:2:8: 0.0.0.0:80 is neither loopback nor private; write \"127.0.0.1:8053\" or \
+             an address of your own network",
         ),
         (
             "[server]\nhttp = \"10.0.0.1\"",
@@ -188,15 +193,18 @@ fn each_error_names_its_place_in_the_other_tables() {
     let cases = [
         (
             "[server]\nhttp = \"on\"",
-            "a.toml:2:8: expected an address with port, such as \"127.0.0.1:8053\", or \"\" for off; found \"on\"",
+            "a.toml:2:8: expected an address with port, such as \"127.0.0.1:8053\", or \"\" to \
+             turn it off; found \"on\"",
         ),
         (
             "[server]\nallow = [\"10.0.0.0/33\"]",
-            "a.toml:2:10: expected \"local\", a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\", found \"10.0.0.0/33\"",
+            "a.toml:2:10: expected \"local\", a network such as \"192.168.0.0/16\", or one \
+             address such as \"fd00::1\", found \"10.0.0.0/33\"",
         ),
         (
             "[server]\nallow = [\"10.0.0.1/8\"]",
-            "a.toml:2:10: \"10.0.0.1/8\" names an address inside of a network; write \"10.0.0.0/8\" for the network or \"10.0.0.1\" for the address",
+            "a.toml:2:10: \"10.0.0.1/8\" is an address inside a network; write \"10.0.0.0/8\" for \
+             the network or \"10.0.0.1\" for the address",
         ),
         (
             "[server]\ncookie-secret = \"e5e973\"",
@@ -208,7 +216,8 @@ fn each_error_names_its_place_in_the_other_tables() {
         ),
         (
             "[cache]\npacket-bytes = \"64KiB\"",
-            "a.toml:2:16: expected a size from 1 MiB to 1 TiB, in bytes or as a text such as \"64MiB\", found \"64KiB\"",
+            "a.toml:2:16: expected a size from 1 MiB to 1 TiB, in bytes or as a string such as \
+             \"64MiB\", found \"64KiB\"",
         ),
         (
             "[cache]\nmin-ttl-secs = 60\nmax-ttl-secs = 30",
@@ -224,7 +233,8 @@ fn each_error_names_its_place_in_the_other_tables() {
         ),
         (
             "[log]\nlevel = \"loud\"",
-            "a.toml:2:9: expected \"error\", \"warn\", \"info\", \"debug\" or \"trace\", found \"loud\"",
+            "a.toml:2:9: expected \"error\", \"warn\", \"info\", \"debug\" or \"trace\", found \
+             \"loud\"",
         ),
         ("[log]\nformat = \"xml\"", "a.toml:2:10: expected \"text\" or \"json\", found \"xml\""),
         (
@@ -246,11 +256,12 @@ fn a_block_page_has_an_address_that_answers_lead_to() {
         ),
         (
             "[policy]\nblock-page = [\"10.0.0.1:80\"]",
-            "a.toml:2:14: no answer leads to the page: write block-answer = \"addresses\"",
+            "a.toml:2:14: no response leads to the block page; write block-answer = \"addresses\"",
         ),
         (
             "[policy]\nblock-answer = \"addresses\"\nblock-page = [\"0.0.0.0:80\"]",
-            "a.toml:2:16: \"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \"2001:db8::1\"]",
+            "a.toml:2:16: \"addresses\" needs `block-addresses`, such as [\"192.0.2.1\", \
+             \"2001:db8::1\"]",
         ),
     ];
     for (text, expected) in cases {
@@ -281,10 +292,7 @@ fn unknown_keys_are_named_with_the_nearest_one() {
             "[server]\nupstreams = []",
             "a.toml:2:1: unknown key `upstreams`; it belongs under [[forward]]",
         ),
-        (
-            "[log]\nzzzzzzzz = 1",
-            "a.toml:2:1: unknown key `zzzzzzzz`; known here are: format, level",
-        ),
+        ("[log]\nzzzzzzzz = 1", "a.toml:2:1: unknown key `zzzzzzzz`; known keys: format, level"),
     ];
     for (text, expected) in cases {
         assert_eq!(errors(text), expected, "{text}");
@@ -296,23 +304,24 @@ fn tables_of_the_wrong_form_are_named() {
     let single = errors_alone("[forward]\nzone = \".\"");
     assert!(
         single.starts_with(
-            "a.toml:1:2: `forward` has another form; begin it with a line [[forward]]"
+            "a.toml:1:2: `forward` has another form; start it with the line [[forward]]"
         ),
         "{single}"
     );
     assert_eq!(
         errors("[[cache]]\nprefetch = true"),
-        "a.toml:1:3: `cache` has another form; begin it with a line [cache]"
+        "a.toml:1:3: `cache` has another form; start it with the line [cache]"
     );
     assert_eq!(
         errors("log = \"info\""),
-        "a.toml:1:1: `log` has another form; begin it with a line [log]"
+        "a.toml:1:1: `log` has another form; start it with the line [log]"
     );
 }
 
 #[test]
 fn several_errors_are_reported_at_once_in_the_order_of_the_file() {
-    let text = "[server]\nlistn = 1\nworkers = 0\nallow = [\"x\", \"10.0.0.0/8\", 7]\n[cache]\nprefetch = 1";
+    let text = "[server]\nlistn = 1\nworkers = 0\nallow = [\"x\", \"10.0.0.0/8\", \
+                7]\n[cache]\nprefetch = 1";
     let message = errors(text);
     let places: Vec<&str> = message.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(places, ["a.toml:2:1", "a.toml:3:11", "a.toml:4:10", "a.toml:4:29", "a.toml:6:12"]);
@@ -364,7 +373,8 @@ fn errors_of_variables_carry_their_names() {
         (
             "AVOCET_RATE_LIMIT_RESPONSES_PER_SECOND",
             "20",
-            "two underscores separate table and key; did you mean AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND?",
+            "two underscores separate table and key; did you mean \
+             AVOCET_RATE_LIMIT__RESPONSES_PER_SECOND?",
         ),
         ("AVOCET_SERVER__LISTEN", "127.0.0.1", "\"127.0.0.1\" has no port; write \"127.0.0.1:53\""),
         ("AVOCET_SERVER__WORKRES", "2", "unknown key `workres`; did you mean `workers`?"),
@@ -479,7 +489,7 @@ values = ["x"]
     ];
     assert_eq!(places, expected, "{found}");
     for said in [
-        "`burst` has no meaning for this action; `x` is no address; `y` is no address",
+        "`burst` has no meaning for this action; `x` is not an address; `y` is not an address",
         "client `#2`: `g h` is",
     ] {
         assert!(found.contains(said), "{found}");
@@ -491,16 +501,16 @@ fn what_could_never_work_is_refused() {
     for (text, expected) in [
         (
             "[server]\nworkers = 99999999999999999999999",
-            "2:11: expected an integer from 1 to 256, found a number of too many digits",
+            "2:11: expected an integer from 1 to 256, found a number with too many digits",
         ),
         (
             "[server]\nlisten = [\"127.0.0.1:0\"]",
-            "2:11: \"127.0.0.1:0\" has port 0, on which nobody would find it; write \"127.0.0.1:53\"",
+            "2:11: \"127.0.0.1:0\" has port 0, which clients cannot reach; write \"127.0.0.1:53\"",
         ),
         ("listen = [\"127.0.0.1:53\"]", "1:1: unknown key `listen`; it belongs under [server]"),
         (
             "[resolver]\nipv4 = false\nipv6 = false",
-            "3:8: ipv4 and ipv6 are both off, so that no server could be asked",
+            "3:8: ipv4 and ipv6 are both off, so no server can be queried",
         ),
         (
             "[[list]]\nname = \"x\"\nurl = \"https://\"",

@@ -30,7 +30,8 @@ fn a_written_ptr_stands_before_derived_ones_and_the_first_name_before_later_ones
     let config = read(
         "[[record]]\nname = \"one.lan\"\ntype = \"AAAA\"\nvalues = [\"fd00::1\", \"fd00::2\"]\n\
          [[record]]\nname = \"two.lan\"\ntype = \"AAAA\"\nvalues = [\"fd00::1\", \"fd00::2\"]\n\
-         [[record]]\nname = \"2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa\"\n\
+         [[record]]\nname = \
+         \"2.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.d.f.ip6.arpa\"\n\
          type = \"PTR\"\nvalues = [\"chosen.lan\"]\n",
     );
     let targets: Vec<&[u8]> = config
@@ -47,13 +48,10 @@ fn local_zones_are_names_of_their_own() {
     let zones = |text: &str| read_with(&format!("{FORWARD}[server]\nlocal-zones = {text}\n"), &[]);
     assert_eq!(zones("[\"LAN\", \"b\u{fc}ro.example\"]").unwrap().server.local_zones.len(), 2);
     for (text, expected) in [
-        ("[\".\"]", "the root is no local zone"),
-        ("[\"lan\", \"lan.\"]", "is there twice"),
-        ("[\"my nas.lan\"]", "has a blank in it"),
-        (
-            "[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]",
-            "has servers of its own",
-        ),
+        ("[\".\"]", "the root cannot be a local zone"),
+        ("[\"lan\", \"lan.\"]", "duplicate zone"),
+        ("[\"my nas.lan\"]", "has a space in it"),
+        ("[\"lan\"]\n[[stub]]\nzone = \"lan\"\nservers = [\"192.0.2.1\"]", "also has servers"),
     ] {
         let errors = zones(text).unwrap_err().to_string();
         assert!(errors.contains(expected), "{errors}");
@@ -67,11 +65,12 @@ fn wrong_records_are_refused() {
         (a.to_owned(), "1:1: `name` is missing: a name such as \"corp.example\"".to_owned()),
         (
             "name = \"x\"\nvalues = []".to_owned(),
-            "1:1: `type` is missing: a record type such as \"A\", \"CNAME\" or \"TYPE65280\"".to_owned(),
+            "1:1: `type` is missing: a record type such as \"A\", \"CNAME\" or \
+             \"TYPE65280\"".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"A\"".to_owned(),
-            "1:1: `values` is missing: a list, each item a text in quotes".to_owned(),
+            "1:1: `values` is missing: a list, each item a string in quotes".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"A\"\nvalues = []".to_owned(),
@@ -79,31 +78,35 @@ fn wrong_records_are_refused() {
         ),
         (
             "name = \"x\"\ntype = \"AA\"\nvalues = [\"1\"]".to_owned(),
-            "3:8: expected a record type such as \"A\", \"CNAME\" or \"TYPE65280\", found \"AA\"".to_owned(),
+            "3:8: expected a record type such as \"A\", \"CNAME\" or \"TYPE65280\", found \
+             \"AA\"".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"ANY\"\nvalues = [\"1\"]".to_owned(),
-            "3:8: records of type ANY exist in messages only".to_owned(),
+            "3:8: records of type ANY exist only in messages".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"A\"\nvalues = [\"192.0.2.1\", \"192.0.2.1\"]".to_owned(),
-            "4:24: 192.0.2.1 stands there twice; write it once".to_owned(),
+            "4:24: duplicate value 192.0.2.1".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"CNAME\"\nvalues = [\"a\", \"b\"]".to_owned(),
-            "4:16: a name has one CNAME; leave the others out".to_owned(),
+            "4:16: a name has only one CNAME; remove the others".to_owned(),
         ),
         (
-            format!("name = \"x\"\n{a}[[record]]\nname = \"X\"\ntype = \"CNAME\"\nvalues = [\"a\"]"),
-            "6:8: \"x.\" has A already; CNAME stands alone at its name".to_owned(),
+            format!("name = \"x\"\n{a}[[record]]\nname = \"X\"\ntype = \"CNAME\"\nvalues = \
+                     [\"a\"]"),
+            "6:8: \"x.\" already has A; a name with a CNAME has no other records".to_owned(),
         ),
         (
-            format!("name = \"x\"\ntype = \"CNAME\"\nvalues = [\"a\"]\n[[record]]\nname = \"x\"\n{a}"),
-            "6:8: \"x.\" has CNAME already; CNAME stands alone at its name".to_owned(),
+            format!("name = \"x\"\ntype = \"CNAME\"\nvalues = [\"a\"]\n[[record]]\nname = \
+                     \"x\"\n{a}"),
+            "6:8: \"x.\" already has CNAME; a name with a CNAME has no other records".to_owned(),
         ),
         (
-            format!("name = \"x\"\n{a}[[record]]\nname = \"x\"\ntype = \"A\"\nvalues = [\"192.0.2.2\"]\nttl-secs = 9"),
-            "6:8: the records of one name and type have one TTL (RFC 2181 §5.2); write 300 as before".to_owned(),
+            format!("name = \"x\"\n{a}[[record]]\nname = \"x\"\ntype = \"A\"\nvalues = \
+                     [\"192.0.2.2\"]\nttl-secs = 9"),
+            "6:8: all records of a name and type have the same TTL (RFC 2181 §5.2); write 300 as above".to_owned(),
         ),
         (
             "name = \"x\"\ntype = \"TXT\"\nvalues = [\"v=spf1 -all\"]".to_owned(),
@@ -115,7 +118,7 @@ fn wrong_records_are_refused() {
     }
     let malformed = errors("[[record]]\nname = \"x\"\ntype = \"A\"\nvalues = [\"192.0.2\"]");
     assert!(
-        malformed.starts_with("a.toml:4:11: \"192.0.2\" is no data of type A: "),
+        malformed.starts_with("a.toml:4:11: \"192.0.2\" is not valid data of type A: "),
         "{malformed}"
     );
 }

@@ -122,21 +122,18 @@ fn persistent(
     for id in client_ids {
         draft.note(
             format!("{origin}: {id}"),
-            "a ClientID comes over encrypted transports, which are not served; name an address",
+            "ClientIDs need encrypted transports, which are not supported; use an address",
         );
     }
     let ids: Vec<String> = written.iter().filter_map(|id| draft.client_id(id, &origin)).collect();
     if ids.is_empty() {
-        return draft.note(origin, "nothing is left that it is known by");
+        return draft.note(origin, "no identifier is left");
     }
     let mut name =
         if name::is_title(&title) { taken.clients.unique(title.clone()) } else { String::new() };
     if name != title || name.is_empty() {
         name = taken.clients.unique(name::slug(&title, "client"));
-        draft.note(
-            &origin,
-            format!("it is called {name} here, which rules with $client have to name"),
-        );
+        draft.note(&origin, format!("renamed to {name}; rules with $client must use this name"));
     }
     let group =
         Group { name: name::slug(&title, "client"), origin: origin.clone(), ..Group::default() };
@@ -145,11 +142,11 @@ fn persistent(
     for server in client.texts("upstreams") {
         draft.note(
             format!("{origin}: upstreams: {server}"),
-            "servers for some clients only are not built yet",
+            "servers for some clients only are not supported",
         );
     }
     client.quiet(&["uid", "upstreams_cache_enabled", "upstreams_cache_size"], draft);
-    let logs = "what is kept of queries is set for all clients";
+    let logs = "query logging is set for all clients";
     let reasons = [
         ("safebrowsing_enabled", LOOKED_UP),
         ("parental_enabled", LOOKED_UP),
@@ -196,7 +193,7 @@ fn own_group(
     } else if exceptions.has_rewrites() {
         draft.note(
             format!("{}: filtering_enabled = false", group.origin),
-            "rewrites hold for it all the same",
+            "rewrites still apply to it",
         );
     }
     group.name = taken.groups.unique(group.name);
@@ -216,13 +213,13 @@ fn add_group(
     draft: &mut Draft,
 ) {
     if safe_search || !services.ids.is_empty() {
-        let whom = format!("client.group(\"{}\")", group.name);
+        let subject = format!("client.group(\"{}\")", group.name);
         // A client without filtering needs no exceptions.
         let but = if group.lists.is_empty() { String::new() } else { exceptions.but(draft) };
-        services.block((&whom, &but), &group, draft);
+        services.block((&subject, &but), &group, draft);
         if safe_search {
             let name = format!("safe search {}", group.name);
-            draft.rule(Rule::doing("safe-search", &name, format!("{whom}{but}"), &group.origin));
+            draft.rule(Rule::doing("safe-search", &name, format!("{subject}{but}"), &group.origin));
         }
     }
     draft.groups.push(group);
@@ -236,7 +233,7 @@ fn safe_search(owner: &mut Section, origin: &str, draft: &mut Draft) -> bool {
         if is_on && value == Value::Bool(false) {
             draft.note(
                 format!("{origin}: {engine} is left out"),
-                "safe search is for all engines or none here",
+                "safe search covers all engines or none",
             );
         }
     }
@@ -257,12 +254,12 @@ impl Services {
     }
 
     /// Adds the rule that blocks them for some clients.
-    fn block(&self, (whom, but): (&str, &str), group: &Group, draft: &mut Draft) {
+    fn block(&self, (subject, but): (&str, &str), group: &Group, draft: &mut Draft) {
         if self.ids.is_empty() {
             return;
         }
         let ids: Vec<String> = self.ids.iter().map(|id| format!("\"{id}\"")).collect();
-        let when = format!("{whom} && service({}){but}", ids.join(", "));
+        let when = format!("{subject} && service({}){but}", ids.join(", "));
         let name = format!("services {}", group.name);
         let rule = match &self.pause {
             None => Rule::block(&name, when, "", &group.origin),
@@ -272,8 +269,8 @@ impl Services {
                 if draft.has_time_zone(&pause.zone) {
                     rule.with("time-zone", pause.zone.as_str())
                 } else {
-                    let reason = "set `time-zone` of [policy] to that of the machine; it is UTC \
-                                  where absent";
+                    let reason = "set `time-zone` of [policy] to that of the machine; the default \
+                                  is UTC";
                     draft.note(format!("{}: time_zone = {}", group.origin, pause.zone), reason);
                     rule
                 }

@@ -72,13 +72,13 @@ impl Exceptions {
         };
         let mut lists = in_force(Kind::Allow);
         if in_force(Kind::Block).iter().any(|list| list != super::USER_RULES) {
-            let reason =
-                "exceptions (@@) in them do not go before blocked services and safe search here";
+            let reason = "their exceptions (@@) do not take precedence over blocked services and safe \
+                 search";
             draft.note("filters", reason);
         }
         if !self.lines.is_empty() {
-            let origin = "user_rules, filtering.rewrites: names that go before blocked services \
-                          and safe search";
+            let origin = "user_rules, filtering.rewrites: names that take precedence over blocked \
+                          services and safe search";
             lists.push(draft.condition_list("excepted names", &self.lines, origin));
         }
         lists

@@ -67,7 +67,7 @@ const QUIET_FILTERING: &[&str] = &[
     "safebrowsing_cache_size",
     "safesearch_cache_size",
 ];
-const LOOKED_UP: &str = "sites are not looked up at a service; add a list of such sites";
+const LOOKED_UP: &str = "lookups at a service are not supported; add a list of such sites";
 /// The list of the user's rules.
 const USER_RULES: &str = "user-rules";
 /// TTL of rewrites in seconds, if the file sets none for blocked names.
@@ -84,11 +84,11 @@ const CACHE_RANGE: (u64, u64) = (1 << 20, 1 << 40);
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &source::octets(files, path, MAX_TEXT)?)?;
     let root = Section::of(document).filter(|root| root.has_any(KNOWN));
-    let mut root = root.ok_or_else(|| malformed(path, "this is no AdGuardHome.yaml"))?;
+    let mut root = root.ok_or_else(|| malformed(path, "not an AdGuardHome.yaml"))?;
     if !root.has_any(&["schema_version"]) {
         draft.note(
             "schema_version",
-            "it is the last key that AdGuard Home writes, and missing: the file may be cut off",
+            "AdGuard Home writes this key last, and it is missing: the file may be truncated",
         );
     }
     let mut dns = root.section("dns");
@@ -102,7 +102,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     } else {
         draft.note(
             "/etc/hosts",
-            "names of the machine are not read; write those of the network as [[record]]",
+            "host names of the machine are not imported; write those of the network as [[record]]",
         );
         dns.skip(&["hostsfile_enabled"]);
     }
@@ -126,8 +126,8 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
         draft.local_zone(&domain, "dhcp.local_domain_name");
     }
     for (mut section, what, reason) in [
-        (tls, "tls", "DNS over TLS, HTTPS and QUIC are not served yet"),
-        (dhcp, "dhcp", "addresses are not assigned here (DHCP)"),
+        (tls, "tls", "DNS over TLS, HTTPS and QUIC are not supported"),
+        (dhcp, "dhcp", "DHCP is not supported"),
     ] {
         if section.flag("enabled") {
             draft.note(what, reason);
@@ -137,25 +137,24 @@ fn leave(mut root: Section, mut dns: Section, mut filtering: Section, draft: &mu
     }
     root.quiet(QUIET, draft);
     let reasons = [
-        ("users", "the web interface has no accounts of its own"),
+        ("users", "there is no web interface with accounts"),
         (
             "http",
-            "there is no web interface here; for metrics and the page of blocked names see `http` \
-             in the manual",
+            "there is no web interface; for metrics and the block page see `http` in the manual",
         ),
         ("querylog", "queries are not logged"),
-        ("statistics", "what is counted is in the metrics"),
+        ("statistics", "statistics are in the metrics"),
     ];
     root.leave(&reasons, draft);
     dns.quiet(QUIET_DNS, draft);
     let reasons = [
-        ("enable_dnssec", "recursion validates here; what comes from forwarding is not validated"),
+        ("enable_dnssec", "recursion validates; forwarded answers are not validated"),
         (
             "edns_client_subnet",
-            "client subnets are not made here; `ecs` of [[forward]] passes on those of clients",
+            "client subnets are not added; `ecs` of [[forward]] forwards those of clients",
         ),
-        ("bootstrap_dns", "servers are named by address here, so none is needed"),
-        ("ipset", "sets of the packet filter are not filled from answers"),
+        ("bootstrap_dns", "not needed, because servers are specified by address"),
+        ("ipset", "filling packet filter sets is not supported"),
         ("safebrowsing_enabled", LOOKED_UP),
         ("parental_enabled", LOOKED_UP),
     ];
@@ -175,7 +174,7 @@ fn server(dns: &mut Section, draft: &mut Draft) {
     }
     let port = port.unwrap_or(53);
     for host in hosts.iter().filter(|host| host.parse::<IpAddr>().is_err()) {
-        draft.note(format!("dns.bind_hosts: {host}"), "listeners are addresses here");
+        draft.note(format!("dns.bind_hosts: {host}"), "listeners are specified by address");
     }
     let mut listen: Vec<SocketAddr> =
         hosts.iter().filter_map(|host| Some(SocketAddr::new(host.parse().ok()?, port))).collect();
@@ -198,7 +197,7 @@ fn server(dns: &mut Section, draft: &mut Draft) {
         );
         draft.note(
             "dns.ratelimit",
-            "carried as a limit of equal answers to one network: others are not counted together",
+            "converted to a limit on equal responses to one network; different responses are not counted together",
         );
         if !exempt.is_empty() {
             draft.set("rate-limit", "exempt", exempt, "dns.ratelimit_whitelist");
@@ -224,7 +223,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     let written = dns.texts("allowed_clients");
     let networks: Vec<String> = written.iter().filter_map(|text| network(text)).collect();
     for text in written.iter().filter(|text| network(text).is_none()) {
-        draft.note(format!("dns.allowed_clients: {text}"), "clients are admitted by address here");
+        draft.note(format!("dns.allowed_clients: {text}"), "clients are allowed by address only");
     }
     if networks.is_empty() {
         return;
@@ -234,7 +233,7 @@ fn allowed(dns: &mut Section, draft: &mut Draft) {
     let own: Vec<&str> = ["127.0.0.0/8", "::1/128"].into_iter().filter(is_missing).collect();
     if !own.is_empty() {
         let reason = format!(
-            "{} are added: the server asks itself for the servers of lists",
+            "{} are added: the server sends itself queries for the hosts of lists",
             own.join(", ")
         );
         draft.note("dns.allowed_clients", reason);
@@ -267,7 +266,7 @@ fn denied(dns: &mut Section, draft: &mut Draft) {
     let written = dns.texts("disallowed_clients");
     for text in written.iter().filter(|text| network(text).is_none()) {
         draft
-            .note(format!("dns.disallowed_clients: {text}"), "clients are refused by address here");
+            .note(format!("dns.disallowed_clients: {text}"), "clients are refused by address only");
     }
     let networks: Vec<String> =
         written.iter().filter_map(|text| network(text)).map(|net| format!("\"{net}\"")).collect();
@@ -351,7 +350,7 @@ fn blocking(filtering: &mut Section, dns: &mut Section, draft: &mut Draft) {
         if filtering.is_off(key) || dns.is_off(key) {
             draft.note(
                 format!("{key} = false"),
-                "what it turned off is carried over and filters: pause it, or remove it",
+                "disabled filtering is converted and active: pause it, or remove it",
             );
         }
         filtering.skip(&[key]);
@@ -385,10 +384,10 @@ fn rewrites(
             );
         };
         if rewrite.is_off("enabled") {
-            draft.note(what, "it was turned off");
+            draft.note(what, "disabled in the source");
             continue;
         } else if answer == "A" || answer == "AAAA" || answer.eq_ignore_ascii_case(&owner) {
-            draft.note(what, "exceptions of a rewrite are not made here");
+            draft.note(what, "exceptions of a rewrite are not supported");
             continue;
         } else if let Ok(address) = answer.parse() {
             record(address_type(address), &answer);
@@ -437,11 +436,11 @@ fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: 
             let title = filter.text("name").unwrap_or_default();
             let origin = format!("{key}: {title}");
             if filter.is_off("enabled") {
-                draft.note(format!("{origin} ({url})"), "it was turned off");
+                draft.note(format!("{origin} ({url})"), "disabled in the source");
                 continue;
             }
             let Some(list_place) = Place::parse(&url) else {
-                draft.note(place, "neither an address on the web nor a path");
+                draft.note(place, "neither a URL nor a path");
                 continue;
             };
             let wanted = if title.is_empty() { list_place.short().to_owned() } else { title };

@@ -24,8 +24,8 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     let is_off = dns.is_off("use_private_ptr_resolvers");
     let has_private = !is_off && !private.is_empty();
     if dns.is_on("use_private_ptr_resolvers") && private.is_empty() {
-        let reason = "names of private addresses were asked for at the servers of the machine: \
-                      write a [[forward]]";
+        let reason = "reverse names of private addresses were forwarded to the servers of the \
+                      machine: write a [[forward]]";
         draft.note("dns.use_private_ptr_resolvers", reason);
     }
     dns.skip(&["use_private_ptr_resolvers"]);
@@ -39,7 +39,7 @@ pub(super) fn read(dns: &mut Section, files: &dyn Files, draft: &mut Draft) {
     if !draft.forwards.contains_key(".") {
         draft.note(
             "dns.upstream_dns",
-            "no server for all names could be carried over: they are asked from the root",
+            "no server for all names could be converted: names are resolved from the root",
         );
     }
 }
@@ -65,7 +65,7 @@ fn upstream(line: &str, origin: &str, draft: &mut Draft) {
             Some(parent) => {
                 draft.note(
                     format!("{origin}: {line}"),
-                    format!("the rule is for {parent} itself too"),
+                    format!("the rule also applies to {parent} itself"),
                 );
                 parent
             }
@@ -92,7 +92,7 @@ fn mode(dns: &mut Section, draft: &mut Draft) {
     } else if mode == "fastest_addr" || fastest {
         draft.note(
             "dns.upstream_mode = fastest_addr",
-            "addresses in answers are not tried; the fastest server is asked",
+            "addresses in answers are not probed; the fastest server is used",
         );
     }
 }
@@ -109,7 +109,7 @@ fn fallback(servers: Vec<String>, draft: &mut Draft) {
         draft.strategy(".", "ordered");
         draft.note(
             "dns.fallback_dns",
-            "carried as the last servers of the rule, which are asked in order",
+            "converted to the last servers of the rule, which are used in order",
         );
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     groups::read(by_client, clients, &lists, draft);
     blocking.leave(&[], draft);
     names_of_clients(&mut lookup, draft);
-    let order = "a client has the name that its lease or its PTR record gives";
+    let order = "the name of a client comes from its lease or PTR record";
     lookup.leave(&[("singleNameOrder", order)], draft);
 }
 
@@ -44,8 +44,8 @@ fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
     let Some(server) = lookup.text("upstream") else { return };
     let is_name = |id: &String| id.parse::<IpAddr>().is_err() && !id.contains([':', '/']);
     if !draft.groups.iter().flat_map(|group| &group.clients).any(is_name) {
-        let reason = "no group goes by a name that it would say; for names of private addresses \
-                      write a [[forward]]";
+        let reason = "no group uses its names; for reverse names of private addresses write a \
+                      [[forward]]";
         return draft.note(format!("{origin} = {server}"), reason);
     }
     let mut is_carried = false;
@@ -59,7 +59,7 @@ fn names_of_clients(lookup: &mut Section, draft: &mut Draft) {
             return;
         }
     }
-    draft.note(origin, "clients that ask for names of private addresses get its answers too");
+    draft.note(origin, "it also answers clients that query reverse names of private addresses");
 }
 
 fn answer(blocking: &mut Section, draft: &mut Draft) {
@@ -128,7 +128,7 @@ fn named_lists(
             // A block of text ends with a line end, even if it has only one line.
             let is_inline = source.as_str().is_some_and(|text| text.contains('\n'));
             let Some(source) = shown(source) else {
-                draft.note(&origin, "neither a text nor an address");
+                draft.note(&origin, "neither text nor an address");
                 continue;
             };
             let wanted = if kind == Kind::Allow { format!("{name}-allowed") } else { name.clone() };
@@ -146,15 +146,12 @@ fn named_lists(
                     },
                 )
             } else {
-                draft.note(
-                    format!("{origin}: {source}"),
-                    "neither an address on the web nor a full path",
-                );
+                draft.note(format!("{origin}: {source}"), "neither a URL nor an absolute path");
                 continue;
             };
             if kind == Kind::Allow && !lists.contains_key(&name) {
-                let reason = "with an allow list alone blocky blocks all other names; here it \
-                              only lets names through";
+                let reason = "with only an allow list, blocky blocks all other names; here the \
+                              list only allows names";
                 draft.note(&origin, reason);
             }
             lists.entry(name.clone()).or_default().push(made);

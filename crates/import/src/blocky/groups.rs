@@ -66,7 +66,7 @@ pub(super) fn read(
         .filter_map(|(text, value)| key(text, &value, lists, &mut names))
         .collect();
     if !keys.iter().any(|key| key.text == DEFAULT) {
-        let origin = "without a group `default` nothing is blocked for other clients".to_owned();
+        let origin = "without a group `default`, nothing is blocked for other clients".to_owned();
         let group = Group { name: DEFAULT.to_owned(), origin, ..Group::default() };
         keys.push(Key { text: DEFAULT.to_owned(), network: None, group });
     }
@@ -131,8 +131,8 @@ fn claim(keys: &mut Vec<Key>, clients: &[Known], draft: &mut Draft) {
             .is_some_and(|network| clients.iter().any(|known| known.networks.contains(&network)));
         let is_name = key.network.is_none() && clients.iter().any(|known| key.is_for(known));
         if key.text.contains(['*', '?', '[']) && key.text != DEFAULT {
-            let reason = "of clients that are known by a part of their names only those of \
-                          clientLookup.clients are";
+            let reason = "groups cannot match client names by wildcard, except those of \
+                          clientLookup.clients";
             draft.note(&key.group.origin, reason);
         } else if key.text != DEFAULT && !is_own && !is_name {
             let id = draft.client_id(&key.text, &key.group.origin);

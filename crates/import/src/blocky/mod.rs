@@ -45,7 +45,7 @@ const TTL_RANGE: (u64, u64) = (0, 86_400);
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let document = yaml::parse(path, &text(path, files)?)?;
     let root = Section::of(document).filter(|root| root.has_any(KNOWN));
-    let mut root = root.ok_or_else(|| malformed(path, "this is no configuration of blocky"))?;
+    let mut root = root.ok_or_else(|| malformed(path, "not a configuration of blocky"))?;
     listen(&mut root, draft);
     upstreams(&mut root, draft);
     custom(root.section("customDNS"), draft);
@@ -60,13 +60,10 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     let reasons = [
         ("prometheus", "metrics are at /metrics of `http` in [server]"),
         ("queryLog", "queries are not logged"),
-        ("bootstrapDns", "servers are named by address here, so none is needed"),
-        ("redis", "caches are not shared between servers yet"),
-        ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
-        (
-            "ecs",
-            "client subnets are not made here; `ecs` of [[forward]] passes on those of clients",
-        ),
+        ("bootstrapDns", "not needed, because servers are specified by address"),
+        ("redis", "shared caches are not supported"),
+        ("dnssec", "recursion validates; forwarded answers are not validated"),
+        ("ecs", "client subnets are not added; `ecs` of [[forward]] forwards those of clients"),
     ];
     root.leave(&reasons, draft);
     Ok(())
@@ -112,7 +109,7 @@ fn listen(root: &mut Section, draft: &mut Draft) {
     }
     draft.listen(&listen, "ports.dns: blocky listened there: stop it first");
     ports.quiet(&["http"], draft);
-    let encrypted = "DNS over TLS and HTTPS are not served yet";
+    let encrypted = "DNS over TLS and HTTPS are not supported";
     ports.leave(&[("tls", encrypted), ("https", encrypted)], draft);
 }
 
@@ -137,14 +134,14 @@ fn upstreams(root: &mut Section, draft: &mut Draft) {
     if count == 0 {
         draft.note(
             "upstreams",
-            "no server for all names could be carried over: they are asked from the root",
+            "no server for all names could be converted: names are resolved from the root",
         );
     }
     for (client, _) in groups.drain().into_iter().chain(former.drain()) {
         if client != "default" {
             draft.note(
                 format!("upstreams.groups.{client}"),
-                "servers for some clients only are not built yet",
+                "servers for some clients only are not supported",
             );
         }
     }
@@ -185,13 +182,13 @@ fn custom(mut section: Section, draft: &mut Draft) {
     if section.is_off("filterUnmappedTypes") {
         draft.note(
             "customDNS.filterUnmappedTypes = false",
-            "other types of such names have no data here",
+            "other types of these names have no data",
         );
     }
     section.quiet(&["filterUnmappedTypes"], draft);
-    let zone = "zone files are not read by an import; write its records as [[record]]";
+    let zone = "zone files are not imported; write the records as [[record]]";
     section.leave(
-        &[("zone", zone), ("rewrite", "names are not rewritten before they are looked up")],
+        &[("zone", zone), ("rewrite", "rewriting of names before lookup is not supported")],
         draft,
     );
 }
@@ -223,11 +220,11 @@ fn conditional(mut section: Section, draft: &mut Draft) {
             }
         }
     }
-    let fallback = "names that a server of their own does not know are not asked for elsewhere";
+    let fallback = "names unknown to a conditional server are not forwarded elsewhere";
     section.leave(
         &[
             ("fallbackUpstream", fallback),
-            ("rewrite", "names are not rewritten before they are looked up"),
+            ("rewrite", "rewriting of names before lookup is not supported"),
         ],
         draft,
     );
@@ -259,12 +256,11 @@ fn caching(mut section: Section, draft: &mut Draft) {
     }
     let prefetches = section.flag("prefetching");
     draft.set("cache", "prefetch", prefetches, "caching.prefetching");
-    let own = "which names are fetched ahead is decided by how often they are asked for";
+    let own = "prefetch is based on the popularity of names";
     let reasons =
         ["prefetchExpires", "prefetchThreshold", "prefetchMaxItemsCount"].map(|key| (key, own));
     section.leave(
-        &[&reasons[..], &[("maxItemsCount", "caches are sized in octets here: see [cache]")]]
-            .concat(),
+        &[&reasons[..], &[("maxItemsCount", "cache sizes are in octets: see [cache]")]].concat(),
         draft,
     );
 }
@@ -279,7 +275,7 @@ fn translation(mut section: Section, draft: &mut Draft) {
     let (networks, wrong): (Vec<String>, Vec<String>) =
         written.into_iter().partition(|text| text.parse::<ipnet::Ipv6Net>().is_ok());
     for text in wrong {
-        draft.note(format!("dns64.exclusionSet: {text}"), "it is no network of IPv6 addresses");
+        draft.note(format!("dns64.exclusionSet: {text}"), "not an IPv6 network");
     }
     if !networks.is_empty() {
         draft.set("dns64", "exclude", networks, "dns64.exclusionSet");
@@ -293,7 +289,7 @@ fn filters(root: &mut Section, draft: &mut Draft) {
     let types: Vec<String> = filtering.texts("queryTypes");
     let known = |name: &&String| avocet_wire::rdata::from_mnemonic(name).is_some();
     for name in types.iter().filter(|name| !known(name)) {
-        draft.note(format!("filtering.queryTypes: {name}"), "there is no such type of record");
+        draft.note(format!("filtering.queryTypes: {name}"), "unknown record type");
     }
     let quoted: Vec<String> =
         types.iter().filter(known).map(|name| format!("\"{name}\"")).collect();
@@ -321,7 +317,7 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         if source.starts_with("https://") || source.starts_with("http://") {
             draft.note(
                 format!("hostsFile.sources: {source}"),
-                "an import reads nothing from the web; make it a [[list]]",
+                "an import sends no network traffic; make it a [[list]]",
             );
             continue;
         }
@@ -348,5 +344,5 @@ fn hosts_files(root: &mut Section, files: &dyn Files, draft: &mut Draft) {
         });
     }
     section.skip(&["filterLoopback"]);
-    section.leave(&[("loading", "files of hosts are read once, by the import")], draft);
+    section.leave(&[("loading", "hosts files are read once, by the import")], draft);
 }

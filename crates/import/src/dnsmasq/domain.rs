@@ -119,7 +119,7 @@ pub(super) fn take(statement: &Statement, names: Names, draft: &mut Draft) {
                     .for_each(|zone| draft.local_zone(zone, &statement.place));
             }
             _ => {
-                draft.note(statement, "the reverse names of its addresses are asked for elsewhere")
+                draft.note(statement, "the reverse names of its addresses are forwarded elsewhere")
             }
         }
     } else if names == Names::AsWritten {

@@ -78,37 +78,38 @@ const QUIET: &[&str] = &[
 
 /// Prefixes of statements without a counterpart, with the reason.
 const LEFT: &[(&str, &str)] = &[
-    ("dhcp", "addresses are not assigned here (DHCP)"),
-    ("enable-ra", "addresses are not assigned here (DHCP)"),
-    ("ra-", "addresses are not assigned here (DHCP)"),
-    ("read-ethers", "addresses are not assigned here (DHCP)"),
-    ("enable-tftp", "files are not served here (TFTP)"),
-    ("tftp", "files are not served here (TFTP)"),
-    ("pxe", "files are not served here (TFTP)"),
-    ("auth-", "zones are not served with authority by an import; write them as [[record]]"),
-    ("interface-name", "addresses of interfaces are not looked up: write a [[record]]"),
-    ("interface", "listeners are addresses here: write them in `listen` of [server]"),
-    ("except-interface", "listeners are addresses here: write them in `listen` of [server]"),
+    ("dhcp", "DHCP is not supported"),
+    ("enable-ra", "DHCP is not supported"),
+    ("ra-", "DHCP is not supported"),
+    ("read-ethers", "DHCP is not supported"),
+    ("enable-tftp", "TFTP is not supported"),
+    ("tftp", "TFTP is not supported"),
+    ("pxe", "TFTP is not supported"),
+    ("auth-", "authoritative zones are not imported; write them as [[record]]"),
+    ("interface-name", "addresses of interfaces are not supported: write a [[record]]"),
+    ("interface", "listeners are specified by address: write them in `listen` of [server]"),
+    ("except-interface", "listeners are specified by address: write them in `listen` of [server]"),
     ("cache-size", "caches are sized in octets here: see [cache]"),
     ("dnssec", "recursion validates here; what comes from forwarding is not validated"),
     ("ipset", "sets of the packet filter are not filled from answers"),
     ("nftset", "sets of the packet filter are not filled from answers"),
-    ("add-subnet", "client subnets are not made here"),
-    ("no-negcache", "negative answers are always kept; see `negative-max-ttl-secs`"),
+    ("add-subnet", "client subnets are not added"),
+    ("no-negcache", "negative answers are always cached; see `negative-max-ttl-secs`"),
 ];
 
 /// Reads `dnsmasq.conf` at `path`.
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let statements = statement::gather(path, files, draft)?;
     if !statements.iter().any(is_known) {
-        return Err(malformed(path, "no setting of dnsmasq is in it"));
+        return Err(malformed(path, "no dnsmasq settings found"));
     }
     let has = |key: &str| statements.iter().any(|statement| statement.key == key);
     let asks_resolv_conf = !has("no-resolv") && !has("resolv-file");
     if !has("no-hosts") {
         draft.note(
             "/etc/hosts",
-            "names of the machine are not read; name the file in addn-hosts to have them",
+            "host names of the machine are not imported; name the file in addn-hosts to include \
+             them",
         );
     }
     listen(&statements, draft);
@@ -116,7 +117,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     if asks_resolv_conf {
         draft.note(
             "/etc/resolv.conf",
-            "its servers are not read; what no [[forward]] is for is asked from the root",
+            "its servers are not imported; names without a [[forward]] are resolved from the root",
         );
     }
     Ok(())
@@ -137,8 +138,7 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
     let port: u16 =
         of("port").next_back().and_then(|statement| statement.value.parse().ok()).unwrap_or(53);
     if port == 0 {
-        return draft
-            .note("port=0", "dnsmasq answered no queries; `listen` is left as it is by default");
+        return draft.note("port=0", "dnsmasq answered no queries; `listen` keeps its default");
     }
     let written = of("listen-address").flat_map(|statement| statement.value.split(','));
     let (mut addresses, mut wrong) = (Vec::new(), Vec::new());
@@ -149,7 +149,7 @@ fn listen(statements: &[Statement], draft: &mut Draft) {
         }
     }
     for text in wrong {
-        draft.note(format!("listen-address={text}"), "listeners are addresses here");
+        draft.note(format!("listen-address={text}"), "listeners are specified by address");
     }
     if addresses.is_empty() {
         addresses = [IpAddr::from([0; 4]), IpAddr::from([0; 16])]
@@ -245,7 +245,7 @@ impl State {
             }
             "bogus-nxdomain" => match value.parse() {
                 Ok(ip) => self.bogus.push(ip),
-                Err(_) => draft.note(statement, "only single addresses are carried over"),
+                Err(_) => draft.note(statement, "only single addresses are converted"),
             },
             _ if records::take(statement, self.domains.all(), self.local_ttl, draft) => {}
             key if QUIET.contains(&key) => draft.quiet(key),
@@ -254,7 +254,7 @@ impl State {
                     .iter()
                     .find(|(start, _)| key.starts_with(start))
                     .map(|(_, reason)| *reason);
-                draft.note(statement, reason.unwrap_or("there is no such setting here"));
+                draft.note(statement, reason.unwrap_or("no such setting in Avocet"));
             }
         }
     }
@@ -271,7 +271,7 @@ impl State {
             let Some(owner) =
                 name::domain(written.trim_start_matches("*.")).filter(|owner| owner != ".")
             else {
-                draft.note(statement, format!("{written:?} is no name"));
+                draft.note(statement, format!("{written:?} is not a name"));
                 continue;
             };
             if is_block {
@@ -317,7 +317,7 @@ impl State {
                 continue;
             }
             if zone == "#" || zone.contains('*') {
-                draft.note(statement, "rules are for a zone here, not for names of a certain form");
+                draft.note(statement, "rules apply to zones, not to name patterns");
                 continue;
             }
             match target {
@@ -399,7 +399,7 @@ impl State {
             }
         }
         for what in hidden {
-            draft.note(what, "names in it have the address that is set for the names above");
+            draft.note(what, "names in it have the address of the names above");
         }
     }
 
@@ -408,19 +408,19 @@ impl State {
             return;
         }
         if self.by_nxdomain && self.by_zero {
-            let reason = "blocked names have one kind of answer here: `block-answer` is \"zero\"";
-            draft.note("address=/NAME/ (NXDOMAIN) beside address=/NAME/0.0.0.0", reason);
+            let reason = "all blocked names get the same response: `block-answer` is \"zero\"";
+            draft.note("address=/NAME/ (NXDOMAIN) together with address=/NAME/0.0.0.0", reason);
         }
         let answer = if self.by_zero { "zero" } else { "nxdomain" };
         match draft.settings.get(&("policy", "block-answer")) {
             None => {
-                draft.set("policy", "block-answer", answer, "how dnsmasq answered blocked names")
+                draft.set("policy", "block-answer", answer, "response of dnsmasq for blocked names")
             }
             Some((set, _)) if set.as_str() == Some(answer) => {}
             Some(_) => {
                 draft.note(
                     "names of address=/NAME/",
-                    "blocked names have one kind of answer here: that of the other lists",
+                    "all blocked names get the same response: that of the other lists",
                 );
             }
         }
@@ -444,7 +444,7 @@ impl State {
         };
         let excepted: Vec<String> = self.answered.iter().filter(is_below).map(line).collect();
         if !excepted.is_empty() {
-            let origin = "names below blocked ones with an answer or server of their own";
+            let origin = "names below blocked names with their own answer or server";
             let list = draft.own_list("dnsmasq allowed", "dnsmasq", Kind::Allow, &excepted, origin);
             draft.for_everybody.push(list);
         }
@@ -465,10 +465,7 @@ fn without_interface(server: &str) -> &str {
 /// Notes that a server was queried from a certain interface or address.
 fn note_interface(server: &str, statement: &Statement, draft: &mut Draft) {
     if let Some((_, from)) = server.split_once('@') {
-        draft.note(
-            statement,
-            format!("the server is asked from any address, not from {from} alone"),
-        );
+        draft.note(statement, format!("queries leave from any address, not only from {from}"));
     }
 }
 

@@ -34,7 +34,7 @@ pub(super) fn is_one(octets: &[u8]) -> bool {
 /// Adds the rows of all tables.
 pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
     if !is_one(octets) {
-        return Err(malformed(DATABASE, "this is no SQLite database"));
+        return Err(malformed(DATABASE, "not an SQLite database"));
     }
     if octets.len() as u64 > MAX_UNPACKED {
         return Err(Error::TooLarge {
@@ -50,7 +50,7 @@ pub(super) fn read(octets: &[u8], tables: &mut Tables) -> Result<(), Error> {
             has_any = true;
         }
     }
-    if has_any { Ok(()) } else { Err(malformed(DATABASE, "no table of Pi-hole is in it")) }
+    if has_any { Ok(()) } else { Err(malformed(DATABASE, "no Pi-hole tables found")) }
 }
 
 fn open(octets: &[u8]) -> rusqlite::Result<Connection> {

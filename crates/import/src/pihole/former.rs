@@ -49,7 +49,7 @@ fn note_others(values: &Values<'_>, read: &[&str], draft: &mut Draft) {
 pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     let values = values(text);
     if values.is_empty() {
-        return Err(malformed(FORMER_SETTINGS, "no setting is in it"));
+        return Err(malformed(FORMER_SETTINGS, "no settings found"));
     }
     note_others(&values, &READ, draft);
     if values.contains_key("WEBPASSWORD") {
@@ -93,7 +93,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     if text("BLOCKING_ENABLED") == Some("false") {
         draft.note(
             "BLOCKING_ENABLED=false",
-            "lists are carried over and filter: pause it, or remove them",
+            "lists are converted and active: pause filtering, or remove them",
         );
     }
     if is_on("DHCP_ACTIVE") {
@@ -102,7 +102,7 @@ pub(super) fn settings(text: &str, draft: &mut Draft) -> Result<(), Error> {
     if is_on("CONDITIONAL_FORWARDING") {
         draft.note(
             "CONDITIONAL_FORWARDING",
-            "the form of before version 5 is not read: write a [[forward]]",
+            "the format before version 5 is not supported: write a [[forward]]",
         );
     }
     Ok(())

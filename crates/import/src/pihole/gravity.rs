@@ -46,7 +46,7 @@ fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<
     let mut groups = Groups::new();
     let mut off = Vec::new();
     names.unique(DEFAULT_NAME.to_owned());
-    let origin = "all clients that are not named".to_owned();
+    let origin = "all other clients".to_owned();
     groups.insert(DEFAULT, Group { name: DEFAULT_NAME.to_owned(), origin, ..Group::default() });
     for row in &rows {
         let Some(id) = number(row, "id") else {
@@ -54,7 +54,7 @@ fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<
         };
         let title = text(row, "name");
         if !is_enabled(row) {
-            draft.note(format!("group {title}"), "it was turned off, so it has no lists");
+            draft.note(format!("group {title}"), "disabled in the source, so it has no lists");
             off.push(id);
         }
         if id != DEFAULT {
@@ -98,10 +98,10 @@ fn put_into(list: &str, ids: &[i64], groups: &mut Groups) {
 fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft: &mut Draft) {
     let (address, comment) = (text(row, "address"), text(row, "comment"));
     if !is_enabled(row) {
-        return draft.note(format!("list {address}"), "it was turned off");
+        return draft.note(format!("list {address}"), "disabled in the source");
     }
     let Some(place) = Place::parse(address) else {
-        return draft.note(format!("list {address}"), "neither an address on the web nor a path");
+        return draft.note(format!("list {address}"), "neither a URL nor a path");
     };
     let kind = if number(row, "type") == Some(1) { Kind::Allow } else { Kind::Block };
     let wanted = if comment.is_empty() { place.short().to_owned() } else { comment.to_owned() };
@@ -121,7 +121,7 @@ fn domains(
     let mut off = 0;
     for row in &rows {
         let (Some(kind @ 0..=3), domain) = (number(row, "type"), text(row, "domain")) else {
-            draft.note(format!("domain {}", text(row, "domain")), "it is of no known type");
+            draft.note(format!("domain {}", text(row, "domain")), "unknown type");
             continue;
         };
         if !is_enabled(row) {
@@ -139,7 +139,7 @@ fn domains(
         lines.push(domain.to_owned());
     }
     if off > 0 {
-        draft.note(format!("{off} domains and expressions"), "they were turned off");
+        draft.note(format!("{off} domains and expressions"), "disabled in the source");
     }
     for ((kind, ids), lines) in sets {
         let (format, kind, title) = match kind {
@@ -189,7 +189,7 @@ fn clients(
         draft.clients.push(Client { name, origin, ids: vec![id], groups: in_groups });
     }
     if let Some(name) = unfiltered {
-        let origin = "clients that were in no group".to_owned();
+        let origin = "clients without a group".to_owned();
         draft.groups.push(Group { name, origin, ..Group::default() });
     }
 }

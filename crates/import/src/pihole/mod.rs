@@ -31,7 +31,7 @@ const STATIC_LEASES: &str = "04-pihole-static-dhcp.conf";
 pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(), Error> {
     let members = members(path, files)?;
     if members.is_empty() {
-        return Err(malformed(path, "nothing of Pi-hole is in it"));
+        return Err(malformed(path, "no Pi-hole data found"));
     }
     let has_settings = members.iter().any(|(name, _)| name == SETTINGS);
     let mut tables = Tables::default();
@@ -59,7 +59,7 @@ pub(crate) fn read(path: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     if !draft.forwards.contains_key(".") {
         draft.note(
             "upstream servers",
-            "none could be carried over: names are asked for from the root",
+            "no server could be converted: names are resolved from the root",
         );
     }
     Ok(())

@@ -39,7 +39,7 @@ pub(super) fn read(text: &str, files: &dyn Files, draft: &mut Draft) -> Result<(
     let document: Value =
         toml::from_str(text).map_err(|error| malformed(SETTINGS, error.message()))?;
     let root = Section::of(document).filter(|root| root.has_any(TABLES));
-    let mut root = root.ok_or_else(|| malformed(SETTINGS, "no table of Pi-hole is in it"))?;
+    let mut root = root.ok_or_else(|| malformed(SETTINGS, "no Pi-hole tables found"))?;
     let mut dns = root.section("dns");
     for server in dns.texts("upstreams") {
         draft.forward(".", &server, "dns.upstreams");
@@ -76,7 +76,7 @@ fn leave(mut root: Section, files: &dyn Files, draft: &mut Draft) {
     if misc.flag("etc_dnsmasq_d") {
         draft.note(
             "misc.etc_dnsmasq_d",
-            "files beside Pi-hole are not read: import them as dnsmasq",
+            "other files of dnsmasq are not read: import them as dnsmasq",
         );
     }
     misc.quiet(
@@ -112,18 +112,18 @@ fn listen(dns: &mut Section, draft: &mut Draft) {
 /// Listens on all addresses, as Pi-hole does unless a mode restricts it.
 pub(super) fn all_addresses(port: u16, (setting, mode): (&str, &str), draft: &mut Draft) {
     if port == 0 || mode.eq_ignore_ascii_case("NONE") {
-        return draft
-            .note("dns.port", "Pi-hole answered no queries; `listen` is left as it is by default");
+        return draft.note("dns.port", "Pi-hole answered no queries; `listen` keeps its default");
     }
     let all = [SocketAddr::from(([0; 4], port)), SocketAddr::from(([0; 16], port))];
     draft.listen(&all, "Pi-hole listened there: stop it first");
     match mode.to_ascii_uppercase().as_str() {
         "ALL" => draft.note(
             format!("{setting} = ALL"),
-            "only private networks are answered; see `allow` of [server]",
+            "only private networks may send queries; see `allow` of [server]",
         ),
         "SINGLE" | "BIND" => {
-            let reason = "listeners are addresses here: write those of the interface in `listen` \
+            let reason = "listeners are specified by address: write those of the interface in \
+                          `listen` \
                           of [server]";
             draft.note(format!("{setting} = {mode}"), reason);
         }
@@ -221,10 +221,7 @@ fn blocking(dns: &mut Section, draft: &mut Draft) {
     block_answer(&mode, addresses, "dns.blocking.mode", draft);
     blocking.leave(&[], draft);
     reply.leave(&[], draft);
-    replies.leave(
-        &[("host", "the name of the machine is answered by a [[record]], if it has one")],
-        draft,
-    );
+    replies.leave(&[("host", "the host name of the machine needs a [[record]]")], draft);
     if let Some(secs) = dns.number("blockTTL") {
         draft.set_within(("policy", "block-ttl-secs"), secs, TTL_RANGE, "dns.blockTTL");
     }
@@ -240,7 +237,7 @@ pub(super) fn block_answer(mode: &str, addresses: Vec<String>, origin: &str, dra
         "IP" | "IP_NODATA_AAAA" | "IP-NODATA-AAAA" => {
             draft.note(
                 format!("{origin} = {mode}"),
-                "the address of Pi-hole is not written in it: see `block-addresses`",
+                "it does not contain the address of Pi-hole: see `block-addresses`",
             );
             "zero"
         }

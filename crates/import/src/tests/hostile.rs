@@ -14,9 +14,9 @@ fn what_is_not_there_or_something_else_is_an_error() {
     for origin in [Origin::Pihole, Origin::Adguard, Origin::Blocky, Origin::Dnsmasq] {
         let error = run(origin, "gone", &Memory::default()).unwrap_err();
         assert_eq!(error.to_string(), "gone cannot be read: no such file");
-        refused(origin, b"\x00\x01\x02".to_vec(), "this is no text");
+        refused(origin, b"\x00\x01\x02".to_vec(), "not a text file");
     }
-    refused(Origin::Adguard, "- a\n", "this is no AdGuardHome.yaml");
+    refused(Origin::Adguard, "- a\n", "not an AdGuardHome.yaml");
     refused(Origin::Pihole, "a = [", "pihole.toml: unclosed array");
     let files = Memory::default().with("x", "hello");
     assert!(run(Origin::Pihole, "x", &files).is_err());
@@ -28,17 +28,17 @@ fn a_source_of_another_product_is_an_error() {
     let blocky = include_str!("../../samples/blocky.yml");
     let dnsmasq = include_str!("../../samples/dnsmasq/dnsmasq.conf");
     for (origin, other, part) in [
-        (Origin::Adguard, blocky, "this is no AdGuardHome.yaml"),
-        (Origin::Adguard, "a: 1\n", "this is no AdGuardHome.yaml"),
-        (Origin::Adguard, "", "this is no AdGuardHome.yaml"),
-        (Origin::Blocky, adguard, "this is no configuration of blocky"),
-        (Origin::Blocky, "\n", "this is no configuration of blocky"),
-        (Origin::Dnsmasq, adguard, "no setting of dnsmasq is in it"),
-        (Origin::Dnsmasq, blocky, "no setting of dnsmasq is in it"),
-        (Origin::Dnsmasq, "", "no setting of dnsmasq is in it"),
-        (Origin::Dnsmasq, "# comments alone\n", "no setting of dnsmasq is in it"),
-        (Origin::Pihole, "a = 1\n", "no table of Pi-hole is in it"),
-        (Origin::Pihole, "", "no table of Pi-hole is in it"),
+        (Origin::Adguard, blocky, "not an AdGuardHome.yaml"),
+        (Origin::Adguard, "a: 1\n", "not an AdGuardHome.yaml"),
+        (Origin::Adguard, "", "not an AdGuardHome.yaml"),
+        (Origin::Blocky, adguard, "not a configuration of blocky"),
+        (Origin::Blocky, "\n", "not a configuration of blocky"),
+        (Origin::Dnsmasq, adguard, "no dnsmasq settings found"),
+        (Origin::Dnsmasq, blocky, "no dnsmasq settings found"),
+        (Origin::Dnsmasq, "", "no dnsmasq settings found"),
+        (Origin::Dnsmasq, "# comments alone\n", "no dnsmasq settings found"),
+        (Origin::Pihole, "a = 1\n", "no Pi-hole tables found"),
+        (Origin::Pihole, "", "no Pi-hole tables found"),
     ] {
         refused(origin, other, part);
     }
@@ -49,7 +49,7 @@ fn a_source_of_another_product_is_an_error() {
     }
     assert!(run(Origin::Blocky, "y", &files).is_err());
     let other = database("CREATE TABLE x (id INTEGER);");
-    refused(Origin::Pihole, other, "no table of Pi-hole is in it");
+    refused(Origin::Pihole, other, "no Pi-hole tables found");
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_file_without_its_end_is_noted() {
         run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\nschema_version: 29\n").unwrap();
     let cut = run_text(Origin::Adguard, "a.yaml", "dns: {port: 53}\n").unwrap();
     let is_noted =
-        |imported: &Imported| imported.notes.iter().any(|note| note.contains("may be cut off"));
+        |imported: &Imported| imported.notes.iter().any(|note| note.contains("may be truncated"));
     assert!(!is_noted(&whole) && is_noted(&cut));
 }
 
@@ -77,7 +77,10 @@ fn more_than_a_configuration_holds_is_left_out_or_an_error() {
     let fetched = lists("https://lists.example/").unwrap();
     assert_eq!(fetched.config.matches("[[list]]").count(), 256);
     assert!(fetched.config.contains("user-rules.txt"), "own rules stay");
-    assert_eq!(fetched.notes.iter().filter(|note| note.contains("256 lists at most")).count(), 45);
+    assert_eq!(
+        fetched.notes.iter().filter(|note| note.contains("at most 256 lists are possible")).count(),
+        45
+    );
     assert_eq!(lists("/x/").unwrap_err().to_string(), "a.yaml is too large: at most 256 lists");
     let client = |last: usize| {
         format!("- {{name: x, filtering_enabled: true, ids: [10.0.{}.{}]}}", last >> 8, last & 255)
@@ -133,7 +136,8 @@ fn torn_archives_and_databases_are_errors() {
 
 #[test]
 fn views_in_a_database_are_not_run() {
-    let endless = "CREATE VIEW adlist AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n)
+    let endless = "CREATE VIEW adlist AS WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + \
+                   1 FROM n)
         SELECT id, 'https://lists.example/' || id AS address FROM n;
         CREATE TABLE client (id INTEGER PRIMARY KEY, ip TEXT); INSERT INTO client VALUES (1, '192.0.2.1');";
     let imported =
@@ -143,8 +147,10 @@ fn views_in_a_database_are_not_run() {
 
 #[test]
 fn texts_cannot_leave_their_place_in_the_file() {
-    let text = "filters:\n  - {enabled: true, url: 'https://x.example/\"\\n[server]', name: \"a\\n[server]\\nuser = 'x'\"}\n\
-        clients:\n  persistent:\n    - {name: \"b\\\" || true\\n[x]\", ids: [192.0.2.1], use_global_settings: true}\n";
+    let text = "filters:\n  - {enabled: true, url: 'https://x.example/\"\\n[server]', name: \
+                \"a\\n[server]\\nuser = 'x'\"}\n\
+        clients:\n  persistent:\n    - {name: \"b\\\" || true\\n[x]\", ids: [192.0.2.1], \
+        use_global_settings: true}\n";
     let imported = run_text(Origin::Adguard, "a.yaml", text).unwrap();
     let document: toml::Table = imported.config.parse().unwrap();
     assert!(!document.contains_key("server") && !document.contains_key("x"), "{}", imported.config);
@@ -154,7 +160,7 @@ fn texts_cannot_leave_their_place_in_the_file() {
 fn endless_lines_are_left_out_with_a_note() {
     let text = format!("no-hosts\nno-resolv\nserver=9.9.9.9\naddress=/{}/\n", "x".repeat(1 << 20));
     let imported = run_text(Origin::Dnsmasq, "d.conf", &text).unwrap();
-    assert_eq!(imported.notes, ["d.conf: 1 lines: endless, or past the most lines that are read"]);
+    assert_eq!(imported.notes, ["d.conf: 1 lines: too many lines, or a line without end"]);
     assert!(imported.config.contains("upstreams = [\"9.9.9.9\"]"));
 }
 

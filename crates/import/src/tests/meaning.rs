@@ -65,7 +65,8 @@ fn a_hash_stands_for_the_servers_of_all_names() {
 fn names_that_piholes_dnsmasq_blocks_are_blocked_for_all_groups() {
     let settings =
         "[dns]\nupstreams=['192.0.2.1']\n[misc]\ndnsmasq_lines=['address=/x.example/']\n";
-    let gravity = "CREATE TABLE \"group\" (id INTEGER, enabled INTEGER, name TEXT, description TEXT);
+    let gravity = "CREATE TABLE \"group\" (id INTEGER, enabled INTEGER, name TEXT, description \
+                   TEXT);
         INSERT INTO \"group\" VALUES (0, 1, 'Default', ''), (1, 0, 'kids', '');
         CREATE TABLE client (id INTEGER, ip TEXT, comment TEXT); INSERT INTO client VALUES (1, '192.0.2.9', 'free');
         CREATE TABLE client_by_group (client_id INTEGER, group_id INTEGER);";
@@ -88,7 +89,8 @@ fn names_that_piholes_dnsmasq_blocks_are_blocked_for_all_groups() {
 
 #[test]
 fn an_inline_list_of_blocky_may_have_one_line() {
-    let text = "blocking:\n  denylists:\n    ads:\n      - |\n        one.example\n  clientGroupsBlock:\n    default: [ads]\n";
+    let text = "blocking:\n  denylists:\n    ads:\n      - |\n        one.example\n  \
+                clientGroupsBlock:\n    default: [ads]\n";
     let imported = config(Origin::Blocky, text);
     assert!(imported.config.contains("lists = [\"ads\"]"), "{}", imported.config);
     assert!(imported.files[0].1.ends_with("one.example\n"), "{:?}", imported.files);
@@ -96,14 +98,15 @@ fn an_inline_list_of_blocky_may_have_one_line() {
 
 #[test]
 fn client_ids_of_adguard_home_are_no_host_names() {
-    let text = "clients: {persistent: [{name: a, ids: [my-client-id, 192.0.2.1, '02:00:00:00:00:01', 192.0.2.0/28]}]}";
+    let text = "clients: {persistent: [{name: a, ids: [my-client-id, 192.0.2.1, \
+                '02:00:00:00:00:01', 192.0.2.0/28]}]}";
     let imported = config(Origin::Adguard, text);
     assert!(!imported.config.contains("my-client-id"), "{}", imported.config);
     assert!(
         imported.config.contains("ids = [\"192.0.2.1\", \"02:00:00:00:00:01\", \"192.0.2.0/28\"]")
     );
     assert!(
-        imported.notes.iter().any(|note| note.contains("my-client-id: a ClientID")),
+        imported.notes.iter().any(|note| note.contains("my-client-id: ClientIDs")),
         "{:?}",
         imported.notes
     );
@@ -128,7 +131,8 @@ fn allowed_clients_have_the_server_itself_among_them() {
 
 #[test]
 fn a_rewrite_of_names_to_one_among_them_is_no_loop() {
-    let text = "filtering: {rewrites: [{domain: '*.x.example', answer: a.x.example}, {domain: '*.y', answer: y}]}";
+    let text = "filtering: {rewrites: [{domain: '*.x.example', answer: a.x.example}, {domain: \
+                '*.y', answer: y}]}";
     let imported = config(Origin::Adguard, text);
     assert!(
         !imported.config.contains("name = \"*.x.example\"")
@@ -164,7 +168,7 @@ fn each_way_to_answer_blocked_names_is_carried_over_or_reported() {
     let answer = |imported: Imported| {
         let document: toml::Table = imported.config.parse().unwrap();
         let answer = document["policy"]["block-answer"].as_str().unwrap().to_owned();
-        (answer, imported.notes.iter().any(|note| note.contains("no such way to answer")))
+        (answer, imported.notes.iter().any(|note| note.contains("unknown response for blocked")))
     };
     let pihole = |mode: &str| {
         let settings =
@@ -237,7 +241,7 @@ fn clients_and_tags_keep_their_names() {
         ["\"default\"", "\"kids-tablet\"", "\"user-child\"", "\"device_tablet\"", "\"user_child\""]
     );
     assert!(
-        imported.notes.iter().any(|note| note.contains("it is called xxx")),
+        imported.notes.iter().any(|note| note.contains("renamed to xxx")),
         "{:?}",
         imported.notes
     );
@@ -279,7 +283,8 @@ clients: {persistent: [{name: a, ids: [192.0.2.3], filtering_enabled: false, use
 
 #[test]
 fn types_that_dnsmasq_does_not_set_are_asked_for_elsewhere() {
-    let text = "no-hosts\nno-resolv\nlocal=/lan/\ntxt-record=a.example,v=spf1 -all\nmx-host=a.example,mail.lan,5\n\
+    let text = "no-hosts\nno-resolv\nlocal=/lan/\ntxt-record=a.example,v=spf1 \
+                -all\nmx-host=a.example,mail.lan,5\n\
         txt-record=two.example,x,y\ncaa-record=b.example,0,issue,ca.example\ntxt-record=c.lan,x\n\
         txt-record=_d.example,x\nhost-record=half.example,192.0.2.1\naddress=/set.example/192.0.2.1\n\
         txt-record=comma.example,\"a,b\"\ntxt-record=dollar.example,$x\n\
@@ -306,7 +311,7 @@ fn types_that_dnsmasq_does_not_set_are_asked_for_elsewhere() {
         assert!(owners.iter().any(|one| one == owner), "{owner}");
     }
     let notes: Vec<&String> =
-        imported.notes.iter().filter(|note| note.contains("stand for the whole name")).collect();
+        imported.notes.iter().filter(|note| note.contains("has no data for other types")).collect();
     assert!(
         notes[0].starts_with("half.example: ")
             && notes[1].starts_with("dollar.example, two.example: "),
@@ -386,7 +391,8 @@ fn an_address_that_is_set_twice_has_its_reverse_name() {
 
 #[test]
 fn a_wildcard_holds_below_names_of_their_own() {
-    let adguard = "filtering: {rewrites: [{domain: '*.lan', answer: 192.0.2.1}, {domain: nas.lan, answer: 192.0.2.2},
+    let adguard = "filtering: {rewrites: [{domain: '*.lan', answer: 192.0.2.1}, {domain: nas.lan, \
+                   answer: 192.0.2.2},
         {domain: '*.b.lan', answer: c.example}, {domain: x.b.lan, answer: 192.0.2.3}]}";
     let expected = pairs(&[
         ("*.lan", "192.0.2.1"),
@@ -493,7 +499,8 @@ fn prefixes_of_translators_are_carried() {
 fn who_knows_the_names_of_clients_is_asked_where_groups_go_by_names() {
     let text = |key: &str| {
         format!(
-            "clientLookup: {{upstream: 192.0.2.1}}\nblocking: {{denylists: {{a: ['https://x.example/a']}}, clientGroupsBlock: {{{key}: [a]}}}}"
+            "clientLookup: {{upstream: 192.0.2.1}}\nblocking: {{denylists: {{a: \
+             ['https://x.example/a']}}, clientGroupsBlock: {{{key}: [a]}}}}"
         )
     };
     let by_name = config(Origin::Blocky, &text("laptop.lan"));
@@ -535,7 +542,7 @@ fn names_without_a_dot_have_servers_of_their_own() {
         config(Origin::Blocky, "conditional: {mapping: {'.': '192.0.2.2,tcp://192.0.2.3'}}");
     assert_eq!(rules_doing(&blocky, "forward"), pairs(&[(plain, "[\"192.0.2.2\"]")]));
     assert!(
-        blocky.notes.iter().any(|note| note.contains("rules ask their servers over UDP")),
+        blocky.notes.iter().any(|note| note.contains("rules use their servers over UDP only")),
         "{:?}",
         blocky.notes
     );

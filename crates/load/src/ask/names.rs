@@ -44,7 +44,7 @@ impl Questions {
                 questions.push(form, name.wire(), qtype)?;
             }
         }
-        if questions.is_empty() { Err("there is no query in it".to_owned()) } else { Ok(questions) }
+        if questions.is_empty() { Err("it has no queries".to_owned()) } else { Ok(questions) }
     }
 }
 
@@ -58,7 +58,10 @@ fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
         None => Rtype::A,
         Some(word) => {
             let word = str::from_utf8(word).unwrap_or_default();
-            Rtype(rdata::from_mnemonic(word).ok_or_else(|| format!("{word:?} is no type"))?)
+            Rtype(
+                rdata::from_mnemonic(word)
+                    .ok_or_else(|| format!("{word:?} is not a record type"))?,
+            )
         }
     };
     Ok(Some((wire_name(name)?, qtype)))
@@ -111,7 +114,7 @@ mod tests {
     #[test]
     fn a_fault_in_a_query_file_is_told_with_its_line() {
         for (text, wanted) in
-            [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no query")]
+            [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no queries")]
         {
             let error = Questions::read(text.as_bytes(), &FORM).unwrap_err();
             assert!(error.contains(wanted), "{error}");

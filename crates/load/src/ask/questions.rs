@@ -66,7 +66,7 @@ impl Questions {
     /// Adds a recorded query, whose question ends at `question_end`.
     pub(crate) fn push_octets(&mut self, query: &[u8], question_end: usize) -> Result<(), String> {
         if self.places.len() == MAX_QUESTIONS {
-            return Err(format!("more than {MAX_QUESTIONS} queries are not held at once"));
+            return Err(format!("at most {MAX_QUESTIONS} queries are possible"));
         }
         let start = self.octets.len();
         self.octets.extend_from_slice(query);

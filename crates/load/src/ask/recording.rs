@@ -95,11 +95,10 @@ impl Recording {
     /// The file is not a classic pcap file, is damaged, or contains no query.
     pub fn read(mut file: impl Read) -> Result<Self, String> {
         let mut head = [0; 24];
-        file.read_exact(&mut head)
-            .map_err(|_| "it is shorter than the header of a pcap file".to_owned())?;
+        file.read_exact(&mut head).map_err(|_| "too short for a pcap file".to_owned())?;
         let magic = *head.first_chunk().unwrap_or(&[0; 4]);
         let layout = Layout::of(magic)
-            .ok_or("it is no classic pcap file; pcapng is not read (editcap -F pcap converts)")?;
+            .ok_or("not a classic pcap file; convert pcapng with editcap -F pcap")?;
         let link = layout.word(&head, 20) & 0x0fff_ffff;
         let mut recording = Self::default();
         let mut clients = HashMap::new();
@@ -127,7 +126,7 @@ impl Recording {
         }
         recording.client_count = clients.len();
         if recording.questions.is_empty() {
-            Err("there is no DNS query over UDP in it".to_owned())
+            Err("it has no DNS query over UDP".to_owned())
         } else {
             Ok(recording)
         }

@@ -34,7 +34,7 @@ impl Zone {
         let error = |error: String| format!("{}: {error}", path.display());
         let len = std::fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
         if len > MAX_FILE {
-            return Err(error(format!("it is larger than {MAX_FILE} octets")));
+            return Err(error(format!("larger than {MAX_FILE} octets")));
         }
         Self::parse(&std::fs::read(path).map_err(|e| error(e.to_string()))?).map_err(error)
     }
@@ -267,7 +267,8 @@ fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), 
         if is_ttl || word.eq_ignore_ascii_case("IN") {
             continue;
         }
-        let rtype = rdata::from_mnemonic(word).ok_or_else(|| format!("{word:?} is no type"))?;
+        let rtype =
+            rdata::from_mnemonic(word).ok_or_else(|| format!("{word:?} is not a record type"))?;
         return Ok((Rtype(rtype), tokens.get(at + 1..).unwrap_or_default()));
     }
     Err("a record has a type".to_owned())

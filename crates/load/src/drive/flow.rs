@@ -325,11 +325,11 @@ impl Flow {
             match wrong {
                 Wrong::Rcode => format!("{asked}: {}, expected {rcodes}", rcode_name(rcode)),
                 Wrong::Answer => format!("{asked}: other records than expected: {}", hex(octets)),
-                Wrong::Id => format!("an ID that no query has: {}", hex(octets)),
+                Wrong::Id => format!("the ID belongs to no query: {}", hex(octets)),
                 Wrong::Question => {
-                    format!("{asked}: the answer is to another question: {}", hex(octets))
+                    format!("{asked}: the response has another question: {}", hex(octets))
                 }
-                Wrong::Malformed => format!("{asked}: cannot be read: {}", hex(octets)),
+                Wrong::Malformed => format!("{asked}: malformed: {}", hex(octets)),
             }
         });
     }
@@ -376,7 +376,7 @@ fn question(workload: &Workload, pick: Pick) -> String {
     let len = workload.write(pick, &mut buffer);
     let view = MessageView::new(buffer.get(..len).unwrap_or_default());
     let Ok(question) = view.and_then(|view| view.question()) else {
-        return "an unreadable query".to_owned();
+        return "a malformed query".to_owned();
     };
     let mut text = String::new();
     let _ = question.qname().map(|name| avocet_wire::text::write_name(name.wire(), &mut text));

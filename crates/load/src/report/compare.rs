@@ -64,7 +64,7 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
     let time = |value: f64| nanos_text(value as u64);
     if let (Some(a), Some(b)) = (earlier.server_cpu, later.server_cpu) {
         let each = |part: fn(Cpu) -> f64| [part(a), part(b)];
-        line("CPU an answer", each(|cpu| cpu.total_us), Worse::Higher, &micros);
+        line("CPU per answer", each(|cpu| cpu.total_us), Worse::Higher, &micros);
         line("  user", each(|cpu| cpu.user_us), Worse::Never, &micros);
         line("  system", each(|cpu| cpu.system_us), Worse::Never, &micros);
     }
@@ -113,14 +113,11 @@ fn remarks(earlier: &Report, later: &Report) -> Vec<&'static str> {
     let differs = [
         (
             earlier.machine != later.machine,
-            "the runs are of different machines or kernels: only ratios within one say something",
+            "the runs are from different machines or kernels: compare only ratios within one",
         ),
-        (earlier.scenario != later.scenario, "the runs are of different scenarios"),
-        (
-            earlier.server.transport != later.server.transport,
-            "the runs are over different transports",
-        ),
-        (earlier.check != later.check, "the runs checked answers to different depths"),
+        (earlier.scenario != later.scenario, "the runs have different scenarios"),
+        (earlier.server.transport != later.server.transport, "the runs have different transports"),
+        (earlier.check != later.check, "the runs checked responses at different depths"),
         (
             (earlier.pace.window, earlier.pace.rate.map(f64::to_bits))
                 != (later.pace.window, later.pace.rate.map(f64::to_bits)),
@@ -169,7 +166,7 @@ mod tests {
     fn the_same_run_is_not_worse() {
         assert!(!verdict(|_| {}));
         let comparison = compare(&report(), &report(), 0.05);
-        assert!(comparison.remarks.is_empty() && comparison.text().contains("CPU an answer"));
+        assert!(comparison.remarks.is_empty() && comparison.text().contains("CPU per answer"));
     }
 
     #[test]

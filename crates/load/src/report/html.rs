@@ -103,10 +103,10 @@ fn table(runs: &[Report], out: &mut String) {
         }
         out.push_str("</tr>\n");
     };
-    row("CPU an answer", &|run| micros(run.server_cpu, |cpu| cpu.total_us));
-    row("of it user", &|run| micros(run.server_cpu, |cpu| cpu.user_us));
-    row("of it system", &|run| micros(run.server_cpu, |cpu| cpu.system_us));
-    row("answers a second", &|run| count_text(run.outcome.answered_per_sec as u64));
+    row("CPU per answer", &|run| micros(run.server_cpu, |cpu| cpu.total_us));
+    row("user", &|run| micros(run.server_cpu, |cpu| cpu.user_us));
+    row("system", &|run| micros(run.server_cpu, |cpu| cpu.system_us));
+    row("answers per second", &|run| count_text(run.outcome.answered_per_sec as u64));
     row("sent", &|run| count_text(run.outcome.sent));
     row("lost", &|run| format!("{:.3}%", run.outcome.loss * 100.0));
     row("wrong", &|run| count_text(run.outcome.wrong.total));
@@ -116,12 +116,12 @@ fn table(runs: &[Report], out: &mut String) {
     row("P99.9", &|run| nanos_text(run.latency.p999_ns));
     row("P99.99", &|run| nanos_text(run.latency.p9999_ns));
     row("longest", &|run| nanos_text(run.latency.max_ns));
-    row("memory at most", &|run| {
+    row("peak memory", &|run| {
         run.memory.map_or("-".to_owned(), |memory| {
             format!("{:.1} MiB", memory.peak_bytes as f64 / 1_048_576.0)
         })
     });
-    row("generator, CPU a query", &|run| micros(run.generator_cpu, |cpu| cpu.total_us));
+    row("generator, CPU per query", &|run| micros(run.generator_cpu, |cpu| cpu.total_us));
     out.push_str("</tbody></table></div>\n");
 }
 
@@ -144,7 +144,7 @@ fn percentiles(runs: &[Report], out: &mut String) {
         .collect();
     Chart {
         title: "Latency by percentile",
-        x_name: "share of the answers that took no longer",
+        x_name: "share of responses within this latency",
         x_marks: marks,
         y_scale: Scale::Logarithmic,
         y_text: &|nanos| nanos_text(nanos as u64),
@@ -171,13 +171,10 @@ fn courses(runs: &[Report], out: &mut String) {
         Chart { title, x_name: "seconds", x_marks: Vec::new(), y_scale, y_text, lines }.draw(out);
     };
     let count = |value: f64| count_text(value as u64);
-    course("Answers a second", Scale::Linear, &count, &|sample| Some(sample.answered_per_sec));
-    course(
-        "P99 in the course of the run",
-        Scale::Logarithmic,
-        &|nanos| nanos_text(nanos as u64),
-        &|sample| Some(sample.p99_ns as f64),
-    );
+    course("Answers per second", Scale::Linear, &count, &|sample| Some(sample.answered_per_sec));
+    course("P99 over time", Scale::Logarithmic, &|nanos| nanos_text(nanos as u64), &|sample| {
+        Some(sample.p99_ns as f64)
+    });
     if runs.iter().any(|run| run.series.iter().any(|sample| sample.lost > 0)) {
         course("Lost", Scale::Linear, &count, &|sample| Some(sample.lost as f64));
     }
@@ -234,7 +231,7 @@ fn searches(runs: &[Report], out: &mut String) {
     };
     Chart {
         title: "P99 by rate",
-        x_name: "queries a second",
+        x_name: "queries per second",
         x_marks: Vec::new(),
         y_scale: Scale::Logarithmic,
         y_text: &|nanos| nanos_text(nanos as u64),
@@ -246,7 +243,7 @@ fn searches(runs: &[Report], out: &mut String) {
             let own = if ramp.own_limit { ", the generator's own limit" } else { "" };
             let _ = writeln!(
                 out,
-                "<p>{}: up to {} queries a second{own}, with at most {:.3}% lost and a P99 of \
+                "<p>{}: up to {} queries per second{own}, with at most {:.3}% lost and a P99 of \
                  {}.</p>",
                 escape(&name(run)),
                 count_text(ramp.highest_rate as u64),
@@ -263,7 +260,7 @@ fn origin(run: &Report, out: &mut String) {
     let version = run.server.version.as_deref().unwrap_or("unknown");
     let _ = write!(
         out,
-        "<h2>{}</h2><p>{} ({}), software {}; asked for {:.2} s by {} clients, seed {}, avocet \
+        "<h2>{}</h2><p>{} ({}), software {}; sent for {:.2} s by {} clients, seed {}, avocet \
          {}.<br>{}, {} processors, {:.1} GiB, kernel {}.</p><pre>{}</pre>",
         escape(&name(run)),
         escape(&run.server.address),
@@ -304,7 +301,7 @@ mod tests {
         assert!(page.contains("&lt;script&gt;"));
         for wanted in [
             "Latency by percentile",
-            "Answers a second",
+            "Answers per second",
             "prefers-color-scheme:dark",
             "k1\"></span>",
         ] {

@@ -331,7 +331,7 @@ impl Report {
         let error = |error: String| format!("{}: {error}", path.display());
         let len = fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
         if len > MAX_FILE {
-            return Err(error("it is too large for results".to_owned()));
+            return Err(error("too large for a results file".to_owned()));
         }
         let text = fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
         let report: Self = serde_json::from_str(&text).map_err(|e| error(e.to_string()))?;
@@ -419,7 +419,7 @@ pub(crate) mod tests {
         run.faults = vec!["x".to_owned()];
         let text = text::write(&run);
         for wanted in [
-            "server CPU       2.000 us an answer",
+            "server CPU       2.000 us per answer",
             "100/s",
             "P99.99",
             "3 wrong",

@@ -29,7 +29,7 @@ pub(crate) fn write(report: &Report) -> String {
         let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
         let _ = writeln!(
             out,
-            "memory           {:.1} MiB at the start, {:.1} at the end, {:.1} at most, drift \
+            "memory           {:.1} MiB at the start, {:.1} at the end, {:.1} at peak, drift \
              {:+.1} KiB/s",
             mib(memory.start_bytes),
             mib(memory.end_bytes),
@@ -75,7 +75,7 @@ fn cpu(label: &str, cpu: Option<&Cpu>, out: &mut String) {
     if let Some(cpu) = cpu {
         let _ = writeln!(
             out,
-            "{label:<16} {:.3} us an answer: {:.3} user, {:.3} system; {:.2} cores",
+            "{label:<16} {:.3} us per answer: {:.3} user, {:.3} system; {:.2} cores",
             cpu.total_us, cpu.user_us, cpu.system_us, cpu.cores
         );
     }
@@ -104,7 +104,7 @@ fn outcome(outcome: &Outcome, out: &mut String) {
     let others = [
         ("wrong", outcome.wrong.total),
         ("truncated", outcome.truncated),
-        ("asked again over TCP", outcome.retried_over_tcp),
+        ("repeated over TCP", outcome.retried_over_tcp),
         ("without records", outcome.empty),
         ("late", outcome.late),
         ("duplicate", outcome.duplicate),

@@ -193,8 +193,8 @@ fn notes(
     rules: &[Rule],
 ) -> Arc<[Note]> {
     let nothing = || -> Note { (Ede::FILTERED, "".into()) };
-    let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "a private address of a public name".into())];
-    notes.push((Ede::BLOCKED, "more addresses or names in the answer than are looked at".into()));
+    let mut notes: Vec<Note> = vec![(Ede::BLOCKED, "private address for a public name".into())];
+    notes.push((Ede::BLOCKED, "too many addresses or names in the answer".into()));
     debug_assert_eq!(notes.len() + 1, FIRST_LIST_NOTE);
     notes.extend(
         config.lists.iter().map(|list| (Ede::FILTERED, format!("list {}", list.name).into())),

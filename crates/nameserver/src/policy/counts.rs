@@ -84,9 +84,9 @@ impl Counts {
     pub(super) fn count_cut_short(&self, look_ups: u64) {
         if look_ups > 0 && self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
             tracing::warn!(
-                "a list asks for more work for one name than a question may cost: the patterns \
-                 and lines that were not reached have no effect on such names \
-                 (avocet_list_lookups_cut_short_total counts them)"
+                "a list lookup reached the work limit of a query: the remaining patterns and \
+                 lines have no effect on such names (avocet_list_lookups_cut_short_total counts \
+                 them)"
             );
         }
     }

@@ -64,7 +64,7 @@ impl GeoDatabase {
             of = database_type,
             nodes,
             countries = number,
-            "the geo database {} is read",
+            "loaded the geo database {}",
             path.display()
         );
         Ok(Self { path: path.to_owned(), fingerprint, countries })

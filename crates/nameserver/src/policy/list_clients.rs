@@ -46,7 +46,9 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
         }
     }
     if named.len() == MAX_NAMED {
-        tracing::warn!("lists name {MAX_NAMED} clients and groups; further ones are not looked at");
+        tracing::warn!(
+            "lists name more than {MAX_NAMED} clients and groups; further ones have no effect"
+        );
     }
     tests
 }

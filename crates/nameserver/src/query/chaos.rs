@@ -32,7 +32,7 @@ impl ChaosTexts {
         {
             return draft;
         }
-        let ede = Some((Ede::PROHIBITED, "this server does not tell"));
+        let ede = Some((Ede::PROHIBITED, "not configured on this server"));
         Draft { ede, ..draft_empty(out, Some(octets), Rcode::REFUSED) }
     }
 }

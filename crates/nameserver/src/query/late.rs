@@ -193,8 +193,8 @@ fn wanted<'a>(path: &Path<'_>, waiter: &Waiter, key: &'a QuestionKey) -> Wanted<
 /// The answer to a waiter whose question was turned away.
 pub fn shed(path: &Path<'_>, waiter: &Waiter, reason: Shed, out: &mut [u8]) -> Late {
     let ede = match reason {
-        Shed::Zone => (Ede::NETWORK_ERROR, "too many queries to the zone are under way"),
-        Shed::Client => (Ede::OTHER, "too many queries of this client"),
+        Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
+        Shed::Client => (Ede::OTHER, "too many queries from this client"),
         Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
     };
     let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede: Some(ede), keep: None };

@@ -464,7 +464,7 @@ fn of_class_and_type(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Opti
         }
         (Class::IN, qtype) => never_answered(qtype)?,
         (Class::NONE, _) => (Rcode::FORMERR, None),
-        _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is served"))),
+        _ => (Rcode::REFUSED, Some((Ede::NOT_SUPPORTED, "only class IN is supported"))),
     };
     Some(error(path, query, Refusal { rcode, stage: Stage::Malformed, ede }, out))
 }
@@ -493,7 +493,7 @@ fn not_recursive(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
     let question = query.key.question();
     let failure_key = FailureKey { question, checking_disabled: query.asked.flags & CD != 0 };
     if path.shared.failures.lookup(&failure_key, path.now.secs()).is_some() {
-        let ede = Some((Ede::CACHED_ERROR, "resolution failed lately"));
+        let ede = Some((Ede::CACHED_ERROR, "resolution failed recently"));
         return error(
             path,
             query,
@@ -501,7 +501,7 @@ fn not_recursive(path: &Path<'_>, query: &Query<'_>, out: &mut [u8]) -> Exit {
             out,
         );
     }
-    let ede = Some((Ede::NOT_AUTHORITATIVE, "not in the cache, and recursion was not asked for"));
+    let ede = Some((Ede::NOT_AUTHORITATIVE, "not cached, and recursion was not requested"));
     error(path, query, Refusal { rcode: Rcode::REFUSED, stage: Stage::NotRecursive, ede }, out)
 }
 
@@ -511,10 +511,10 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     match qtype {
         Rtype::OPT | Rtype(0) => Some((Rcode::FORMERR, None)),
         Rtype::AXFR | Rtype::IXFR => {
-            Some((Rcode::REFUSED, unsupported("zones are not transferred")))
+            Some((Rcode::REFUSED, unsupported("zone transfers are not supported")))
         }
         Rtype::MAILA | Rtype::MAILB | Rtype::TKEY | Rtype::TSIG => {
-            Some((Rcode::NOTIMP, unsupported("this type is not served")))
+            Some((Rcode::NOTIMP, unsupported("this type is not supported")))
         }
         _ => None,
     }

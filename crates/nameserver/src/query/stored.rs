@@ -301,7 +301,7 @@ fn judged_stale(path: &Path<'_>, wanted: &Wanted<'_>, len: usize, out: &mut [u8]
 /// The error that says that data is expired (RFC 8914 §4.4 and §4.20).
 fn marked_stale(draft: Draft) -> Draft {
     let ede = if draft.rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER };
-    Draft { ede: Some((ede, "resolution failed or takes long")), ..draft }
+    Draft { ede: Some((ede, "resolution failed or is slow")), ..draft }
 }
 
 /// What is to be kept of an answer: message, TTL offsets and how long.

@@ -76,7 +76,7 @@ impl Directory {
         };
         let mut faults = Vec::new();
         if lists.len() > MAX_LISTS {
-            let message = format!("more than {MAX_LISTS}; several sources may be one list");
+            let message = format!("more than {MAX_LISTS}; merge several sources into one list");
             faults.push(ClientFault { entry: "lists".to_owned(), message });
         }
         for (kind, count, most) in
@@ -135,7 +135,7 @@ impl Directory {
     fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Vec<String> {
         let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
         if self.group(&spec.name).is_some() {
-            faults.push("there are two groups of this name".to_owned());
+            faults.push("duplicate group name".to_owned());
             return faults;
         }
         let mut places = spec.lists.as_ref().map(|_| Vec::new());
@@ -153,7 +153,7 @@ impl Directory {
     fn add_client(&mut self, spec: &ClientSpec) -> Vec<String> {
         let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
         if self.clients.iter().any(|client| client.name == spec.name) {
-            faults.push("there are two clients of this name".to_owned());
+            faults.push("duplicate client name".to_owned());
             return faults;
         }
         let (mut groups, mut ids) = (Vec::new(), Vec::new());
@@ -186,9 +186,7 @@ impl Directory {
         }
         self.clients.push(client);
         match taken {
-            Some(other) => {
-                Err(format!("it is known by the same as client `{}`", self.clients[other].name))
-            }
+            Some(other) => Err(format!("client `{}` has it too", self.clients[other].name)),
             None => Ok(()),
         }
     }
@@ -204,7 +202,7 @@ impl Directory {
                 (Some(at), _) => Some(at),
                 (None, Ok(id)) => self.owner.get(&id).copied(),
                 (None, Err(reason)) => {
-                    faults.push(format!("`{text}` is no client, and {reason}"));
+                    faults.push(format!("`{text}` is not the name of a client, and {reason}"));
                     continue;
                 }
             };
@@ -226,7 +224,7 @@ impl Directory {
 
 fn check_name(name: &str) -> Result<(), String> {
     match name.trim() {
-        "" => Err("a name is missing".to_owned()),
+        "" => Err("the name is missing".to_owned()),
         _ if name.len() > 255 => Err("the name is longer than 255 octets".to_owned()),
         _ => Ok(()),
     }
@@ -280,19 +278,19 @@ mod tests {
         check(
             &[group("a", &[], None), group("a", &[], None)],
             &[],
-            "group `a`: there are two groups of this name",
+            "group `a`: duplicate group name",
         );
         check(&[], &[client("c", &[], &["kids"])], "client `c`: there is no group `kids`");
         let twice = [client("a", &["192.0.2.1"], &[]), client("b", &["192.0.2.1"], &[])];
-        check(&[], &twice, "client `b`: it is known by the same as client `a`");
+        check(&[], &twice, "client `b`: client `a` has it too");
         check(
             &[group("a", &["a b", "tv"], Some(&["x", "y"]))],
             &[client("tv", &["c d", "e f"], &["kids"]), client("", &[], &["nobody"])],
             "group `a`: there is no list `x`; group `a`: there is no list `y`; client `tv`: there \
              is no group `kids`; client `tv`: `c d` is neither an address, a network, a MAC \
              address nor a host name; client `tv`: `e f` is neither an address, a network, a MAC \
-             address nor a host name; client ``: a name is missing; client ``: there is no group \
-             `nobody`; group `a`: `a b` is no client, and neither an address, a network, a MAC \
+             address nor a host name; client ``: the name is missing; client ``: there is no group \
+             `nobody`; group `a`: `a b` is not the name of a client, and neither an address, a network, a MAC \
              address nor a host name",
         );
     }

@@ -381,8 +381,7 @@ impl Origins {
 
 fn too_many() -> ClientFault {
     let message = format!(
-        "they differ in more than {MAX_PROFILES} ways; let rules ask for groups instead of \
-         addresses"
+        "more than {MAX_PROFILES} client profiles; test groups instead of addresses in rules"
     );
     ClientFault { entry: "clients".to_owned(), message }
 }

@@ -24,25 +24,23 @@ pub enum GeoError {
 impl fmt::Display for GeoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMetadata => f.write_str(
-                "it is no MaxMind DB file, or its end is missing: there are no metadata",
-            ),
-            Self::Metadata(key) => write!(f, "it is damaged: its metadata have no usable {key}"),
+            Self::NoMetadata => f.write_str("not a MaxMind DB file, or truncated: no metadata"),
+            Self::Metadata(key) => write!(f, "damaged: the metadata has no usable {key}"),
             Self::Tree => {
-                f.write_str("it is damaged: its search tree does not end where the metadata say")
+                f.write_str("damaged: the size of the search tree does not match the metadata")
             }
             Self::Node(node) => {
-                write!(f, "it is damaged: node {node} of its search tree leads out of the data")
+                write!(f, "damaged: node {node} of the search tree points outside the data")
             }
             Self::Value(at) => {
-                write!(f, "it is damaged: the value at octet {at} of its data cannot be read")
+                write!(f, "damaged: invalid value at octet {at} of the data")
             }
             Self::Limit(what) => write!(f, "it has too many {what}"),
             Self::NoCountries(kind) => {
                 write!(
                     f,
-                    "no record in it has a country; it is of type {kind:?}, and one of countries \
-                     is needed"
+                    "no record has a country; its type is {kind:?}, but a country database is \
+                     needed"
                 )
             }
         }

@@ -39,9 +39,9 @@ impl fmt::Display for ImageError {
         match self {
             Self::Foreign => f.write_str("not an image of lists"),
             Self::Version(version) => {
-                write!(f, "an image of version {version}, not {}", layout::VERSION)
+                write!(f, "an image with version {version}, not {}", layout::VERSION)
             }
-            Self::Torn => f.write_str("the image is not whole"),
+            Self::Torn => f.write_str("the image is incomplete"),
             Self::Malformed => f.write_str("the image is malformed"),
         }
     }

@@ -25,8 +25,10 @@ impl fmt::Display for NameFault {
         match self {
             Self::Empty => f.write_str("a name with an empty label"),
             Self::TooLong => f.write_str("a name or a label is too long"),
-            Self::Character(found) => write!(f, "{found:?} is no character of a host name"),
-            Self::Idn => f.write_str("an international name without ASCII form"),
+            Self::Character(found) => {
+                write!(f, "{found:?} is not a valid character in a host name")
+            }
+            Self::Idn => f.write_str("an invalid internationalised name"),
             Self::Address => f.write_str("an address where a name is expected"),
         }
     }

@@ -48,7 +48,7 @@ impl fmt::Display for PatternError {
             Self::TooLong => f.write_str("the pattern is too long"),
             Self::TooLarge => f.write_str("the regular expression is too large"),
             Self::Syntax(error) => write!(f, "the regular expression is wrong: {error}"),
-            Self::SharedLetters => f.write_str("too many patterns ask for the same letters"),
+            Self::SharedLetters => f.write_str("too many patterns require the same letters"),
         }
     }
 }

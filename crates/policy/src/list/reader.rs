@@ -164,7 +164,7 @@ impl<'c> ListReader<'c> {
         if self.source.kind == Kind::Allow {
             return self
                 .report
-                .fault(1, Reason::Malformed("a policy zone says itself what it lets through"));
+                .fault(1, Reason::Malformed("a policy zone determines itself what it allows"));
         }
         match self.compiler.add_zone(&self.source, &text) {
             Ok(zone) => self.report.take_zone(zone),

@@ -43,15 +43,15 @@ impl fmt::Display for Reason {
             Self::LineTooLong => f.write_str("the line is too long"),
             Self::NotUtf8 => f.write_str("the line is not UTF-8"),
             Self::Name(fault) => fault.fmt(f),
-            Self::Everything => f.write_str("this is about every name"),
-            Self::TopLevel => f.write_str("this is about a top-level domain"),
+            Self::Everything => f.write_str("the line matches every name"),
+            Self::TopLevel => f.write_str("the line matches a top-level domain"),
             Self::Malformed(what) => f.write_str(what),
-            Self::RewriteRefused => f.write_str("the list may block only, not choose answers"),
-            Self::UnknownModifier(name) => write!(f, "the modifier {name:?} does not exist"),
-            Self::ModifierValue(name) => write!(f, "the value of the modifier {name:?} is wrong"),
+            Self::RewriteRefused => f.write_str("the list may only block, not choose answers"),
+            Self::UnknownModifier(name) => write!(f, "unknown modifier {name:?}"),
+            Self::ModifierValue(name) => write!(f, "invalid value of the modifier {name:?}"),
             Self::Pattern(error) => error.fmt(f),
             Self::Zone(reason) => reason.fmt(f),
-            Self::Limit(what) => write!(f, "there are too many {what} in all lists together"),
+            Self::Limit(what) => write!(f, "too many {what} in all lists together"),
             Self::Share(what) => {
                 write!(f, "the list has more {what} than one fetched list may have")
             }

@@ -49,7 +49,7 @@ impl fmt::Display for Refusal {
         f.write_str(match self {
             Self::Binary => "not a text",
             Self::WebPage => "a web page, not a list",
-            Self::TooLarge => "larger than a list may be",
+            Self::TooLarge => "too large for a list",
         })
     }
 }

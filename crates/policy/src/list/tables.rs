@@ -148,7 +148,7 @@ impl Sharing {
     }
 }
 
-const SHARED_LETTERS: &str = "patterns that ask for the same letters";
+const SHARED_LETTERS: &str = "patterns that require the same letters";
 
 impl<R> PatternTable<R> {
     pub(super) fn empty() -> Self {
@@ -158,13 +158,10 @@ impl<R> PatternTable<R> {
             globs: Quota::of(MAX_GLOBS, "patterns"),
             regexes: Quota::of(MAX_REGEXES, "regular expressions"),
             tries: Quota::of(MAX_REGEX_TRIES, "broken regular expressions"),
-            unfiltered: Quota::of(
-                MAX_UNFILTERED,
-                "regular expressions without letters to find them by",
-            ),
+            unfiltered: Quota::of(MAX_UNFILTERED, "regular expressions without required letters"),
             unfiltered_states: Quota::of(
                 MAX_UNFILTERED_STATES,
-                "large regular expressions without letters to find them by",
+                "large regular expressions without required letters",
             ),
             octets: Quota::of(MAX_REGEXES_OCTETS, "octets of regular expressions"),
             sharing: HashMap::new(),

@@ -51,14 +51,14 @@ impl fmt::Display for ZoneReason {
         match self {
             Self::Master(error) => error.fmt(f),
             Self::OutOfZone => f.write_str("the owner is not in the zone"),
-            Self::Trigger => f.write_str("the owner is no trigger"),
-            Self::Action => f.write_str("the action does not exist"),
-            Self::CnameAndOther => f.write_str("a CNAME stands beside other records"),
-            Self::RewriteRefused => f.write_str("the list may block only, not choose answers"),
+            Self::Trigger => f.write_str("the owner is not a trigger"),
+            Self::Action => f.write_str("unknown action"),
+            Self::CnameAndOther => f.write_str("a CNAME and other records with the same owner"),
+            Self::RewriteRefused => f.write_str("the list may only block, not choose answers"),
             Self::NoSoa => {
-                f.write_str("no SOA record stands before this; names are taken as they are written")
+                f.write_str("no SOA record before this line; names are taken as written")
             }
-            Self::Limit => f.write_str("there are too many triggers, or too many records for one"),
+            Self::Limit => f.write_str("too many triggers, or too many records for one trigger"),
         }
     }
 }

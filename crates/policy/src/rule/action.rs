@@ -318,7 +318,7 @@ fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, String> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
         return Err(format!("`to` needs 1 to {MAX_ADDRESSES} addresses"));
     }
-    all(texts, |text| text.parse().map_err(|_| format!("`{text}` is no address")))
+    all(texts, |text| text.parse().map_err(|_| format!("`{text}` is not an address")))
 }
 
 /// Converts all texts, or returns the errors of all invalid ones.
@@ -344,7 +344,7 @@ fn target(spec: &RuleSpec) -> Result<Target, String> {
 /// Returns the folded wire form of a name, which may lack the final dot.
 pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
     if !text.is_ascii() {
-        return Err("a name is written in its ASCII form, which begins with `xn--`".to_owned());
+        return Err("write the name in its ASCII form, which starts with `xn--`".to_owned());
     }
     let mut wire = [0; MAX_NAME];
     let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire)
@@ -456,12 +456,12 @@ mod tests {
         check("action = 'allow'\nrps = 5", Err("`rps` has no meaning for this action"));
         check(
             "action = 'redirect'\nrps = 5\ntag = 'x'\nto = ['a', '192.0.2.1', 'b']",
-            Err("`rps`, `tag` have no meaning for this action; `a` is no address; `b` is no \
-                 address"),
+            Err("`rps`, `tag` have no meaning for this action; `a` is not an address; `b` is not \
+                 an address"),
         );
         check("action = 'block'\nto = ['192.0.2.1']", Err("`to` needs `answer = \"addresses\"`"));
         check("action = 'redirect'", Err("`to` needs addresses or a name"));
-        check("action = 'redirect'\nto = ['192.0.2.1', 'x']", Err("`x` is no address"));
+        check("action = 'redirect'\nto = ['192.0.2.1', 'x']", Err("`x` is not an address"));
         check("action = 'forward'", Err("`to` needs 1 to 32 servers"));
         check(
             "action = 'forward'\nto = ['home']",

@@ -118,10 +118,10 @@ impl Checker<'_> {
             _ => match self.value(expr)? {
                 Value::Condition(kind) => kind,
                 Value::Literal(_) => {
-                    return Err(Fault::at(expr.span, "a condition should stand here, not a value"));
+                    return Err(Fault::at(expr.span, "expected a condition, found a value"));
                 }
                 Value::Field(field) => {
-                    let fault = Fault::at(expr.span, "this is a value and no condition");
+                    let fault = Fault::at(expr.span, "this is a value, not a condition");
                     return Err(fault.advise(usage(field)));
                 }
             },
@@ -153,7 +153,7 @@ impl Checker<'_> {
             return match self.vocabulary.has_countries {
                 true => Ok(Field::Geo),
                 false => Err(Fault::at(span, "countries need a geo database")
-                    .advise("configure one, or ask for networks")),
+                    .advise("configure one, or test networks")),
             };
         }
         if let Some((_, field)) = ROOTS.iter().find(|(root, _)| *root == name) {
@@ -162,7 +162,7 @@ impl Checker<'_> {
         let fault = Fault::at(span, format!("there is no `{name}`"));
         Err(match avocet_wire::rdata::from_mnemonic(name) {
             Some(_) => fault.advise(format!(
-                "types go into quotes, as in `qtype == \"{}\"`",
+                "write types in quotes, as in `qtype == \"{}\"`",
                 name.to_uppercase()
             )),
             None => fault.suggest(name, ROOTS.iter().map(|(root, _)| *root).chain(["geo"])),
@@ -179,13 +179,11 @@ impl Checker<'_> {
         if let Some((_, member)) = field.members().iter().find(|(name, _)| *name == word.text) {
             return Ok(Value::Field(*member));
         }
-        let fault = Fault::at(word.span, format!("there is no such member as `{}`", word.text));
+        let fault = Fault::at(word.span, format!("unknown member `{}`", word.text));
         if field.methods().contains(&word.text.as_str())
             || (field.has_text() && is_text_method(&word.text))
         {
-            return Err(
-                fault.advise(format!("it is called with brackets, as `{}(...)`", word.text))
-            );
+            return Err(fault.advise(format!("call it with parentheses, as `{}(...)`", word.text)));
         }
         let weekend = if field == Field::Now { &["weekend"][..] } else { &[] };
         let members = field.members().iter().map(|(name, _)| *name);
@@ -209,7 +207,7 @@ impl Checker<'_> {
                 return Ok(Value::Field(Field::Levels));
             }
             (Field::Qname, "levels") => {
-                return Err(Fault::at(word.span, "`levels()` takes nothing"));
+                return Err(Fault::at(word.span, "`levels()` takes no arguments"));
             }
             (Field::Qname | Field::AnswerCname, "under") => {
                 let keys =
@@ -228,8 +226,7 @@ impl Checker<'_> {
             }
             (Field::Now, "between") => test(Test::Time(between(word, arguments)?)),
             _ => {
-                let fault =
-                    Fault::at(word.span, format!("there is no such method as `{}`", word.text));
+                let fault = Fault::at(word.span, format!("unknown method `{}`", word.text));
                 return Err(fault.suggest(&word.text, all_methods(field)));
             }
         };
@@ -269,7 +266,7 @@ impl Checker<'_> {
                 Ok(test(Test::Service(keys)))
             }
             _ => {
-                let fault = Fault::at(name.span, format!("there is no function `{}`", name.text));
+                let fault = Fault::at(name.span, format!("unknown function `{}`", name.text));
                 Err(fault.suggest(&name.text, ["list", "service"]))
             }
         }
@@ -294,16 +291,18 @@ impl Checker<'_> {
                 self.compare(field, sign.mirrored(), right.span, literal)
             }
             (Value::Literal(_), Value::Field(field)) => {
-                Err(Fault::at(right.span, "a list should stand behind `in`").advise(usage(field)))
+                Err(Fault::at(right.span, "expected a list after `in`").advise(usage(field)))
             }
             (Value::Literal(a), Value::Literal(b)) => constant(sign, a, b),
-            (Value::Condition(_), _) => Err(Fault::at(left.span, "a condition is not compared")
-                .advise("write it alone, or with `!`")),
-            (_, Value::Condition(_)) => Err(Fault::at(right.span, "a condition is not compared")
-                .advise("write it alone, or with `!`")),
+            (Value::Condition(_), _) => Err(Fault::at(left.span, "a condition cannot be compared")
+                .advise("write it without a comparison, or with `!`")),
+            (_, Value::Condition(_)) => {
+                Err(Fault::at(right.span, "a condition cannot be compared")
+                    .advise("write it without a comparison, or with `!`"))
+            }
             (Value::Field(_), Value::Field(_)) => {
-                Err(Fault::at(right.span, "a value is compared with what is written out")
-                    .advise("put text into quotes"))
+                Err(Fault::at(right.span, "expected a literal to compare with")
+                    .advise("write text in quotes"))
             }
         }
     }
@@ -320,8 +319,8 @@ impl Checker<'_> {
             return number_test(field, sign, &operands);
         }
         if !matches!(sign, Comparison::Equal | Comparison::Unequal | Comparison::In) {
-            return Err(Fault::at(span, "only numbers have an order")
-                .advise("compare by `==`, `!=` or `in`"));
+            return Err(Fault::at(span, "only numbers can be ordered")
+                .advise("compare with `==`, `!=` or `in`"));
         }
         let kind = self.one_of(field, span, &operands)?;
         Ok(match sign {
@@ -368,7 +367,7 @@ impl Checker<'_> {
             Field::Country => test(Test::Country(
                 operands.iter().map(|one| country(one)).collect::<Result<_, _>>()?,
             )),
-            _ => return Err(Fault::at(span, "this is not compared").advise(usage(field))),
+            _ => return Err(Fault::at(span, "this cannot be compared").advise(usage(field))),
         })
     }
 
@@ -476,12 +475,12 @@ fn each<'a>(word: &Word, arguments: &'a [Expr]) -> Result<Vec<&'a Expr>, Fault> 
 fn operands(sign: Comparison, literal: &Expr) -> Result<Vec<&Expr>, Fault> {
     match (&literal.kind, sign) {
         (Kind::List(elements), Comparison::In) if elements.is_empty() => {
-            Err(Fault::at(literal.span, "nothing is in an empty list"))
+            Err(Fault::at(literal.span, "an empty list matches nothing"))
         }
         (Kind::List(elements), Comparison::In) => Ok(elements.iter().collect()),
-        (_, Comparison::In) => Err(Fault::at(literal.span, "a list should stand behind `in`")
+        (_, Comparison::In) => Err(Fault::at(literal.span, "expected a list after `in`")
             .advise("write `in [\"...\", \"...\"]`")),
-        (Kind::List(_), _) => Err(Fault::at(literal.span, "a list is asked by `in`")),
+        (Kind::List(_), _) => Err(Fault::at(literal.span, "use `in` for a list")),
         _ => Ok(vec![literal]),
     }
 }
@@ -492,7 +491,7 @@ fn constant(sign: Comparison, a: &Expr, b: &Expr) -> Result<NodeKind, Fault> {
         (Kind::Text(a), Kind::Text(b)) => match sign {
             Comparison::Equal | Comparison::In => Ok(a == b),
             Comparison::Unequal => Ok(a != b),
-            _ => Err(Fault::at(a_span(operand), "only numbers have an order")),
+            _ => Err(Fault::at(a_span(operand), "only numbers can be ordered")),
         },
         _ => Err(Fault::at(operand.span, "a number and a text are never equal")),
     };
@@ -507,7 +506,7 @@ fn a_span(expr: &Expr) -> Span {
 fn text_of(expr: &Expr) -> Result<String, Fault> {
     match &expr.kind {
         Kind::Text(text) => Ok(text.clone()),
-        _ => Err(Fault::at(expr.span, "a text in quotes should stand here")),
+        _ => Err(Fault::at(expr.span, "expected text in quotes")),
     }
 }
 
@@ -526,11 +525,11 @@ fn name_key(expr: &Expr, reach: Reach) -> Result<NameKey, Fault> {
     let text = text_of(expr)?;
     if text.starts_with("*.") && reach == Reach::Exact {
         let advice = format!("write `qname.under(\"{}\")`", &text[2..]);
-        return Err(Fault::at(expr.span, "a name is compared whole").advise(advice));
+        return Err(Fault::at(expr.span, "names are compared as a whole").advise(advice));
     }
     let bare = text.strip_prefix("*.").unwrap_or(&text);
     let name = super::action::name(bare)
-        .map_err(|reason| Fault::at(expr.span, format!("no name: {reason}")))?;
+        .map_err(|reason| Fault::at(expr.span, format!("invalid name: {reason}")))?;
     Ok(NameKey { name, reach })
 }
 
@@ -561,12 +560,12 @@ fn qtype(expr: &Expr) -> Result<u16, Fault> {
                 || {
                     let known = (0..=u16::MAX).filter_map(avocet_wire::rdata::mnemonic);
                     let lower: Vec<String> = known.map(str::to_lowercase).collect();
-                    let fault = Fault::at(expr.span, format!("there is no type `{text}`"));
+                    let fault = Fault::at(expr.span, format!("unknown type `{text}`"));
                     fault.suggest(text, lower.iter().map(String::as_str))
                 },
             )
         }
-        _ => Err(Fault::at(expr.span, "a type in quotes should stand here")),
+        _ => Err(Fault::at(expr.span, "expected a type in quotes")),
     }
 }
 
@@ -586,7 +585,7 @@ fn networks(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
             return Ok(IpNet::from(canonical(address)));
         }
         text.parse::<IpNet>().map(|network| network.trunc()).map_err(|_| {
-            Fault::at(operand.span, format!("`{text}` is no network"))
+            Fault::at(operand.span, format!("`{text}` is not a network"))
                 .advise("write it as \"10.0.0.0/8\"")
         })
     };
@@ -597,8 +596,8 @@ fn addresses(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
     let address = |operand: &&Expr| {
         let text = text_of(operand)?;
         text.parse().map(|address| IpNet::from(canonical(address))).map_err(|_| {
-            Fault::at(operand.span, format!("`{text}` is no address"))
-                .advise("networks are asked by `.in(...)`")
+            Fault::at(operand.span, format!("`{text}` is not an address"))
+                .advise("use `.in(...)` for networks")
         })
     };
     operands.iter().map(address).collect()
@@ -607,7 +606,7 @@ fn addresses(operands: &[&Expr]) -> Result<Vec<IpNet>, Fault> {
 fn mac(expr: &Expr) -> Result<Mac, Fault> {
     let text = text_of(expr)?;
     text.parse().map_err(|()| {
-        Fault::at(expr.span, "no MAC address").advise("write it as \"02:00:00:00:00:01\"")
+        Fault::at(expr.span, "invalid MAC address").advise("write it as \"02:00:00:00:00:01\"")
     })
 }
 
@@ -644,7 +643,7 @@ fn country(expr: &Expr) -> Result<Country, Fault> {
 fn number_test(field: Field, sign: Comparison, operands: &[&Expr]) -> Result<NodeKind, Fault> {
     let number = |operand: &&Expr| match operand.kind {
         Kind::Number(number) => Ok(number),
-        _ => Err(Fault::at(operand.span, "a number should stand here").advise(usage(field))),
+        _ => Err(Fault::at(operand.span, "expected a number").advise(usage(field))),
     };
     let numbers = NumberTest {
         comparison: sign,
@@ -665,7 +664,7 @@ fn between(word: &Word, arguments: &[Expr]) -> Result<TimeTest, Fault> {
     let (start, end) = (minute_of_day(from)?, minute_of_day(to)?);
     match start == end % (24 * 60) {
         true => Err(Fault::at(from.span.to(to.span), "the two times are the same")
-            .advise("leave it out for all day")),
+            .advise("remove it for the whole day")),
         false => Ok(TimeTest::Between(start, end)),
     }
 }
@@ -682,7 +681,7 @@ fn minute_of_day(expr: &Expr) -> Result<u16, Fault> {
         Some((hour, minute)) if minute < 60 && (hour < 24 || (hour, minute) == (24, 0)) => {
             Ok(hour * 60 + minute)
         }
-        _ => Err(Fault::at(expr.span, "no time of day").advise("write it as \"21:30\"")),
+        _ => Err(Fault::at(expr.span, "invalid time of day").advise("write it as \"21:30\"")),
     }
 }
 

@@ -59,9 +59,9 @@ impl Fault {
                 self.advise(format!("did you mean `{name}`?"))
             }
             Some(_) if known.len() <= SHOWN => {
-                self.advise(format!("there are: {}", known.join(", ")))
+                self.advise(format!("available: {}", known.join(", ")))
             }
-            Some(_) => self.advise(format!("there are: {}, ...", known[..SHOWN].join(", "))),
+            Some(_) => self.advise(format!("available: {}, ...", known[..SHOWN].join(", "))),
             None => self,
         }
     }

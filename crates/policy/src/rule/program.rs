@@ -193,7 +193,7 @@ impl Compiled {
     pub(super) fn excess(&self) -> Option<String> {
         if self.shared.tests.len() > MAX_CLIENT_TESTS {
             return Some(format!(
-                "all rules together ask more than {MAX_CLIENT_TESTS} things about clients"
+                "all rules together have more than {MAX_CLIENT_TESTS} conditions on clients"
             ));
         }
         let too_many = self.shared.windows.len() > MAX_WINDOWS;

@@ -159,7 +159,7 @@ type PartFault = (RulePart, String);
 fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>> {
     let mut faults = Vec::new();
     if spec.name.trim().is_empty() {
-        faults.push((RulePart::Whole, "a name is missing".to_owned()));
+        faults.push((RulePart::Whole, "the name is missing".to_owned()));
     }
     let mut noted = |part: RulePart, message: String| faults.push((part, message));
     let action = Action::of(spec).map_err(|message| noted(RulePart::Action, message)).ok();
@@ -170,7 +170,7 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>
         .ok();
     let reads = tree.as_ref().map(Node::reads).unwrap_or_default();
     if reads.answer && action.as_ref().is_some_and(Action::is_of_question) {
-        let message = "this action is taken on the question, but the condition reads the answer";
+        let message = "this action applies to the question, but the condition tests the answer";
         noted(RulePart::When, message.to_owned());
     }
     match (action, named, tree) {

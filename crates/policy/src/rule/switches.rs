@@ -147,7 +147,7 @@ impl Switches {
 
 fn add<T>(switches: &mut Vec<T>, switch: T) -> Result<(), String> {
     if switches.len() == MAX_SWITCHES {
-        return Err(format!("there are {MAX_SWITCHES} already"));
+        return Err(format!("there are already {MAX_SWITCHES}"));
     }
     switches.push(switch);
     Ok(())

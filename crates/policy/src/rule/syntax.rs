@@ -90,7 +90,7 @@ pub(super) fn parse(expression: &str) -> Result<Expr, Fault> {
     if expression.len() > MAX_EXPRESSION {
         let message = format!("the expression is longer than {MAX_EXPRESSION} octets");
         return Err(Fault::at(Span::new(0, 1), message)
-            .advise("put the names into a list and ask for `list(\"...\")`"));
+            .advise("put the names into a list and use `list(\"...\")`"));
     }
     let mut parser = Parser { tokens: tokens(expression)?, at: 0, depth: 0 };
     let tree = parser.expression()?;
@@ -132,16 +132,20 @@ impl Parser {
 
     fn unexpected(&self, wanted: &str) -> Fault {
         match self.peek() {
-            Token::End => {
-                Fault::at(self.span(), format!("the expression ends where {wanted} should follow"))
-            }
-            _ => Fault::at(self.span(), format!("{wanted} should stand here")),
+            Token::End => Fault::at(
+                self.span(),
+                format!("expected {wanted}, found the end of the expression"),
+            ),
+            _ => Fault::at(self.span(), format!("expected {wanted}")),
         }
     }
 
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth == MAX_DEPTH {
-            return Err(Fault::at(self.span(), format!("nested more than {MAX_DEPTH} deep")));
+            return Err(Fault::at(
+                self.span(),
+                format!("nested more than {MAX_DEPTH} levels deep"),
+            ));
         }
         self.depth += 1;
         let result = read(self);
@@ -194,8 +198,8 @@ impl Parser {
         self.advance();
         let right = self.unary()?;
         if self.comparison_sign()?.is_some() {
-            return Err(Fault::at(self.span(), "comparisons can't be chained")
-                .advise("join two of them by `&&`"));
+            return Err(Fault::at(self.span(), "comparisons cannot be chained")
+                .advise("join two comparisons with `&&`"));
         }
         let span = left.span.to(right.span);
         Ok(Expr { kind: Kind::Compare(comparison, Box::new(left), Box::new(right)), span })
@@ -212,7 +216,7 @@ impl Parser {
             Token::Name(name) if name == "in" => Comparison::In,
             Token::Sign("+" | "-" | "*" | "/" | "%") => {
                 return Err(
-                    Fault::at(self.span(), "rules don't calculate").advise("write the result")
+                    Fault::at(self.span(), "rules have no arithmetic").advise("write the result")
                 );
             }
             _ => return Ok(None),

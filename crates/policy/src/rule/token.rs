@@ -69,8 +69,10 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
     };
     match value {
         Ok(value) => Ok((Token::Number(value), len)),
-        Err(_) => Err(Fault::at(Span::new(at, at + len), "not a whole number")
-            .advise("text goes into quotes")),
+        Err(_) => {
+            Err(Fault::at(Span::new(at, at + len), "not a whole number")
+                .advise("write text in quotes"))
+        }
     }
 }
 
@@ -79,7 +81,7 @@ fn sign(rest: &str, at: usize) -> Result<(Token, usize), Fault> {
         return Ok((Token::Sign(sign), sign.len()));
     }
     let len = rest.chars().next().map_or(1, char::len_utf8);
-    let fault = Fault::at(Span::new(at, at + len), "this character means nothing here");
+    let fault = Fault::at(Span::new(at, at + len), "unexpected character");
     Err(match &rest[..len] {
         "=" => fault.advise("equality is written `==`"),
         "&" => fault.advise("and is written `&&`"),
@@ -112,7 +114,7 @@ fn text(expression: &str, start: usize, escapes: Escapes) -> Result<(Token, usiz
             _ => value.push(c),
         }
     }
-    Err(Fault::at(Span::new(start, start + 1), "this quote is never closed"))
+    Err(Fault::at(Span::new(start, start + 1), "the closing quote is missing"))
 }
 
 fn unescape(c: Option<char>, at: usize) -> Result<char, Fault> {

@@ -70,36 +70,36 @@ fn the_root_and_top_level_domains_are_told_and_not_blocked() {
         b".\n*\ncom\nnet.\nok.example\n",
         1,
         4,
-        "line 1: this is about every name",
+        "line 1: the line matches every name",
     );
     check(
         Some(Format::Hosts),
         b"0.0.0.0 com\n0.0.0.0 .\n",
         0,
         2,
-        "line 1: this is about a top-level domain",
+        "line 1: the line matches a top-level domain",
     );
     check(
         Some(Format::Adblock),
         b"||^\n*\n||*^$important\n",
         0,
         3,
-        "line 1: this is about every name",
+        "line 1: the line matches every name",
     );
-    check(Some(Format::Dnsmasq), b"address=/#/\n", 0, 1, "line 1: this is about every name");
+    check(Some(Format::Dnsmasq), b"address=/#/\n", 0, 1, "line 1: the line matches every name");
     check(
         Some(Format::Unbound),
         b"local-zone: \".\" refuse\n",
         0,
         1,
-        "line 1: this is about every name",
+        "line 1: the line matches every name",
     );
     check(
         Some(Format::PiholeRegex),
         b".*\n.\n^\n[a-z0-9]\n",
         0,
         4,
-        "line 1: this is about every name",
+        "line 1: the line matches every name",
     );
 }
 
@@ -192,14 +192,14 @@ fn encodings_and_ends_of_lines_of_all_kinds_are_read() {
         "a\u{202e}b.example\n\u{fffd}.example\n".as_bytes(),
         0,
         2,
-        "line 1: an international name without ASCII form",
+        "line 1: an invalid internationalised name",
     );
     check(
         Some(Format::Domains),
         b"a\tb\na~b.example\n",
         0,
         2,
-        "line 1: '\\t' is no character of a host name",
+        "line 1: '\\t' is not a valid character in a host name",
     );
     // UTF-16 is not accepted.
     let (report, _) = load(None, b"a\0.\0e\0x\0a\0m\0p\0l\0e\0\n\0");
@@ -300,7 +300,7 @@ fn zones_that_tell_too_many_clients_apart_are_not_taken() {
     assert_eq!((first.entries, second.entries, third.entries), (4_000, 0, 96));
     assert_eq!(
         second.first_faults[0].reason.to_string(),
-        "there are too many triggers on clients in all lists together"
+        "too many triggers on clients in all lists together"
     );
     assert_eq!(compiler.take_zones().len(), 2);
 }

@@ -96,7 +96,7 @@ fn expressions_without_letters_have_few_states_together() {
     let hostile = lines(256, |number| format!("([a-z.]?){{{}}}!", 300 + number));
     let lists = Lists::of(Format::PiholeRegex, &hostile);
     assert!(lists.hostile.entries < 8, "{:?}", lists.hostile.entries);
-    let what = "large regular expressions without letters to find them by";
+    let what = "large regular expressions without required letters";
     assert_eq!(lists.hostile.first_faults[0].reason, Reason::Share(what));
     check(Format::PiholeRegex, &hostile, "www.another-name.example.org", MOST);
     check(Format::PiholeRegex, &hostile, &long_name("abcdefghijklm"), MOST);

@@ -84,7 +84,7 @@ fn modifiers_stand_behind_the_dollar_and_unknown_ones_void_the_rule() {
         Adblock,
         &["||example.org^$third-party", "||example.org^$important,script", "||example.org^$~image"],
     );
-    broken(Adblock, &[("||example.org^$nonesuch", "the modifier \"nonesuch\" does not exist")]);
+    broken(Adblock, &[("||example.org^$nonesuch", "unknown modifier \"nonesuch\"")]);
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn denyallow() {
         &[("example.org", "blocked"), ("a.example.org", "blocked"), ("sub.example.org", "-")],
     );
     // The page blocks everything with this, to say why denyallow is better. Nobody's list may.
-    broken(Adblock, &[("/.*/", "this is about every name")]);
+    broken(Adblock, &[("/.*/", "the line matches every name")]);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn dnstype() {
     check(Adblock, &[("||example.org^$dnstype=aaaa", "example.org AAAA", "blocked")]);
     broken(
         Adblock,
-        &[("||example.org^$dnstype=NONE_SUCH", "the value of the modifier \"dnstype\" is wrong")],
+        &[("||example.org^$dnstype=NONE_SUCH", "invalid value of the modifier \"dnstype\"")],
     );
 }
 
@@ -419,7 +419,7 @@ fn badfilter() {
         ],
     );
     // A line of a hosts file cannot be disabled; the attempt is an error.
-    broken(Adblock, &[("127.0.0.1 example.org$badfilter", "'$' is no character of a host name")]);
+    broken(Adblock, &[("127.0.0.1 example.org$badfilter", "'$' is not a valid character in a host name")]);
 }
 
 #[test]

@@ -9,7 +9,8 @@ use crate::asking::{broken, check, check_all, passed_over};
 fn a_list_is_a_hosts_file_or_has_a_domain_a_wildcard_or_an_expression_a_line() {
     check(Hosts, &[("0.0.0.0 someadsdomain.com\n", "someadsdomain.com", "blocked")]);
     let inline = "# inline definition\nsomeadsdomain.com\nanotheradsdomain.com\n\
-        *.wildcard.example.com # blocks wildcard.example.com and all subdomains\n/^banners?[_.-]/\n";
+        *.wildcard.example.com # blocks wildcard.example.com and all \
+        subdomains\n/^banners?[_.-]/\n";
     check_all(
         Domains,
         inline,
@@ -76,9 +77,9 @@ fn expressions_stand_between_slashes_and_are_found_anywhere() {
     broken(
         Domains,
         &[
-            ("/.*/", "this is about every name"),
+            ("/.*/", "the line matches every name"),
             ("/(/", "the regular expression is wrong: unclosed group"),
-            ("/no-end", "'/' is no character of a host name"),
+            ("/no-end", "'/' is not a valid character in a host name"),
         ],
     );
 }

@@ -31,7 +31,7 @@ fn domains_are_matched_by_whole_labels() {
         "server=/*.google.com/",
         &[("google.com", "-"), ("www.google.com", "blocked")],
     );
-    broken(Dnsmasq, &[("server=/goo*gle.com/", "'*' is no character of a host name")]);
+    broken(Dnsmasq, &[("server=/goo*gle.com/", "'*' is not a valid character in a host name")]);
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn a_domain_without_a_server_is_never_forwarded() {
         &[
             (
                 "server=/internal.thekelleys.org.uk/192.168.1.1",
-                "names for a server of their own are configured, not listed",
+                "forwarding belongs in the configuration, not in a list",
             ),
-            ("server=//", "this is about every name"),
+            ("server=//", "the line matches every name"),
             ("server=1.2.3.4", "expected /name/ after the option"),
         ],
     );
@@ -145,9 +145,9 @@ fn any_domain_is_more_than_a_list_may_say() {
     broken(
         Dnsmasq,
         &[
-            ("address=/#/1.2.3.4", "this is about every name"),
-            ("address=/#/", "this is about every name"),
-            ("local=/*/", "this is about every name"),
+            ("address=/#/1.2.3.4", "the line matches every name"),
+            ("address=/#/", "the line matches every name"),
+            ("local=/*/", "the line matches every name"),
         ],
     );
 }

@@ -60,7 +60,7 @@ fn names_have_letters_digits_hyphens_and_dots() {
             ("0.0.0.0 Example.ORG.", "example.org", "blocked"),
         ],
     );
-    broken(Hosts, &[("0.0.0.0 a,b.example", "',' is no character of a host name")]);
+    broken(Hosts, &[("0.0.0.0 a,b.example", "',' is not a valid character in a host name")]);
 }
 
 #[test]
@@ -84,5 +84,5 @@ fn generic_names_of_the_machine_are_about_nobody_else() {
     );
     // `hostname -i` has it so on Debian; a name of one label with an address of nobody could be a
     // top-level domain.
-    broken(Hosts, &[("127.0.1.1 mymachine", "this is about a top-level domain")]);
+    broken(Hosts, &[("127.0.1.1 mymachine", "the line matches a top-level domain")]);
 }

@@ -22,11 +22,11 @@ fn exact_domains() {
     broken(
         Domains,
         &[
-            ("localhost1", "this is about a top-level domain"),
+            ("localhost1", "the line matches a top-level domain"),
             ("a..example", "a name with an empty label"),
-            ("exam ple.com", "' ' is no character of a host name"),
-            ("a\u{202e}b.example", "an international name without ASCII form"),
-            ("example.com/path", "'/' is no character of a host name"),
+            ("exam ple.com", "' ' is not a valid character in a host name"),
+            ("a\u{202e}b.example", "an invalid internationalised name"),
+            ("example.com/path", "'/' is not a valid character in a host name"),
             ("192.0.2.1", "an address where a name is expected"),
         ],
     );
@@ -91,5 +91,5 @@ fn comments_headers_and_cosmetic_rules_are_left_out() {
     passed_over(Domains, &["# comment", "! comment", "; comment"]);
     // Without a blank the mark may be that of a cosmetic rule, which is about pages of the domain,
     // not about its name.
-    broken(Domains, &[("example.com##.ad", "'#' is no character of a host name")]);
+    broken(Domains, &[("example.com##.ad", "'#' is not a valid character in a host name")]);
 }

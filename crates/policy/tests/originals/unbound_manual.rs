@@ -165,7 +165,8 @@ fn a_redirected_zone_answers_with_the_data_of_its_name() {
     // Names below it are blocked where Unbound gives them the data: each line is read by itself.
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. A 192.0.2.1\"";
     check_all(Unbound, text, &[("example.com", "=A 192.0.2.1"), ("www.example.com", "blocked")]);
-    let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. CNAME www.example.org.\"";
+    let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. CNAME \
+                www.example.org.\"";
     check_all(
         Unbound,
         text,
@@ -176,7 +177,7 @@ fn a_redirected_zone_answers_with_the_data_of_its_name() {
         Unbound,
         &[(
             "local-data: \"example.com. CNAME *.foo.net.\"",
-            "an alias to a wildcard is not understood here",
+            "an alias to a wildcard is not supported",
         )],
     );
 }
@@ -197,7 +198,7 @@ fn comments_and_other_lines() {
         Unbound,
         &[
             ("local-zone: \"example.com\" nonesuch", "the type of zone does not exist"),
-            ("local-zone: \".\" static", "this is about every name"),
+            ("local-zone: \".\" static", "the line matches every name"),
             ("forward-addr: 192.0.2.1", "expected local-zone: or local-data:"),
         ],
     );
@@ -205,8 +206,10 @@ fn comments_and_other_lines() {
 
 #[test]
 fn policy_zones() {
-    let records = "example.com CNAME .\nclient CNAME *.\n24.0.2.0.192.rpz-client-ip CNAME rpz-passthru.\n\
-        32.1.0.0.10.rpz-ip CNAME rpz-drop.\nns.example.rpz-nsdname CNAME rpz-tcp-only.\n128.10.zz.db8.2001.rpz-nsip A 192.0.2.1\n\
+    let records = "example.com CNAME .\nclient CNAME *.\n24.0.2.0.192.rpz-client-ip CNAME \
+                   rpz-passthru.\n\
+        32.1.0.0.10.rpz-ip CNAME rpz-drop.\nns.example.rpz-nsdname CNAME \
+        rpz-tcp-only.\n128.10.zz.db8.2001.rpz-nsip A 192.0.2.1\n\
         other.example CNAME walled.example.\n";
     check_zone(
         &read(&format!("{HEAD}{records}")),
@@ -223,7 +226,7 @@ fn policy_zones() {
     // The page's own examples have bits behind the prefix: the draft calls such owners invalid
     // (§4.1.1).
     broken_records(&[
-        ("24.10.100.51.198.rpz-ip CNAME .", "the owner is no trigger"),
-        ("32.10.zz.db8.2001.rpz-ip CNAME .", "the owner is no trigger"),
+        ("24.10.100.51.198.rpz-ip CNAME .", "the owner is not a trigger"),
+        ("32.10.zz.db8.2001.rpz-ip CNAME .", "the owner is not a trigger"),
     ]);
 }

@@ -288,7 +288,7 @@ fn a_question_that_reaches_its_limit_leaves_the_chains_of_other_zones_whole() {
         let is_reached = !is_answered && world.take_sent().len() == 64;
         reached += usize::from(is_reached);
         if is_reached {
-            let text = "too many queries for one question";
+            let text = "too many queries needed for one question";
             let kept = world.kept();
             let last = kept.last().and_then(|trace| trace.events().last());
             assert!(
@@ -375,7 +375,8 @@ fn an_insecure_verdict_ends_with_the_records_that_it_rests_on() {
         authority("other.", &[("www.other. A", &["an www.other. 30 CNAME www.child.example."])]),
     );
     let keys = lines(&[example.sign("an", &example.dnskey())]);
-    let nsec3 = "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 NSEC3 1 0 150 - 2t7b4g4vsa5smi47k61mv5bv1a22bojr NS";
+    let nsec3 = "0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 NSEC3 1 0 150 - \
+                 2t7b4g4vsa5smi47k61mv5bv1a22bojr NS";
     let soa = example.sign("au", "example. 60 SOA ns.example. host.example. 1 2 3 4 60");
     let denial = lines(&[soa, example.sign("au", nsec3)]);
     let down = referral("child.example.", 3, &[]);

@@ -180,10 +180,7 @@ fn a_copy_may_have_types_that_nobody_knows() {
 fn a_copy_that_has_expired_is_not_used() {
     let mut world = world(&Setup::new(), NOW_SECS);
     assert!(world.resolve("www.example. A").authentic);
-    assert!(
-        world.take_sent().iter().any(|sent| sent.starts_with("1: ")),
-        "the root's servers are asked"
-    );
+    assert!(world.take_sent().iter().any(|sent| sent.starts_with("1: ")), "using the root servers");
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn wait_for(outcome: &Receiver<Value>, out: &mut impl Write) -> io::Result<Value
         match outcome.recv_timeout(PATIENCE) {
             Ok(outcome) => return Ok(outcome),
             Err(RecvTimeoutError::Disconnected) => {
-                return Ok(json!({ "error": "the server is ending" }));
+                return Ok(json!({ "error": "the server is shutting down" }));
             }
             Err(RecvTimeoutError::Timeout) => {
                 writeln!(out, "{}", json!({ "waiting": true }))?;
@@ -311,7 +311,9 @@ fn end(secs: u64) -> Result<Option<u64>, String> {
     match secs {
         0 => Ok(None),
         _ if secs <= most => Ok(Some(wall_secs().saturating_add(secs))),
-        _ => Err(format!("expected 1 to {most} seconds (365 days), or 0 to end it, found {secs}")),
+        _ => Err(format!(
+            "expected 1 to {most} seconds (365 days), or 0 to end the pause or grant, found {secs}"
+        )),
     }
 }
 

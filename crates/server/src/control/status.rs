@@ -95,7 +95,7 @@ fn upstreams(running: &Running) -> Vec<Value> {
             "replies": replies,
             "failures": failures,
             "rtt-ms": rtt_sum_ms.checked_div(replies),
-            "state": if open == workers { "not asked, as it fails" } else { "asked" },
+            "state": if open == workers { "avoided after failures" } else { "asked" },
         })
     };
     all.into_iter().map(shown).collect()
@@ -115,7 +115,7 @@ fn troubles(lists: &Value, upstreams: &[Value]) -> Vec<String> {
                 troubles.push(format!("the list {name} is not in force; see `avocet lists status`"))
             }
             (true, Some(error)) => {
-                troubles.push(format!("the list {name} is in force as it was before: {error}"))
+                troubles.push(format!("the list {name} is out of date: {error}"))
             }
             (true, None) => {}
         }
@@ -125,7 +125,7 @@ fn troubles(lists: &Value, upstreams: &[Value]) -> Vec<String> {
         upstreams
             .iter()
             .filter(fails)
-            .map(|one| format!("the upstream {} fails", text(&one["address"]))),
+            .map(|one| format!("the upstream {} does not respond", text(&one["address"]))),
     );
     troubles
 }

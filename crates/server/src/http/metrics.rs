@@ -53,54 +53,51 @@ fn stage(shared: &Shared, stage: Stage) -> u64 {
 fn process(metrics: &mut Exposition, running: &Running) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     metrics
-        .family("avocet_build_info", Kind::Gauge, "The release, as a label; always 1.")
+        .family("avocet_build_info", Kind::Gauge, "Version as a label; always 1.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     metrics.gauge(
         "avocet_start_time_seconds",
-        "When the server started, in seconds since 1970.",
+        "Start time, in seconds since 1970.",
         running.started_at_secs,
     );
     metrics.gauge(
         "avocet_ready",
-        "Whether all workers serve, names can be resolved and the server is not ending.",
+        "Whether all workers serve, names can be resolved and the server is not shutting down.",
         running.unready().is_none().into(),
     );
     metrics.gauge(
         "avocet_epoch",
-        "Grows when a reload makes answers given before invalid.",
+        "Increases when a reload invalidates earlier answers.",
         running.shared.snapshot().epoch.into(),
     );
-    let mut reloads = metrics.family(
-        "avocet_reloads_total",
-        Kind::Counter,
-        "Times that the configuration was read again.",
-    );
+    let mut reloads =
+        metrics.family("avocet_reloads_total", Kind::Counter, "Reloads of the configuration.");
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
-    let help = "1 while something is amiss around the server: /health says what, and what to do.";
+    let help = "1 while a problem around the server lasts; /health shows the cause and what to do.";
     let mut family = metrics.family("avocet_condition", Kind::Gauge, help);
     for (condition, holds) in running.conditions.kinds() {
         family.sample(&[("condition", condition.name())], u64::from(holds));
     }
     metrics.counter(
         "avocet_log_lines_lost_total",
-        "Lines of the log that were lost as nobody read standard error.",
+        "Log lines dropped because standard error was not read.",
         log::lines_lost(),
     );
     let file = &running.cache_file;
     metrics.counter(
         "avocet_snapshot_saves_total",
-        "Snapshots of the caches written to disk.",
+        "Cache snapshots written to disk.",
         read(&file.saves),
     );
     metrics.counter(
         "avocet_snapshot_failures_total",
-        "Snapshots of the caches that could not be written or read.",
+        "Cache snapshots that could not be written or read.",
         read(&file.failures),
     );
     metrics.gauge(
         "avocet_snapshot_saved_timestamp_seconds",
-        "When the last snapshot was written, in seconds since 1970; 0: not yet.",
+        "Time of the last cache snapshot, in seconds since 1970; 0 before the first.",
         read(&file.saved_at_secs),
     );
 }
@@ -114,25 +111,28 @@ fn queries(metrics: &mut Exposition, shared: &Shared) {
         );
     }
     let mut family =
-        metrics.family("avocet_query_types_total", Kind::Counter, "Queries answered by type.");
+        metrics.family("avocet_query_types_total", Kind::Counter, "Answered queries by type.");
     for (at, name) in TYPES.iter().map(|(_, name)| *name).chain(["other"]).enumerate() {
         family.sample(&[("type", name)], total(shared, |worker| worker.types[at].value()));
     }
     let mut family = metrics.family(
         "avocet_query_outcomes_total",
         Kind::Counter,
-        "Queries by the stage that ended them.",
+        "Queries by the stage that completed them.",
     );
     for (at, name) in STAGES.into_iter().enumerate() {
         family.sample(&[("outcome", name)], total(shared, |worker| worker.stages[at].value()));
     }
-    let mut family = metrics.family("avocet_answers_total", Kind::Counter, "Answers by RCODE.");
+    let mut family = metrics.family("avocet_answers_total", Kind::Counter, "Responses by RCODE.");
     for at in 0..RCODES {
         let rcode = Rcode(at as u16).to_string();
         family.sample(&[("rcode", &rcode)], total(shared, |worker| worker.rcodes[at].value()));
     }
-    let mut family =
-        metrics.family("avocet_rate_limited_total", Kind::Counter, "Answers over the rate limit.");
+    let mut family = metrics.family(
+        "avocet_rate_limited_total",
+        Kind::Counter,
+        "Responses over the rate limit.",
+    );
     family.sample(&[("action", "drop")], total(shared, |worker| worker.limit_drops.value()));
     family.sample(&[("action", "slip")], total(shared, |worker| worker.limit_slips.value()));
 }
@@ -141,7 +141,7 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_answer_duration_seconds",
         Kind::Histogram,
-        "Time from query to answer: at once, or after waiting for the network.",
+        "Time from query to response: at once (hit), or after waiting for the network (miss).",
     );
     let bounds: Vec<f64> = (0..BUCKETS - 1).map(|power| (1u64 << power) as f64 / 1e6).collect();
     type Path = (&'static str, fn(&WorkerMetrics) -> &Latencies);
@@ -160,43 +160,43 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
 }
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {
-    metrics.gauge("avocet_workers", "Threads that answer.", shared.metrics.len() as u64);
+    metrics.gauge("avocet_workers", "Number of worker threads.", shared.metrics.len() as u64);
     let counters: [(&str, &str, Count); 9] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
             worker.batches.value()
         }),
         (
             "avocet_udp_replies_dropped_total",
-            "Replies over UDP that the system did not take.",
+            "UDP responses that the kernel did not accept.",
             |worker| worker.replies_dropped.value(),
         ),
         (
             "avocet_udp_overflows_total",
-            "Datagrams that the system discarded as the queue of a worker was full.",
+            "Datagrams that the kernel discarded because the queue of a worker was full.",
             |worker| worker.overflows.value(),
         ),
-        ("avocet_tcp_accepted_total", "TCP connections taken.", |worker| {
+        ("avocet_tcp_accepted_total", "TCP connections accepted.", |worker| {
             worker.tcp_accepted.value()
         }),
-        ("avocet_tcp_rejected_total", "TCP connections turned away: too many.", |worker| {
+        ("avocet_tcp_rejected_total", "TCP connections rejected by a limit.", |worker| {
             worker.tcp_rejected.value()
         }),
         (
             "avocet_tcp_refused_total",
-            "TCP connections closed at once: their client is not allowed.",
+            "TCP connections closed at once because the client is not allowed.",
             |worker| worker.tcp_refused.value(),
         ),
         (
             "avocet_tcp_expired_total",
-            "TCP connections closed for a timeout or to make room.",
+            "TCP connections closed after a timeout or to make room.",
             |worker| worker.tcp_expired.value(),
         ),
         (
             "avocet_handed_over_total",
-            "Queries passed to the worker that their name belongs to.",
+            "Queries passed to the worker that is responsible for their name.",
             |worker| worker.handed_over.value(),
         ),
-        ("avocet_worker_panics_total", "Faults in a worker after which it went on.", |worker| {
+        ("avocet_worker_panics_total", "Panics in a worker that continued.", |worker| {
             worker.panics.value()
         }),
     ];
@@ -205,15 +205,14 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     }
     metrics.gauge(
         "avocet_tcp_connections",
-        "TCP connections open.",
+        "Open TCP connections.",
         total(shared, |worker| worker.tcp_open.value()),
     );
 }
 
 fn page(metrics: &mut Exposition, running: &Running) {
     let visits = &running.visits;
-    let help = "Requests to the page of blocked names by what it said, and connections that were \
-                turned away.";
+    let help = "Requests to the block page by result, and rejected connections.";
     let mut family = metrics.family("avocet_block_page_requests_total", Kind::Counter, help);
     for (outcome, count) in [
         ("blocked", &visits.blocked),
@@ -227,9 +226,9 @@ fn page(metrics: &mut Exposition, running: &Running) {
 
 fn names(metrics: &mut Exposition, running: &Running) {
     let names = &running.names;
-    let help = "PTR questions that the server put to itself for the names of its clients.";
+    let help = "PTR queries that the server sent itself for the names of clients.";
     metrics.counter("avocet_client_name_lookups_total", help, names.asked.load(Ordering::Relaxed));
-    let help = "Times that an address was passed over, as the table of names of clients was full.";
+    let help = "Addresses ignored because the table of client names was full.";
     metrics.counter(
         "avocet_client_names_passed_over_total",
         help,
@@ -242,8 +241,7 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
     let mut family = metrics.family(
         "avocet_root_zone_copies_total",
         Kind::Counter,
-        "Copies of the root zone that were taken into use or did not verify, and looks that gave \
-         none.",
+        "Copies of the root zone in use or rejected by verification, and attempts that got none.",
     );
     family.sample(&[("result", "taken")], root.taken.load(Ordering::Relaxed));
     family.sample(&[("result", "refused")], root.refused.load(Ordering::Relaxed));
@@ -254,7 +252,7 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
             "Serial of the copy of the root zone in use.",
             serial.into(),
         );
-        let help = "When the copy of the root zone expires, in seconds since 1970.";
+        let help = "Expiry time of the copy of the root zone, in seconds since 1970.";
         metrics.gauge("avocet_root_zone_expires_timestamp_seconds", help, expires_at_secs);
     }
 }
@@ -262,7 +260,7 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
 fn lists(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let compiles = running.lists.compiles.load(Ordering::Relaxed);
-    metrics.counter("avocet_list_compiles_total", "Images made of the lists.", compiles);
+    metrics.counter("avocet_list_compiles_total", "Compiled images of all lists.", compiles);
     if let Some(lists) = &state.parts.lists {
         metrics.gauge(
             "avocet_list_image_bytes",
@@ -277,7 +275,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         let mut family = metrics.family(
             "avocet_list_compile_seconds",
             Kind::Gauge,
-            "How long the image took to make.",
+            "Compile time of the image in force.",
         );
         family.sample(&[], lists.making().millis as f64 / 1e3);
     }
@@ -286,28 +284,21 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     let compiled = |name: &str| crate::keepers::lists::status::compiled(&state, name);
     type Value<'a> = &'a dyn Fn(&str) -> u64;
     let families: [(&str, Kind, &str, Value<'_>); 4] = [
-        ("avocet_list_entries", Kind::Gauge, "Entries in force of a list.", &|name| {
+        ("avocet_list_entries", Kind::Gauge, "Entries of a list in force.", &|name| {
             compiled(name).map_or(0, |list| list.entries)
         }),
-        (
-            "avocet_list_broken_lines",
-            Kind::Gauge,
-            "Lines of a list that were left out as broken.",
-            &|name| compiled(name).map_or(0, |list| list.faults),
-        ),
+        ("avocet_list_broken_lines", Kind::Gauge, "Broken lines of a list.", &|name| {
+            compiled(name).map_or(0, |list| list.faults)
+        }),
         (
             "avocet_list_success_timestamp_seconds",
             Kind::Gauge,
-            "When the source of a list last gave it or had no other, in seconds since 1970; 0: \
-             never.",
+            "Time of the last successful fetch of a list, in seconds since 1970; 0 is never.",
             &|name| sources.get(name).map_or(0, |source| source.succeeded_at_secs),
         ),
-        (
-            "avocet_list_failures_total",
-            Kind::Counter,
-            "Looks at the source of a list that brought nothing.",
-            &|name| sources.get(name).map_or(0, |source| source.failures),
-        ),
+        ("avocet_list_failures_total", Kind::Counter, "Failed list fetches.", &|name| {
+            sources.get(name).map_or(0, |source| source.failures)
+        }),
     ];
     for (name, kind, help, value) in families {
         if !configured.is_empty() {
@@ -320,7 +311,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     let mut family = metrics.family(
         "avocet_list_failing",
         Kind::Gauge,
-        "Whether the last look at the source of a list brought nothing.",
+        "Whether the last fetch of a list failed.",
     );
     for list in configured {
         let is_failing = sources.get(&list.name).is_some_and(|source| source.error.is_some());
@@ -332,7 +323,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
 fn geo(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let Some(database) = &state.parts.countries else { return };
-    let help = "When the geo database in force was built, in seconds since 1970.";
+    let help = "Build time of the geo database in force, in seconds since 1970.";
     metrics.gauge(
         "avocet_geo_database_build_timestamp_seconds",
         help,
@@ -341,7 +332,7 @@ fn geo(metrics: &mut Exposition, running: &Running) {
     let failures = running.reloader.geo.failures.load(Ordering::Relaxed);
     metrics.counter(
         "avocet_geo_database_failures_total",
-        "Times that the file could not be used.",
+        "Times that the geo database could not be loaded.",
         failures,
     );
 }
@@ -350,8 +341,7 @@ fn geo(metrics: &mut Exposition, running: &Running) {
 fn policy(metrics: &mut Exposition, shared: &Shared) {
     let state = shared.snapshot();
     let Some(policy) = &state.policy else { return };
-    let help =
-        "Times that a rule held; where its answer is cached, times that the answer was given.";
+    let help = "Matches of a rule, including responses from the cache for deciding rules.";
     let mut family = metrics.family("avocet_policy_rule_hits_total", Kind::Counter, help);
     for (rule, count) in policy.rule_counts() {
         let mode = if rule.log_only { "log-only" } else { "in-force" };
@@ -360,19 +350,19 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_policy_list_hits_total",
         Kind::Counter,
-        "Answers that were given for a list.",
+        "Responses due to a list, including cached ones.",
     );
     for (place, list) in state.config.policy.lists.iter().enumerate() {
         family.sample(&[("list", &list.name)], policy.list_count(place));
     }
     metrics.counter(
         "avocet_policy_rebinding_hits_total",
-        "Private addresses of public names that were taken out.",
+        "Private addresses removed from answers for public names.",
         policy.rebinding_count(),
     );
     metrics.counter(
         "avocet_list_lookups_cut_short_total",
-        "Look-ups in lists that were ended as they cost more than a question may.",
+        "List lookups stopped at the work limit of a query.",
         policy.cut_short_count(),
     );
 }
@@ -398,14 +388,11 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_cache_inserts_total",
         Kind::Counter,
-        "Entries stored, replacements included.",
+        "Entries stored, including replacements.",
     );
     caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], stats.inserts));
-    let mut family = metrics.family(
-        "avocet_cache_evictions_total",
-        Kind::Counter,
-        "Entries that made room, by what they were.",
-    );
+    let mut family =
+        metrics.family("avocet_cache_evictions_total", Kind::Counter, "Evicted entries by reason.");
     for (cache, stats) in &caches {
         family.sample(&[("cache", cache), ("reason", "unused")], stats.evicted_unvisited);
         family.sample(&[("cache", cache), ("reason", "least-used")], stats.evicted_main);
@@ -422,18 +409,18 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_cache_misses_total",
         Kind::Counter,
-        "Queries that a cache had no answer to.",
+        "Queries without an answer in a cache.",
     );
     family.sample(&[("cache", "packet")], total(shared, |worker| worker.packet_misses()));
     family.sample(&[("cache", "rrset")], total(shared, |worker| worker.rrset_misses()));
     metrics.counter(
         "avocet_cache_stale_total",
-        "Queries answered with data past its TTL.",
+        "Queries answered with expired data.",
         stage(shared, Stage::Stale),
     );
     metrics.counter(
         "avocet_cache_prefetches_total",
-        "Popular names asked for again before they expired.",
+        "Popular names refreshed before they expired.",
         total(shared, |worker| worker.prefetches.value()),
     );
 }

@@ -248,11 +248,11 @@ fn text_to_name(text: &str) -> Option<NameBuf> {
 fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full<Bytes>> {
     let (status, kind, body) = match asks.path {
         _ if method != Method::GET && method != Method::HEAD => {
-            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD\n".to_owned())
+            (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD are supported\n".to_owned())
         }
         "/metrics" if asks.whose == Whose::Foreign => {
-            let text = "the name in Host is none of this network: ask by an address, or add it to \
-                        [server] http-names\n";
+            let text = "the name in Host does not belong to this network: use an address, or add \
+                        the name to [server] http-names\n";
             (StatusCode::FORBIDDEN, PLAIN, text.to_owned())
         }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
@@ -267,7 +267,7 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
             None => (StatusCode::OK, PLAIN, "ready\n".to_owned()),
             Some(why) => (StatusCode::SERVICE_UNAVAILABLE, PLAIN, format!("{why}\n")),
         },
-        _ => (StatusCode::NOT_FOUND, PLAIN, "there are /metrics, /health and /ready\n".to_owned()),
+        _ => (StatusCode::NOT_FOUND, PLAIN, "available: /metrics, /health and /ready\n".to_owned()),
     };
     response(status, kind, body)
 }

@@ -77,7 +77,7 @@ impl Visit {
             return response(
                 StatusCode::METHOD_NOT_ALLOWED,
                 PLAIN,
-                "only GET and HEAD\n".to_owned(),
+                "only GET and HEAD are supported\n".to_owned(),
             );
         }
         let Some(name) = request.headers().get(HOST).and_then(|host| host_name(host.as_bytes()))
@@ -86,7 +86,7 @@ impl Visit {
             return response(
                 StatusCode::BAD_REQUEST,
                 PLAIN,
-                "the request names no host\n".to_owned(),
+                "the request has no Host\n".to_owned(),
             );
         };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
@@ -152,15 +152,15 @@ fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
     }
     page(
         &format!("{name} is blocked"),
-        &format!("<p>The DNS server of this network does so.</p><dl>{facts}</dl>"),
+        &format!("<p>Blocked by this network's DNS server.</p><dl>{facts}</dl>"),
     )
 }
 
 fn not_blocked(name: &NameBuf, ttl_secs: u32) -> String {
     let name = shown(name);
     let text = format!(
-        "<p>It may have been a moment ago: what your device was told then is forgotten after \
-         {ttl_secs} seconds. Try again after that.</p>"
+        "<p>If it was blocked until now, your device may remember that for up to {ttl_secs} \
+         seconds. Try again after that time.</p>"
     );
     page(&format!("{name} is not blocked"), &text)
 }

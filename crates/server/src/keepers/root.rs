@@ -30,8 +30,7 @@ const FIRST_RETRY: Duration = Duration::from_secs(60);
 const KEPT: &str = "root.zone";
 
 /// What is reported when a fault ends the thread.
-const FAULT: &str = "a fault ended the thread that keeps the copy of the root zone, see the log; \
-                     restart the server";
+const FAULT: &str = "a panic ended the thread that maintains the copy of the root zone, see the log; restart the server";
 
 /// Starts the thread.
 ///
@@ -154,7 +153,7 @@ impl Work {
             Ok(zone) => zone,
             Err(fault) => {
                 RootKeeping::count(&keeping.refused);
-                keeping.note_fault(format!("that of {from} is refused: {fault}"));
+                keeping.note_fault(format!("the copy from {from} is rejected: {fault}"));
                 return None;
             }
         };
@@ -162,14 +161,14 @@ impl Work {
         let expires_at_secs = zone.expires_at_secs(checked_at_secs);
         if expires_at_secs <= wall_secs() {
             RootKeeping::count(&keeping.refused);
-            keeping.note_fault(format!("that of {from} has expired: it was renewed too long ago"));
+            keeping.note_fault(format!("the copy from {from} has expired"));
             return None;
         }
         tracing::info!(
             from,
             serial = timers.serial,
             rrsets = zone.len(),
-            "a copy of the root zone is in use"
+            "using a copy of the root zone"
         );
         keeping.slot.put(Arc::new(zone), expires_at_secs);
         RootKeeping::count(&keeping.taken);
@@ -185,7 +184,7 @@ impl Work {
         };
         let primaries: Vec<SocketAddr> =
             config.resolver.local_root_primaries.iter().filter(usable).copied().collect();
-        let mut fault = "no primary may be asked".to_owned();
+        let mut fault = "no primary can be queried".to_owned();
         for at in 0..primaries.len() {
             let primary = primaries[(self.next + at) % primaries.len()];
             match self.look_at(primary, config) {
@@ -196,7 +195,7 @@ impl Work {
                 // It was refused, and that was told.
                 Ok(None) => fault.clear(),
                 Err(TransferError::Closed) => return,
-                Err(error) => fault = format!("{primary} does not give it: {error}"),
+                Err(error) => fault = format!("{primary} did not transfer it: {error}"),
             }
         }
         self.next += 1;
@@ -228,7 +227,7 @@ impl Work {
                 let mut status = keeping.status();
                 (status.checked_at_secs, status.fault) = (now_secs, None);
                 if let Err(error) = zone_file::touch(&kept(config), now_secs) {
-                    tracing::warn!(%error, "cannot note that the copy of the root zone is still the latest");
+                    tracing::warn!(%error, "cannot record the check of the copy of the root zone");
                 }
                 return Ok(Some(timers));
             }
@@ -238,7 +237,7 @@ impl Work {
         if taken.is_some()
             && let Err(error) = zone_file::write(&kept(config), &lines)
         {
-            tracing::warn!(%error, "cannot keep the copy of the root zone on disk");
+            tracing::warn!(%error, "cannot save the copy of the root zone");
         }
         Ok(taken)
     }

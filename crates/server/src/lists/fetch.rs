@@ -96,17 +96,15 @@ pub(crate) enum FetchError {
 impl fmt::Display for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unresolved(why) => write!(f, "its server is not found: {why}"),
-            Self::Status(status) => write!(f, "its server answers with status {status}"),
-            Self::Redirects => f.write_str("its server sends from one place to the next"),
-            Self::Downgrade => f.write_str("its server sends to a place without https"),
-            Self::NoTls => {
-                f.write_str("its server does not speak TLS at this port: is it http, not https?")
-            }
-            Self::Private => f.write_str("its server sends to an address of a private network"),
-            Self::Truncated => f.write_str("the connection ended before the list did"),
-            Self::TooLarge => write!(f, "it is larger than {MAX_LIST_BYTES} octets"),
-            Self::TimedOut => f.write_str("it took too long"),
+            Self::Unresolved(why) => write!(f, "cannot resolve the host of its URL: {why}"),
+            Self::Status(status) => write!(f, "its server returned status {status}"),
+            Self::Redirects => f.write_str("too many redirects"),
+            Self::Downgrade => f.write_str("redirect from https to http"),
+            Self::NoTls => f.write_str("no TLS on this port; is it http instead of https?"),
+            Self::Private => f.write_str("redirect to a private address"),
+            Self::Truncated => f.write_str("the connection closed before the end of the list"),
+            Self::TooLarge => write!(f, "larger than {MAX_LIST_BYTES} octets"),
+            Self::TimedOut => f.write_str("timeout"),
             Self::Source(why) => f.write_str(why),
         }
     }
@@ -311,7 +309,7 @@ impl OwnResolver {
         addresses.retain(|address| !address.is_unspecified());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
-            Err(Unresolved::Why(format!("{host} is blocked by an upstream")))
+            Err(Unresolved::Why(format!("an upstream blocks {host}")))
         } else {
             Ok(addresses)
         }

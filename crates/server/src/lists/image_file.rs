@@ -30,7 +30,7 @@ impl fmt::Display for Unusable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(error) => error.fmt(f),
-            Self::Unsigned => f.write_str("it is not whole"),
+            Self::Unsigned => f.write_str("it is incomplete"),
         }
     }
 }

@@ -39,8 +39,9 @@ impl Leisure {
         if let Some((thread, _)) = at_work.filter(|(_, began)| began.elapsed() >= PATIENCE) {
             if let Err(error) = thread.set_eagerness(Eagerness::Ordinary) {
                 tracing::warn!(
-                    "the lists get only what the workers leave of the cores, as a thread may not \
-                     become an ordinary one again ({error}): see LimitNICE in the unit file"
+                    "lists are compiled only with CPU time that the workers leave idle, because \
+                     the thread may not raise its priority again ({error}): see LimitNICE in the \
+                     unit file"
                 );
             }
             *at_work = None;

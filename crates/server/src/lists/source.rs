@@ -110,14 +110,14 @@ pub(crate) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> 
     if report.entries == 0 {
         let broken = report.faults;
         return Err(Failure::HeldBack(format!(
-            "it has no entries, and {broken} broken lines; {HOW_TO_TAKE_IT}"
+            "no entries, and {broken} broken lines; {HOW_TO_TAKE_IT}"
         )));
     }
     let known = known.unwrap_or(0);
     if report.entries.saturating_mul(SHRINK_PART) < known && known - report.entries > SHRINK_ENTRIES
     {
         return Err(Failure::HeldBack(format!(
-            "it has {} entries where it had {known}; {HOW_TO_TAKE_IT}",
+            "{} entries, down from {known}; {HOW_TO_TAKE_IT}",
             report.entries
         )));
     }
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
         assert_eq!(
             (state.failures, state.error.as_deref()),
-            (8, Some("its server answers with status 404"))
+            (8, Some("its server returned status 404"))
         );
         state.succeed(2_000_000, 86_400, u64::MAX);
         let wait = state.due_at_secs - 2_000_000;

@@ -89,14 +89,14 @@ impl Store {
         }
         match self.load_image(config, secret) {
             Ok(Some(lists)) => {
-                tracing::info!(names = lists.names(), image = %digest(&lists), "the image of the lists is read");
+                tracing::info!(names = lists.names(), image = %digest(&lists), "loaded the image \
+                                                                                of the lists");
                 return Some(lists);
             }
             Ok(None) => {}
-            Err(why) => tracing::warn!(
-                "{}: {why}; the lists are compiled anew",
-                self.image.path().display()
-            ),
+            Err(why) => {
+                tracing::warn!("{}: {why}; compiling the lists again", self.image.path().display())
+            }
         }
         for (list, path) in files(config) {
             self.take_at_start(list, path);
@@ -141,7 +141,7 @@ impl Store {
         };
         if !making.is_for(config) || !self.is_of_copies(config, &making) {
             tracing::info!(
-                "{} was made for other lists; they are compiled anew",
+                "{} was compiled from other lists; compiling the lists again",
                 self.image.path().display()
             );
             return Ok(None);
@@ -195,13 +195,14 @@ impl Store {
             let path = self.image.path().display();
             tracing::warn!(
                 "cannot write {path}: {error}; the lists are in force, the next start compiles \
-                 them anew"
+                 them again"
             );
         }
         self.copies.clear(&config.lists);
         let millis = making.millis;
         let lists = Lists::open(octets, zones, making).map_err(|error| error.to_string())?;
-        tracing::info!(names = lists.names(), millis, image = %digest(&lists), "the lists are compiled");
+        tracing::info!(names = lists.names(), millis, image = %digest(&lists), "compiled the \
+                                                                                lists");
         Ok(lists)
     }
 
@@ -258,7 +259,7 @@ impl Store {
         }
         let text =
             disk::read(path, MAX_LIST_BYTES).map_err(|error| unreadable(error.to_string()))?;
-        let text = text.ok_or_else(|| unreadable("it is not there".to_owned()))?;
+        let text = text.ok_or_else(|| unreadable("no such file".to_owned()))?;
         let report = examine(list, &text)?;
         if let Some(refusal) = report.refusal {
             return Err(Failure::HeldBack(refusal.to_string()));
@@ -285,14 +286,13 @@ impl Store {
         match self.copies.keep(list, head, text) {
             Ok(Kept::OnDisk) => drop(self.unsaved.remove(&list.name)),
             Ok(Kept::InMemory(error)) => {
-                self.unsaved
-                    .insert(list.name.clone(), format!("cannot keep a copy of it: {error}"));
+                self.unsaved.insert(list.name.clone(), format!("cannot save a copy: {error}"));
                 tracing::warn!(
                     list = list.name,
-                    "no copy on disk: {error}; it is in force until the server ends"
+                    "no copy on disk: {error}; the list stays in force until the server ends"
                 );
             }
-            Err(error) => return Err(Failure::File(format!("it cannot be kept: {error}"))),
+            Err(error) => return Err(Failure::File(format!("cannot rename it: {error}"))),
         }
         Ok(if is_same { Taken::Same } else { Taken::Changed })
     }
@@ -383,16 +383,16 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
             entries = report.entries,
             faults = report.faults,
             beyond_limits = report.beyond_limits,
-            "has broken lines, which are left out; see `avocet lists check`"
+            "has broken lines; see `avocet lists check`"
         ),
         Ok(Some(report)) => tracing::info!(list = name, entries = report.entries, "read"),
         Ok(None) if matches!(list.source, ListSource::Url(_)) => {
-            tracing::warn!(list = name, "not fetched yet: it blocks and allows nothing");
+            tracing::warn!(list = name, "not fetched yet: it has no effect");
         }
         // A file that cannot be read is reported where it is looked at.
         Ok(None) => {}
         Err(error) => {
-            tracing::error!(list = name, "its copy cannot be used: {error}; it is fetched anew")
+            tracing::error!(list = name, "its copy cannot be used: {error}; fetching it again")
         }
     }
 }

@@ -107,8 +107,7 @@ impl LineQueue {
         let lost = std::mem::take(&mut waiting.lost);
         if lost > 0 {
             line.extend(
-                format!("avocet: {lost} lines of the log were lost: standard error was not read\n")
-                    .bytes(),
+                format!("avocet: {lost} log lines dropped: standard error was not read\n").bytes(),
             );
         }
         line
@@ -187,7 +186,7 @@ mod tests {
         let text: String = lines.try_iter().collect();
         assert_eq!(text.matches('x').count(), (sent - lost) * 1023);
         assert!(
-            text.contains(&format!("{lost} lines of the log were lost")),
+            text.contains(&format!("{lost} log lines dropped")),
             "the loss is reported where it was"
         );
     }

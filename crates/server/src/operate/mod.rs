@@ -213,7 +213,7 @@ impl Operation {
                 break;
             }
             if self.ending == Ending::None && workers.iter().any(JoinHandle::is_finished) {
-                tracing::error!("a worker ended by itself; the server ends");
+                tracing::error!("a worker thread ended by itself; shutting down");
                 self.drain(Ending::Failed);
             }
             self.look_at_timers();
@@ -229,14 +229,12 @@ impl Operation {
                 // Errors are in the log.
                 Signal::Hangup => drop(self.running.reloader.reload()),
                 Signal::Terminate | Signal::Interrupt if self.ending == Ending::None => {
-                    tracing::info!("told to end; finishing what is in flight");
+                    tracing::info!("shutting down; completing queries in flight");
                     self.drain(Ending::Told);
                 }
                 Signal::Terminate | Signal::Interrupt => is_impatient = true,
                 Signal::User => {
-                    tracing::info!(
-                        "SIGUSR1 and SIGUSR2 do nothing; `avocet status` shows how the server is"
-                    )
+                    tracing::info!("SIGUSR1 and SIGUSR2 have no effect; use `avocet status`")
                 }
             }
         }
@@ -271,7 +269,7 @@ impl Operation {
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
             if self.ending != Ending::None || self.successor.is_some() {
-                refuse(stream, "another process is taking over, or the server is ending");
+                refuse(stream, "another process is taking over, or the server is shutting down");
                 continue;
             }
             self.running.cache_file.save(&self.running.shared);
@@ -287,7 +285,7 @@ impl Operation {
                     );
                     self.successor = added.ok().map(|()| successor);
                 }
-                Err(error) => tracing::warn!("cannot hand the sockets over: {error}; going on"),
+                Err(error) => tracing::warn!("cannot hand over the sockets: {error}; continuing"),
             }
         }
     }
@@ -297,12 +295,12 @@ impl Operation {
         match successor.hear() {
             Reply::None => {}
             Reply::Ready => {
-                tracing::info!("another process has taken over; finishing what is in flight");
+                tracing::info!("another process has taken over; completing queries in flight");
                 self.http = None;
                 self.drain(Ending::HandedOver);
             }
             Reply::Gone => {
-                tracing::warn!("the process that was to take over is gone; going on");
+                tracing::warn!("the new process ended before the take-over; continuing");
                 self.successor = None;
             }
         }
@@ -350,7 +348,7 @@ impl Operation {
             self.rotate_cookie_secret();
         }
         if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment)) {
-            tracing::warn!("the process that was to take over does not get ready; going on");
+            tracing::warn!("the new process did not get ready to take over; continuing");
             self.successor = None;
         }
     }

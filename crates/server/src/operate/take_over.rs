@@ -64,7 +64,9 @@ impl fmt::Display for TakeOverError {
                     directory.display()
                 )
             }
-            Self::Refused(reason) => write!(f, "the running avocet does not hand over: {reason}"),
+            Self::Refused(reason) => {
+                write!(f, "the running avocet refused the take-over: {reason}")
+            }
             Self::Io(error) => write!(f, "cannot take over from the running avocet: {error}"),
         }
     }
@@ -150,7 +152,7 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
         Some(control) if answer["sockets"].as_u64() == Some(sockets.len() as u64) => {
             Ok((sockets, TakenOver { stream, listeners: Some((control, own)), pages }))
         }
-        _ => Err(TakeOverError::Refused("its sockets came incomplete".to_owned())),
+        _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
     }
 }
 

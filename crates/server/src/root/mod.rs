@@ -113,9 +113,9 @@ impl RootKeeping {
     /// Takes note of what went wrong, and tells it.
     pub(crate) fn note_fault(&self, fault: String) {
         let use_is = if self.in_use().is_some() {
-            "the copy in use stays"
+            "the current copy stays in use"
         } else {
-            "the root's servers are asked"
+            "using the root servers"
         };
         tracing::warn!("the copy of the root zone: {fault}; {use_is}");
         self.status().fault = Some(fault);

@@ -41,12 +41,12 @@ impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network(error) => error.fmt(f),
-            Self::Refused(rcode) => write!(f, "it answers {rcode}"),
-            Self::Malformed => f.write_str("what came is no transfer"),
+            Self::Refused(rcode) => write!(f, "it responded with {rcode}"),
+            Self::Malformed => f.write_str("the response is not a zone transfer"),
             Self::TooLarge => {
                 write!(f, "more than {MAX_ZONE_OCTETS} octets or {MAX_ZONE_RECORDS} records")
             }
-            Self::Closed => f.write_str("the server is ending"),
+            Self::Closed => f.write_str("the server is shutting down"),
         }
     }
 }

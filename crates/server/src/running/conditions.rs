@@ -76,10 +76,7 @@ impl Conditions {
             }
             None => {
                 if current.remove(&condition).is_some() {
-                    tracing::info!(
-                        condition = condition.name(),
-                        "a condition has ended that was warned of"
-                    );
+                    tracing::info!(condition = condition.name(), "condition resolved");
                 }
             }
         }

@@ -71,7 +71,7 @@ impl GeoReads {
     }
 
     fn note(&self, fault: &GeoFault) {
-        tracing::warn!("{fault}; the one in force serves on");
+        tracing::warn!("{fault}; the loaded database stays in force");
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.set_fault(Some(fault.to_string()));
     }
@@ -142,8 +142,8 @@ fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
         Ok(()) => tracing::info!(
             of = about.database_type,
             nodes = about.nodes,
-            "another geo database is in force"
+            "a new geo database is in force"
         ),
-        Err(error) => tracing::error!(error, "cannot put another geo database in force"),
+        Err(error) => tracing::error!(error, "cannot switch to a new geo database"),
     }
 }

@@ -43,7 +43,7 @@ impl Leases {
     pub(crate) fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!(
-            "cannot read the leases in {}: {error}; what was known of devices stays",
+            "cannot read the leases in {}: {error}; earlier data about devices stays in force",
             path.display()
         ))
     }

@@ -70,8 +70,8 @@ impl fmt::Display for OperationError {
         match self {
             Self::AlreadyRunning(directory) => write!(
                 f,
-                "another avocet is running with data directory {}; stop it, take over from it \
-                 with --take-over, or change [data] directory",
+                "another avocet is running with data directory {}; stop it, take over with \
+                 --take-over, or change [data] directory",
                 directory.display()
             ),
             Self::Control(path, error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -96,8 +96,8 @@ impl fmt::Display for OperationError {
                 "cannot listen on {addr} for the block page: {error}; change [policy] block-page, \
                  or stop what is in the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
             ),
-            Self::System(error) => write!(f, "cannot watch over the server: {error}"),
-            Self::WorkerEnded => f.write_str("a worker ended by itself"),
+            Self::System(error) => write!(f, "cannot monitor the server: {error}"),
+            Self::WorkerEnded => f.write_str("a worker thread ended by itself"),
         }
     }
 }
@@ -149,7 +149,7 @@ impl Running {
     /// Answers that are kept until a schedule, a pause or a grant ends are so by the clock as it
     /// was.
     pub(crate) fn follow_wall_clock(&self) {
-        tracing::info!("the clock was set; schedules, pauses and grants go by the new time");
+        tracing::info!("the clock was set; schedules, pauses and grants use the new time");
         let state = self.shared.snapshot();
         let goes_by_time = |policy: &Arc<Policy>| {
             policy.goes_by_time() || state.parts.switches != Switches::default()
@@ -167,7 +167,7 @@ impl Running {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
         let text = format!(
-            "{}; what has changed holds until the server ends, and it is tried again",
+            "{}; changes are lost when the server ends, unless a retry succeeds",
             faults.join("; ")
         );
         self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));

@@ -40,7 +40,7 @@ const NO_NAME_SECS: u64 = 600;
 
 /// What is reported when a fault ends the thread.
 const FAULT: &str =
-    "a fault ended the thread that looks up names of clients, see the log; restart the server";
+    "a panic ended the thread that looks up names of clients, see the log; restart the server";
 
 /// What the thread has found, and how it is ended.
 #[derive(Default)]

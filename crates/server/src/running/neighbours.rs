@@ -50,7 +50,7 @@ impl NeighbourWatch {
         }
         if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into())
         {
-            tracing::error!(error, "cannot put the neighbours in force");
+            tracing::error!(error, "cannot apply the neighbour table");
         }
     }
 
@@ -82,9 +82,8 @@ pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
 
 fn fault(error: &io::Error) -> String {
     format!(
-        "cannot read the kernel's table of neighbours: {error}; clients and groups that are given \
-         by MAC address are recognised by their leases only: permit AF_NETLINK \
-         (RestrictAddressFamilies= in the unit file)"
+        "cannot read the kernel's neighbour table: {error}; MAC addresses of clients and groups \
+         match only through leases: allow AF_NETLINK (RestrictAddressFamilies= in the unit file)"
     )
 }
 

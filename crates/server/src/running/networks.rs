@@ -50,8 +50,8 @@ impl NetworkWatch {
         let is_local = running.shared.snapshot().config.server.allow.local;
         let fault = own.as_ref().err().filter(|_| is_local).map(|error| {
             format!(
-                "cannot read the addresses of this host: {error}; `allow = [\"local\"]` lets in \
-                 private networks only: permit AF_NETLINK (RestrictAddressFamilies= in the unit \
+                "cannot read the addresses of this host: {error}; `allow = [\"local\"]` covers \
+                 private networks only: allow AF_NETLINK (RestrictAddressFamilies= in the unit \
                  file)"
             )
         });
@@ -80,8 +80,8 @@ fn refused(
     let networks: Vec<String> = global.iter().map(ToString::to_string).collect();
     let networks = networks.join(", ");
     Some(format!(
-        "listening on [::], but `allow` has none of this host's networks of IPv6 ({networks}): \
-         clients with such addresses are refused; add \"local\" to [server] allow"
+        "listening on [::], but `allow` has none of this host's IPv6 networks ({networks}): \
+         clients in them are refused; add \"local\" to [server] allow"
     ))
 }
 

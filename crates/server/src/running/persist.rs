@@ -56,7 +56,7 @@ impl CacheFile {
             Err(SnapshotError::Io(error)) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 tracing::warn!(
-                    "cannot read {}: {error}; the cache begins empty",
+                    "cannot read {}: {error}; starting with empty caches",
                     self.path.display()
                 );
             }
@@ -64,10 +64,13 @@ impl CacheFile {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 let aside = self.path.with_added_extension("damaged");
                 let kept = match fs::rename(&self.path, &aside) {
-                    Ok(()) => format!("kept as {}", aside.display()),
-                    Err(error) => format!("it cannot be put aside: {error}"),
+                    Ok(()) => format!("renamed to {}", aside.display()),
+                    Err(error) => format!("cannot rename it: {error}"),
                 };
-                tracing::warn!("{}: {error}; the cache begins empty ({kept})", self.path.display());
+                tracing::warn!(
+                    "{}: {error}; starting with empty caches ({kept})",
+                    self.path.display()
+                );
             }
         }
     }
@@ -96,7 +99,7 @@ impl CacheFile {
                 // there.
                 let _ = fs::remove_file(&written);
                 tracing::warn!(
-                    "cannot save the cache snapshot {}: {error}; the last one is kept",
+                    "cannot save the cache snapshot {}: {error}; the previous one is kept",
                     self.path.display()
                 );
             }

@@ -36,8 +36,7 @@ const RETRY: Duration = Duration::from_secs(30);
 /// seconds.
 const EARLIEST_SECS: u64 = 1_767_225_600;
 /// What is reported when a fault ends the thread.
-const FAULT: &str = "a fault ended the thread that looks whether names can be resolved, see the \
-                     log; restart the server";
+const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the log; restart the server";
 
 /// How the thread is ended.
 #[derive(Default)]
@@ -176,8 +175,8 @@ fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) ->
     let is_by_time = seen.has_outdated_signature || now_secs < EARLIEST_SECS;
     if is_by_time {
         return format!(
-            "signatures of the root are not valid at the system's time ({now_secs} Unix seconds); \
-             set the clock of this host"
+            "the system time ({now_secs} Unix seconds) is outside the validity of the root's \
+             signatures; set the clock of this host"
         );
     }
     if let Some(forwarders) = forwarders {
@@ -190,12 +189,12 @@ fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) ->
         );
     }
     if seen.has_reply {
-        return "what answers for the root's servers is not one of them; something on the way \
-                intercepts port 53: forward to a server that it permits ([[forward]])"
+        return "responses from the root servers' addresses are not theirs: something intercepts \
+                port 53; forward to a server that it permits ([[forward]])"
             .to_owned();
     }
-    "no root server answers; check this host's network, and that a firewall lets port 53 out over \
-     UDP and TCP"
+    "no root server responds; check the network of this host, and that the firewall allows \
+     outgoing port 53 over UDP and TCP"
         .to_owned()
 }
 
@@ -247,8 +246,8 @@ mod tests {
         let replies = json!({ "steps": [{ "step": "seek", "steps": [{ "step": "reply" }] }] });
         let outdated = json!({ "steps": [{ "step": "reply" }, { "step": "keys", "ede": 8 }] });
         let forwarder = [SocketAddr::from(([192, 0, 2, 1], 53))];
-        check(&silent, None, "no root server answers");
-        check(&Value::Null, None, "no root server answers");
+        check(&silent, None, "no root server responds");
+        check(&Value::Null, None, "no root server responds");
         check(&replies, None, "intercepts port 53");
         check(&outdated, None, "set the clock");
         check(

@@ -94,16 +94,15 @@ impl Reloader {
                 }
                 tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
                 for key in &reloaded.restart {
-                    tracing::warn!(
-                        "{key} has changed in the configuration: it needs a restart and keeps its \
-                         value"
-                    );
+                    tracing::warn!("{key} has changed, but keeps its value until a restart");
                 }
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
                 for line in error.lines() {
-                    tracing::error!("configuration not reloaded, the old one stays: {line}");
+                    tracing::error!(
+                        "configuration not reloaded, the current one stays in force: {line}"
+                    );
                 }
             }
         }
@@ -156,7 +155,7 @@ impl Reloader {
     fn emptied(&self) -> String {
         format!(
             "{} has no settings any more, which would end all filtering; restart the server if \
-             that is meant",
+             that is intended",
             self.shown_path()
         )
     }
@@ -218,7 +217,7 @@ impl Reloader {
         match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
         {
             Ok(snapshot) => self.shared.replace(snapshot),
-            Err(error) => tracing::error!(%error, "cannot answer clients of a new network"),
+            Err(error) => tracing::error!(%error, "cannot apply the networks of this host"),
         }
     }
 
@@ -235,7 +234,7 @@ impl Reloader {
         let epoch = state.epoch.wrapping_add(1);
         match Snapshot::build(state.config.clone(), epoch, &unconfigured, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),
-            Err(error) => tracing::error!(%error, "cannot change what is trusted"),
+            Err(error) => tracing::error!(%error, "cannot update the trust anchors"),
         }
         for name in judged_anew {
             self.shared.name_server.rrsets.flush(name.wire());

@@ -22,12 +22,17 @@ pub(crate) fn load(directory: &Path) -> Switches {
     let mut switches: Switches = match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Switches::default(),
         Err(error) => {
-            tracing::error!(path = %path.display(), %error, "cannot read pauses and grants; there are none");
+            tracing::error!(path = %path.display(), %error, "cannot read pauses and grants; \
+                                                             starting without");
             Switches::default()
         }
         Ok(octets) => serde_json::from_slice(&octets).unwrap_or_else(|error| {
             let aside = path.with_extension("damaged");
-            tracing::error!(path = %path.display(), %error, aside = %aside.display(), "pauses and grants are damaged; there are none");
+            tracing::error!(path = %path.display(), %error, aside = %aside.display(), "pauses and \
+                                                                                       grants are \
+                                                                                       damaged; \
+                                                                                       starting \
+                                                                                       without");
             let _ = fs::rename(&path, &aside);
             Switches::default()
         }),
@@ -111,11 +116,11 @@ fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Resu
         Change::Grant(grant) => known(policy, &grant.scope).and_then(|()| switches.grant(grant)),
         Change::Resume(scopes) => {
             let ended = scopes.iter().filter(|scope| switches.resume(scope)).count();
-            found(ended, "there is no such pause")
+            found(ended, "no such pause")
         }
         Change::Revoke(name, scopes) => {
             let ended = scopes.iter().filter(|scope| switches.revoke(&name, scope)).count();
-            found(ended, "there is no such grant")
+            found(ended, "no such grant")
         }
     }
 }
@@ -167,14 +172,11 @@ fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
         Scope::All | Scope::Address(_) => Ok(()),
         Scope::Group(name) => found(
             usize::from(policy.vocabulary().groups.contains(name)),
-            &format!("there is no group {name:?}"),
+            &format!("unknown group {name:?}"),
         ),
         Scope::Client(name) => {
             let count = policy.clients.iter().filter(|client| client.name == *name).count();
-            found(
-                count,
-                &format!("there is no client {name:?}; write a [[client]], or give its address"),
-            )
+            found(count, &format!("unknown client {name:?}; add a [[client]], or use its address"))
         }
     }
 }

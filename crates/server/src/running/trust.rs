@@ -108,7 +108,7 @@ impl Running {
     pub(crate) fn tick_trust(&self) {
         let ended = self.trust.negative().expire(wall_secs());
         for name in &ended {
-            tracing::info!(%name, "a negative trust anchor has ended");
+            tracing::info!(%name, "negative trust anchor expired");
         }
         if !ended.is_empty() {
             self.put_negative_in_force(&ended);
@@ -184,7 +184,8 @@ impl Running {
         let unsaved = list.unsaved().map(str::to_owned);
         drop(list);
         self.put_negative_in_force(&[*name]);
-        tracing::warn!(%name, lifetime_secs, "a negative trust anchor was set: nothing is validated there");
+        tracing::warn!(%name, lifetime_secs, "negative trust anchor added; validation is off \
+                                              there");
         json!({ "done": true, "name": name.to_string(), "until": until_secs, "unsaved": unsaved })
     }
 
@@ -192,12 +193,12 @@ impl Running {
     pub(crate) fn remove_negative(&self, name: &NameBuf) -> Value {
         let mut list = self.trust.negative();
         if !list.remove(name) {
-            return json!({ "error": format!("{name} has no negative anchor that was set at run time") });
+            return json!({ "error": format!("{name} has no negative trust anchor from `avocet nta`") });
         }
         let unsaved = list.unsaved().map(str::to_owned);
         drop(list);
         self.put_negative_in_force(&[*name]);
-        tracing::info!(%name, "a negative trust anchor was removed");
+        tracing::info!(%name, "negative trust anchor removed");
         json!({ "done": true, "name": name.to_string(), "unsaved": unsaved })
     }
 

@@ -78,7 +78,9 @@ impl Asked {
             .to_ascii_lowercase();
         let rtype = rtype
             .map(|word| {
-                rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| format!("{word:?} is no type"))
+                rdata::from_mnemonic(word)
+                    .map(Rtype)
+                    .ok_or_else(|| format!("{word:?} is not a record type"))
             })
             .transpose()?;
         Ok(Self { qname, rtype, ..Self::default() })
@@ -130,9 +132,9 @@ pub(crate) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
         return Err("the server is too busy to resolve it".to_owned());
     }
     let traced = traced.recv_timeout(TRACE_PATIENCE).map_err(|error| match error {
-        RecvTimeoutError::Timeout => "the server did not come to an end with it".to_owned(),
+        RecvTimeoutError::Timeout => "resolution did not finish in time".to_owned(),
         RecvTimeoutError::Disconnected => {
-            "the server does not resolve it: no rule, or too much to do".to_owned()
+            "the server does not resolve it: no rule, or overload".to_owned()
         }
     })?;
     let mut section = trace_value(&traced.trace);

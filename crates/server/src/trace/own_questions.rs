@@ -41,7 +41,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Stri
     );
     let message = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Reply { message, .. } => message,
-        Ended::Silent(_) => return Err(format!("{host} is not answered here")),
+        Ended::Silent(_) => return Err(format!("this server does not answer for {host}")),
         // The name itself, or what own aliases lead to.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =

@@ -37,7 +37,7 @@ const MAX_ZONES: usize = 64;
 const NULL: Rtype = Rtype(10);
 
 const FILE: &str = "trust-anchors.state";
-const FALLBACK: &str = "the configured trust anchors hold";
+const FALLBACK: &str = "using the configured trust anchors";
 
 /// What the server does for a [`TrustAnchors`].
 pub(crate) trait Asker {
@@ -237,7 +237,7 @@ impl Point {
                     return;
                 }
                 if now.secs.saturating_sub(since_secs) >= PATIENCE_SECS {
-                    self.fail("its keys could not be had", now);
+                    self.fail("no server returned its keys", now);
                 }
             }
         }
@@ -266,7 +266,8 @@ impl Point {
                 for change in &observation.changes {
                     let from = change.from.map_or("unknown".to_owned(), |state| state.to_string());
                     let to = change.to.map_or("forgotten".to_owned(), |state| state.to_string());
-                    tracing::warn!(%zone, tag = change.key_tag, from, to, "a trust anchor changes");
+                    tracing::warn!(%zone, tag = change.key_tag, from, to, "a trust anchor changed \
+                                                                           its state");
                 }
                 self.retry_secs = observation.retry_after_secs;
                 self.observed_at_secs = Some(now.wall_secs);
@@ -275,13 +276,14 @@ impl Point {
                     until_secs: now.secs.saturating_add(observation.query_after_secs),
                 };
             }
-            Err(reason) => self.fail(&format!("its keys are not believed: {reason}"), now),
+            Err(reason) => self.fail(&format!("its keys do not validate: {reason}"), now),
         }
         true
     }
 
     fn fail(&mut self, fault: &str, now: Now) {
-        tracing::warn!(zone = %self.rollover.zone(), "trust anchors: {fault}; looking again in {} s", self.retry_secs);
+        tracing::warn!(zone = %self.rollover.zone(), "trust anchors: {fault}; retrying in {} \
+                                                      s", self.retry_secs);
         self.fault = Some(fault.to_owned());
         self.phase = Phase::Resting { until_secs: now.secs.saturating_add(self.retry_secs) };
     }

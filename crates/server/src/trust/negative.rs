@@ -13,7 +13,7 @@ use super::state_file::StateFile;
 pub const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
 
 const FILE: &str = "negative-anchors.state";
-const FALLBACK: &str = "only negative anchors of the configuration hold";
+const FALLBACK: &str = "using only the negative trust anchors of the configuration";
 
 /// See the module.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl NegativeList {
         self.anchors.retain(|anchor| anchor.name != *name);
         if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
             return Err(format!(
-                "there are {MAX_NEGATIVE_ANCHORS} negative anchors already; remove one"
+                "there are already {MAX_NEGATIVE_ANCHORS} negative trust anchors; remove one"
             ));
         }
         self.anchors.push(NegativeAnchor { name: *name, expires_at_secs: Some(expires_at_secs) });

@@ -41,8 +41,8 @@ impl StateFile {
     pub(crate) fn put_aside(&self, fault: &str, fallback: &str) {
         let aside = self.path.with_added_extension("damaged");
         let kept = match fs::rename(&self.path, &aside) {
-            Ok(()) => format!("kept as {}", aside.display()),
-            Err(error) => format!("it cannot be put aside: {error}"),
+            Ok(()) => format!("renamed to {}", aside.display()),
+            Err(error) => format!("cannot rename it: {error}"),
         };
         tracing::warn!("{}: {fault}; {fallback} ({kept})", self.path.display());
     }

@@ -161,7 +161,7 @@ impl Upstreams {
                 if ring.send(messages, |at, result| note(sent[at], result)).is_ok() {
                     continue;
                 }
-                tracing::warn!("io_uring failed; sending by plain calls from now on");
+                tracing::warn!("io_uring failed; sending with plain system calls from now on");
                 *batch = None;
             }
             for (query, socket) in open {
@@ -229,7 +229,7 @@ impl Upstreams {
                 {
                     continue;
                 }
-                tracing::warn!("io_uring failed; receiving by plain calls from now on");
+                tracing::warn!("io_uring failed; receiving with plain system calls from now on");
                 *batch = None;
             }
             for (from, socket) in open {

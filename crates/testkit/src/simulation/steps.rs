@@ -22,7 +22,7 @@ pub(super) fn steps(trace: &Trace) -> Vec<String> {
             }
             Step::Replied { server, reaction, .. } => format!("{}: {reaction:?}", server.ip()),
             Step::Taken(Taken::Referral(zone)) => format!("referral to {}", shown(zone)),
-            Step::Alias(name) => format!("on with {}", shown(name)),
+            Step::Alias(name) => format!("alias: continuing with {}", shown(name)),
             Step::Judged { name, rtype, verdict, fault, .. } => {
                 format!("{} {rtype}: {verdict:?} {fault:?}", shown(name))
             }

@@ -33,7 +33,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         return Ok(taken);
     }
     if COSMETIC.iter().any(|mark| line.contains(mark)) {
-        return Ok(Taken::PassedOver("it is about the content of pages"));
+        return Ok(Taken::PassedOver("it applies to the content of pages"));
     }
     if line.starts_with(['!', '#', '[']) {
         return Ok(Taken::Nothing);
@@ -44,10 +44,10 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
     };
     let (pattern, options) = split(rule);
     let Some(options) = options.map_or(Ok(Some(Options::default())), modifiers::read)? else {
-        return Ok(Taken::PassedOver("its modifiers are for browsers"));
+        return Ok(Taken::PassedOver("its modifiers apply to browsers only"));
     };
     let Some(target) = target(without_comment(pattern))? else {
-        return Ok(Taken::PassedOver("it is about addresses of pages"));
+        return Ok(Taken::PassedOver("it applies to URLs"));
     };
     if target.is_every_name() && options.modifiers.limit() == Limit::Nothing {
         return Err(Reason::Everything);
@@ -180,9 +180,7 @@ fn glob(start: &str, text: &str, end: &str) -> Result<Target, Reason> {
         && end.is_empty()
         && text.bytes().filter(|octet| *octet != b'*').count() < MIN_PART
     {
-        return Err(Reason::Malformed(
-            "a part of a name of less than three characters is in too many names",
-        ));
+        return Err(Reason::Malformed("a name part needs at least three characters"));
     }
     Ok(Target::Glob(format!("{start}{}{end}", text.to_ascii_lowercase())))
 }
@@ -259,7 +257,7 @@ mod tests {
     fn what_is_for_browsers_is_passed_over() {
         for (what, lines) in [
             (
-                "it is about the content of pages",
+                "it applies to the content of pages",
                 &[
                     "example.org##.banner",
                     "##.banner",
@@ -271,7 +269,7 @@ mod tests {
                 ][..],
             ),
             (
-                "its modifiers are for browsers",
+                "its modifiers apply to browsers only",
                 &[
                     "||example.org^$third-party",
                     "||example.org^$script,domain=a.example",
@@ -280,7 +278,7 @@ mod tests {
                 ],
             ),
             (
-                "it is about addresses of pages",
+                "it applies to URLs",
                 &[
                     "||example.org/ads/banner.js",
                     "||example.org/ads*",
@@ -293,7 +291,7 @@ mod tests {
                 ],
             ),
         ] {
-            lines.iter().for_each(|line| check(line, &format!("passed over: {what}")));
+            lines.iter().for_each(|line| check(line, &format!("ignored: {what}")));
         }
     }
 
@@ -318,10 +316,7 @@ mod tests {
         check("*adserver*", "block *adserver*");
         check("_dmarc.example.org", "block =_dmarc.example.org.");
         for short in ["_a", "a*b", "."] {
-            check(
-                short,
-                "fault: a part of a name of less than three characters is in too many names",
-            );
+            check(short, "fault: a name part needs at least three characters");
         }
     }
 
@@ -364,30 +359,27 @@ mod tests {
             "@@||*^$client=~zz,important",
             "||*^$dnsrewrite=192.0.2.1",
         ] {
-            check(limits_nothing, "fault: this is about every name");
+            check(limits_nothing, "fault: the line matches every name");
         }
-        check("*", "fault: this is about every name");
-        check("||*^", "fault: this is about every name");
-        check("||^", "fault: this is about every name");
-        check("|", "fault: this is about every name");
-        check("*$important", "fault: this is about every name");
+        check("*", "fault: the line matches every name");
+        check("||*^", "fault: the line matches every name");
+        check("||^", "fault: the line matches every name");
+        check("|", "fault: the line matches every name");
+        check("*$important", "fault: the line matches every name");
     }
 
     #[test]
     fn faults_are_told() {
-        check("||example.org^$whatever", "fault: the modifier \"whatever\" does not exist");
+        check("||example.org^$whatever", "fault: unknown modifier \"whatever\"");
         check("||a^b.example^", "fault: a separator within a name matches nothing");
-        check("||exa mple.org^", "fault: ' ' is no character of a host name");
+        check("||exa mple.org^", "fault: ' ' is not a valid character in a host name");
         check("||example..org^", "fault: a name with an empty label");
         check("||1.2.3.4^", "fault: an address where a name is expected");
         check(
             "||example.org^$dnsrewrite=a b",
-            "fault: the value of the modifier \"dnsrewrite\" is wrong",
+            "fault: invalid value of the modifier \"dnsrewrite\"",
         );
-        check(
-            "||example.org^$dnstype=NOPE",
-            "fault: the value of the modifier \"dnstype\" is wrong",
-        );
-        check("||example.org^$client=", "fault: the value of the modifier \"client\" is wrong");
+        check("||example.org^$dnstype=NOPE", "fault: invalid value of the modifier \"dnstype\"");
+        check("||example.org^$client=", "fault: invalid value of the modifier \"client\"");
     }
 }

@@ -37,9 +37,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
             (names, upstream(&value)?, None)
         }
         _ => {
-            return Err(Reason::Malformed(
-                "only address, server and local speak of names to block",
-            ));
+            return Err(Reason::Malformed("only address, server and local lines can block names"));
         }
     };
     for written in names.split('/') {
@@ -63,7 +61,7 @@ fn upstream(value: &str) -> Result<Effect, Reason> {
     match value {
         "" => Ok(Effect::Block),
         "#" => Ok(Effect::Allow),
-        _ => Err(Reason::Malformed("names for a server of their own are configured, not listed")),
+        _ => Err(Reason::Malformed("forwarding belongs in the configuration, not in a list")),
     }
 }
 
@@ -115,14 +113,14 @@ mod tests {
 
     #[test]
     fn faults_are_told() {
-        check("address=/#/0.0.0.0", "fault: this is about every name");
-        check("address=//0.0.0.0", "fault: this is about every name");
+        check("address=/#/0.0.0.0", "fault: the line matches every name");
+        check("address=//0.0.0.0", "fault: the line matches every name");
         check("address=/a.example/x", "fault: expected an address after the names");
         check(
             "server=/a.example/192.0.2.1",
-            "fault: names for a server of their own are configured, not listed",
+            "fault: forwarding belongs in the configuration, not in a list",
         );
-        check("cache-size=1", "fault: only address, server and local speak of names to block");
+        check("cache-size=1", "fault: only address, server and local lines can block names");
         check("ads.example", "fault: expected option=/name/");
         check("address=ads.example", "fault: expected /name/ after the option");
     }

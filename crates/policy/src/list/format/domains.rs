@@ -82,7 +82,7 @@ mod tests {
         check(
             Format::Domains,
             "::1 localhost",
-            "passed over: its names are those of the machine itself",
+            "ignored: its names are those of the machine itself",
         );
         check(Format::Domains, "||ads.example^", "block +ads.example.");
         check(Format::Wildcards, "@@||ads.example^", "allow +ads.example.");
@@ -90,7 +90,7 @@ mod tests {
         check(
             Format::Domains,
             "||ads.example^$third-party",
-            "passed over: its modifiers are for browsers",
+            "ignored: its modifiers apply to browsers only",
         );
     }
 
@@ -103,12 +103,12 @@ mod tests {
 
     #[test]
     fn faults_are_told() {
-        check(Format::Domains, "com", "fault: this is about a top-level domain");
-        check(Format::Domains, ".", "fault: this is about every name");
-        check(Format::Wildcards, "*", "fault: this is about every name");
-        check(Format::Domains, "*.com", "fault: this is about a top-level domain");
-        check(Format::Domains, "two words", "fault: ' ' is no character of a host name");
+        check(Format::Domains, "com", "fault: the line matches a top-level domain");
+        check(Format::Domains, ".", "fault: the line matches every name");
+        check(Format::Wildcards, "*", "fault: the line matches every name");
+        check(Format::Domains, "*.com", "fault: the line matches a top-level domain");
+        check(Format::Domains, "two words", "fault: ' ' is not a valid character in a host name");
         check(Format::Domains, "192.0.2.1", "fault: an address where a name is expected");
-        check(Format::Domains, "a.*.example", "fault: '*' is no character of a host name");
+        check(Format::Domains, "a.*.example", "fault: '*' is not a valid character in a host name");
     }
 }

@@ -136,7 +136,7 @@ mod tests {
             "0.0.0.0 0.0.0.0",
             "255.255.255.255 broadcasthost",
         ] {
-            check(line, "passed over: its names are those of the machine itself");
+            check(line, "ignored: its names are those of the machine itself");
         }
         check("127.0.0.1 localhost ads.example", "block =ads.example.");
         check("0.0.0.0 ads.example#b.example", "block =ads.example.");
@@ -146,7 +146,7 @@ mod tests {
     fn a_name_by_itself_is_one_of_a_list_of_names() {
         check("ads.example # why", "block =ads.example.");
         check("*.ads.example", "block +ads.example.");
-        check("ads.example##.banner", "fault: '#' is no character of a host name");
+        check("ads.example##.banner", "fault: '#' is not a valid character in a host name");
         check("||ads.example^", "block +ads.example.");
         check("@@||ads.example^$important", "allow +ads.example. important");
     }
@@ -155,9 +155,9 @@ mod tests {
     fn faults_are_told_and_other_names_of_the_line_count() {
         check("ads example", "fault: expected an address and a name");
         check("0.0.0.0", "fault: an address without a name");
-        check("0.0.0.0 com", "fault: this is about a top-level domain");
-        check("0.0.0.0 .", "fault: this is about every name");
-        check("0.0.0.0 a_b.example/x", "fault: '/' is no character of a host name");
+        check("0.0.0.0 com", "fault: the line matches a top-level domain");
+        check("0.0.0.0 .", "fault: the line matches every name");
+        check("0.0.0.0 a_b.example/x", "fault: '/' is not a valid character in a host name");
         check("0.0.0.0 1.2.3.4", "fault: an address where a name is expected");
         let mut out = Vec::new();
         assert!(super::read("0.0.0.0 a.example b/c d.example", &mut out).is_err());

@@ -96,7 +96,7 @@ pub(super) fn read_line(format: Format, line: &str, out: &mut Vec<Entry>) -> Res
         Format::Dnsmasq => dnsmasq::read(line, out),
         Format::Unbound => unbound::read(line, out),
         Format::PiholeRegex => pihole::read(line, out),
-        Format::Rpz => Err(Reason::Malformed("a zone is no list of lines")),
+        Format::Rpz => Err(Reason::Malformed("a response policy zone is not a list of lines")),
     }
 }
 
@@ -148,7 +148,7 @@ pub(super) mod tests {
         let mut out = Vec::new();
         let found = match read_line(format, line, &mut out) {
             Ok(Taken::Nothing) => "-".to_owned(),
-            Ok(Taken::PassedOver(why)) => format!("passed over: {why}"),
+            Ok(Taken::PassedOver(why)) => format!("ignored: {why}"),
             Ok(Taken::Entries) => out.iter().map(shown).collect::<Vec<_>>().join("; "),
             Err(reason) => format!("fault: {reason}"),
         };

@@ -52,7 +52,7 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         "local-zone" => out.push(zone(value)?),
         "local-data" => out.push(data(value)?),
         "local-data-ptr" | "local-zone-tag" | "local-zone-override" => {
-            return Ok(Taken::PassedOver("it says nothing of names to block or to answer"));
+            return Ok(Taken::PassedOver("it has no names to block or to answer"));
         }
         _ => return Err(Reason::Malformed("expected local-zone: or local-data:")),
     }
@@ -102,7 +102,7 @@ fn data(value: &str) -> Result<Entry, Reason> {
     let shown = &record[rest[at].column + rest[at].text.len()..];
     let rewrite = match (Rtype(rtype), Rewrite::record(Rtype(rtype), shown)?) {
         (Rtype::CNAME, Rewrite::Record(_, target)) if target.starts_with(b"\x01*") => {
-            return Err(Reason::Malformed("an alias to a wildcard is not understood here"));
+            return Err(Reason::Malformed("an alias to a wildcard is not supported"));
         }
         (Rtype::CNAME, Rewrite::Record(_, target)) => {
             Some(Rewrite::Cname(target.to_ascii_lowercase().into()))
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn faults_are_told() {
         check("server:", "-");
-        check("local-zone: \".\" refuse", "fault: this is about every name");
+        check("local-zone: \".\" refuse", "fault: the line matches every name");
         check("local-zone: \"a.example\"", "fault: expected a name and a type of zone");
         check("local-zone: \"a.example\" maybe", "fault: the type of zone does not exist");
         check("local-data: \"a.example\"", "fault: expected a record in quotes");

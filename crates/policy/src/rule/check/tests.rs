@@ -38,54 +38,59 @@ fn every_value_of_the_language_is_known() {
 #[test]
 fn faults_point_at_their_column_and_say_what_to_do() {
     for (expression, column, message) in [
-        (r#"qname.undr("x")"#, 7, "there is no such method as `undr`: did you mean `under`?"),
+        (r#"qname.undr("x")"#, 7, "unknown method `undr`: did you mean `under`?"),
         ("qnme == 'x'", 1, "there is no `qnme`: did you mean `qname`?"),
         (
             "qtype == AAAA",
             10,
-            "there is no `AAAA`: types go into quotes, as in `qtype == \"AAAA\"`",
+            "there is no `AAAA`: write types in quotes, as in `qtype == \"AAAA\"`",
         ),
-        ("qtype == 'AAAB'", 10, "there is no type `AAAB`: did you mean `aaaa`?"),
+        ("qtype == 'AAAB'", 10, "unknown type `AAAB`: did you mean `aaaa`?"),
         ("client.group('kid')", 14, "there is no group `kid`: did you mean `kids`?"),
-        ("list('addds')", 6, "there is no list `addds`: there are: ads, malware"),
+        ("list('addds')", 6, "there is no list `addds`: available: ads, malware"),
         ("list('malwre')", 6, "there is no list `malwre`: did you mean `malware`?"),
         ("service('youtub')", 9, "there is no service `youtub`: did you mean `youtube`?"),
         (
             "client.ip.in('10.0.0.0/33')",
             14,
-            "`10.0.0.0/33` is no network: write it as \"10.0.0.0/8\"",
+            "`10.0.0.0/33` is not a network: write it as \"10.0.0.0/8\"",
         ),
         (
             "client.ip == '10.0.0.0/8'",
             14,
-            "`10.0.0.0/8` is no address: networks are asked by `.in(...)`",
+            "`10.0.0.0/8` is not an address: use `.in(...)` for networks",
         ),
-        ("now.hour == '9'", 13, "a number should stand here: write `now.hour >= 21`"),
-        ("now.between('21:00', '25:00')", 22, "no time of day: write it as \"21:30\""),
-        ("qname < 'x'", 1, "only numbers have an order: compare by `==`, `!=` or `in`"),
+        ("now.hour == '9'", 13, "expected a number: write `now.hour >= 21`"),
+        ("now.between('21:00', '25:00')", 22, "invalid time of day: write it as \"21:30\""),
+        ("qname < 'x'", 1, "only numbers can be ordered: compare with `==`, `!=` or `in`"),
         (
             "qname",
             1,
-            "this is a value and no condition: write `qname == \"www.example.com\"` or \
+            "this is a value, not a condition: write `qname == \"www.example.com\"` or \
              `qname.under(\"example.com\")`",
         ),
         ("qname.matches('(')", 15, "unclosed group"),
-        ("now.weekend == true", 1, "a condition is not compared: write it alone, or with `!`"),
+        (
+            "now.weekend == true",
+            1,
+            "a condition cannot be compared: write it without a \
+                                    comparison, or with `!`",
+        ),
         (
             "geo.country == 'NL'",
             1,
-            "countries need a geo database: configure one, or ask for networks",
+            "countries need a geo database: configure one, or test networks",
         ),
-        ("qname == '*.x'", 10, "a name is compared whole: write `qname.under(\"x\")`"),
+        ("qname == '*.x'", 10, "names are compared as a whole: write `qname.under(\"x\")`"),
         (
             "client.transport == 'tls'",
             21,
-            "there is no transport `tls`: there are: udp, tcp, dot, doh, doq",
+            "there is no transport `tls`: available: udp, tcp, dot, doh, doq",
         ),
         (
             "'x' in qname",
             8,
-            "a list should stand behind `in`: write `qname == \"www.example.com\"` or \
+            "expected a list after `in`: write `qname == \"www.example.com\"` or \
              `qname.under(\"example.com\")`",
         ),
     ] {
@@ -102,7 +107,7 @@ fn faults_point_at_their_column_and_say_what_to_do() {
 fn a_fault_is_shown_with_carets() {
     let expression = "client.group(\"kids\") &&\n  qname.undr(\"x\")";
     let fault = check(expression, &vocabulary()).unwrap_err();
-    let shown = "    qname.undr(\"x\")\n          ^^^^ there is no such method as `undr`: did \
+    let shown = "    qname.undr(\"x\")\n          ^^^^ unknown method `undr`: did \
                  you mean `under`?";
     assert_eq!(fault.shown(expression).to_string(), shown);
 }

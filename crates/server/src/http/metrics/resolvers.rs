@@ -53,7 +53,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_resolver_questions_total",
             Kind::Counter,
-            "Questions that the caches could not answer.",
+            "Queries that the caches could not answer.",
         );
         family.sample(&[("result", "started")], self.total(|counters| counters.started));
         family.sample(&[("result", "joined")], self.total(|counters| counters.joined));
@@ -78,29 +78,29 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_resolver_ended_total",
             Kind::Counter,
-            "Questions that left the resolver.",
+            "Results of queries in the resolver.",
         );
         family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
         family.sample(&[("result", "failed")], self.total(|counters| counters.failed));
         family.sample(&[("result", "displaced")], self.total(|counters| counters.jostled));
         metrics.counter(
             "avocet_resolver_overdue_total",
-            "Clients that got stale data because their question took too long.",
+            "Clients that got expired data because resolution took too long.",
             self.total(|counters| counters.overdue),
         );
         metrics.counter(
             "avocet_resolver_restarts_total",
-            "Questions asked anew because an alias led out of what a server is believed about.",
+            "Queries restarted because an alias left the server's bailiwick.",
             self.total(|counters| counters.restarts),
         );
         metrics.counter(
             "avocet_resolver_loops_total",
-            "Questions that came back from the server they were sent to.",
+            "Queries that came back from the server they were sent to.",
             self.total(|counters| counters.loops),
         );
         metrics.counter(
             "avocet_resolver_subnets_dropped_total",
-            "Client subnets left out because enough of one name were in flight.",
+            "Client subnets removed because too many queries for one name were in flight.",
             self.total(|counters| counters.ecs_dropped),
         );
     }
@@ -109,17 +109,14 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_upstream_replies_ignored_total",
             Kind::Counter,
-            "Datagrams of upstreams that were not used.",
+            "Datagrams that match no query in flight.",
         );
         family.sample(&[("reason", "foreign")], self.total(|counters| counters.foreign));
         family.sample(&[("reason", "late")], self.total(|counters| counters.late));
         family.sample(&[("reason", "malformed")], self.total(|counters| counters.malformed));
         family.sample(&[("reason", "near-miss")], self.total(|counters| counters.near_misses));
-        let mut family = metrics.family(
-            "avocet_upstream_sockets",
-            Kind::Gauge,
-            "Sockets open towards upstreams.",
-        );
+        let mut family =
+            metrics.family("avocet_upstream_sockets", Kind::Gauge, "Open upstream sockets.");
         family.sample(&[("kind", "pool")], self.pooled);
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
@@ -128,7 +125,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_recursion_queries_total",
             Kind::Counter,
-            "Queries to authoritative servers by transport, and what became of some.",
+            "Queries to authoritative servers by event.",
         );
         family.sample(&[("event", "sent")], self.total(|counters| counters.sent));
         family.sample(&[("event", "sent-by-tcp")], self.total(|counters| counters.sent_by_tcp));
@@ -140,12 +137,12 @@ impl Resolvers {
         family.sample(&[("event", "local-root")], self.total(|counters| counters.local_root));
         metrics.counter(
             "avocet_upstream_pool_overflows_total",
-            "Queries sent from a socket of their own, as the pool was in use.",
+            "Queries that got a separate socket because the pool was in use.",
             self.total(|counters| counters.fresh_sockets),
         );
         metrics.counter(
             "avocet_upstream_socket_renewals_total",
-            "Sockets of pools that were given another port.",
+            "Pool sockets moved to another random port.",
             self.total(|counters| counters.renewals),
         );
         let bits = self
@@ -157,7 +154,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_upstream_unpredictable_bits",
             Kind::Gauge,
-            "Fewest unpredictable bits of a query over UDP so far; none before the first.",
+            "Fewest unpredictable bits of a UDP query so far; absent before the first.",
         );
         bits.into_iter().for_each(|bits| family.sample(&[], bits));
     }
@@ -166,16 +163,14 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_error_reports_total",
             Kind::Counter,
-            "Errors reported to whom zones name for that, and those that were not as there were \
-             too many.",
+            "Validation failures reported to reporting agents, and reports withheld by the limit.",
         );
         family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
         family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
         let mut family = metrics.family(
             "avocet_recursion_ended_total",
             Kind::Counter,
-            "Questions answered by recursion by what validation said, and those that reached a \
-             limit.",
+            "Queries answered by recursion by validation result, and those that reached a limit.",
         );
         family.sample(&[("result", "secure")], self.total(|counters| counters.secure));
         family.sample(&[("result", "insecure")], self.total(|counters| counters.insecure));
@@ -190,7 +185,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_validation_limits_total",
             Kind::Counter,
-            "Times that a question reached a limit of what validation may cost.",
+            "Times that a query reached a limit on the cost of validation.",
         );
         for limit in Limit::ALL {
             let reached = self.total(|counters| counters.validation_limits[limit as usize]);
@@ -204,15 +199,19 @@ impl Resolvers {
             ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| {
                 counters.queries
             }),
-            ("avocet_upstream_tcp_queries_total", "Of these, over TCP.", |counters| counters.tcp),
+            (
+                "avocet_upstream_tcp_queries_total",
+                "Queries sent to an upstream over TCP.",
+                |counters| counters.tcp,
+            ),
             (
                 "avocet_upstream_plain_queries_total",
-                "Of these, repeated without EDNS.",
+                "Queries to an upstream repeated without EDNS.",
                 |counters| counters.without_edns,
             ),
             (
                 "avocet_upstream_breaker_opened_total",
-                "Times that an upstream was left alone after failures in a row.",
+                "Times that a worker started to avoid an upstream after consecutive failures.",
                 |counters| counters.breaker_opened,
             ),
         ];
@@ -225,7 +224,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_upstream_breakers_open",
             Kind::Gauge,
-            "Workers that leave an upstream alone.",
+            "Workers that avoid an upstream after consecutive failures.",
         );
         self.upstreams
             .iter()
@@ -240,7 +239,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_upstream_failures_total",
             Kind::Counter,
-            "Queries that an upstream did not answer of use.",
+            "Queries without a usable response from an upstream.",
         );
         for (upstream, (counters, _)) in &self.upstreams {
             for (reason, count) in reasons {
@@ -251,7 +250,7 @@ impl Resolvers {
         let mut family = metrics.family(
             "avocet_upstream_rtt_seconds",
             Kind::Histogram,
-            "Round-trip times of replies that were used.",
+            "Round-trip times of accepted responses.",
         );
         for (upstream, (counters, _)) in &self.upstreams {
             let sum = counters.rtt_sum_ms as f64 / 1e3;

@@ -32,8 +32,8 @@ const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
 /// Time without a round after one that a fault ended.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
 /// What is reported then.
-const FAULT: &str = "a fault interrupted the keeping of lists, see the log; lists in force stay, \
-                     and it is tried again";
+const FAULT: &str = "a panic interrupted the maintenance of lists, see the log; lists in force \
+                     stay, and the server retries";
 
 /// Starts the thread.
 ///
@@ -100,7 +100,9 @@ impl Work {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
         if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
-            orders.iter().for_each(|order| answer(order, json!({ "error": "there are no lists" })));
+            orders
+                .iter()
+                .for_each(|order| answer(order, json!({ "error": "no lists configured" })));
             return;
         }
         let outcomes = self.look_at_sources(&state, orders);
@@ -165,7 +167,7 @@ impl Work {
         if !outcomes.is_empty()
             && let Err(error) = self.store.save_states(&self.running.lists.sources())
         {
-            tracing::warn!("cannot keep the state of the lists on disk: {error}");
+            tracing::warn!("cannot save the state of the lists: {error}");
         }
         outcomes
     }
@@ -228,9 +230,9 @@ impl Work {
                     (_, ListSource::File(_)) => "not read",
                 };
                 let what = if has_copy {
-                    "its last good copy stays"
+                    "the last good copy stays in force"
                 } else {
-                    "it blocks and allows nothing"
+                    "the list has no effect"
                 };
                 tracing::warn!(list = list.name, "{how}, {what}: {failure}");
             }
@@ -268,7 +270,9 @@ impl Work {
         match self.try_make_image(state) {
             Ok(()) => self.pending = Pending::None,
             Err(error) => {
-                tracing::error!("no new image of the lists, the last one stays in force: {error}");
+                tracing::error!(
+                    "cannot compile the lists; the previous image stays in force: {error}"
+                );
                 self.pending = Pending::Failed(Instant::now());
             }
         }
@@ -329,7 +333,7 @@ impl Work {
         }
         match &order.name {
             Some(name) if lists.is_empty() => {
-                json!({ "error": format!("there is no list {name:?}") })
+                json!({ "error": format!("unknown list {name:?}") })
             }
             _ => json!({ "done": true, "lists": lists, "image": status::image(&now) }),
         }

@@ -68,13 +68,13 @@ fn some_time(secs: u64) -> Option<u64> {
 pub(crate) fn check(running: &Running, name: &str) -> Value {
     let state = running.shared.snapshot();
     let Some(list) = state.config.policy.lists.iter().find(|list| list.name == name) else {
-        return json!({ "error": format!("there is no list {name:?}") });
+        return json!({ "error": format!("unknown list {name:?}") });
     };
     let directory: &Path = &state.config.data.directory;
     let report = match check_copy(directory, list) {
         Ok(Some(report)) => report,
         Ok(None) => {
-            return json!({ "error": format!("{name:?} was not fetched yet; see `avocet lists status`") });
+            return json!({ "error": format!("{name:?} has not been fetched yet; see `avocet lists status`") });
         }
         Err(error) => {
             return json!({ "error": format!("the copy of {name:?} cannot be used: {error}") });

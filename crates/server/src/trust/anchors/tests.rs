@@ -244,7 +244,7 @@ fn keys_are_asked_for_when_they_are_due() {
     assert_eq!(world.notes.0.borrow().len(), 4, "asked for again");
     world.pass(PATIENCE_SECS);
     world.tick();
-    assert_eq!(world.anchors.status()[0].fault.as_deref(), Some("its keys could not be had"));
+    assert_eq!(world.anchors.status()[0].fault.as_deref(), Some("no server returned its keys"));
     world.pass(DAY / 10 - 1);
     world.tick();
     assert_eq!(world.notes.0.borrow().len(), 4);
@@ -281,7 +281,7 @@ fn what_is_not_signed_by_a_trusted_key_changes_nothing() {
         world.anchors.status()[0]
             .fault
             .as_ref()
-            .is_some_and(|fault| fault.contains("not believed"))
+            .is_some_and(|fault| fault.contains("do not validate"))
     );
     world.clean();
 }
