@@ -114,6 +114,35 @@ impl Code {
     }
 }
 
+/// A stretch of source that people read: a comment or a literal.
+pub(super) struct Prose<'a> {
+    /// Where it starts, in bytes.
+    pub(super) at: usize,
+    /// Its text, with its marks.
+    pub(super) text: &'a str,
+}
+
+impl Prose<'_> {
+    /// Whether it is a comment, and not a literal.
+    pub(super) fn is_comment(&self) -> bool {
+        self.text.starts_with('/')
+    }
+}
+
+/// Returns the comments and literals of a source in their order.
+pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
+    let bytes = source.as_bytes();
+    let (mut found, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let end = skipped_end(bytes, at);
+        if let Some(text) = source.get(at..end).filter(|text| !text.is_empty()) {
+            found.push(Prose { at, text });
+        }
+        at = end.max(at + 1);
+    }
+    found
+}
+
 /// The offset past the brace that closes the one at `opens`, or the end of the text.
 fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     let mut depth = 0_usize;

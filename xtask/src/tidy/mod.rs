@@ -16,6 +16,7 @@ mod size;
 mod text;
 mod tree;
 mod unsafety;
+mod words;
 
 pub(crate) use tree::{Fault, Tree};
 
@@ -46,6 +47,8 @@ const CHECKS: &[Check] = &[
     Check { name: "unfinished marks", run: text::unfinished_marks },
     Check { name: "machine paths", run: text::machine_paths },
     Check { name: "registries", run: text::registries },
+    Check { name: "words", run: words::banned },
+    Check { name: "wide lines", run: words::wide_lines },
 ];
 
 /// Runs every check over the tree and returns one report line per fault.

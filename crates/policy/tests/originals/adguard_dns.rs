@@ -419,7 +419,10 @@ fn badfilter() {
         ],
     );
     // A line of a hosts file cannot be disabled; the attempt is an error.
-    broken(Adblock, &[("127.0.0.1 example.org$badfilter", "'$' is not a valid character in a host name")]);
+    broken(
+        Adblock,
+        &[("127.0.0.1 example.org$badfilter", "'$' is not a valid character in a host name")],
+    );
 }
 
 #[test]
