@@ -73,7 +73,9 @@ use avocet_wire::short;
 
 use crate::{
     name,
-    store::{BudgetTooSmall, EntryParts, Found, Inserted, Meta, Store, StoreConfig, StoreStats},
+    store::{
+        BudgetTooSmall, EntryParts, FoundEntry, Inserted, Meta, Store, StoreConfig, StoreStats,
+    },
 };
 
 /// The octets before the question.
@@ -400,7 +402,7 @@ fn write_trailer(trailer: &mut [u8], ttl_offsets: &[u16], meta: &PacketMeta) {
 }
 
 #[inline]
-fn fresh(found: &Found, remaining_secs: u32, out: &mut [u8]) -> PacketLookup {
+fn fresh(found: &FoundEntry, remaining_secs: u32, out: &mut [u8]) -> PacketLookup {
     let Some(mut trailer) = Trailer::split(found, out) else {
         return PacketLookup::Longer { needed: found.len };
     };
@@ -417,7 +419,7 @@ fn fresh(found: &Found, remaining_secs: u32, out: &mut [u8]) -> PacketLookup {
     })
 }
 
-fn stale(found: &Found, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
+fn stale(found: &FoundEntry, stale_secs: u32, out: &mut [u8]) -> PacketLookup {
     let Some(mut trailer) = Trailer::split(found, out) else {
         return PacketLookup::Miss;
     };
@@ -455,7 +457,7 @@ struct Trailer<'a> {
 impl<'a> Trailer<'a> {
     /// Splits a payload. Returns `None` if the buffer was too short for it.
     #[inline]
-    fn split(found: &Found, out: &'a mut [u8]) -> Option<Trailer<'a>> {
+    fn split(found: &FoundEntry, out: &'a mut [u8]) -> Option<Trailer<'a>> {
         let count = found.meta.user as usize & MAX_TTL_OFFSETS;
         let payload = out.get_mut(..found.len)?;
         let response_len = found.len.checked_sub(2 * count + TRAILER_BYTES)?;

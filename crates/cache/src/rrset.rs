@@ -17,7 +17,9 @@ pub use self::view::{NegativeView, Rdatas, RrsetView};
 use crate::{
     lengths::{self, LengthsSeen},
     name,
-    store::{BudgetTooSmall, EntryParts, Found, Inserted, Meta, Store, StoreConfig, StoreStats},
+    store::{
+        BudgetTooSmall, EntryParts, FoundEntry, Inserted, Meta, Store, StoreConfig, StoreStats,
+    },
 };
 
 /// The type at which NXDOMAIN is stored. It is reserved, so no query asks for it (RFC 6895 §3.1).
@@ -461,7 +463,12 @@ impl RrsetCache {
         }
     }
 
-    fn read(&self, key: &RrsetKey<'_>, at: ReadAt, buf: &mut [u8]) -> Option<(Found, Freshness)> {
+    fn read(
+        &self,
+        key: &RrsetKey<'_>,
+        at: ReadAt,
+        buf: &mut [u8],
+    ) -> Option<(FoundEntry, Freshness)> {
         let found = self.store.read(self.hash(key), buf, |_, payload| is_at(key, payload))?;
         let freshness = freshness(&found.meta, at)?;
         (found.len <= buf.len()).then_some((found, freshness))

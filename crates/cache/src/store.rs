@@ -21,7 +21,7 @@ use std::fmt;
 
 pub use entry::MAX_PAYLOAD_BYTES;
 pub(crate) use entry::{EntryParts, Meta};
-pub(crate) use shard::Found;
+pub(crate) use shard::FoundEntry;
 use shard::{Geometry, Shard};
 pub use write::Inserted;
 
@@ -116,7 +116,7 @@ impl Store {
         hash: u64,
         out: &mut [u8],
         same: impl Fn(&Meta, &[u8]) -> bool,
-    ) -> Option<Found> {
+    ) -> Option<FoundEntry> {
         self.shard(hash).read(hash, out, same)
     }
 

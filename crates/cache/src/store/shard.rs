@@ -79,7 +79,7 @@ pub(super) struct Padded<T>(T);
 
 /// The result of reading an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub(crate) meta: Meta,
     /// Bytes of the payload, possibly more than were copied.
     pub(crate) len: usize,
@@ -186,7 +186,7 @@ impl Shard {
         hash: u64,
         out: &mut [u8],
         same: impl Fn(&Meta, &[u8]) -> bool,
-    ) -> Option<Found> {
+    ) -> Option<FoundEntry> {
         for _ in 0..READ_ATTEMPTS {
             match self.read_once(hash, out, &same) {
                 Ok(found) => return found,
@@ -202,7 +202,7 @@ impl Shard {
         hash: u64,
         out: &mut [u8],
         same: &impl Fn(&Meta, &[u8]) -> bool,
-    ) -> Result<Option<Found>, Disturbed> {
+    ) -> Result<Option<FoundEntry>, Disturbed> {
         let (low, tag) = (hash as u32, Tag::of(hash));
         let mut result = Ok(None);
         for start in self.buckets_of(low) {
@@ -216,7 +216,7 @@ impl Shard {
                         let len = header.payload_len();
                         if same(&header.meta, &out[..len.min(out.len())]) {
                             count_visit(cell, slot);
-                            return Ok(Some(Found {
+                            return Ok(Some(FoundEntry {
                                 meta: header.meta,
                                 len,
                                 visited: slot.visits() > 0,

@@ -44,7 +44,7 @@ pub enum Inserted {
 
 /// Writer-side counts of a shard. All except `entries` only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ShardCounts {
     pub(super) entries: u64,
     pub(super) inserts: u64,
     pub(super) refused: u64,
@@ -67,7 +67,7 @@ pub(super) struct Writer {
     small: Ring,
     main: Ring,
     ghost: Ghost,
-    pub(super) counts: Counts,
+    pub(super) counts: ShardCounts,
     bucket_hand: usize,
 }
 
@@ -77,7 +77,7 @@ impl Writer {
             small: Ring::new(0, geometry.small_words),
             main: Ring::new(geometry.small_words, geometry.main_words),
             ghost: Ghost::new(geometry.ghost_words),
-            counts: Counts::default(),
+            counts: ShardCounts::default(),
             bucket_hand: 0,
         }
     }
@@ -96,7 +96,7 @@ impl Writer {
 }
 
 /// A live entry that the writer has found.
-struct Place<'a> {
+struct LiveEntry<'a> {
     cell: &'a AtomicU64,
     slot: Slot,
     header: Header,
@@ -180,7 +180,7 @@ impl Shard {
         }
     }
 
-    fn find(&self, hash: u64, same: &impl Fn(&Meta, &[u8]) -> bool) -> Option<Place<'_>> {
+    fn find(&self, hash: u64, same: &impl Fn(&Meta, &[u8]) -> bool) -> Option<LiveEntry<'_>> {
         let (low, tag) = (hash as u32, Tag::of(hash));
         // Copies the prefix only for a likely match: few slots have the tag.
         let is_same = |slot: Slot, header: &Header| {
@@ -195,7 +195,7 @@ impl Shard {
                     && header.low == low
                     && is_same(slot, &header)
                 {
-                    return Some(Place { cell, slot, header });
+                    return Some(LiveEntry { cell, slot, header });
                 }
             }
         }
@@ -217,7 +217,7 @@ impl Shard {
 
     /// Overwrites an entry of equal length in place, so that repeated refreshes of a name do not
     /// fill the ring. Returns false if that is impossible.
-    fn rewrite(&self, old: &Place<'_>, entry: &EntryParts<'_>) -> bool {
+    fn rewrite(&self, old: &LiveEntry<'_>, entry: &EntryParts<'_>) -> bool {
         let Some(next) = old.slot.rewritten() else {
             return false;
         };
