@@ -78,7 +78,7 @@ pub struct Delegation {
 
 /// The source of the records in a proof.
 #[derive(Clone, Copy)]
-enum Source<'a> {
+enum RecordSource<'a> {
     /// A message. Signatures are verified when a record is needed.
     Signed(&'a ZoneKeys, Context),
     /// The cache, with secure records of one zone.
@@ -87,21 +87,23 @@ enum Source<'a> {
 
 /// A record with its RRset and, once the record was needed, the result of its verification: its
 /// lifetime.
-struct Held<'a, R> {
+struct HeldRecord<'a, R> {
     record: R,
     rrset: Rrset<'a>,
     checked: Option<Result<u32, Reason>>,
 }
 
-impl<R> Held<'_, R> {
-    fn check(&mut self, source: Source<'_>, budget: &mut Budget) -> Result<u32, Reason> {
+impl<R> HeldRecord<'_, R> {
+    fn check(&mut self, source: RecordSource<'_>, budget: &mut Budget) -> Result<u32, Reason> {
         if let Some(checked) = self.checked {
             return checked;
         }
         let checked = match source {
-            Source::Cached => Ok(self.rrset.ttl_secs),
-            Source::Signed(keys, context) => signature::verify(&self.rrset, keys, &context, budget)
-                .map(|verified| verified.lifetime_secs),
+            RecordSource::Cached => Ok(self.rrset.ttl_secs),
+            RecordSource::Signed(keys, context) => {
+                signature::verify(&self.rrset, keys, &context, budget)
+                    .map(|verified| verified.lifetime_secs)
+            }
         };
         self.checked = Some(checked);
         checked
@@ -109,15 +111,15 @@ impl<R> Held<'_, R> {
 }
 
 /// A record and its lifetime in seconds.
-pub(crate) type Found<R> = (R, u32);
+pub(crate) type VerifiedRecord<R> = (R, u32);
 
 /// Returns the first matching record that verifies. Fails if records match but none verifies.
 fn find<R: Copy>(
-    held: &mut [Held<'_, R>],
-    source: Source<'_>,
+    held: &mut [HeldRecord<'_, R>],
+    source: RecordSource<'_>,
     wanted: impl Fn(&R) -> bool,
     budget: &mut Budget,
-) -> Result<Option<Found<R>>, Reason> {
+) -> Result<Option<VerifiedRecord<R>>, Reason> {
     let mut fault = None;
     for held in held.iter_mut().filter(|held| wanted(&held.record)) {
         match held.check(source, budget) {
@@ -176,9 +178,9 @@ impl Hashes {
 /// The NSEC and NSEC3 records of one zone, from a message or the cache.
 pub struct Proof<'a> {
     zone: &'a [u8],
-    source: Source<'a>,
-    nsecs: Vec<Held<'a, Nsec<'a>>>,
-    nsec3s: Vec<Held<'a, Nsec3<'a>>>,
+    source: RecordSource<'a>,
+    nsecs: Vec<HeldRecord<'a, Nsec<'a>>>,
+    nsec3s: Vec<HeldRecord<'a, Nsec3<'a>>>,
     hashes: Hashes,
     /// Whether there are more records than the limit.
     is_over: bool,
@@ -190,17 +192,17 @@ impl<'a> Proof<'a> {
     /// other than that of the keys.
     #[must_use]
     pub fn signed(rrsets: &'a [Rrset<'a>], keys: &'a ZoneKeys, context: &Context) -> Self {
-        Self::read(rrsets, keys.zone().wire(), Source::Signed(keys, *context))
+        Self::read(rrsets, keys.zone().wire(), RecordSource::Signed(keys, *context))
     }
 
     /// Creates a proof from cached NSEC or NSEC3 RRsets of a zone, verified and with their TTLs
     /// counted down.
     #[must_use]
     pub fn cached(rrsets: &'a [Rrset<'a>], zone: &'a [u8]) -> Self {
-        Self::read(rrsets, zone, Source::Cached)
+        Self::read(rrsets, zone, RecordSource::Cached)
     }
 
-    fn read(rrsets: &'a [Rrset<'a>], zone: &'a [u8], source: Source<'a>) -> Self {
+    fn read(rrsets: &'a [Rrset<'a>], zone: &'a [u8], source: RecordSource<'a>) -> Self {
         let mut proof = Self {
             zone,
             source,
@@ -260,10 +262,10 @@ impl<'a> Proof<'a> {
         let (rrset, checked) = (*rrset, None);
         if rrset.rtype == Rtype::NSEC {
             let record = Nsec::read(rrset.owner, data, self.zone);
-            self.nsecs.extend(record.map(|record| Held { record, rrset, checked }));
+            self.nsecs.extend(record.map(|record| HeldRecord { record, rrset, checked }));
         } else {
             let record = Nsec3::read(rrset.owner, data, self.zone);
-            self.nsec3s.extend(record.map(|record| Held { record, rrset, checked }));
+            self.nsec3s.extend(record.map(|record| HeldRecord { record, rrset, checked }));
         }
     }
 
@@ -274,8 +276,8 @@ impl<'a> Proof<'a> {
     /// records do not verify.
     pub fn nxdomain(&mut self, qname: &[u8], budget: &mut Budget) -> Result<Denial, Reason> {
         match self.kind_for(qname, budget)? {
-            Kind::Nsec => by_nsec::nxdomain(self, qname, budget),
-            Kind::Nsec3 => by_nsec3::nxdomain(self, qname, budget),
+            NsecKind::Nsec => by_nsec::nxdomain(self, qname, budget),
+            NsecKind::Nsec3 => by_nsec3::nxdomain(self, qname, budget),
         }
     }
 
@@ -291,8 +293,8 @@ impl<'a> Proof<'a> {
         budget: &mut Budget,
     ) -> Result<Denial, Reason> {
         match self.kind_for(qname, budget)? {
-            Kind::Nsec => by_nsec::nodata(self, qname, qtype, budget),
-            Kind::Nsec3 => by_nsec3::nodata(self, qname, qtype, budget),
+            NsecKind::Nsec => by_nsec::nodata(self, qname, qtype, budget),
+            NsecKind::Nsec3 => by_nsec3::nodata(self, qname, qtype, budget),
         }
     }
 
@@ -311,8 +313,8 @@ impl<'a> Proof<'a> {
             return Err(Reason::DenialMissing);
         }
         match self.kind_for(qname, budget)? {
-            Kind::Nsec => by_nsec::expansion(self, qname, closest_encloser, budget),
-            Kind::Nsec3 => by_nsec3::expansion(self, qname, closest_encloser, budget),
+            NsecKind::Nsec => by_nsec::expansion(self, qname, closest_encloser, budget),
+            NsecKind::Nsec3 => by_nsec3::expansion(self, qname, closest_encloser, budget),
         }
     }
 
@@ -326,14 +328,14 @@ impl<'a> Proof<'a> {
             return Err(Reason::DenialMissing);
         }
         match self.kind_for(child, budget)? {
-            Kind::Nsec => by_nsec::delegation(self, child, budget),
-            Kind::Nsec3 => by_nsec3::delegation(self, child, budget),
+            NsecKind::Nsec => by_nsec::delegation(self, child, budget),
+            NsecKind::Nsec3 => by_nsec3::delegation(self, child, budget),
         }
     }
 
     /// Selects NSEC or NSEC3 for the proof. A zone in transition between the two may send both. The
     /// kind with a record about the name is then used.
-    fn kind_for(&self, wire: &[u8], budget: &mut Budget) -> Result<Kind, Reason> {
+    fn kind_for(&self, wire: &[u8], budget: &mut Budget) -> Result<NsecKind, Reason> {
         if self.is_over {
             return Err(budget.reach(Limit::DenialRecords));
         }
@@ -342,13 +344,13 @@ impl<'a> Proof<'a> {
         }
         match (self.nsecs.is_empty(), self.nsec3s.is_empty()) {
             (true, true) => Err(Reason::DenialMissing),
-            (true, false) => Ok(Kind::Nsec3),
-            (false, true) => Ok(Kind::Nsec),
+            (true, false) => Ok(NsecKind::Nsec3),
+            (false, true) => Ok(NsecKind::Nsec),
             (false, false) => {
-                let speaks = |held: &Held<'_, Nsec<'_>>| {
+                let speaks = |held: &HeldRecord<'_, Nsec<'_>>| {
                     held.record.matches(wire) || held.record.covers(wire)
                 };
-                Ok(if self.nsecs.iter().any(speaks) { Kind::Nsec } else { Kind::Nsec3 })
+                Ok(if self.nsecs.iter().any(speaks) { NsecKind::Nsec } else { NsecKind::Nsec3 })
             }
         }
     }
@@ -357,12 +359,12 @@ impl<'a> Proof<'a> {
         &mut self,
         wanted: impl Fn(&Nsec<'a>) -> bool,
         budget: &mut Budget,
-    ) -> Result<Option<Found<Nsec<'a>>>, Reason> {
+    ) -> Result<Option<VerifiedRecord<Nsec<'a>>>, Reason> {
         find(&mut self.nsecs, self.source, wanted, budget)
     }
 }
 
-enum Kind {
+enum NsecKind {
     Nsec,
     Nsec3,
 }

@@ -3,7 +3,8 @@
 use avocet_wire::{NameBuf, Rtype};
 
 use super::{
-    Delegation, DelegationKind, Denial, DenialKind, Found, Proof, delegation_of, denies, name_buf,
+    Delegation, DelegationKind, Denial, DenialKind, Proof, VerifiedRecord, delegation_of, denies,
+    name_buf,
 };
 use crate::budget::Budget;
 use crate::label;
@@ -19,7 +20,7 @@ fn absence<'a>(
     proof: &mut Proof<'a>,
     wire: &[u8],
     budget: &mut Budget,
-) -> Result<Option<Found<Nsec<'a>>>, Reason> {
+) -> Result<Option<VerifiedRecord<Nsec<'a>>>, Reason> {
     proof.nsec(|nsec| nsec.covers(wire) && !nsec.shows_below(wire), budget)
 }
 

@@ -3,8 +3,8 @@
 use avocet_wire::{NameBuf, Rtype, name};
 
 use super::{
-    Delegation, DelegationKind, Denial, DenialKind, Found, Proof, delegation_of, denies, find,
-    name_buf,
+    Delegation, DelegationKind, Denial, DenialKind, Proof, VerifiedRecord, delegation_of, denies,
+    find, name_buf,
 };
 use crate::budget::Budget;
 use crate::label;
@@ -46,7 +46,7 @@ impl<'a> Proof<'a> {
         &mut self,
         wire: &[u8],
         budget: &mut Budget,
-    ) -> Result<Option<Found<Nsec3<'a>>>, Reason> {
+    ) -> Result<Option<VerifiedRecord<Nsec3<'a>>>, Reason> {
         let (hash, parameters) = self.hash(wire, budget)?;
         let wanted = |nsec3: &Nsec3<'_>| nsec3.parameters == parameters && nsec3.matches(&hash);
         find(&mut self.nsec3s, self.source, wanted, budget)
@@ -56,7 +56,7 @@ impl<'a> Proof<'a> {
         &mut self,
         wire: &[u8],
         budget: &mut Budget,
-    ) -> Result<Option<Found<Nsec3<'a>>>, Reason> {
+    ) -> Result<Option<VerifiedRecord<Nsec3<'a>>>, Reason> {
         let (hash, parameters) = self.hash(wire, budget)?;
         let wanted = |nsec3: &Nsec3<'_>| nsec3.parameters == parameters && nsec3.covers(&hash);
         find(&mut self.nsec3s, self.source, wanted, budget)
