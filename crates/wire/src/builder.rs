@@ -109,7 +109,7 @@ pub struct Builder<'a> {
     header: Header,
     /// Offsets of the names written so far. Allocated with the second distinct name: most messages
     /// have only one and need no table.
-    names: Option<Names>,
+    names: Option<CompressionTable>,
 }
 
 /// A position in a message to which the builder can rewind.
@@ -316,7 +316,7 @@ impl<'a> Builder<'a> {
 
     fn compressed(&mut self, name: &[u8]) -> Result<(), Full> {
         let written = &self.out[..self.len];
-        let names = self.names.get_or_insert_with(|| Names::of_first(written));
+        let names = self.names.get_or_insert_with(|| CompressionTable::of_first(written));
         match names.find_or_note(written, name) {
             Some((kept, offset)) => {
                 self.put(&name[..kept])?;
@@ -328,7 +328,7 @@ impl<'a> Builder<'a> {
 }
 
 /// Offsets of name suffixes in the message: a hash table that drops entries it has no room for.
-struct Names {
+struct CompressionTable {
     /// The upper sixteen bits hold the suffix's hash, the lower sixteen its offset. Zero marks a
     /// free slot.
     slots: [u32; NAME_SLOTS],
@@ -336,7 +336,7 @@ struct Names {
     steps: u32,
 }
 
-impl Names {
+impl CompressionTable {
     /// Returns the table for a message with one name, uncompressed after the header.
     #[cold]
     fn of_first(written: &[u8]) -> Self {

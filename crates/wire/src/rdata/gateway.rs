@@ -18,14 +18,14 @@ const DISCOVERY_OPTIONAL: u8 = 0x80;
 
 /// The kind of a gateway, with the same numbers for both types.
 #[derive(Clone, Copy)]
-enum Kind {
+enum GatewayType {
     None,
     Ipv4,
     Ipv6,
     Name,
 }
 
-impl Kind {
+impl GatewayType {
     const fn of(number: u8) -> Result<Self, Problem> {
         match number {
             0 => Ok(Self::None),
@@ -37,44 +37,48 @@ impl Kind {
     }
 }
 
-fn check_gateway(kind: Kind, reader: &mut Reader<'_>) -> Result<(), Problem> {
+fn check_gateway(kind: GatewayType, reader: &mut Reader<'_>) -> Result<(), Problem> {
     match kind {
-        Kind::None => Ok(()),
-        Kind::Ipv4 => reader.take(4).map(drop),
-        Kind::Ipv6 => reader.take(16).map(drop),
-        Kind::Name => reader.name().map(drop),
+        GatewayType::None => Ok(()),
+        GatewayType::Ipv4 => reader.take(4).map(drop),
+        GatewayType::Ipv6 => reader.take(16).map(drop),
+        GatewayType::Name => reader.name().map(drop),
     }
 }
 
-fn parse_gateway(kind: Kind, input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<(), Problem> {
+fn parse_gateway(
+    kind: GatewayType,
+    input: &mut Input<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Problem> {
     match kind {
-        Kind::None if input.next()? != b"." => {
+        GatewayType::None if input.next()? != b"." => {
             return Err(Problem::Rule("no gateway is written as a dot"));
         }
-        Kind::None => {}
-        Kind::Ipv4 => out.extend_from_slice(&input.value::<Ipv4Addr>()?.octets()),
-        Kind::Ipv6 => out.extend_from_slice(&input.value::<Ipv6Addr>()?.octets()),
-        Kind::Name => input.name(out)?,
+        GatewayType::None => {}
+        GatewayType::Ipv4 => out.extend_from_slice(&input.value::<Ipv4Addr>()?.octets()),
+        GatewayType::Ipv6 => out.extend_from_slice(&input.value::<Ipv6Addr>()?.octets()),
+        GatewayType::Name => input.name(out)?,
     }
     Ok(())
 }
 
 fn write_gateway(
-    kind: Kind,
+    kind: GatewayType,
     reader: &mut Reader<'_>,
     f: &mut fmt::Formatter<'_>,
 ) -> Result<(), Stop> {
     match kind {
-        Kind::None => f.write_char('.')?,
-        Kind::Ipv4 => write!(f, "{}", Ipv4Addr::from(reader.array::<4>()?))?,
-        Kind::Ipv6 => write!(f, "{}", Ipv6Addr::from(reader.array::<16>()?))?,
-        Kind::Name => write_name(reader.name()?, f)?,
+        GatewayType::None => f.write_char('.')?,
+        GatewayType::Ipv4 => write!(f, "{}", Ipv4Addr::from(reader.array::<4>()?))?,
+        GatewayType::Ipv6 => write!(f, "{}", Ipv6Addr::from(reader.array::<16>()?))?,
+        GatewayType::Name => write_name(reader.name()?, f)?,
     }
     Ok(())
 }
 
 pub(super) fn check_ipsec(reader: &mut Reader<'_>) -> Result<(), Problem> {
-    let kind = Kind::of(reader.u8()?)?;
+    let kind = GatewayType::of(reader.u8()?)?;
     reader.u8()?;
     check_gateway(kind, reader)
 }
@@ -84,18 +88,18 @@ pub(super) fn parse_ipsec(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<()
     let kind = input.number(255)? as u8;
     let algorithm = input.number(255)? as u8;
     out.extend_from_slice(&[kind, algorithm]);
-    parse_gateway(Kind::of(kind)?, input, out)
+    parse_gateway(GatewayType::of(kind)?, input, out)
 }
 
 pub(super) fn write_ipsec(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
     let (kind, algorithm) = (reader.u8()?, reader.u8()?);
     write!(f, "{kind} {algorithm} ")?;
-    write_gateway(Kind::of(kind)?, reader, f)
+    write_gateway(GatewayType::of(kind)?, reader, f)
 }
 
 pub(super) fn check_relay(reader: &mut Reader<'_>) -> Result<(), Problem> {
     let kind = reader.u8()? & !DISCOVERY_OPTIONAL;
-    check_gateway(Kind::of(kind)?, reader)
+    check_gateway(GatewayType::of(kind)?, reader)
 }
 
 /// Parses discovery bit, kind and relay.
@@ -103,14 +107,14 @@ pub(super) fn parse_relay(input: &mut Input<'_>, out: &mut Vec<u8>) -> Result<()
     let optional = input.number(1)? as u8;
     let kind = input.number(127)? as u8;
     out.push(optional << 7 | kind);
-    parse_gateway(Kind::of(kind)?, input, out)
+    parse_gateway(GatewayType::of(kind)?, input, out)
 }
 
 pub(super) fn write_relay(reader: &mut Reader<'_>, f: &mut fmt::Formatter<'_>) -> Result<(), Stop> {
     let octet = reader.u8()?;
     let kind = octet & !DISCOVERY_OPTIONAL;
     write!(f, "{} {kind} ", octet >> 7)?;
-    write_gateway(Kind::of(kind)?, reader, f)
+    write_gateway(GatewayType::of(kind)?, reader, f)
 }
 
 /// Returns the number of octets of the address suffix after a prefix of this many bits.
