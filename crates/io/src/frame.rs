@@ -121,8 +121,8 @@ impl FrameReader {
         let start = self.held.len();
         buffer.bytes[..start].copy_from_slice(&self.held);
         let (taken, state) = match read_once(stream, &mut buffer.bytes[start..])? {
-            Taken::Nothing(state) => return Ok(state),
-            Taken::Bytes(taken, state) => (taken, state),
+            ReadBytes::Nothing(state) => return Ok(state),
+            ReadBytes::Bytes(taken, state) => (taken, state),
         };
         let arrived = &buffer.bytes[..start + taken];
         let (delivered, stopped) = deliver_frames(arrived, deliver);
@@ -145,11 +145,11 @@ impl FrameReader {
         let room = missing(&self.held).unwrap_or(PREFIX).min(ROOM_MAX);
         self.held.resize(start + room, 0);
         let taken = read_once(stream, &mut self.held[start..]);
-        let kept = if let Ok(Taken::Bytes(taken, _)) = taken { taken } else { 0 };
+        let kept = if let Ok(ReadBytes::Bytes(taken, _)) = taken { taken } else { 0 };
         self.held.truncate(start + kept);
         match taken? {
-            Taken::Nothing(state) => Ok(state),
-            Taken::Bytes(_, state) => Ok(self.deliver_held(state, deliver)),
+            ReadBytes::Nothing(state) => Ok(state),
+            ReadBytes::Bytes(_, state) => Ok(self.deliver_held(state, deliver)),
         }
     }
 
@@ -172,19 +172,19 @@ impl FrameReader {
 }
 
 /// The result of one read.
-enum Taken {
+enum ReadBytes {
     /// No bytes: end of stream, or no data has arrived.
     Nothing(ReadState),
     /// The number of bytes, and the state of the stream.
     Bytes(usize, ReadState),
 }
 
-fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<Taken> {
+fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<ReadBytes> {
     match stream.read(room) {
-        Ok(0) => Ok(Taken::Nothing(ReadState::Closed)),
-        Ok(taken) if taken == room.len() => Ok(Taken::Bytes(taken, ReadState::More)),
-        Ok(taken) => Ok(Taken::Bytes(taken, ReadState::Drained)),
-        Err(error) if is_idle(&error) => Ok(Taken::Nothing(ReadState::Drained)),
+        Ok(0) => Ok(ReadBytes::Nothing(ReadState::Closed)),
+        Ok(taken) if taken == room.len() => Ok(ReadBytes::Bytes(taken, ReadState::More)),
+        Ok(taken) => Ok(ReadBytes::Bytes(taken, ReadState::Drained)),
+        Err(error) if is_idle(&error) => Ok(ReadBytes::Nothing(ReadState::Drained)),
         Err(error) => Err(error),
     }
 }

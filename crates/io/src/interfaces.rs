@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{Table, attributes, dump, ip};
+use crate::netlink::{KernelTable, attributes, dump, ip};
 
 /// Most addresses that are read. A host with a bridge for each of many containers has hundreds.
 pub const MAX_ADDRESSES: usize = 4_096;
@@ -11,7 +11,7 @@ pub const MAX_ADDRESSES: usize = 4_096;
 /// Octets of `struct ifaddrmsg`.
 const FACTS: usize = 8;
 /// `RTM_GETADDR` and `RTM_NEWADDR`.
-const TABLE: Table = Table { request: 22, entry: 20, fixed: FACTS };
+const TABLE: KernelTable = KernelTable { request: 22, entry: 20, fixed: FACTS };
 /// On a point-to-point link the peer's address, otherwise the host's own.
 const IFA_ADDRESS: u16 = 1;
 /// The host's own IPv4 address.

@@ -4,7 +4,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{Table, attributes, dump, ip};
+use crate::netlink::{KernelTable, attributes, dump, ip};
 
 /// Most neighbours that are read. A home has dozens, a large link several thousand.
 pub const MAX_NEIGHBOURS: usize = 65_536;
@@ -12,7 +12,7 @@ pub const MAX_NEIGHBOURS: usize = 65_536;
 /// Octets of `struct ndmsg`.
 const FACTS: usize = 12;
 /// `RTM_GETNEIGH` and `RTM_NEWNEIGH`.
-const TABLE: Table = Table { request: 30, entry: 28, fixed: FACTS };
+const TABLE: KernelTable = KernelTable { request: 30, entry: 28, fixed: FACTS };
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 /// States without a known hardware address: incomplete, failed, without ARP.

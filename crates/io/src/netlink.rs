@@ -20,7 +20,7 @@ const MAX_MESSAGES: usize = 1 << 17;
 
 /// A kernel table: the types of its request and its entries.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table {
+pub(crate) struct KernelTable {
     /// Type of the request.
     pub(crate) request: u16,
     /// Type of an entry.
@@ -33,7 +33,7 @@ pub(crate) struct Table {
 ///
 /// # Errors
 /// The system has no such table for this process, or ended its answer early.
-pub(crate) fn dump(table: Table, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     let route = Protocol::from(libc::NETLINK_ROUTE);
     let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
     socket.set_read_timeout(Some(PATIENCE))?;
@@ -49,7 +49,7 @@ pub(crate) fn dump(table: Table, mut each: impl FnMut(&[u8])) -> io::Result<()> 
     }
 }
 
-fn request(table: Table) -> Vec<u8> {
+fn request(table: KernelTable) -> Vec<u8> {
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
     let mut request = ((HEADER + table.fixed) as u32).to_ne_bytes().to_vec();
     request.extend(table.request.to_ne_bytes());
@@ -68,7 +68,7 @@ pub(crate) enum Part {
 /// Reads one part of an answer.
 pub(crate) fn read_part(
     mut octets: &[u8],
-    table: Table,
+    table: KernelTable,
     each: &mut impl FnMut(&[u8]),
 ) -> io::Result<Part> {
     if octets.is_empty() {
@@ -142,7 +142,7 @@ pub(crate) mod tests {
 
     #[test]
     fn an_answer_ends_with_done_or_an_error_and_may_not_be_cut_off() {
-        let table = Table { request: 30, entry: 28, fixed: 12 };
+        let table = KernelTable { request: 30, entry: 28, fixed: 12 };
         let mut entries = 0;
         let mut read = |octets: &[u8]| read_part(octets, table, &mut |_| entries += 1);
         let part = [message(28, &[0; 12], &[]), message(28, &[0; 12], &[])].concat();

@@ -19,7 +19,7 @@ pub(crate) const MESSAGE_MAX: usize = 4096;
 /// The bytes of one datagram. The tail makes the stride an odd number of cache lines. With a stride
 /// of 4096, the heads of all slots would fall into the same set of the first-level cache.
 #[repr(C, align(64))]
-struct Slot {
+struct DatagramSlot {
     bytes: [u8; MESSAGE_MAX],
     _stride: [u8; 64],
 }
@@ -45,7 +45,7 @@ struct Arrays {
     vectors: [libc::iovec; BATCH],
     peers: [Peer; BATCH],
     controls: [Control; BATCH],
-    slots: [Slot; BATCH],
+    slots: [DatagramSlot; BATCH],
 }
 
 /// The PKTINFO control messages of a socket's datagrams.
