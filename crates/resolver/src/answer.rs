@@ -75,7 +75,7 @@ impl Answers {
 
 /// The fixed fields of a gathered record.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct RecordFields {
     pub(crate) section: Section,
     pub(crate) rtype: Rtype,
     pub(crate) class: Class,
@@ -83,8 +83,8 @@ pub(crate) struct Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    kind: Kind,
+struct GatheredRecord {
+    kind: RecordFields,
     owner_at: u32,
     rdata_at: u32,
     end: u32,
@@ -94,7 +94,7 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     octets: Vec<u8>,
-    entries: Vec<Entry>,
+    entries: Vec<GatheredRecord>,
 }
 
 impl Gathered {
@@ -112,12 +112,17 @@ impl Gathered {
     }
 
     /// Adds a record; names in uncompressed wire form.
-    pub(crate) fn push(&mut self, kind: Kind, owner: &[u8], rdata: &[u8]) {
+    pub(crate) fn push(&mut self, kind: RecordFields, owner: &[u8], rdata: &[u8]) {
         let owner_at = self.octets.len() as u32;
         self.octets.extend_from_slice(owner);
         let rdata_at = self.octets.len() as u32;
         self.octets.extend_from_slice(rdata);
-        self.entries.push(Entry { kind, owner_at, rdata_at, end: self.octets.len() as u32 });
+        self.entries.push(GatheredRecord {
+            kind,
+            owner_at,
+            rdata_at,
+            end: self.octets.len() as u32,
+        });
     }
 
     pub(crate) fn append(&mut self, other: &Self) {
@@ -126,7 +131,7 @@ impl Gathered {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Kind, &[u8], &[u8])> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (RecordFields, &[u8], &[u8])> + Clone {
         self.entries.iter().map(|entry| {
             let (owner_at, rdata_at) = (entry.owner_at as usize, entry.rdata_at as usize);
             (
@@ -228,7 +233,7 @@ fn write_message(
     let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | flags).ok()?;
     builder.question(qname, qtype, qclass).ok()?;
     for (kind, owner, rdata) in gathered.iter() {
-        let Kind { section, rtype, class, ttl_secs } = kind;
+        let RecordFields { section, rtype, class, ttl_secs } = kind;
         builder.record(section, &Record { owner, rtype, class, ttl_secs, rdata }).ok()?;
     }
     Some(builder.finish())
@@ -243,8 +248,12 @@ mod tests {
         let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
         let qname = &question[..13];
         let mut gathered = Gathered::default();
-        let kind =
-            |rtype, ttl_secs| Kind { section: Section::Answer, rtype, class: Class::IN, ttl_secs };
+        let kind = |rtype, ttl_secs| RecordFields {
+            section: Section::Answer,
+            rtype,
+            class: Class::IN,
+            ttl_secs,
+        };
         gathered.push(kind(Rtype::CNAME, 300), qname, b"\x01a\x07example\x00");
         gathered.push(kind(Rtype::A, 60), b"\x01a\x07example\x00", &[192, 0, 2, 1]);
         let mut out = Answers::default();

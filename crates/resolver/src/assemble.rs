@@ -7,7 +7,7 @@ use avocet_cache::{
 use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
 
-use crate::answer::{self, Answers, Gathered, Kind, Resolved};
+use crate::answer::{self, Answers, Gathered, RecordFields, Resolved};
 use crate::iterate::rrset::Signed;
 use crate::own::Own;
 use crate::plan::Plan;
@@ -98,7 +98,7 @@ impl Assembler {
         let Status { stale_since_secs, authentic, unsupported } = status;
         // What is translated is made anew, of what is here.
         let is_translated = dns64.is_some_and(|dns64| {
-            let is_address = |(kind, _, rdata): (Kind, &[u8], &[u8])| {
+            let is_address = |(kind, _, rdata): (RecordFields, &[u8], &[u8])| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
             };
             qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
@@ -145,14 +145,14 @@ impl Assembler {
         for _ in 0..=MAX_ALIASES {
             let own = if is_behind_alias { walk.own(&at, qtype, qclass) } else { None };
             match own.unwrap_or_else(|| walk.step(&at, qtype, qclass)) {
-                Step::End(rcode) => {
+                ChainStep::End(rcode) => {
                     return Trail::Complete { rcode, status: walk.status };
                 }
-                Step::Alias(next) if !walk.out.has_alias(next.wire()) => {
+                ChainStep::Alias(next) if !walk.out.has_alias(next.wire()) => {
                     (at, is_behind_alias) = (next, true)
                 }
-                Step::Alias(_) => return Trail::Loop,
-                Step::Unknown => return Trail::Incomplete(at),
+                ChainStep::Alias(_) => return Trail::Loop,
+                ChainStep::Unknown => return Trail::Incomplete(at),
             }
         }
         Trail::Loop
@@ -160,7 +160,7 @@ impl Assembler {
 }
 
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
-enum Step {
+enum ChainStep {
     End(Rcode),
     Alias(NameBuf),
     Unknown,
@@ -199,19 +199,19 @@ impl Status {
 }
 
 impl Walk<'_> {
-    fn step(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
+    fn step(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let (plan, cache, wanted) = (self.plan, self.cache, self.wanted);
         let key = |owner, rtype: Rtype| RrsetKey { owner, rtype: rtype.0, class: class.0 };
         match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
             Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance) => {
                 self.status.note(&set.provenance, set.freshness);
                 put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok.into());
-                return Step::End(Rcode::NOERROR);
+                return ChainStep::End(Rcode::NOERROR);
             }
             Some(Cached::Nodata(denial)) if serves(plan, wanted, &denial.provenance) => {
                 self.status.note(&denial.provenance, denial.freshness);
                 put_denial(self.out, class, &denial, wanted.dnssec_ok.into());
-                return Step::End(Rcode::NOERROR);
+                return ChainStep::End(Rcode::NOERROR);
             }
             _ => {}
         }
@@ -221,16 +221,16 @@ impl Walk<'_> {
         {
             // Asked for the CNAME itself, one that follows from a DNAME is the answer.
             return if qtype == Rtype::CNAME {
-                Step::End(Rcode::NOERROR)
+                ChainStep::End(Rcode::NOERROR)
             } else {
-                Step::Alias(next)
+                ChainStep::Alias(next)
             };
         }
         self.nxdomain(at, qtype, class)
     }
 
     /// What this server knows of a name by itself, whatever the cache has.
-    fn own(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Option<Step> {
+    fn own(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
         let (rcode, section, set) = match self.plan.own(at.wire(), qtype)? {
             Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
             Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
@@ -238,7 +238,7 @@ impl Walk<'_> {
         self.status.authentic = false;
         let is_alias =
             section == Section::Answer && set.rtype == Rtype::CNAME && qtype != Rtype::CNAME;
-        let kind = Kind { section, rtype: set.rtype, class, ttl_secs: set.ttl_secs };
+        let kind = RecordFields { section, rtype: set.rtype, class, ttl_secs: set.ttl_secs };
         let mut target = None;
         set.for_each(|data| {
             self.out.push(kind, set.owner, data);
@@ -246,7 +246,7 @@ impl Walk<'_> {
                 target = folded_target(data);
             }
         });
-        Some(target.map_or(Step::End(rcode), Step::Alias))
+        Some(target.map_or(ChainStep::End(rcode), ChainStep::Alias))
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
@@ -278,7 +278,8 @@ impl Walk<'_> {
                 }
             };
             if rtype == Rtype::DNAME {
-                let cname = Kind { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
+                let cname =
+                    RecordFields { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
                 self.out.push(cname, at.wire(), next.wire());
             }
             return Some(next.folded());
@@ -289,20 +290,20 @@ impl Walk<'_> {
     /// An NXDOMAIN at or above the name (RFC 8020), though not one from beyond the zone whose
     /// servers are asked for it. What a zone says of its own apex says nothing of the DS records
     /// there: they are the parent's.
-    fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Step {
+    fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
-        let Some((owner_len, denial)) = found else { return Step::Unknown };
+        let Some((owner_len, denial)) = found else { return ChainStep::Unknown };
         let has_servers = self.plan.recursion.is_some() || self.plan.route(at.wire()).is_some();
         if !has_servers
             || owner_len < self.plan.boundary_len(at.wire())
             || !serves(self.plan, self.wanted, &denial.provenance)
             || qtype == Rtype::DS && denial.soa().is_some_and(|soa| *soa.owner == *at.wire())
         {
-            return Step::Unknown;
+            return ChainStep::Unknown;
         }
         self.status.note(&denial.provenance, denial.freshness);
         put_denial(self.out, class, &denial, self.wanted.dnssec_ok.into());
-        Step::End(Rcode::NXDOMAIN)
+        ChainStep::End(Rcode::NXDOMAIN)
     }
 }
 
@@ -338,7 +339,7 @@ fn put_set(
     signatures: Signed,
 ) -> u32 {
     let ttl_secs = ttl_of(set.freshness);
-    let mut kind = Kind { section: Section::Answer, rtype, class, ttl_secs };
+    let mut kind = RecordFields { section: Section::Answer, rtype, class, ttl_secs };
     for rdata in set.records() {
         out.push(kind, owner, rdata);
     }
@@ -351,7 +352,7 @@ fn put_set(
 
 /// Adds a denial to the authority section.
 fn put_denial(out: &mut Gathered, class: Class, denial: &NegativeView<'_>, signatures: Signed) {
-    let kind = |rtype| Kind {
+    let kind = |rtype| RecordFields {
         section: Section::Authority,
         rtype: Rtype(rtype),
         class,

@@ -260,10 +260,10 @@ fn said(qname: &[u8], rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]
 /// Where the copy in use is found, if there is one. Whoever renews it and all that resolve share
 /// it.
 #[derive(Clone, Debug, Default)]
-pub struct LocalRootSlot(Arc<Mutex<Option<Held>>>);
+pub struct LocalRootSlot(Arc<Mutex<Option<InstalledRoot>>>);
 
 #[derive(Clone, Debug)]
-struct Held {
+struct InstalledRoot {
     zone: Arc<LocalRoot>,
     expires_at_secs: u64,
 }
@@ -271,7 +271,7 @@ struct Held {
 impl LocalRootSlot {
     /// Puts a copy into use until that time, in seconds since 1970.
     pub fn put(&self, zone: Arc<LocalRoot>, expires_at_secs: u64) {
-        *self.held() = Some(Held { zone, expires_at_secs });
+        *self.held() = Some(InstalledRoot { zone, expires_at_secs });
     }
 
     /// Uses none any more.
@@ -288,7 +288,7 @@ impl LocalRootSlot {
             .map(|held| (held.zone.clone(), held.expires_at_secs))
     }
 
-    fn held(&self) -> std::sync::MutexGuard<'_, Option<Held>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, Option<InstalledRoot>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

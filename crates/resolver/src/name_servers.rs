@@ -35,7 +35,7 @@ impl NameServers {
     /// the zone is. `now_secs` is the time of the cache.
     #[must_use]
     pub fn above((plan, cache): (&Plan, &RrsetCache), name: &[u8], now_secs: u32) -> Self {
-        let mut reader = Reader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
+        let mut reader = CacheReader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
         let mut servers = Self::default();
         for zone in name::ancestors(name).filter(|zone| name::labels(zone).count() >= MIN_LABELS) {
             servers.add_servers(&mut reader, (DELEGATIONS, zone));
@@ -51,7 +51,7 @@ impl NameServers {
         servers
     }
 
-    fn add_servers(&mut self, reader: &mut Reader<'_>, (class, zone): (u16, &[u8])) {
+    fn add_servers(&mut self, reader: &mut CacheReader<'_>, (class, zone): (u16, &[u8])) {
         for server in reader.records(&RrsetKey { owner: zone, rtype: Rtype::NS.0, class }, MAX_NS) {
             let Ok(server) = NameBuf::from_wire(&server) else { continue };
             let server = server.folded();
@@ -62,7 +62,7 @@ impl NameServers {
         }
     }
 
-    fn add_addresses(&mut self, reader: &mut Reader<'_>, server: &[u8]) {
+    fn add_addresses(&mut self, reader: &mut CacheReader<'_>, server: &[u8]) {
         for class in [Class::IN.0, DELEGATIONS] {
             for rtype in [Rtype::A, Rtype::AAAA] {
                 let found = reader
@@ -82,13 +82,13 @@ impl NameServers {
     }
 }
 
-struct Reader<'c> {
+struct CacheReader<'c> {
     cache: &'c RrsetCache,
     now_secs: u32,
     buffer: Vec<u8>,
 }
 
-impl Reader<'_> {
+impl CacheReader<'_> {
     /// The first so many records of a set; none where there is no set.
     fn records(&mut self, key: &RrsetKey<'_>, most: usize) -> Vec<Box<[u8]>> {
         let at = ReadAt { now: self.now_secs, stale_window: u32::MAX };

@@ -15,7 +15,7 @@ const DRAWS: usize = 8;
 pub(crate) const FRESH_PORT_BITS: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct PoolSocket {
     uses: u16,
     outstanding: u16,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Drawn {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    slots: Vec<Slot>,
+    slots: Vec<PoolSocket>,
     /// Numbers, from the pool's size on, of fresh sockets that are free again.
     free: Vec<SocketId>,
     next_fresh: SocketId,
@@ -41,7 +41,7 @@ impl Pool {
     /// `size` is a power of two.
     pub(crate) fn new(size: usize) -> Self {
         // The driver opens a slot when it is first used, or before.
-        let slots = vec![Slot { uses: 0, outstanding: 0 }; size];
+        let slots = vec![PoolSocket { uses: 0, outstanding: 0 }; size];
         Self { slots, free: Vec::new(), next_fresh: size as SocketId }
     }
 

@@ -45,7 +45,7 @@ pub(crate) enum Extent {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct ReplyEntry {
     section: RecordSection,
     rtype: Rtype,
     class: Class,
@@ -92,7 +92,7 @@ pub(crate) struct ReplyOpt {
 pub(crate) struct Reply {
     octets: Vec<u8>,
     /// In the order of the sections.
-    entries: Vec<Entry>,
+    entries: Vec<ReplyEntry>,
     opt: ReplyOpt,
     /// Is there an OPT record?
     pub(crate) has_opt: bool,
@@ -113,7 +113,7 @@ impl Reply {
             reply.octets.extend_from_slice(rdata);
             let owner_len = owner.len() as u8;
             let rdata = (at + u32::from(owner_len), rdata.len() as u32);
-            reply.entries.push(Entry {
+            reply.entries.push(ReplyEntry {
                 section,
                 rtype,
                 class,
@@ -221,7 +221,7 @@ impl Reply {
         let len = record.expand_rdata_within(&mut self.octets[at..], hops).ok()?;
         self.octets.truncate(at + len);
         rdata::check(record.rtype.0, &self.octets[at..]).ok()?;
-        self.entries.push(Entry {
+        self.entries.push(ReplyEntry {
             section: record.section,
             rtype: record.rtype,
             class: record.class,
@@ -284,7 +284,7 @@ impl Reply {
         self.entries[start..start + len].iter().map(|entry| self.record(entry))
     }
 
-    fn record(&self, entry: &Entry) -> ReplyRecord<'_> {
+    fn record(&self, entry: &ReplyEntry) -> ReplyRecord<'_> {
         ReplyRecord {
             section: entry.section,
             rtype: entry.rtype,

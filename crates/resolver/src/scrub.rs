@@ -9,7 +9,7 @@ use avocet_cache::TtlBounds;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
 
-use crate::answer::{Gathered, Kind};
+use crate::answer::{Gathered, RecordFields};
 use crate::configured::Configured;
 use crate::numbering::Numbering;
 use crate::plan::{Plan, Route};
@@ -243,8 +243,12 @@ impl<'a> Scrubber<'a> {
             return Err(Verdict::Unusable);
         }
         let ttl_secs = clamp(&asked.plan.settings.ttl, dname.ttl_secs);
-        let cname =
-            Kind { section: Section::Answer, rtype: Rtype::CNAME, class: dname.class, ttl_secs };
+        let cname = RecordFields {
+            section: Section::Answer,
+            rtype: Rtype::CNAME,
+            class: dname.class,
+            ttl_secs,
+        };
         out.push(cname, end.wire(), target.wire());
         Ok(target.folded())
     }
@@ -430,8 +434,8 @@ fn at<'r>(
     reply.section(section).filter(move |record| record.owner == owner)
 }
 
-fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> Kind {
-    Kind { section, rtype: record.rtype, class: record.class, ttl_secs }
+fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> RecordFields {
+    RecordFields { section, rtype: record.rtype, class: record.class, ttl_secs }
 }
 
 /// `name` with its ending `owner` replaced by `target`; none if that is longer than a name.

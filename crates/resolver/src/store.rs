@@ -6,12 +6,12 @@ use avocet_cache::{
 };
 use avocet_wire::{Rcode, Rtype, Section, name};
 
-use crate::answer::{Gathered, Kind};
+use crate::answer::{Gathered, RecordFields};
 
 /// Records of a set, and signatures, that are listed without an allocation.
 const FEW: usize = 8;
 
-type Record<'a> = (Kind, &'a [u8], &'a [u8]);
+type Record<'a> = (RecordFields, &'a [u8], &'a [u8]);
 
 /// How an answer was asked for.
 #[derive(Clone, Copy, Debug)]

@@ -59,16 +59,16 @@ pub(super) enum Need {
     DeniedInPart,
 }
 
-/// What a look-up brought.
-enum Found {
+/// The result of looking up the addresses of a server.
+enum AddressLookup {
     Addresses(Vec<IpAddr>),
     /// The name does not exist.
-    Denied(Source, Extent),
+    Denied(DenialSource, Extent),
 }
 
-/// What a denial cost.
+/// The source of a denial, which decides its cost.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum DenialSource {
     Cache,
     /// The registry that the domain of the server would be registered at.
     Registry,
@@ -158,12 +158,12 @@ impl Walker {
         let found = self.addresses_by(&look_up, frame).await;
         let mut costs = 1;
         let mut addresses = match found {
-            Ok(Found::Addresses(addresses)) => addresses,
-            Ok(Found::Denied(source, extent)) => {
+            Ok(AddressLookup::Addresses(addresses)) => addresses,
+            Ok(AddressLookup::Denied(source, extent)) => {
                 let is_free = match source {
-                    Source::Cache => true,
-                    Source::Registry => look_up.extent == Extent::Part,
-                    Source::Other => false,
+                    DenialSource::Cache => true,
+                    DenialSource::Registry => look_up.extent == Extent::Part,
+                    DenialSource::Other => false,
                 };
                 costs = u32::from(!is_free);
                 let denied = if extent == Extent::Part {
@@ -209,7 +209,7 @@ impl Walker {
         &mut self,
         look_up: &LookUp,
         frame: &Frame<'_>,
-    ) -> Result<Found, Failure> {
+    ) -> Result<AddressLookup, Failure> {
         let LookUp { server, rtype, extent } = look_up;
         let Some(frame) = frame.below(server, *rtype) else {
             self.tell_limit("addresses that need one another, or too deep a search");
@@ -218,7 +218,7 @@ impl Walker {
         self.io.enter(Why::Servers, server, *rtype);
         let found = self.addresses_of(server, *rtype, &frame.denied_by(*extent)).await;
         let count = match &found {
-            Ok(Found::Addresses(addresses)) => addresses.len(),
+            Ok(AddressLookup::Addresses(addresses)) => addresses.len(),
             _ => 0,
         };
         self.io.record(Step::Addresses(count));
@@ -232,13 +232,13 @@ impl Walker {
         server: &'a Name,
         qtype: Rtype,
         frame: &'a Frame<'a>,
-    ) -> Deeper<'a, Result<Found, Failure>> {
+    ) -> Deeper<'a, Result<AddressLookup, Failure>> {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
                 // A stranger's delegation finds no server in a zone of this network.
                 if self.plan.is_in_own_zone(&at) {
-                    return Ok(Found::Denied(Source::Cache, Extent::Whole));
+                    return Ok(AddressLookup::Denied(DenialSource::Cache, Extent::Whole));
                 }
                 let mut part = self.part(&at, qtype, frame).await?;
                 // Nothing of it is verified.
@@ -250,21 +250,23 @@ impl Walker {
                     Ending::Answered => {
                         let sets = part.sets.iter().filter(|set| set.rtype == qtype);
                         let records = sets.flat_map(|set| &set.records);
-                        return Ok(Found::Addresses(
+                        return Ok(AddressLookup::Addresses(
                             records.filter_map(|rdata| address(qtype, rdata)).collect(),
                         ));
                     }
                     Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR => {
-                        return Ok(Found::Addresses(Vec::new()));
+                        return Ok(AddressLookup::Addresses(Vec::new()));
                     }
                     Ending::Denied(owner, denial) => {
                         let source = match part.zone {
-                            None => Source::Cache,
-                            Some(_) if is_of_registry(&denial, &owner, &at) => Source::Registry,
-                            Some(_) => Source::Other,
+                            None => DenialSource::Cache,
+                            Some(_) if is_of_registry(&denial, &owner, &at) => {
+                                DenialSource::Registry
+                            }
+                            Some(_) => DenialSource::Other,
                         };
                         let extent = if owner == at { Extent::Whole } else { Extent::Part };
-                        return Ok(Found::Denied(source, extent));
+                        return Ok(AddressLookup::Denied(source, extent));
                     }
                     Ending::GoesOn(next) if next == at => return Err(Failure::Aliases),
                     Ending::GoesOn(next) => at = next,

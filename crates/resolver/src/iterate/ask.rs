@@ -15,7 +15,7 @@ use super::cut::{Cut, CutServers};
 use super::fetch::{Candidate, Extent, Fetched, Inquiry, Letters, Manner, NotFetched, Patience};
 use super::frame::Frame;
 use super::part::Part;
-use super::rrset::{Found, Name, Rrset, Side};
+use super::rrset::{CachedAnswer, Name, Rrset, Side};
 use super::{Silence, Walker};
 use crate::endpoint::Strategy;
 use crate::failure::Failure;
@@ -505,7 +505,7 @@ impl Walker {
             Some(Err(_)) => false,
             None => matches!(
                 self.io.look_up(Side::Zone, zone, Rtype::DS).await,
-                Some((Found::Set(_), _))
+                Some((CachedAnswer::Set(_), _))
             ),
         }
     }

@@ -15,7 +15,7 @@ use avocet_wire::Rtype;
 
 use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::{Gap, Sought};
-use super::rrset::{Denial, Found, Name, Rrset, Side, Stored};
+use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side, Stored};
 use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
 use crate::validation::Chain;
@@ -38,7 +38,7 @@ pub(crate) enum Request {
 /// The answer to a [`Request`].
 #[derive(Debug)]
 pub(crate) enum Response {
-    LookedUp(Option<(Found, Provenance)>),
+    LookedUp(Option<(CachedAnswer, Provenance)>),
     Covering(Option<(usize, Denial, Provenance)>),
     Keys(Option<Chain>),
     Gap(Option<Gap>),
@@ -94,7 +94,7 @@ struct Channel {
     trace: Trace,
 }
 
-/// The walk's end; the driver's is [`Line`].
+/// The walk's end; the driver's is [`DriverEnd`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Io(Arc<Mutex<Channel>>);
 
@@ -108,7 +108,7 @@ impl Io {
         side: Side,
         owner: &Name,
         rtype: Rtype,
-    ) -> Option<(Found, Provenance)> {
+    ) -> Option<(CachedAnswer, Provenance)> {
         match self.call(Request::LookUp(side, owner.clone(), rtype)).await {
             Response::LookedUp(found) => found,
             _ => None,
@@ -194,9 +194,9 @@ impl Future for Call<'_> {
 
 /// The driver's end.
 #[derive(Debug, Default)]
-pub(crate) struct Line(Io);
+pub(crate) struct DriverEnd(Io);
 
-impl Line {
+impl DriverEnd {
     pub(crate) fn io(&self) -> Io {
         self.0.clone()
     }

@@ -14,7 +14,7 @@ use super::Walker;
 use super::channel::Note;
 use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
 use super::part::{delegated_ds, proof_in};
-use super::rrset::{Found, Most, Name, Rrset, Side, Stored, Ungrouped, group};
+use super::rrset::{CachedAnswer, Most, Name, Rrset, Side, Stored, Ungrouped, group};
 use crate::configured::Configured;
 use crate::endpoint::{Strategy, Transport};
 use crate::recursion::may_ask;
@@ -258,7 +258,8 @@ impl Walker {
 
     /// What the cache knows of a delegation: its servers and their addresses.
     async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
-        let (Found::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await? else {
+        let (CachedAnswer::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await?
+        else {
             return None;
         };
         let mut servers = Vec::new();
@@ -278,7 +279,8 @@ impl Walker {
     pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         for rtype in [Rtype::A, Rtype::AAAA] {
-            let Some((Found::Set(set), _)) = self.io.look_up(side, server, rtype).await else {
+            let Some((CachedAnswer::Set(set), _)) = self.io.look_up(side, server, rtype).await
+            else {
                 continue;
             };
             addresses.extend(

@@ -65,7 +65,7 @@ type Timed = (Rrset, u64);
 /// Of the two maps one is empty: a zone that goes over from one kind of proof to the other is not
 /// known by both.
 #[derive(Debug, Default)]
-struct Zone {
+struct ZoneProofs {
     soa: Option<Timed>,
     /// NSEC RRsets by [`order`].
     names: BTreeMap<Vec<u8>, Timed>,
@@ -79,7 +79,7 @@ struct Zone {
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
-    zones: HashMap<Name, Zone>,
+    zones: HashMap<Name, ZoneProofs>,
     /// Zones in the order in which they were put in or last spared.
     order: VecDeque<Name>,
     count: usize,
@@ -100,7 +100,7 @@ fn make_room<K: Ord>(map: &mut BTreeMap<K, Timed>, now_ms: u64) {
     }
 }
 
-impl Zone {
+impl ZoneProofs {
     fn len(&self) -> usize {
         self.names.len() + self.hashes.len()
     }

@@ -51,7 +51,7 @@ impl Recent {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Zone {
+struct ZoneLoad {
     under_way: u32,
     recent: Recent,
 }
@@ -69,7 +69,7 @@ pub(crate) enum Excess {
 
 /// See the module.
 pub(crate) struct Loads {
-    zones: HashMap<Name, Zone>,
+    zones: HashMap<Name, ZoneLoad>,
     /// With so many zones those at rest are looked for: twice what was left of them the last time.
     sweep_at: usize,
     clients: Box<[Recent]>,

@@ -54,7 +54,7 @@ use crate::plan::Plan;
 use crate::recursion::Recursion;
 use crate::trace::Trace;
 use crate::validation::Chain;
-use channel::{Io, Line, Moment, Note, Request, Response};
+use channel::{DriverEnd, Io, Moment, Note, Request, Response};
 use descend::Seen;
 use fetch::{Candidate, Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
@@ -65,7 +65,7 @@ type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send
 /// A question on its way.
 pub(crate) struct Walk {
     future: Resolving,
-    line: Line,
+    line: DriverEnd,
     /// The fetch whose end it waits for.
     pub(crate) waits_for: Option<u32>,
     /// What was asked ahead of need.
@@ -81,14 +81,14 @@ pub(crate) struct Ahead {
 }
 
 /// How far a walk came when it was polled.
-pub(crate) enum Step {
+pub(crate) enum WalkStep {
     Done(Result<Resolution, Failure>),
     Asks(Request),
 }
 
 impl Walk {
-    pub(crate) fn new(bound: Arc<Bound>, asked: Asked, trace: Trace) -> Self {
-        let line = Line::default();
+    pub(crate) fn new(bound: Arc<Bound>, asked: WalkQuestion, trace: Trace) -> Self {
+        let line = DriverEnd::default();
         line.with_trace(|own| *own = trace);
         let validates = asked.signatures == Signed::Yes && asked.checking_disabled;
         let dns64 = bound.plan.dns64().filter(|_| !validates).cloned();
@@ -98,14 +98,14 @@ impl Walk {
     }
 
     /// Lets it go on with the response to what it asked for; none at first.
-    pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> Step {
+    pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> WalkStep {
         self.line.supply(response, moment);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => Step::Done(result),
+            Poll::Ready(result) => WalkStep::Done(result),
             Poll::Pending => match self.line.take_request() {
-                Some(request) => Step::Asks(request),
+                Some(request) => WalkStep::Asks(request),
                 // It waits for nothing: a fault of ours, which ends this question alone.
-                None => Step::Done(Err(Failure::Unusable)),
+                None => WalkStep::Done(Err(Failure::Unusable)),
             },
         }
     }
@@ -128,7 +128,7 @@ impl fmt::Debug for Walk {
 
 /// What a walk is for.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct WalkQuestion {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
@@ -195,7 +195,7 @@ pub(crate) struct Silence {
 }
 
 impl Walker {
-    fn new(io: Io, bound: Arc<Bound>, asked: &Asked) -> Self {
+    fn new(io: Io, bound: Arc<Bound>, asked: &WalkQuestion) -> Self {
         let plan = Arc::clone(&bound.plan);
         Self {
             io,

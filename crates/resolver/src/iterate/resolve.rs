@@ -12,7 +12,7 @@ use super::Walker;
 use super::channel::Note;
 use super::frame::Frame;
 use super::part::{Ending, Part};
-use super::rrset::{Denial, Found, Name, Rrset, Side, Signed, Stored};
+use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side, Signed, Stored};
 use super::validate::Said;
 use crate::answer::Gathered;
 use crate::dns64::Dns64;
@@ -329,10 +329,10 @@ impl Walker {
             return None;
         }
         match self.io.look_up(Side::Zone, qname, qtype).await {
-            Some((Found::Set(set), provenance)) if provenance.asked_with_do => {
+            Some((CachedAnswer::Set(set), provenance)) if provenance.asked_with_do => {
                 return Some(part(vec![set], Ending::Answered));
             }
-            Some((Found::Denied(denial), provenance)) if provenance.asked_with_do => {
+            Some((CachedAnswer::Denied(denial), provenance)) if provenance.asked_with_do => {
                 return Some(part(Vec::new(), Ending::Denied(qname.clone(), denial)));
             }
             _ => {}
@@ -355,7 +355,7 @@ impl Walker {
     }
 
     async fn alias_from_cache(&mut self, qname: &Name) -> Option<(Vec<Rrset>, Name)> {
-        if let Some((Found::Set(set), provenance)) =
+        if let Some((CachedAnswer::Set(set), provenance)) =
             self.io.look_up(Side::Zone, qname, Rtype::CNAME).await
             && provenance.asked_with_do
         {
@@ -377,13 +377,13 @@ impl Walker {
     }
 
     async fn known_dname(&mut self, owner: &Name) -> Option<Rrset> {
-        if let Some((Found::Set(dname), provenance)) =
+        if let Some((CachedAnswer::Set(dname), provenance)) =
             self.io.look_up(Side::Zone, owner, Rtype::DNAME).await
         {
             return provenance.asked_with_do.then_some(dname);
         }
         match self.io.look_up(Side::Delegation, owner, Rtype::DNAME).await? {
-            (Found::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
+            (CachedAnswer::Set(dname), _) => Some(Rrset { ttl_secs: 0, ..dname }),
             _ => None,
         }
     }

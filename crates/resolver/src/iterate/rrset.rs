@@ -9,7 +9,7 @@ use avocet_cache::{
 use avocet_wire::{Class, Rcode, Rtype, Section, name};
 
 use super::signed::{BEFORE_SIGNER, signer_of};
-use crate::answer::{Gathered, Kind};
+use crate::answer::{Gathered, RecordFields};
 use crate::numbering::Numbering;
 use crate::own::OwnSet;
 use crate::read::ReplyRecord;
@@ -48,7 +48,7 @@ pub(crate) struct Denial {
 
 /// What the cache has at a name and type.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum CachedAnswer {
     Set(Rrset),
     Denied(Denial),
 }
@@ -126,7 +126,8 @@ impl Rrset {
 
     /// Adds its records, and its signatures where they are wanted, to a message.
     pub(crate) fn put(&self, out: &mut Gathered, section: Section, signed: Signed) {
-        let kind = |rtype| Kind { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
+        let kind =
+            |rtype| RecordFields { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
         for rdata in &self.records {
             out.push(kind(self.rtype), &self.owner, rdata);
         }
@@ -373,13 +374,15 @@ pub(crate) fn look_up(
     key: &RrsetKey<'_>,
     now_secs: u32,
     buffer: &mut [u8],
-) -> Option<(Found, Provenance)> {
+) -> Option<(CachedAnswer, Provenance)> {
     let at = avocet_cache::ReadAt { now: now_secs, stale_window: 0 };
     Some(match cache.lookup(key, at, buffer)? {
         Cached::Rrset(view) => {
-            (Found::Set(Rrset::cached(key.owner, Rtype(key.rtype), &view)), view.provenance)
+            (CachedAnswer::Set(Rrset::cached(key.owner, Rtype(key.rtype), &view)), view.provenance)
         }
-        Cached::Nodata(view) => (Found::Denied(denial(Rcode::NOERROR, &view)), view.provenance),
+        Cached::Nodata(view) => {
+            (CachedAnswer::Denied(denial(Rcode::NOERROR, &view)), view.provenance)
+        }
     })
 }
 

@@ -13,7 +13,7 @@ use super::Walker;
 use super::channel::Note;
 use super::gaps::{By, Gap, Hashing, Sought};
 use super::part::{Ending, Part};
-use super::rrset::{Denial, Found, Name, Rrset, Side};
+use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side};
 use super::signed::lend;
 use crate::read::folded_target;
 
@@ -88,7 +88,7 @@ impl Evidence {
 }
 
 /// A wildcard that may be expanded, and what proves that nothing nearer to the name exists.
-struct Known<'a> {
+struct KnownWildcard<'a> {
     wildcard: Name,
     /// The zone of the proof.
     apex: &'a Name,
@@ -145,7 +145,7 @@ impl Walker {
                 Synthesis::Denied(denial) => return evidence.denied(qname, denial),
                 Synthesis::Wildcard(denial) => {
                     let wildcard = denial.closest_encloser.prefixed(b"*").ok()?;
-                    let known = Known {
+                    let known = KnownWildcard {
                         wildcard: wildcard.wire().into(),
                         apex: &evidence.apex,
                         proof: &evidence.sets,
@@ -159,7 +159,8 @@ impl Walker {
                     let wildcard: Name = wanted.wire().into();
                     let is_wildcard = name::labels(&wildcard).next() == Some(b"*")
                         && !name::is_under(qname, &wildcard);
-                    let known = Known { wildcard, apex: &evidence.apex, proof: &evidence.sets };
+                    let known =
+                        KnownWildcard { wildcard, apex: &evidence.apex, proof: &evidence.sets };
                     if is_wildcard
                         && let Some(part) = self.part_by_wildcard(known, qname, qtype).await
                     {
@@ -189,7 +190,7 @@ impl Walker {
             if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) =
                 (&covering, at.prefixed(b"*"))
             {
-                let known = Known {
+                let known = KnownWildcard {
                     wildcard: wildcard.wire().into(),
                     apex: &evidence.apex,
                     proof: from_ref(set),
@@ -216,12 +217,12 @@ impl Walker {
     /// §5.3).
     async fn part_by_wildcard(
         &mut self,
-        known: Known<'_>,
+        known: KnownWildcard<'_>,
         qname: &Name,
         qtype: Rtype,
     ) -> Option<Part> {
         for rtype in [qtype, Rtype::CNAME] {
-            let Some((Found::Set(found), _)) =
+            let Some((CachedAnswer::Set(found), _)) =
                 self.io.look_up(Side::Zone, &known.wildcard, rtype).await
             else {
                 continue;

@@ -27,7 +27,7 @@ const EMPTY_SECS: u32 = 5;
 
 /// An answer that was found and how.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundAnswer {
     pub(super) rcode: Rcode,
     pub(super) cacheable: bool,
     pub(super) source: Option<Source>,
@@ -97,7 +97,13 @@ impl<W> Resolver<W> {
                 self.gathered.clear();
                 self.finish(
                     at,
-                    Found { rcode, cacheable: true, source: None, authentic: false, ede: None },
+                    FoundAnswer {
+                        rcode,
+                        cacheable: true,
+                        source: None,
+                        authentic: false,
+                        ede: None,
+                    },
                     cx,
                 );
             }
@@ -129,7 +135,7 @@ impl<W> Resolver<W> {
     }
 
     /// Answers all who wait with what was gathered.
-    pub(super) fn finish(&mut self, at: u32, found: Found, cx: &mut Context<'_, W>) {
+    pub(super) fn finish(&mut self, at: u32, found: FoundAnswer, cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
         if !task.prefix.is_empty() {
             task.prefix.append(&self.gathered);

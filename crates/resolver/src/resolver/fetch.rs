@@ -233,7 +233,7 @@ impl<W> Resolver<W> {
         server.take_probe(cx.now_ms);
         let manner = fetch.inquiry.manner;
         let form = form_of(fetch, place, server, level, cx.now_ms);
-        let Form { over_tcp, with_edns, exact_case, wait_ms } = form;
+        let QueryForm { over_tcp, with_edns, exact_case, wait_ms } = form;
         server.outstanding += 1;
         fetch.sends += 1;
         self.counters.sent += 1;
@@ -619,7 +619,7 @@ fn is_refusal_of_edns(view: &MessageView<'_>) -> bool {
 }
 
 /// How one query to a server is sent.
-struct Form {
+struct QueryForm {
     over_tcp: bool,
     with_edns: bool,
     exact_case: bool,
@@ -628,7 +628,7 @@ struct Form {
 
 /// Returns how the next query of a fetch to the server at `place` is sent, given what is known of
 /// that server and how much it loses.
-fn form_of(fetch: &mut Fetch, place: u8, server: &Server, level: Level, now_ms: u64) -> Form {
+fn form_of(fetch: &mut Fetch, place: u8, server: &Server, level: Level, now_ms: u64) -> QueryForm {
     let manner = fetch.inquiry.manner;
     let is_link = matches!(fetch.inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
     let loses = level >= Level::Heavy;
@@ -652,7 +652,7 @@ fn form_of(fetch: &mut Fetch, place: u8, server: &Server, level: Level, now_ms: 
     // A late reply is taken all the same.
     let is_measured = server.rtt.smoothed_ms().is_some();
     let longest_ms = if loses || !is_measured { MAX_BLIND_WAIT_MS } else { MAX_WAIT_MS };
-    Form {
+    QueryForm {
         over_tcp,
         with_edns: server.takes_edns(now_ms) && fetch.plain & 1 << place == 0,
         exact_case: randomises && !over_tcp && server.keeps_case(now_ms),

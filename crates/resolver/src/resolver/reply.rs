@@ -4,7 +4,7 @@ use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, TC};
 use avocet_wire::{MessageView, NameBuf, Opcode, Rcode};
 
-use super::end::Found;
+use super::end::FoundAnswer;
 use super::send::UNSENT_WAIT_MS;
 use super::send::Weight;
 use super::{Context, Resolver, StreamFailure};
@@ -297,7 +297,7 @@ impl<W> Resolver<W> {
                 }
                 self.finish(
                     at,
-                    Found { rcode, cacheable, source, authentic: false, ede: None },
+                    FoundAnswer { rcode, cacheable, source, authentic: false, ede: None },
                     cx,
                 );
             }

@@ -56,7 +56,7 @@ pub(super) enum Weight {
 
 /// How a target is asked at an upstream.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+struct UpstreamQueryForm {
     upstream: u16,
     by_tcp: bool,
     with_edns: bool,
@@ -199,7 +199,7 @@ impl<W> Resolver<W> {
     }
 
     /// Settles how the target is to be asked. None if the task may send no more.
-    fn form(&mut self, at: u32, place: u8, now_ms: u64) -> Option<Form> {
+    fn form(&mut self, at: u32, place: u8, now_ms: u64) -> Option<UpstreamQueryForm> {
         let task = &mut self.tasks[at];
         if !task.may_ask() {
             task.note(Failure::TooManyQueries);
@@ -223,7 +223,7 @@ impl<W> Resolver<W> {
         }
         let by_tcp = upstream.spec.transport == Transport::Tcp || task.by_tcp & 1 << place != 0;
         let transport = if by_tcp { Transport::Tcp } else { Transport::Udp };
-        Some(Form {
+        Some(UpstreamQueryForm {
             upstream: id as u16,
             by_tcp,
             with_edns: upstream.takes_edns(now_ms) && task.plain & 1 << place == 0,
@@ -234,7 +234,7 @@ impl<W> Resolver<W> {
 
     /// Draws the case of the question's letters and the socket: together with the ID at least
     /// [`MIN_BITS`] that nobody can predict.
-    fn write_question(&mut self, at: u32, form: &Form) -> Drawn {
+    fn write_question(&mut self, at: u32, form: &UpstreamQueryForm) -> Drawn {
         self.question.clear();
         self.question.extend_from_slice(&self.tasks[at].target);
         if form.by_tcp {
@@ -258,7 +258,13 @@ impl<W> Resolver<W> {
     }
 
     /// Appends the message to the actions' octets.
-    fn write_query(&self, at: u32, form: &Form, id: u16, cx: &mut Context<'_, W>) -> Range<usize> {
+    fn write_query(
+        &self,
+        at: u32,
+        form: &UpstreamQueryForm,
+        id: u16,
+        cx: &mut Context<'_, W>,
+    ) -> Range<usize> {
         let task = &self.tasks[at];
         let cookie = self.upstreams[usize::from(form.upstream)].cookie.octets();
         let opt =

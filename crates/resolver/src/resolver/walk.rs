@@ -6,7 +6,7 @@ use avocet_dnssec::Reason;
 use avocet_wire::Rcode;
 use chacha20::rand_core::Rng;
 
-use super::end::Found;
+use super::end::FoundAnswer;
 use super::{Context, Resolver};
 use crate::answer::{self};
 use crate::bound::Bound;
@@ -15,7 +15,7 @@ use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
-use crate::iterate::{Ahead, Asked, Step, Walk};
+use crate::iterate::{Ahead, Walk, WalkQuestion, WalkStep};
 use crate::question::split_question;
 
 /// Most fetches of one walk ahead of need: for the keys of the zones on the way.
@@ -31,7 +31,8 @@ impl<W> Resolver<W> {
         let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
         let checking_disabled = task.checking_disabled;
         let luck = self.rng.next_u64();
-        let asked = Asked { qname: qname.into(), qtype, checking_disabled, anew, signatures, luck };
+        let asked =
+            WalkQuestion { qname: qname.into(), qtype, checking_disabled, anew, signatures, luck };
         let trace = task.with_trace(std::mem::take);
         task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
         self.rearm(at);
@@ -77,8 +78,8 @@ impl<W> Resolver<W> {
                 self.heed(at, note, cx);
             }
             match step {
-                Step::Done(result) => return self.end_walk(at, result, cx),
-                Step::Asks(request) => response = self.serve(at, request, cx),
+                WalkStep::Done(result) => return self.end_walk(at, result, cx),
+                WalkStep::Asks(request) => response = self.serve(at, request, cx),
             }
             if response.is_none() {
                 return self.rearm(at);
@@ -235,7 +236,7 @@ impl<W> Resolver<W> {
                 let cacheable = resolution.denial.as_ref().is_none_or(is_kept);
                 let rcode = resolution.rcode;
                 let ede = resolution.unsupported().map(answer::error_of);
-                self.finish(at, Found { rcode, cacheable, source: None, authentic, ede }, cx);
+                self.finish(at, FoundAnswer { rcode, cacheable, source: None, authentic, ede }, cx);
             }
             Err(failure) => {
                 self.gathered.clear();
