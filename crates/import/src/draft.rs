@@ -14,7 +14,7 @@ use toml::Value;
 
 use crate::Known;
 use crate::hosts::{self, Host};
-use crate::name::{self, Names, ROOT};
+use crate::name::{self, AssignedNames, ROOT};
 use crate::records::{Checked, Records};
 use crate::server::Server;
 
@@ -70,9 +70,9 @@ pub(crate) struct Draft {
     quiet: BTreeSet<String>,
     /// Lists that apply to all clients, regardless of groups.
     pub(crate) for_everybody: Vec<String>,
-    list_names: Names,
-    file_names: Names,
-    rule_names: Names,
+    list_names: AssignedNames,
+    file_names: AssignedNames,
+    rule_names: AssignedNames,
 }
 
 /// One `[[forward]]`.
@@ -105,7 +105,7 @@ pub(crate) enum Reverse {
 
 /// The purpose of a list.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ListKind {
     Block,
     Allow,
 }
@@ -124,7 +124,7 @@ pub(crate) struct List {
     pub(crate) origin: String,
     pub(crate) place: Place,
     pub(crate) format: &'static str,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ListKind,
     pub(crate) refresh_hours: Option<u64>,
     pub(crate) tags: Vec<String>,
     pub(crate) trust: Trust,
@@ -421,7 +421,7 @@ impl Draft {
         &mut self,
         wanted: &str,
         format: &'static str,
-        kind: Kind,
+        kind: ListKind,
         lines: &[String],
         origin: &str,
     ) -> String {
@@ -445,7 +445,7 @@ impl Draft {
         lines: &[String],
         origin: &str,
     ) -> String {
-        let name = self.own_list(wanted, "adblock", Kind::Block, lines, origin);
+        let name = self.own_list(wanted, "adblock", ListKind::Block, lines, origin);
         if let Some(list) = self.lists.last_mut() {
             (list.purpose, list.trust) = (Purpose::Conditions, Trust::Verdicts);
         }
@@ -512,7 +512,7 @@ impl List {
             origin: origin.to_owned(),
             place,
             format: "auto",
-            kind: Kind::Block,
+            kind: ListKind::Block,
             refresh_hours: None,
             tags: Vec::new(),
             trust: Trust::Verdicts,

@@ -55,9 +55,9 @@ pub(crate) fn is_title(written: &str) -> bool {
 
 /// Names in use, each with the last number appended to it.
 #[derive(Debug, Default)]
-pub(crate) struct Names(HashMap<String, usize>);
+pub(crate) struct AssignedNames(HashMap<String, usize>);
 
-impl Names {
+impl AssignedNames {
     /// Returns `wanted`, with a number appended if it is in use.
     pub(crate) fn unique(&mut self, wanted: String) -> String {
         let Some(&last) = self.0.get(&wanted) else {
@@ -102,7 +102,7 @@ mod tests {
     fn slugs_are_plain_and_unique() {
         assert_eq!(slug("Anna's iPad (kids)", "x"), "annas-ipad-kids");
         assert_eq!(slug("日本", "client"), "client");
-        let mut names = Names::default();
+        let mut names = AssignedNames::default();
         assert_eq!([names.unique("a".into()), names.unique("a".into())], ["a", "a-2"]);
     }
 }

@@ -4,7 +4,7 @@
 //! whole name, so other types have no data. If a name has no local address, such as a public domain
 //! with `txt-record`, its records become a list that answers only these types.
 
-use crate::draft::{Draft, Kind, Trust};
+use crate::draft::{Draft, ListKind, Trust};
 use crate::name;
 
 /// Most names that a note shows.
@@ -43,7 +43,7 @@ pub(crate) fn settle(draft: &mut Draft) {
     note(draft, &whole, "addresses");
     if !lines.is_empty() {
         let origin = "names with only some types answered locally";
-        let list = draft.own_list("types", "adblock", Kind::Block, &lines, origin);
+        let list = draft.own_list("types", "adblock", ListKind::Block, &lines, origin);
         debug_assert!(draft.lists.last().is_some_and(|list| list.trust == Trust::Answers));
         draft.for_everybody.push(list);
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use toml::Value;
 
-use crate::draft::{Draft, Forward, Group, Kind, List, Place, Reverse, Rule, Trust, one_line};
+use crate::draft::{Draft, Forward, Group, List, ListKind, Place, Reverse, Rule, Trust, one_line};
 use crate::records::Table;
 use crate::source::Error;
 use crate::{Imported, Origin, local, types};
@@ -56,7 +56,7 @@ fn limit_lists(draft: &mut Draft) {
     let mut kept = Vec::new();
     for list in std::mem::take(&mut draft.lists).into_iter().rev() {
         match &list.place {
-            Place::Url(url) if over > 0 && list.kind == Kind::Block => {
+            Place::Url(url) if over > 0 && list.kind == ListKind::Block => {
                 over -= 1;
                 draft.note(
                     format!("{}: {url}", list.origin),
@@ -256,11 +256,11 @@ fn write_list(out: &mut String, list: &List) -> fmt::Result {
         Place::File(path) => pair(out, "file", path.as_str())?,
     }
     pair(out, "format", list.format)?;
-    pair(out, "kind", if list.kind == Kind::Allow { "allow" } else { "block" })?;
+    pair(out, "kind", if list.kind == ListKind::Allow { "allow" } else { "block" })?;
     if let Some(hours) = list.refresh_hours {
         pair(out, "refresh", format!("{hours}h"))?;
     }
-    if list.trust == Trust::Answers && list.kind == Kind::Block {
+    if list.trust == Trust::Answers && list.kind == ListKind::Block {
         pair(out, "rewrites", true)?;
     }
     if list.tags.is_empty() { Ok(()) } else { pair(out, "tags", list.tags.clone()) }

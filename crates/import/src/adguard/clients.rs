@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::draft::{Client, Draft, Group, Rule};
-use crate::name::{self, Names};
+use crate::name::{self, AssignedNames};
 use crate::section::{Section, millis};
 
 use super::LOOKED_UP;
@@ -42,8 +42,8 @@ impl Defaults {
 /// Names of groups and clients in use.
 #[derive(Default)]
 struct Taken {
-    clients: Names,
-    groups: Names,
+    clients: AssignedNames,
+    groups: AssignedNames,
 }
 
 /// Reads `clients`.

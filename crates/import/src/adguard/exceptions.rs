@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use crate::draft::{Draft, Kind, Purpose};
+use crate::draft::{Draft, ListKind, Purpose};
 
 const BADFILTER: &str = "badfilter";
 
@@ -70,8 +70,8 @@ impl Exceptions {
                 .filter(move |list| list.kind == kind && list.purpose == Purpose::Groups);
             lists.map(|list| list.name.clone()).collect::<Vec<_>>()
         };
-        let mut lists = in_force(Kind::Allow);
-        if in_force(Kind::Block).iter().any(|list| list != super::USER_RULES) {
+        let mut lists = in_force(ListKind::Allow);
+        if in_force(ListKind::Block).iter().any(|list| list != super::USER_RULES) {
             let reason = "their exceptions (@@) do not take precedence over blocked services and safe \
                  search";
             draft.note("filters", reason);

@@ -10,7 +10,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::draft::{Draft, Kind, List, Place, Record, Reverse, Rule, UNKNOWN_BLOCK, address_type};
+use crate::draft::{
+    Draft, List, ListKind, Place, Record, Reverse, Rule, UNKNOWN_BLOCK, address_type,
+};
 use crate::section::Section;
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::{name, yaml};
@@ -407,7 +409,7 @@ fn rewrites(
         exceptions.rewrite(&owner);
     }
     if !rules.is_empty() {
-        let list = draft.own_list("rewrites", "adblock", Kind::Block, &rules, origin);
+        let list = draft.own_list("rewrites", "adblock", ListKind::Block, &rules, origin);
         draft.for_everybody.push(list);
     }
 }
@@ -429,7 +431,7 @@ fn lists(root: &mut Section, filtering: &mut Section, dns: &mut Section, draft: 
             "lists are always refreshed; set `refresh` to a long time",
         );
     }
-    for (key, kind) in [("filters", Kind::Block), ("whitelist_filters", Kind::Allow)] {
+    for (key, kind) in [("filters", ListKind::Block), ("whitelist_filters", ListKind::Allow)] {
         for mut filter in root.sections(key) {
             let place = filter.name("url");
             let url = filter.text("url").unwrap_or_default();
@@ -455,7 +457,7 @@ fn user_rules(root: &mut Section, exceptions: &mut Exceptions, draft: &mut Draft
     let rules: Vec<String> =
         root.texts("user_rules").into_iter().filter(|rule| !rule.is_empty()).collect();
     if !rules.is_empty() {
-        draft.own_list(USER_RULES, "adblock", Kind::Block, &rules, "user_rules");
+        draft.own_list(USER_RULES, "adblock", ListKind::Block, &rules, "user_rules");
         exceptions.rules(&rules);
     }
 }

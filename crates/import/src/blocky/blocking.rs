@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use super::groups;
-use crate::draft::{Draft, Kind, List, Place, UNKNOWN_BLOCK};
+use crate::draft::{Draft, List, ListKind, Place, UNKNOWN_BLOCK};
 use crate::section::{Section, millis, shown};
 use crate::{name, reverse};
 
@@ -18,9 +18,10 @@ pub(super) fn read(mut blocking: Section, mut lookup: Section, draft: &mut Draft
     answer(&mut blocking, draft);
     let refresh_hours = refresh(&mut blocking, draft);
     let mut lists = ByName::new();
-    for (key, former, kind) in
-        [("denylists", "blackLists", Kind::Block), ("allowlists", "whiteLists", Kind::Allow)]
-    {
+    for (key, former, kind) in [
+        ("denylists", "blackLists", ListKind::Block),
+        ("allowlists", "whiteLists", ListKind::Allow),
+    ] {
         let sections = [blocking.section(key), blocking.section(former)];
         for section in sections {
             named_lists(section, kind, refresh_hours, &mut lists, draft);
@@ -113,7 +114,7 @@ fn refresh(blocking: &mut Section, draft: &mut Draft) -> Option<u64> {
 
 fn named_lists(
     mut section: Section,
-    kind: Kind,
+    kind: ListKind,
     refresh_hours: Option<u64>,
     lists: &mut ByName,
     draft: &mut Draft,
@@ -131,7 +132,8 @@ fn named_lists(
                 draft.note(&origin, "neither text nor an address");
                 continue;
             };
-            let wanted = if kind == Kind::Allow { format!("{name}-allowed") } else { name.clone() };
+            let wanted =
+                if kind == ListKind::Allow { format!("{name}-allowed") } else { name.clone() };
             let made = if is_inline {
                 let lines: Vec<String> = source.lines().map(str::to_owned).collect();
                 draft.own_list(&wanted, "auto", kind, &lines, &origin)
@@ -149,7 +151,7 @@ fn named_lists(
                 draft.note(format!("{origin}: {source}"), "neither a URL nor an absolute path");
                 continue;
             };
-            if kind == Kind::Allow && !lists.contains_key(&name) {
+            if kind == ListKind::Allow && !lists.contains_key(&name) {
                 let reason = "with only an allow list, blocky blocks all other names; here the \
                               list only allows names";
                 draft.note(&origin, reason);

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::draft::{Client, Draft, Group};
-use crate::name::{self, Names};
+use crate::name::{self, AssignedNames};
 use crate::section::shown;
 
 use super::blocking::ByName;
@@ -30,14 +30,14 @@ struct Key {
 }
 
 /// A client with a name.
-struct Known {
+struct KnownClient {
     name: String,
     networks: Vec<IpNet>,
     ids: Vec<String>,
 }
 
 impl Key {
-    fn is_for(&self, client: &Known) -> bool {
+    fn is_for(&self, client: &KnownClient) -> bool {
         let holds = |network: IpNet| client.networks.iter().any(|id| network.contains(id));
         match self.network {
             Some(network) => holds(network),
@@ -56,9 +56,9 @@ pub(super) fn read(
     lists: &ByName,
     draft: &mut Draft,
 ) {
-    let clients: Vec<Known> =
+    let clients: Vec<KnownClient> =
         clients.into_iter().take(MAX_CLIENTS).map(|(name, value)| known(name, &value)).collect();
-    let mut names = Names::default();
+    let mut names = AssignedNames::default();
     names.unique(DEFAULT.to_owned());
     let mut keys: Vec<Key> = by_client
         .into_iter()
@@ -72,7 +72,7 @@ pub(super) fn read(
     }
     claim(&mut keys, &clients, draft);
     inherit(&mut keys);
-    let mut names = Names::default();
+    let mut names = AssignedNames::default();
     for client in &clients {
         let origin = format!("clientLookup.clients: {}", client.name);
         let ids: Vec<String> =
@@ -107,12 +107,12 @@ fn network(text: &str) -> Option<IpNet> {
         .map(|network| network.trunc())
 }
 
-fn known(name: String, value: &Value) -> Known {
+fn known(name: String, value: &Value) -> KnownClient {
     let ids = texts(value);
-    Known { name, networks: ids.iter().filter_map(|id| network(id)).collect(), ids }
+    KnownClient { name, networks: ids.iter().filter_map(|id| network(id)).collect(), ids }
 }
 
-fn key(text: String, value: &Value, lists: &ByName, names: &mut Names) -> Option<Key> {
+fn key(text: String, value: &Value, lists: &ByName, names: &mut AssignedNames) -> Option<Key> {
     let wanted = texts(value);
     let lists = wanted.iter().filter_map(|name| lists.get(name)).flatten().cloned().collect();
     let name =
@@ -124,7 +124,7 @@ fn key(text: String, value: &Value, lists: &ByName, names: &mut Names) -> Option
 
 /// Assigns to each group the clients that its key matches, except for those whose name is itself a
 /// key.
-fn claim(keys: &mut Vec<Key>, clients: &[Known], draft: &mut Draft) {
+fn claim(keys: &mut Vec<Key>, clients: &[KnownClient], draft: &mut Draft) {
     keys.retain_mut(|key| {
         let is_own = key
             .network

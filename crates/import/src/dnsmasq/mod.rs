@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
-use crate::draft::{Draft, Kind, Record, Reverse, Rule, address_type};
+use crate::draft::{Draft, ListKind, Record, Reverse, Rule, address_type};
 use crate::source::{self, Error, Files, MAX_TEXT, malformed};
 use crate::{hosts, name, reverse};
 use domain::{Domains, Names};
@@ -429,7 +429,7 @@ impl State {
         let list = draft.own_list(
             "dnsmasq blocked",
             "dnsmasq",
-            Kind::Block,
+            ListKind::Block,
             &lines,
             "names that dnsmasq blocked",
         );
@@ -445,7 +445,8 @@ impl State {
         let excepted: Vec<String> = self.answered.iter().filter(is_below).map(line).collect();
         if !excepted.is_empty() {
             let origin = "names below blocked names with their own answer or server";
-            let list = draft.own_list("dnsmasq allowed", "dnsmasq", Kind::Allow, &excepted, origin);
+            let list =
+                draft.own_list("dnsmasq allowed", "dnsmasq", ListKind::Allow, &excepted, origin);
             draft.for_everybody.push(list);
         }
     }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::draft::{Client, Draft, Group, Kind, List, Place};
-use crate::name::{self, Names};
+use crate::draft::{Client, Draft, Group, List, ListKind, Place};
+use crate::name::{self, AssignedNames};
 
 use super::tables::{Row, Tables, is_enabled, number, text};
 
@@ -23,7 +23,7 @@ type Groups = BTreeMap<i64, Group>;
 
 /// Adds the tables to the draft.
 pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
-    let mut names = Names::default();
+    let mut names = AssignedNames::default();
     let (mut groups, off) = groups(tables.take("group"), &mut names, draft);
     let links = links(tables.take("adlist_by_group"), "adlist_id");
     for row in tables.take("adlist") {
@@ -42,7 +42,7 @@ pub(super) fn carry(mut tables: Tables, draft: &mut Draft) {
 }
 
 /// Returns the groups, including the default group, and the numbers of disabled ones.
-fn groups(rows: Vec<Row>, names: &mut Names, draft: &mut Draft) -> (Groups, Vec<i64>) {
+fn groups(rows: Vec<Row>, names: &mut AssignedNames, draft: &mut Draft) -> (Groups, Vec<i64>) {
     let mut groups = Groups::new();
     let mut off = Vec::new();
     names.unique(DEFAULT_NAME.to_owned());
@@ -103,7 +103,7 @@ fn adlist(row: &Row, links: &BTreeMap<i64, Vec<i64>>, groups: &mut Groups, draft
     let Some(place) = Place::parse(address) else {
         return draft.note(format!("list {address}"), "neither a URL nor a path");
     };
-    let kind = if number(row, "type") == Some(1) { Kind::Allow } else { Kind::Block };
+    let kind = if number(row, "type") == Some(1) { ListKind::Allow } else { ListKind::Block };
     let wanted = if comment.is_empty() { place.short().to_owned() } else { comment.to_owned() };
     let origin = format!("list {} {comment}", number(row, "id").unwrap_or_default());
     let name = draft.list(&wanted, List { kind, ..List::at(place, origin.trim()) });
@@ -143,10 +143,10 @@ fn domains(
     }
     for ((kind, ids), lines) in sets {
         let (format, kind, title) = match kind {
-            0 => ("domains", Kind::Allow, "allowed"),
-            1 => ("domains", Kind::Block, "denied"),
-            2 => ("pihole-regex", Kind::Allow, "allowed regex"),
-            _ => ("pihole-regex", Kind::Block, "denied regex"),
+            0 => ("domains", ListKind::Allow, "allowed"),
+            1 => ("domains", ListKind::Block, "denied"),
+            2 => ("pihole-regex", ListKind::Allow, "allowed regex"),
+            _ => ("pihole-regex", ListKind::Block, "denied regex"),
         };
         let whom: Vec<&str> =
             ids.iter().filter_map(|id| Some(groups.get(id)?.name.as_str())).collect();
@@ -164,10 +164,10 @@ fn clients(
     rows: Vec<Row>,
     links: &BTreeMap<i64, Vec<i64>>,
     groups: &mut Groups,
-    group_names: &mut Names,
+    group_names: &mut AssignedNames,
     draft: &mut Draft,
 ) {
-    let mut names = Names::default();
+    let mut names = AssignedNames::default();
     let mut unfiltered = None;
     for row in &rows {
         let (written, comment) = (text(row, "ip"), text(row, "comment"));
