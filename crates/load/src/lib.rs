@@ -40,7 +40,7 @@ pub use args::{CompareArgs, LoadArgs, Scenario, Task};
 pub use ask::{Form, Questions, Recording};
 pub use check::{Depth, Expected, Rcodes, Zone};
 pub use drive::Carrier;
-pub use drive::ramp::{Bounds, Ramp, Step};
+pub use drive::ramp::{Bounds, Ramp, RampStep};
 pub use measure::measure;
 use report::{Report, compare, html, text};
 

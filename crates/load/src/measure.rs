@@ -15,7 +15,7 @@ use crate::ask::{Choice, Workload};
 use crate::check::judge::Source;
 use crate::check::{Depth, Expected, Judge, Rcodes};
 use crate::drive::driver::Route;
-use crate::drive::ramp::{self, Bounds, Step};
+use crate::drive::ramp::{self, Bounds, RampStep};
 use crate::drive::{Carrier, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
 use crate::material::Material;
 use crate::record::Recorder;
@@ -268,7 +268,12 @@ fn set_rate(driver: &mut Driver, rate: f64) {
 }
 
 /// Drives the server at one rate and evaluates the result.
-fn attempt(driver: &mut Driver, rate: f64, time: Duration, bounds: &Bounds) -> io::Result<Step> {
+fn attempt(
+    driver: &mut Driver,
+    rate: f64,
+    time: Duration,
+    bounds: &Bounds,
+) -> io::Result<RampStep> {
     set_rate(driver, rate);
     let asked_ns = driver.run(time, time, &mut Unwatched)?;
     let (mut counts, mut latencies, mut sent) = (Counts::default(), Latencies::new(), 0);
@@ -279,7 +284,7 @@ fn attempt(driver: &mut Driver, rate: f64, time: Duration, bounds: &Bounds) -> i
             latencies.take(&mut flow.tally.latencies);
         }
     }
-    let step = Step {
+    let step = RampStep {
         rate,
         offered: sent as f64 * 1e9 / asked_ns.max(1) as f64,
         loss: counts.loss(),

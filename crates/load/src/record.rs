@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::args::LoadArgs;
-use crate::drive::ramp::Step;
+use crate::drive::ramp::RampStep;
 use crate::drive::{Counts, Flow, Interval, Latencies, Watch};
 use crate::process::{CpuTime, Process, Usage};
 use crate::report::{Cpu, Drift, FlowReport, Latency, Memory, Outcome, Sample};
@@ -97,7 +97,7 @@ fn shows_progress(args: &LoadArgs) -> bool {
 }
 
 /// Shows a step of a search in the terminal.
-pub(crate) fn show_step(args: &LoadArgs, step: &Step) {
+pub(crate) fn show_step(args: &LoadArgs, step: &RampStep) {
     if shows_progress(args) {
         let held = if step.held { "held" } else { "too much" };
         eprintln!(

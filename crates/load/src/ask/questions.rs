@@ -40,7 +40,7 @@ impl Form {
 
 /// The location of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct QuerySpan {
     start: usize,
     len: u16,
     question_end: u16,
@@ -50,7 +50,7 @@ struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Questions {
     octets: Vec<u8>,
-    places: Vec<Place>,
+    places: Vec<QuerySpan>,
 }
 
 impl Questions {
@@ -70,7 +70,7 @@ impl Questions {
         }
         let start = self.octets.len();
         self.octets.extend_from_slice(query);
-        self.places.push(Place {
+        self.places.push(QuerySpan {
             start,
             len: query.len() as u16,
             question_end: question_end as u16,

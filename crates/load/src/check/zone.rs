@@ -44,7 +44,8 @@ impl Zone {
     /// # Errors
     /// An invalid entry, by its line, or a missing SOA record.
     pub fn parse(file: &[u8]) -> Result<Self, String> {
-        let mut reader = Reader { origin: None, owner: None, apex: None, nodes: HashMap::new() };
+        let mut reader =
+            ZoneReader { origin: None, owner: None, apex: None, nodes: HashMap::new() };
         let mut lines = file.split(|octet| *octet == b'\n').zip(1..);
         while let Some((line, number)) = lines.next() {
             let mut entry = Vec::with_capacity(line.len());
@@ -192,14 +193,14 @@ fn append_line(line: &[u8], mut depth: usize, out: &mut Vec<u8>) -> usize {
 }
 
 /// The state between the entries of a file.
-struct Reader {
+struct ZoneReader {
     origin: Option<NameBuf>,
     owner: Option<NameBuf>,
     apex: Option<NameBuf>,
     nodes: HashMap<Box<[u8]>, Rrsets>,
 }
 
-impl Reader {
+impl ZoneReader {
     fn entry(&mut self, entry: &[u8]) -> Result<(), String> {
         let tokens: Result<Vec<Token<'_>>, _> = text::tokens(entry).collect();
         let tokens = tokens.map_err(|error| error.to_string())?;

@@ -9,7 +9,7 @@ use avocet_io::poll::{Events, Interest, Trigger};
 use avocet_io::signals::Signals;
 
 use super::flow::Flow;
-use super::lane::{Carrier, Kit, Lane, Transport, Watched, Way};
+use super::lane::{Carrier, Kit, Lane, LaneTransport, Watched, Way};
 
 /// Up to this number of sockets are read in each turn without polling: with few sockets, polling
 /// costs more than an unsuccessful read.
@@ -51,7 +51,7 @@ pub(crate) trait Watch {
 /// The lanes of all flows, and their event loop.
 pub(crate) struct Driver {
     flows: Vec<Flow>,
-    lanes: Vec<Place>,
+    lanes: Vec<ClientLane>,
     /// The first lane of each flow.
     first: Vec<usize>,
     kit: Kit,
@@ -65,7 +65,7 @@ pub(crate) struct Driver {
     blocked: bool,
 }
 
-struct Place {
+struct ClientLane {
     lane: Lane,
     flow: usize,
     client: usize,
@@ -103,7 +103,7 @@ impl Driver {
                 let source = route.sources.get(token % route.sources.len().max(1)).copied();
                 let way = Way { server: route.server, source };
                 let lane = Lane::open(&mut kit, carrier, way, token as u64, watched)?;
-                lanes.push(Place { lane, flow: number, client });
+                lanes.push(ClientLane { lane, flow: number, client });
             }
         }
         let events = Events::with_capacity(EVENTS);

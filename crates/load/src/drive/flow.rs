@@ -12,7 +12,7 @@ use avocet_wire::header::TC;
 use avocet_wire::{Header, MessageView};
 
 use super::pace::Pace;
-use super::pending::{Found, Pending, Sent};
+use super::pending::{IdState, Pending, Sent};
 use super::tally::{Tally, rcode_name};
 use crate::ask::{MAX_QUERY, Pick, Workload};
 use crate::check::judge::{Depth, is_response};
@@ -277,17 +277,19 @@ impl Flow {
             return self.tally.header(header);
         }
         let found =
-            self.clients.get_mut(client).map_or(Found::Unknown, |client| client.find(header.id));
+            self.clients.get_mut(client).map_or(IdState::Unknown, |client| client.find(header.id));
         let is_asked = |sent: &Sent| {
             self.judge.depth == Depth::Id
                 || header.counts[0] == 0
                 || self.workload.asked(sent.pick, octets)
         };
         match found {
-            Found::Waiting(sent) if is_asked(&sent) => self.answered(client, now_ns, &sent, octets),
-            Found::Answered(sent) if is_asked(&sent) => self.tally.counts.duplicate += 1,
-            Found::GivenUp(sent) if is_asked(&sent) => self.tally.counts.late += 1,
-            Found::Waiting(sent) => self.wrong(Wrong::Question, Some(&sent), octets),
+            IdState::Waiting(sent) if is_asked(&sent) => {
+                self.answered(client, now_ns, &sent, octets)
+            }
+            IdState::Answered(sent) if is_asked(&sent) => self.tally.counts.duplicate += 1,
+            IdState::GivenUp(sent) if is_asked(&sent) => self.tally.counts.late += 1,
+            IdState::Waiting(sent) => self.wrong(Wrong::Question, Some(&sent), octets),
             _ => self.wrong(Wrong::Id, None, octets),
         }
     }

@@ -1,6 +1,6 @@
 //! Transport of messages to and from the server: one lane per client.
 //!
-//! Each transport implements [`Transport`]. Encrypted transports can be added next to the two
+//! Each transport implements [`LaneTransport`]. Encrypted transports can be added next to the two
 //! existing ones.
 
 use std::io;
@@ -92,7 +92,7 @@ pub(crate) struct Heard {
 }
 
 /// The connection of one client to the server.
-pub(crate) trait Transport {
+pub(crate) trait LaneTransport {
     /// Composes up to a batch of queries, until `compose` returns none, and sends them.
     fn send(
         &mut self,
@@ -150,7 +150,7 @@ pub(crate) enum Watched {
     InSet,
 }
 
-impl Transport for Lane {
+impl LaneTransport for Lane {
     #[inline]
     fn send(
         &mut self,
@@ -173,7 +173,7 @@ impl Transport for Lane {
     }
 }
 
-impl Transport for ClientSocket {
+impl LaneTransport for ClientSocket {
     #[inline]
     fn send(
         &mut self,
@@ -271,7 +271,7 @@ impl Connection {
     }
 }
 
-impl Transport for Connection {
+impl LaneTransport for Connection {
     fn send(
         &mut self,
         kit: &mut Kit,

@@ -31,13 +31,13 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PendingQuery {
     sent: Sent,
     sequence: u32,
     state: State,
 }
 
-const FREE: Place = Place {
+const FREE: PendingQuery = PendingQuery {
     sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0 },
     sequence: 0,
     state: State::Free,
@@ -45,7 +45,7 @@ const FREE: Place = Place {
 
 /// The state of an ID.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum IdState {
     /// A query waits with this ID.
     Waiting(Sent),
     /// Its query was already answered.
@@ -59,7 +59,7 @@ pub(crate) enum Found {
 /// The queries of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
-    places: Vec<Place>,
+    places: Vec<PendingQuery>,
     /// The next sequence number, whose low 16 bits are the ID.
     head: u32,
     /// No query before this one is waiting.
@@ -96,7 +96,7 @@ impl Pending {
         }
         let place = &mut self.places[at];
         let lost = (place.state == State::Waiting).then_some(place.sent);
-        *place = Place { sent, sequence: self.head, state: State::Waiting };
+        *place = PendingQuery { sent, sequence: self.head, state: State::Waiting };
         self.waiting += usize::from(lost.is_none());
         let id = self.head as u16;
         self.head = self.head.wrapping_add(1);
@@ -129,7 +129,7 @@ impl Pending {
         }
     }
 
-    fn place(&mut self, id: u16) -> Option<&mut Place> {
+    fn place(&mut self, id: u16) -> Option<&mut PendingQuery> {
         let back = (self.head as u16).wrapping_sub(1).wrapping_sub(id);
         let sequence = self.head.wrapping_sub(1).wrapping_sub(u32::from(back));
         let at = self.at(sequence);
@@ -138,14 +138,14 @@ impl Pending {
 
     /// Returns the state of an ID.
     #[inline]
-    pub(crate) fn find(&mut self, id: u16) -> Found {
+    pub(crate) fn find(&mut self, id: u16) -> IdState {
         match self.place(id) {
-            None => Found::Unknown,
+            None => IdState::Unknown,
             Some(place) => match place.state {
-                State::Free => Found::Unknown,
-                State::Waiting => Found::Waiting(place.sent),
-                State::Answered => Found::Answered(place.sent),
-                State::GivenUp => Found::GivenUp(place.sent),
+                State::Free => IdState::Unknown,
+                State::Waiting => IdState::Waiting(place.sent),
+                State::Answered => IdState::Answered(place.sent),
+                State::GivenUp => IdState::GivenUp(place.sent),
             },
         }
     }
@@ -193,14 +193,14 @@ mod tests {
         let mut pending = Pending::new(65_535);
         assert_eq!(pending.insert(sent(1)), (65_535, None));
         assert_eq!(pending.insert(sent(2)), (0, None));
-        assert_eq!(pending.find(0), Found::Waiting(sent(2)));
+        assert_eq!(pending.find(0), IdState::Waiting(sent(2)));
         pending.answered(0);
         pending.give_up(10, |lost| assert_eq!(lost, sent(1)));
         assert_eq!(
             [pending.find(65_535), pending.find(0)],
-            [Found::GivenUp(sent(1)), Found::Answered(sent(2))]
+            [IdState::GivenUp(sent(1)), IdState::Answered(sent(2))]
         );
-        assert_eq!([pending.find(1), pending.find(7)], [Found::Unknown; 2]);
+        assert_eq!([pending.find(1), pending.find(7)], [IdState::Unknown; 2]);
         assert_eq!(pending.waiting(), 0);
     }
 
@@ -244,7 +244,7 @@ mod tests {
             {
                 let expected = model.remove(&id);
                 match pending.find(id) {
-                    Found::Waiting(found) => assert_eq!(Some(found), expected),
+                    IdState::Waiting(found) => assert_eq!(Some(found), expected),
                     _ => assert_eq!(expected, None),
                 }
                 pending.answered(id);

@@ -27,7 +27,7 @@ pub struct Bounds {
 
 /// One rate that was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Step {
+pub struct RampStep {
     /// Queries per second that were due.
     pub rate: f64,
     /// Queries per second that were sent.
@@ -42,7 +42,7 @@ pub struct Step {
     pub held: bool,
 }
 
-impl Step {
+impl RampStep {
     pub(crate) fn judge(mut self, bounds: &Bounds) -> Self {
         self.held = self.wrong == 0
             && self.loss <= bounds.max_loss
@@ -66,7 +66,7 @@ pub struct Ramp {
     /// Whether the generator, not the server, was the bottleneck.
     pub own_limit: bool,
     /// All rates in the order in which they were tried.
-    pub steps: Vec<Step>,
+    pub steps: Vec<RampStep>,
 }
 
 /// Searches upwards from `start`. `attempt` drives the server at a rate, or returns `None` to end
@@ -74,7 +74,7 @@ pub struct Ramp {
 pub(crate) fn search(
     start: f64,
     bounds: Bounds,
-    mut attempt: impl FnMut(f64) -> Option<Step>,
+    mut attempt: impl FnMut(f64) -> Option<RampStep>,
 ) -> Ramp {
     let mut ramp = Ramp { bounds, highest_rate: 0.0, own_limit: false, steps: Vec::new() };
     let (mut rate, mut failed) = (start, None::<f64>);
@@ -98,9 +98,9 @@ pub(crate) fn search(
 /// Tries a rate, and tries it again if it failed.
 fn best_of_two(
     rate: f64,
-    steps: &mut Vec<Step>,
-    attempt: &mut impl FnMut(f64) -> Option<Step>,
-) -> Option<Step> {
+    steps: &mut Vec<RampStep>,
+    attempt: &mut impl FnMut(f64) -> Option<RampStep>,
+) -> Option<RampStep> {
     let first = attempt(rate)?;
     steps.push(first);
     if first.held {
@@ -117,9 +117,9 @@ mod tests {
 
     const BOUNDS: Bounds = Bounds { max_loss: 0.001, max_p99_ns: 10_000_000 };
 
-    fn step(rate: f64, limit: f64) -> Step {
+    fn step(rate: f64, limit: f64) -> RampStep {
         let loss = if rate > limit { (rate - limit) / rate } else { 0.0 };
-        Step { rate, offered: rate, loss, p99_ns: 1_000, wrong: 0, held: false }.judge(&BOUNDS)
+        RampStep { rate, offered: rate, loss, p99_ns: 1_000, wrong: 0, held: false }.judge(&BOUNDS)
     }
 
     #[test]
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn latency_wrong_answers_and_the_generator_end_a_search_too() {
         let whole =
-            Step { rate: 100.0, offered: 100.0, loss: 0.0, p99_ns: 1, wrong: 0, held: false };
+            RampStep { rate: 100.0, offered: 100.0, loss: 0.0, p99_ns: 1, wrong: 0, held: false };
         assert!(whole.judge(&BOUNDS).held);
-        assert!(!Step { p99_ns: 20_000_000, ..whole }.judge(&BOUNDS).held);
-        assert!(!Step { wrong: 1, ..whole }.judge(&BOUNDS).held);
+        assert!(!RampStep { p99_ns: 20_000_000, ..whole }.judge(&BOUNDS).held);
+        assert!(!RampStep { wrong: 1, ..whole }.judge(&BOUNDS).held);
         let ramp = search(1_000.0, BOUNDS, |rate| {
-            Some(Step { rate, offered: rate.min(5_000.0), ..whole }.judge(&BOUNDS))
+            Some(RampStep { rate, offered: rate.min(5_000.0), ..whole }.judge(&BOUNDS))
         });
         assert!(ramp.own_limit && ramp.highest_rate < 5_400.0, "{ramp:?}");
     }

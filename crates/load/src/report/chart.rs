@@ -25,7 +25,7 @@ pub(crate) enum Scale {
 }
 
 /// One line.
-pub(crate) struct Line {
+pub(crate) struct ChartLine {
     pub(crate) name: String,
     /// Number of its colour.
     pub(crate) colour: usize,
@@ -44,17 +44,17 @@ pub(crate) struct Chart<'a> {
     pub(crate) y_scale: Scale,
     /// Formats a value on the vertical axis.
     pub(crate) y_text: &'a dyn Fn(f64) -> String,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<ChartLine>,
 }
 
 /// The ends of an axis.
 #[derive(Clone, Copy)]
-struct Extent {
+struct AxisRange {
     low: f64,
     high: f64,
 }
 
-impl Extent {
+impl AxisRange {
     fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let extent =
             values.filter(|value| value.is_finite()).fold(None, |found: Option<Self>, value| {
@@ -77,13 +77,13 @@ impl Chart<'_> {
     /// Draws the chart. Without points there is no chart.
     pub(crate) fn draw(&self, out: &mut String) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x = Extent::of(points().map(|point| point.0));
-        let y = Extent::of(points().map(|point| self.scaled(point.1)));
+        let x = AxisRange::of(points().map(|point| point.0));
+        let y = AxisRange::of(points().map(|point| self.scaled(point.1)));
         let (Some(x), Some(y)) = (x, y) else { return };
         let y = match self.y_scale {
-            Scale::Linear => Extent { low: 0.0, high: y.high.max(f64::MIN_POSITIVE) },
+            Scale::Linear => AxisRange { low: 0.0, high: y.high.max(f64::MIN_POSITIVE) },
             Scale::Logarithmic => {
-                Extent { low: y.low.floor(), high: y.high.ceil().max(y.low.floor() + 1.0) }
+                AxisRange { low: y.low.floor(), high: y.high.ceil().max(y.low.floor() + 1.0) }
             }
         };
         let _ = write!(
@@ -107,7 +107,7 @@ impl Chart<'_> {
         }
     }
 
-    fn draw_axes(&self, x: Extent, y: Extent, out: &mut String) {
+    fn draw_axes(&self, x: AxisRange, y: AxisRange, out: &mut String) {
         let (right, bottom) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for (value, text) in self.y_marks(y) {
             let at = place_y(y.share(value));
@@ -148,7 +148,7 @@ impl Chart<'_> {
         );
     }
 
-    fn y_marks(&self, y: Extent) -> Vec<Mark> {
+    fn y_marks(&self, y: AxisRange) -> Vec<Mark> {
         match self.y_scale {
             Scale::Linear => {
                 let step = round_step(y.high / 5.0);
@@ -165,7 +165,7 @@ impl Chart<'_> {
         }
     }
 
-    fn draw_line(&self, line: &Line, x: Extent, y: Extent, out: &mut String) {
+    fn draw_line(&self, line: &ChartLine, x: AxisRange, y: AxisRange, out: &mut String) {
         let every = line.points.len().div_ceil(MAX_POINTS).max(1);
         let _ = write!(out, "<path class=\"line c{}\" d=\"", line.colour % COLOURS);
         let mut letter = 'M';
@@ -189,7 +189,7 @@ fn place_y(share: f64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 }
 
-fn round_marks(x: Extent) -> Vec<Mark> {
+fn round_marks(x: AxisRange) -> Vec<Mark> {
     let step = round_step((x.high - x.low) / 8.0);
     let first = (x.low / step).ceil();
     let count = ((x.high / step).floor() - first).max(0.0) as u32;
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn drawn(y_scale: Scale, points: Vec<(f64, f64)>) -> String {
-        let lines = vec![Line { name: "a<b".to_owned(), colour: 7, points }];
+        let lines = vec![ChartLine { name: "a<b".to_owned(), colour: 7, points }];
         let y_text = |value: f64| format!("{value}");
         let mut out = String::new();
         Chart { title: "t", x_name: "x", x_marks: Vec::new(), y_scale, y_text: &y_text, lines }

@@ -17,7 +17,7 @@ const LATENCY_NOISE_NS: f64 = 20_000.0;
 
 /// One figure of two runs.
 #[derive(Clone, Debug, PartialEq)]
-struct Line {
+struct ComparedFigure {
     name: &'static str,
     earlier: String,
     later: String,
@@ -30,7 +30,7 @@ struct Line {
 /// The comparison of two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
-    lines: Vec<Line>,
+    lines: Vec<ComparedFigure>,
     remarks: Vec<&'static str>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
             _ => (b - a) / a,
         };
         let is_worse = worse != Worse::Never && worse_by > max_regression;
-        lines.push(Line { name, earlier: show(a), later: show(b), worse_by, is_worse });
+        lines.push(ComparedFigure { name, earlier: show(a), later: show(b), worse_by, is_worse });
     };
     let micros = |value: f64| format!("{value:.3} us");
     let rate = |value: f64| format!("{value:.0}/s");
@@ -86,10 +86,10 @@ pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> 
     Comparison { lines, remarks: remarks(earlier, later) }
 }
 
-fn loss(earlier: &Report, later: &Report) -> Line {
+fn loss(earlier: &Report, later: &Report) -> ComparedFigure {
     let (a, b) = (earlier.outcome.loss, later.outcome.loss);
     let show = |loss: f64| format!("{:.3}%", loss * 100.0);
-    Line {
+    ComparedFigure {
         name: "lost",
         earlier: show(a),
         later: show(b),
@@ -98,9 +98,9 @@ fn loss(earlier: &Report, later: &Report) -> Line {
     }
 }
 
-fn wrong(earlier: &Report, later: &Report) -> Line {
+fn wrong(earlier: &Report, later: &Report) -> ComparedFigure {
     let (a, b) = (earlier.outcome.wrong.total, later.outcome.wrong.total);
-    Line {
+    ComparedFigure {
         name: "wrong",
         earlier: a.to_string(),
         later: b.to_string(),
@@ -136,7 +136,7 @@ impl Comparison {
     /// Formats the figures side by side.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        for Line { name, earlier, later, worse_by, is_worse } in &self.lines {
+        for ComparedFigure { name, earlier, later, worse_by, is_worse } in &self.lines {
             let mark = if *is_worse { "  WORSE" } else { "" };
             let _ = writeln!(
                 out,

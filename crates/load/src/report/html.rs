@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{COLOURS, Chart, Line, Mark, Scale, escape};
+use super::chart::{COLOURS, Chart, ChartLine, Mark, Scale, escape};
 use super::{Cpu, Report, Sample};
 use crate::units::{count_text, nanos_text};
 
@@ -128,7 +128,7 @@ fn table(runs: &[Report], out: &mut String) {
 /// Draws latency over the share of answers within it, with the upper end stretched.
 fn percentiles(runs: &[Report], out: &mut String) {
     let place = |share: f64| -(1.0 - share).max(1e-7).log10();
-    let lines = runs.iter().enumerate().map(|(colour, run)| Line {
+    let lines = runs.iter().enumerate().map(|(colour, run)| ChartLine {
         name: name(run),
         colour,
         points: run
@@ -158,7 +158,7 @@ fn courses(runs: &[Report], out: &mut String) {
                       y_scale,
                       y_text: &dyn Fn(f64) -> String,
                       value: &dyn Fn(&Sample) -> Option<f64>| {
-        let line = |(colour, run): (usize, &Report)| Line {
+        let line = |(colour, run): (usize, &Report)| ChartLine {
             name: name(run),
             colour,
             points: run
@@ -227,7 +227,7 @@ fn searches(runs: &[Report], out: &mut String) {
             .map(|step| (step.rate, step.p99_ns as f64))
             .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Line { name: name(run), colour, points }
+        ChartLine { name: name(run), colour, points }
     };
     Chart {
         title: "P99 by rate",
