@@ -136,27 +136,30 @@ fn warnings(config: &Config) -> Vec<String> {
 pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     match &args.command {
         ConfigCommand::Schema => print(&format!("{:#}", json_schema())),
-        ConfigCommand::Show { file, json } => {
-            effective(file.find().as_deref(), if *json { Form::Json } else { Form::Toml })
-        }
+        ConfigCommand::Show { file, json } => effective(
+            file.find().as_deref(),
+            if *json { ConfigSyntax::Json } else { ConfigSyntax::Toml },
+        ),
     }
 }
 
 /// How the configuration is written.
-enum Form {
+enum ConfigSyntax {
     Json,
     Toml,
 }
 
 /// Writes every key with the value that holds.
-fn effective(file: Option<&Path>, form: Form) -> ExitCode {
+fn effective(file: Option<&Path>, form: ConfigSyntax) -> ExitCode {
     let tables = match Config::load(file, environment()) {
         Ok(config) => config.effective(),
         Err(errors) => return refuse(&errors),
     };
     let text = match form {
-        Form::Json => serde_json::to_string_pretty(&tables).map_err(|error| error.to_string()),
-        Form::Toml => toml::to_string(&tables).map_err(|error| error.to_string()),
+        ConfigSyntax::Json => {
+            serde_json::to_string_pretty(&tables).map_err(|error| error.to_string())
+        }
+        ConfigSyntax::Toml => toml::to_string(&tables).map_err(|error| error.to_string()),
     };
     match text {
         Ok(text) => print(text.trim_end()),

@@ -141,7 +141,7 @@ fn is_within(name: &[u8], zone: &[u8]) -> bool {
 
 /// What all lines come to.
 #[derive(Default)]
-struct Report {
+struct DryRunReport {
     queries: u64,
     /// Lines without addresses.
     unanswered: u64,
@@ -150,7 +150,7 @@ struct Report {
     other: Changes,
 }
 
-impl Report {
+impl DryRunReport {
     fn judge(&mut self, query: &Query, (now, then): (&mut Side, &mut Side)) {
         let answer = answer_of(query);
         self.queries += 1;
@@ -212,7 +212,7 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
     let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
     let path = args.queries.display();
     let file = File::open(&args.queries).map_err(|error| format!("cannot read {path}: {error}"))?;
-    let mut report = Report::default();
+    let mut report = DryRunReport::default();
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| format!("{path}: {error}"))?;
         if let Some(query) =

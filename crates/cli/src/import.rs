@@ -11,7 +11,7 @@ use avocet_config::Config;
 use avocet_config::policy::ListSource;
 use avocet_import::{Files, Imported, Known, Origin};
 use avocet_nameserver::policy::load::examine;
-use avocet_policy::rule::{Zone, service_names};
+use avocet_policy::rule::{NamedTimeZone, service_names};
 
 use crate::args::ImportArgs;
 use crate::output;
@@ -70,7 +70,7 @@ fn import(
     beside: &str,
 ) -> Result<Imported, avocet_import::Error> {
     let services: Vec<&str> = service_names().collect();
-    let zones = Zone::names();
+    let zones = NamedTimeZone::names();
     let zones: Vec<&str> = zones.iter().map(String::as_str).collect();
     avocet_import::import(
         origin,

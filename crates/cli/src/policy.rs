@@ -13,7 +13,7 @@ use avocet_nameserver::policy::load::Compilation;
 use avocet_nameserver::policy::{GeoDatabase, Parts, Policy, load};
 use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
-use avocet_policy::rule::{self, Sample, Zone};
+use avocet_policy::rule::{self, NamedTimeZone, Sample};
 use avocet_server::open_text;
 use avocet_wire::{Class, Rtype, rdata};
 use serde_json::{Value, json};
@@ -169,7 +169,7 @@ pub(crate) fn wire(name: &str) -> Result<Vec<u8>, String> {
 /// It is neither.
 pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
     let name = &config.policy.time_zone;
-    let in_zone = || Zone::named(name)?.read(text);
+    let in_zone = || NamedTimeZone::named(name)?.read(text);
     text.parse().ok().or_else(in_zone).ok_or_else(|| {
         format!(
             "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {name}) or Unix \

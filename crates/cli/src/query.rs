@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
-use avocet_client::request::{Form, Request};
+use avocet_client::request::{OutputForm, Request};
 use avocet_client::stub::from_here;
 use avocet_client::{exchange, json, text};
 use avocet_config::name::{reverse_name, shown};
@@ -65,7 +65,7 @@ fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String
         );
     }
     let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
-    let json = args.json || request.form == Form::Json;
+    let json = args.json || request.form == OutputForm::Json;
     let control = ControlArgs { config: args.config.clone(), json };
     let dnssec = request.edns.as_ref().is_some_and(|edns| edns.dnssec);
     let checks = Checks { dnssec, checking_disabled: request.checking_disabled };
@@ -80,7 +80,7 @@ fn words(args: &QueryArgs) -> Vec<String> {
 
 fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
     if args.json {
-        request.form = Form::Json;
+        request.form = OutputForm::Json;
     }
     let server = match (request.server, find(args.config.as_deref())) {
         (Some(server), _) => server,
@@ -89,9 +89,9 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
     };
     let reply = exchange::exchange(&request, server)?;
     match request.form {
-        Form::Text => text::full(&reply),
-        Form::Short => text::short(&reply),
-        Form::Json => json::object(&reply).map(|object| format!("{object:#}")),
+        OutputForm::Text => text::full(&reply),
+        OutputForm::Short => text::short(&reply),
+        OutputForm::Json => json::object(&reply).map(|object| format!("{object:#}")),
     }
     .map_err(|error| format!("{server} sent a malformed response: {error}"))
 }

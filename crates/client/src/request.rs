@@ -21,7 +21,7 @@ pub const MAX_QUERY: usize = 512;
 
 /// The forms of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Form {
+pub enum OutputForm {
     /// All sections, as dig writes them.
     Text,
     /// The data of the answer alone.
@@ -56,7 +56,7 @@ pub struct Request {
     /// How often a UDP query is sent.
     pub tries: u32,
     /// The form in which the reply is written.
-    pub form: Form,
+    pub form: OutputForm,
     /// The running server is to resolve it and tell how.
     pub trace: bool,
 }
@@ -109,7 +109,7 @@ impl Request {
             }),
             timeout: Duration::from_secs(5),
             tries: 3,
-            form: Form::Text,
+            form: OutputForm::Text,
             trace: false,
         };
         let mut without_edns = false;
@@ -173,8 +173,8 @@ impl Request {
             ("norecurse", None) => self.recurse = false,
             ("cd", None) => self.checking_disabled = true,
             ("trace", None) => self.trace = true,
-            ("short", None) => self.form = Form::Short,
-            ("json", None) => self.form = Form::Json,
+            ("short", None) => self.form = OutputForm::Short,
+            ("json", None) => self.form = OutputForm::Json,
             ("dnssec", None) => edns.dnssec = true,
             ("nocookie", None) => edns.cookie = false,
             ("nsid", None) => edns.nsid = true,

@@ -10,7 +10,7 @@ use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
 use super::*;
 use crate::exchange::{Carrier, Reply, exchange};
-use crate::request::{Cookie, Form, MAX_QUERY, Request};
+use crate::request::{Cookie, MAX_QUERY, OutputForm, Request};
 
 fn request(line: &str) -> Result<Request, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -84,7 +84,7 @@ fn words_are_server_name_type_class_and_options() {
     assert_eq!(&*asked.name, b"\x03www\x07example\0");
     assert_eq!((asked.rtype, asked.class), (Rtype::AAAA, Class::CH));
     assert!(asked.tcp && !asked.recurse);
-    assert_eq!(asked.form, Form::Short);
+    assert_eq!(asked.form, OutputForm::Short);
     for (word, server) in [
         ("@192.0.2.1", "192.0.2.1:53"),
         ("@192.0.2.1:5300", "192.0.2.1:5300"),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use toml::Spanned;
 
-use super::setting::{Fault, List, Setting, Text, Value};
+use super::setting::{List, Setting, SettingFault, Text, Value};
 
 /// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
 const MAX_TEXT: usize = 255;
@@ -16,14 +16,14 @@ const MAX_TEXT: usize = 255;
 /// Collects faults while values are taken out of a [`Spec`](super::spec::Spec).
 #[derive(Debug, Default)]
 pub(super) struct Check {
-    faults: Vec<Fault>,
+    faults: Vec<SettingFault>,
     /// Where the file of the configuration is.
     directory: PathBuf,
 }
 
 impl Check {
     /// Begins with the faults that reading found, for a file in `directory`.
-    pub(super) fn new(faults: Vec<Fault>, directory: &Path) -> Self {
+    pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
         Self { faults, directory: directory.to_owned() }
     }
 
@@ -39,13 +39,13 @@ impl Check {
     }
 
     /// All that was noted.
-    pub(super) fn into_faults(self) -> Vec<Fault> {
+    pub(super) fn into_faults(self) -> Vec<SettingFault> {
         self.faults
     }
 
     /// Notes a fault.
     pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
-        self.faults.push(Fault { span, message: message.into() });
+        self.faults.push(SettingFault { span, message: message.into() });
     }
 
     /// The value where it is written and right; what is wrong with it is noted.

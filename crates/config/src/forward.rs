@@ -27,12 +27,12 @@ const TIMEOUT_MAX_MS: u32 = 2_000;
 
 /// The zone of a rule: a name, or with `!` before it an exception.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Zone {
+pub(super) struct RuleZone {
     name: Name,
     exception: bool,
 }
 
-impl FromText for Zone {
+impl FromText for RuleZone {
     const EXPECTED: &'static str =
         "a name such as \".\", \"corp.example\" or \"!lab.corp.example\"";
 
@@ -109,8 +109,8 @@ pub(super) fn rules(
         let zone = check.need("zone", &header, mem::take(&mut spec.zone));
         let is_named = zone.is_some();
         // Without a zone, the rest is checked.
-        let (at, Text(zone)) =
-            zone.unwrap_or_else(|| (header, Text(Zone { name: ROOT.into(), exception: false })));
+        let (at, Text(zone)) = zone
+            .unwrap_or_else(|| (header, Text(RuleZone { name: ROOT.into(), exception: false })));
         if is_named && !zones.insert(zone.name.clone()) {
             let name = shown(&zone.name);
             check.fault(at.clone(), format!("\"{name}\" already has a [[forward]]; merge them"));
@@ -132,7 +132,7 @@ pub(super) fn rules(
 
 /// The rule that sends all names to the servers of this machine.
 fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> ForwardConfig {
-    let zone = Zone { name: ROOT.into(), exception: false };
+    let zone = RuleZone { name: ROOT.into(), exception: false };
     let upstreams = from_file(path, listen).unwrap_or_else(|message| {
         let advice = "write a [[forward]] with zone = \".\" and upstreams = [\"ADDRESS\"]";
         check.fault(0..0, format!("{message}; {advice}"));
@@ -142,7 +142,7 @@ fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> Forward
 }
 
 fn rule(
-    zone: Zone,
+    zone: RuleZone,
     upstreams: Vec<Upstream>,
     spec: ForwardSpec,
     check: &mut Check,
@@ -168,7 +168,7 @@ fn rule(
 
 /// The servers of a rule whose zone stands at `at`.
 fn upstreams(
-    zone: &Zone,
+    zone: &RuleZone,
     at: Range<usize>,
     spec: &mut ForwardSpec,
     listen: &[SocketAddr],

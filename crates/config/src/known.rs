@@ -9,11 +9,11 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use super::setting::Fault;
+use super::setting::SettingFault;
 
 /// What kind of value a key takes, as far as a variable of the environment has to be told.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Boolean,
     Number,
     Text,
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 ///
 /// # Errors
 /// There is no such key; the message says what was probably meant.
-pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<Kind, String> {
+pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind, String> {
     let sections = properties(schema);
     let Some(table) = sections.get(section) else {
         return Err(unknown(section, sections, schema));
@@ -37,21 +37,25 @@ pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<Kind, Str
         return Err(unknown(key, keys, schema));
     };
     Ok(match value["type"].as_str() {
-        Some("boolean") => Kind::Boolean,
-        Some("integer") => Kind::Number,
-        Some("array") => Kind::List,
-        _ => Kind::Text,
+        Some("boolean") => ValueKind::Boolean,
+        Some("integer") => ValueKind::Number,
+        Some("array") => ValueKind::List,
+        _ => ValueKind::Text,
     })
 }
 
 /// Takes out of `document` each key that `schema` does not have and each table of the wrong shape,
 /// with a fault for each.
-pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults: &mut Vec<Fault>) {
+pub(super) fn remove_unknown(
+    document: &mut DeTable<'_>,
+    schema: &Value,
+    faults: &mut Vec<SettingFault>,
+) {
     let sections = properties(schema);
     for (name, mut value) in mem::take(document) {
         let Some(section) = sections.get(name.get_ref().as_ref()) else {
             let message = unknown(name.get_ref(), sections, schema);
-            faults.push(Fault { span: name.span(), message });
+            faults.push(SettingFault { span: name.span(), message });
             continue;
         };
         let value_mut = value.get_mut();
@@ -70,7 +74,7 @@ pub(super) fn remove_unknown(document: &mut DeTable<'_>, schema: &Value, faults:
             None => {
                 let right = header(name.get_ref(), section);
                 let message = format!("`{name}` has another form; start it with the line {right}");
-                faults.push(Fault { span: name.span(), message });
+                faults.push(SettingFault { span: name.span(), message });
             }
         }
     }
@@ -96,14 +100,17 @@ fn remove_unknown_keys(
     table: &mut DeTable<'_>,
     section: &Value,
     schema: &Value,
-    faults: &mut Vec<Fault>,
+    faults: &mut Vec<SettingFault>,
 ) {
     let keys = properties(section);
     for (key, value) in mem::take(table) {
         if keys.contains_key(key.get_ref().as_ref()) {
             table.insert(key, value);
         } else {
-            faults.push(Fault { span: key.span(), message: unknown(key.get_ref(), keys, schema) });
+            faults.push(SettingFault {
+                span: key.span(),
+                message: unknown(key.get_ref(), keys, schema),
+            });
         }
     }
 }

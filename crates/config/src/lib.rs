@@ -243,12 +243,12 @@ pub struct Upstream {
     /// Where it listens.
     pub addr: SocketAddr,
     /// How it is asked.
-    pub transport: Transport,
+    pub transport: UpstreamTransport,
 }
 
 /// How a server is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport {
+pub enum UpstreamTransport {
     /// UDP, and TCP where an answer was truncated.
     Udp,
     /// TCP only.
@@ -409,7 +409,7 @@ impl Config {
         text: &str,
         environment: &BTreeMap<String, String>,
     ) -> Result<Self, ConfigErrors> {
-        let source = source::Source::new(file, text, environment);
+        let source = source::ConfigSource::new(file, text, environment);
         let parsed = source.parse()?;
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(""));
         validate::validate(parsed, directory).map_err(|faults| source.errors(faults))

@@ -13,8 +13,8 @@ use std::time::Duration;
 use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
 use avocet_policy::rpz::MAX_ZONES;
 use avocet_policy::rule::{
-    Action, ActionKind, BlockForm, LimitKey, Over, RuleFault, RulePart, RuleSpec, Rules, Target,
-    Vocabulary, Zone,
+    Action, ActionKind, BlockForm, LimitKey, NamedTimeZone, Over, RuleFault, RulePart, RuleSpec,
+    Rules, Target, Vocabulary,
 };
 use toml::Spanned;
 
@@ -23,8 +23,8 @@ use super::check::Check;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
-use super::upstream::Server;
-use super::{ForwardConfig, Transport};
+use super::upstream::ServerAddress;
+use super::{ForwardConfig, UpstreamTransport};
 
 /// Most lists.
 const MAX_LISTS: usize = 256;
@@ -259,7 +259,7 @@ fn time_zone(setting: Setting<String>, check: &mut Check) -> String {
     let utc = || "UTC".to_owned();
     let Some(at) = setting.span() else { return utc() };
     let Some(name) = check.take(setting) else { return utc() };
-    match Zone::find(&name) {
+    match NamedTimeZone::find(&name) {
         Ok(_) => name,
         Err(message) => {
             check.fault(at, message);
@@ -274,7 +274,7 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     // The crate that reads them knows no interfaces of this machine.
     for to in rule.to.iter_mut().filter(|to| rule.action == ActionKind::Forward && to.contains('%'))
     {
-        if let Ok(Server(addr)) = Server::from_text(to) {
+        if let Ok(ServerAddress(addr)) = ServerAddress::from_text(to) {
             *to = addr.to_string();
         }
     }
@@ -285,7 +285,7 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     };
     let is_meant = |forward: &&ForwardConfig| forward.zone == zone && !forward.exception;
     let is_by_udp = |forward: &&ForwardConfig| {
-        forward.upstreams.iter().all(|one| one.transport == Transport::Udp)
+        forward.upstreams.iter().all(|one| one.transport == UpstreamTransport::Udp)
     };
     if let Some(forward) = forwards.iter().find(is_meant).filter(is_by_udp) {
         rule.to = forward.upstreams.iter().map(|one| one.addr.to_string()).collect();
@@ -441,7 +441,7 @@ impl Named for PlacedRule {
 }
 
 /// A table that is being read.
-struct Header {
+struct TableHeader {
     /// Where it stands.
     at: Range<usize>,
     /// Its number among those of its kind, from 1.
@@ -454,12 +454,12 @@ fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
     (what, most): (&str, usize),
     check: &mut Check,
-    read: impl Fn(&Header, S, &mut Check) -> T,
+    read: impl Fn(&TableHeader, S, &mut Check) -> T,
 ) -> Vec<(Range<usize>, T)> {
     let mut seen = HashSet::new();
     let mut all = Vec::with_capacity(specs.len().min(most));
     for (place, spec) in specs.into_iter().enumerate() {
-        let header = Header { at: spec.span(), number: place + 1 };
+        let header = TableHeader { at: spec.span(), number: place + 1 };
         if all.len() == most {
             check.fault(header.at, format!("more than {most} {what}"));
             break;
@@ -476,7 +476,7 @@ fn all<S, T: Named>(
 
 /// The `name` of a table. One without a name, which is a fault, is called by its number, so that
 /// the rest of it is checked.
-fn name(header: &Header, setting: Setting<String>, check: &mut Check) -> String {
+fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
     if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
@@ -487,7 +487,7 @@ fn name(header: &Header, setting: Setting<String>, check: &mut Check) -> String 
 }
 
 /// A list; what of it is wrong is a fault, and something stands in its place.
-fn list(header: &Header, spec: ListTable, check: &mut Check) -> ListConfig {
+fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig {
     let name = name(header, spec.name, check);
     let (url_at, file_at) = (spec.url.span(), spec.file.span());
     let (url, file) = (check.take(spec.url), check.take(spec.file));
@@ -553,14 +553,14 @@ fn texts(setting: Setting<List<String>>, check: &mut Check) -> Option<Vec<String
     Some(list.into_iter().map(Spanned::into_inner).collect())
 }
 
-fn group(header: &Header, spec: GroupTable, check: &mut Check) -> GroupSpec {
+fn group(header: &TableHeader, spec: GroupTable, check: &mut Check) -> GroupSpec {
     let name = name(header, spec.name, check);
     let lists = texts(spec.lists, check);
     let clients = texts(spec.clients, check).unwrap_or_default();
     GroupSpec { name, clients, lists }
 }
 
-fn client(header: &Header, spec: ClientTable, check: &mut Check) -> ClientSpec {
+fn client(header: &TableHeader, spec: ClientTable, check: &mut Check) -> ClientSpec {
     let name = name(header, spec.name, check);
     let groups = texts(spec.groups, check).unwrap_or_default();
     let ids = check.need("ids", &header.at, spec.ids).map_or_else(Vec::new, |(_, List(ids))| ids);
@@ -569,7 +569,7 @@ fn client(header: &Header, spec: ClientTable, check: &mut Check) -> ClientSpec {
 
 /// A rule; the condition is checked where the action is wrong, and the action where the condition
 /// is.
-fn rule(header: &Header, spec: RuleTable, check: &mut Check) -> PlacedRule {
+fn rule(header: &TableHeader, spec: RuleTable, check: &mut Check) -> PlacedRule {
     let name = name(header, spec.name, check);
     let (when_at, action_at, time_zone) =
         (spec.when.span(), spec.action.span(), spec.time_zone.span());

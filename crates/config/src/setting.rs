@@ -16,9 +16,9 @@ use toml::Spanned;
 
 use super::upstream::interface_index;
 
-/// What is wrong, and where in the [`Source`](super::source::Source).
+/// What is wrong, and where in the [`ConfigSource`](super::source::ConfigSource).
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct SettingFault {
     /// Byte range.
     pub(super) span: Range<usize>,
     /// What is wrong and what would be right.
@@ -48,7 +48,7 @@ pub(super) struct Written<T> {
     /// Where the value stands.
     pub(super) span: Range<usize>,
     /// The value, or all that is wrong with it.
-    pub(super) value: Result<T, Vec<Fault>>,
+    pub(super) value: Result<T, Vec<SettingFault>>,
 }
 
 impl<'de, T: Value> Deserialize<'de> for Setting<T> {
@@ -162,9 +162,9 @@ pub(super) trait Value: Sized {
     fn from_scalar(raw: &Raw) -> Result<Self, String>;
 
     /// The value as written, or all that is wrong with it.
-    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<Fault>> {
+    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<SettingFault>> {
         Self::from_scalar(raw.get_ref())
-            .map_err(|message| vec![Fault { span: raw.span(), message }])
+            .map_err(|message| vec![SettingFault { span: raw.span(), message }])
     }
 
     /// The message for a value that is not of this type.
@@ -200,9 +200,12 @@ impl<T: Value> Value for List<T> {
         Err(Self::mismatch(raw))
     }
 
-    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<Fault>> {
+    fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<SettingFault>> {
         let Raw::List(items) = raw.get_ref() else {
-            return Err(vec![Fault { span: raw.span(), message: Self::mismatch(raw.get_ref()) }]);
+            return Err(vec![SettingFault {
+                span: raw.span(),
+                message: Self::mismatch(raw.get_ref()),
+            }]);
         };
         let mut list = Vec::with_capacity(items.len());
         let mut faults = Vec::new();

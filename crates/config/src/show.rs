@@ -13,7 +13,8 @@ use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel,
-    RateLimitConfig, RecordConfig, ServerConfig, Strategy, Transport, Upstream, show_policy,
+    RateLimitConfig, RecordConfig, ServerConfig, Strategy, Upstream, UpstreamTransport,
+    show_policy,
 };
 
 impl Config {
@@ -203,8 +204,8 @@ fn forward(rule: &ForwardConfig) -> Table {
 
 fn upstream(upstream: &Upstream) -> Value {
     let scheme = match upstream.transport {
-        Transport::Udp => "udp",
-        Transport::Tcp => "tcp",
+        UpstreamTransport::Udp => "udp",
+        UpstreamTransport::Tcp => "tcp",
     };
     format!("{scheme}://{}", upstream.addr).into()
 }

@@ -13,7 +13,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::known;
-use super::setting::Fault;
+use super::setting::SettingFault;
 use super::spec::Spec;
 
 /// Begins the name of each variable that overrides a key.
@@ -85,13 +85,13 @@ pub(super) struct Parsed {
     /// The keys that there are.
     pub(super) spec: Spec,
     /// What is wrong with keys that there are not.
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<SettingFault>,
     /// The file has no key; variables may have.
     pub(super) is_bare: bool,
 }
 
 /// The text of a configuration with the variables that override it.
-pub(super) struct Source<'a> {
+pub(super) struct ConfigSource<'a> {
     file: Option<&'a Path>,
     text: &'a str,
     /// Name, section, key and value of each variable of ours.
@@ -105,7 +105,7 @@ struct Variable<'a> {
     value: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ConfigSource<'a> {
     /// The text of `file` and those variables of `environment` that name a section and a key.
     ///
     /// `AVOCET_X_Y` without two underscores is none of ours unless it is the name of a key:
@@ -143,12 +143,13 @@ impl<'a> Source<'a> {
             let at = self.text.len() + 1 + position;
             let place = at..at + 1;
             if variable.section.is_empty() {
-                faults
-                    .extend(variable.meant(&schema).map(|message| Fault { span: place, message }));
+                faults.extend(
+                    variable.meant(&schema).map(|message| SettingFault { span: place, message }),
+                );
                 continue;
             }
             if let Err(message) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
-                faults.push(Fault { span: place, message });
+                faults.push(SettingFault { span: place, message });
             }
         }
         known::remove_unknown(document.get_mut(), &schema, &mut faults);
@@ -162,7 +163,7 @@ impl<'a> Source<'a> {
     }
 
     /// The errors of these faults, in the order of the text.
-    pub(super) fn errors(&self, mut faults: Vec<Fault>) -> ConfigErrors {
+    pub(super) fn errors(&self, mut faults: Vec<SettingFault>) -> ConfigErrors {
         faults.sort_by_key(|fault| fault.span.start);
         ConfigErrors(
             faults
@@ -175,7 +176,7 @@ impl<'a> Source<'a> {
         )
     }
 
-    fn syntax_fault(&self, error: &toml::de::Error) -> Fault {
+    fn syntax_fault(&self, error: &toml::de::Error) -> SettingFault {
         let span = error.span().unwrap_or(self.text.len()..self.text.len());
         let message = error.message().replace('\n', ", ");
         // The parser names no key.
@@ -187,7 +188,7 @@ impl<'a> Source<'a> {
             Some(key) => format!("{message} `{key}`; the table already has it"),
             None => message,
         };
-        Fault { span, message }
+        SettingFault { span, message }
     }
 
     fn location(&self, span: &Range<usize>) -> String {
@@ -247,16 +248,16 @@ fn sets_nothing(section: &DeValue<'_>) -> bool {
 }
 
 /// The text of a variable as a value; one that does not fit stays a text, and is reported as such.
-fn value_of<'a>(text: &'a str, kind: known::Kind, place: &Range<usize>) -> DeValue<'a> {
+fn value_of<'a>(text: &'a str, kind: known::ValueKind, place: &Range<usize>) -> DeValue<'a> {
     match kind {
-        known::Kind::Text => DeValue::String(text.into()),
-        known::Kind::Number | known::Kind::Boolean => match DeValue::parse(text) {
+        known::ValueKind::Text => DeValue::String(text.into()),
+        known::ValueKind::Number | known::ValueKind::Boolean => match DeValue::parse(text) {
             Ok(value) if value.get_ref().is_integer() || value.get_ref().is_bool() => {
                 value.into_inner()
             }
             _ => DeValue::String(text.into()),
         },
-        known::Kind::List => DeValue::Array(
+        known::ValueKind::List => DeValue::Array(
             text.split(',')
                 .map(str::trim)
                 .filter(|item| !item.is_empty())

@@ -13,12 +13,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::forward::Zone;
+use super::forward::RuleZone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
-use super::upstream::Server;
+use super::upstream::ServerAddress;
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 
 /// Configuration of Avocet.
@@ -160,7 +160,7 @@ pub(super) struct ResolverSpec {
     #[schemars(extend("default" = false))]
     pub(super) local_root: Setting<LocalRootSource>,
     /// Servers that transfer the root zone (RFC 5936); by default ten public ones.
-    pub(super) local_root_primaries: Setting<List<Text<Server>>>,
+    pub(super) local_root_primaries: Setting<List<Text<ServerAddress>>>,
     /// Send a priming query to the root servers first (RFC 8109).
     #[schemars(extend("default" = true))]
     pub(super) priming: Setting<bool>,
@@ -214,7 +214,7 @@ pub(super) struct StubSpec {
     /// Apex of the zone.
     pub(super) zone: Setting<Text<Name>>,
     /// Its authoritative servers: `192.0.2.1`, `192.0.2.1:5353`.
-    pub(super) servers: Setting<List<Text<Server>>>,
+    pub(super) servers: Setting<List<Text<ServerAddress>>>,
 }
 
 /// `[dnssec]`
@@ -263,7 +263,7 @@ pub(super) struct Dns64Spec {
 pub(super) struct ForwardSpec {
     /// The name, and all names below it, to forward; "." is all names. "!corp.example" is an
     /// exception: its names follow the next rule above.
-    pub(super) zone: Setting<Text<Zone>>,
+    pub(super) zone: Setting<Text<RuleZone>>,
     /// Servers: `udp://1.1.1.1:53`, `tcp://[2620:fe::fe]:53` or an address (UDP, port 53). After a
     /// truncated response, the query is repeated over TCP.
     pub(super) upstreams: Setting<List<Text<Upstream>>>,

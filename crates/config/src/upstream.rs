@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use avocet_policy::rule::{SERVER_FORM, ServerFault, server_address};
 
 use super::setting::FromText;
-use super::{Transport, Upstream};
+use super::{Upstream, UpstreamTransport};
 
 impl FromText for Upstream {
     const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
@@ -14,9 +14,9 @@ impl FromText for Upstream {
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {
         let (transport, rest) = match text.split_once("://") {
-            None => (Transport::Udp, text),
-            Some(("udp", rest)) => (Transport::Udp, rest),
-            Some(("tcp", rest)) => (Transport::Tcp, rest),
+            None => (UpstreamTransport::Udp, text),
+            Some(("udp", rest)) => (UpstreamTransport::Udp, rest),
+            Some(("tcp", rest)) => (UpstreamTransport::Tcp, rest),
             Some((scheme, _)) => {
                 return Err(Some(format!(
                     "\"{scheme}://\" is not a supported transport; use \"udp://\" or \"tcp://\""
@@ -29,9 +29,9 @@ impl FromText for Upstream {
 
 /// A server that is asked in one way only.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Server(pub(super) SocketAddr);
+pub(super) struct ServerAddress(pub(super) SocketAddr);
 
-impl FromText for Server {
+impl FromText for ServerAddress {
     const EXPECTED: &'static str = SERVER_FORM;
 
     fn from_text(text: &str) -> Result<Self, Option<String>> {

@@ -19,7 +19,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, policy,
-    record, setting::Fault,
+    record, setting::SettingFault,
 };
 
 /// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
@@ -41,7 +41,7 @@ const MAX_WORKERS: usize = 256;
 ///
 /// # Errors
 /// All faults.
-pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<Fault>> {
+pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<SettingFault>> {
     let Parsed { spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
     let mut resolver = spec.resolver;

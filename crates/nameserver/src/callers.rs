@@ -12,12 +12,12 @@ const PLACES: usize = 512;
 
 /// The addresses of one worker.
 pub struct Callers {
-    places: Box<[Place]>,
+    places: Box<[AddressSlot]>,
 }
 
 /// An address in two halves; IPv4 as one of IPv6. The count is odd while they are being written.
 #[derive(Default)]
-struct Place {
+struct AddressSlot {
     count: AtomicU64,
     high: AtomicU64,
     low: AtomicU64,
@@ -25,7 +25,7 @@ struct Place {
 
 impl Default for Callers {
     fn default() -> Self {
-        Self { places: (0..PLACES).map(|_| Place::default()).collect() }
+        Self { places: (0..PLACES).map(|_| AddressSlot::default()).collect() }
     }
 }
 
@@ -54,11 +54,11 @@ impl Callers {
 
     /// The addresses that are remembered.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
-        self.places.iter().filter_map(Place::read)
+        self.places.iter().filter_map(AddressSlot::read)
     }
 }
 
-impl Place {
+impl AddressSlot {
     fn read(&self) -> Option<IpAddr> {
         let before = self.count.load(Ordering::Acquire);
         let (high, low) = (self.high.load(Ordering::Relaxed), self.low.load(Ordering::Relaxed));

@@ -283,8 +283,8 @@ fn upstream(upstream: &config::Upstream) -> UpstreamSpec {
     UpstreamSpec {
         addr: upstream.addr,
         transport: match upstream.transport {
-            config::Transport::Udp => avocet_resolver::Transport::Udp,
-            config::Transport::Tcp => avocet_resolver::Transport::Tcp,
+            config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
+            config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
         },
     }
 }

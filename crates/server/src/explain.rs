@@ -17,7 +17,7 @@ use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal, Witness};
 use avocet_nameserver::query::stored::{Keep, SaidBy};
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::Id;
-use avocet_policy::rule::{Scope, Zone};
+use avocet_policy::rule::{NamedTimeZone, Scope};
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 use ipnet::IpNet;
@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use crate::lists::open_text;
 use crate::running::Running;
 use crate::state::Shared;
-use crate::trace::{self, Asked as Question, Failure};
+use crate::trace::{self, TraceFailure, TraceQuestion as Question};
 
 /// Questions that one query puts to other servers at most: its own, and the target of an alias that
 /// the policy puts in place of the question and then of its answer.
@@ -154,7 +154,7 @@ fn ask(
     }
     let resolved = trace::resolve(shared, &question.by(servers))?;
     let (rcode, ede) = match resolved.failure {
-        Some(Failure { ede, text }) => (Rcode::SERVFAIL, Some((Ede(ede), text))),
+        Some(TraceFailure { ede, text }) => (Rcode::SERVFAIL, Some((Ede(ede), text))),
         None => (trace::rcode(&resolved.message), None),
     };
     let message = &resolved.message[..];
@@ -202,7 +202,8 @@ fn section(
 /// A Unix second as the clocks of the policy's time zone show it.
 fn shown_time(config: &Config, secs: u64) -> String {
     let name = &config.policy.time_zone;
-    Zone::named(name).map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
+    NamedTimeZone::named(name)
+        .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
 /// The groups that name the client's address or network, and are not the client's: it has a table

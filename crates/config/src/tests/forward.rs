@@ -11,17 +11,17 @@ fn rule(keys: &str) -> ForwardConfig {
 #[test]
 fn servers_are_addresses_with_or_without_port_and_scheme() {
     let cases = [
-        ("1.1.1.1", "1.1.1.1:53", Transport::Udp),
-        ("1.1.1.1:5353", "1.1.1.1:5353", Transport::Udp),
-        ("udp://127.0.0.1:5310", "127.0.0.1:5310", Transport::Udp),
-        ("tcp://9.9.9.9", "9.9.9.9:53", Transport::Tcp),
-        ("2620:fe::fe", "[2620:fe::fe]:53", Transport::Udp),
-        ("[2620:fe::fe]", "[2620:fe::fe]:53", Transport::Udp),
-        ("[2620:fe::fe]:5353", "[2620:fe::fe]:5353", Transport::Udp),
-        ("tcp://[2620:fe::fe]:53", "[2620:fe::fe]:53", Transport::Tcp),
-        ("9.9.9.9@5353", "9.9.9.9:5353", Transport::Udp),
-        ("tcp://2620:fe::fe@5353", "[2620:fe::fe]:5353", Transport::Tcp),
-        ("fe80::1%1", "[fe80::1%1]:53", Transport::Udp),
+        ("1.1.1.1", "1.1.1.1:53", UpstreamTransport::Udp),
+        ("1.1.1.1:5353", "1.1.1.1:5353", UpstreamTransport::Udp),
+        ("udp://127.0.0.1:5310", "127.0.0.1:5310", UpstreamTransport::Udp),
+        ("tcp://9.9.9.9", "9.9.9.9:53", UpstreamTransport::Tcp),
+        ("2620:fe::fe", "[2620:fe::fe]:53", UpstreamTransport::Udp),
+        ("[2620:fe::fe]", "[2620:fe::fe]:53", UpstreamTransport::Udp),
+        ("[2620:fe::fe]:5353", "[2620:fe::fe]:5353", UpstreamTransport::Udp),
+        ("tcp://[2620:fe::fe]:53", "[2620:fe::fe]:53", UpstreamTransport::Tcp),
+        ("9.9.9.9@5353", "9.9.9.9:5353", UpstreamTransport::Udp),
+        ("tcp://2620:fe::fe@5353", "[2620:fe::fe]:5353", UpstreamTransport::Tcp),
+        ("fe80::1%1", "[fe80::1%1]:53", UpstreamTransport::Udp),
     ];
     for (written, addr, transport) in cases {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));

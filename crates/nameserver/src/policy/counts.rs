@@ -22,7 +22,7 @@ const OTHERS: usize = 0;
 
 /// What has a count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Subject {
+enum CountedItem {
     Rebinding,
     List(String),
     Rule(String),
@@ -31,7 +31,7 @@ enum Subject {
 /// The counts of all workers. Outlives a policy.
 pub struct Counts {
     /// Each with its place.
-    subjects: Mutex<HashMap<Subject, usize>>,
+    subjects: Mutex<HashMap<CountedItem, usize>>,
     workers: Vec<Box<[Counter]>>,
     /// Names for which lists ask for more work than a question may cost. One counter for all: it is
     /// rare.
@@ -55,7 +55,7 @@ impl Counts {
         rules: impl Iterator<Item = &'a str>,
     ) -> Places {
         let mut subjects = self.subjects.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut place = |subject: Subject| {
+        let mut place = |subject: CountedItem| {
             let next = subjects.len() + 1;
             match subjects.get(&subject) {
                 Some(place) => *place,
@@ -66,16 +66,16 @@ impl Counts {
                 }
             }
         };
-        let rebinding = place(Subject::Rebinding);
+        let rebinding = place(CountedItem::Rebinding);
         let lists: Vec<usize> =
-            config.lists.iter().map(|list| place(Subject::List(list.name.clone()))).collect();
+            config.lists.iter().map(|list| place(CountedItem::List(list.name.clone()))).collect();
         Places {
             rebinding,
             zones: zones
                 .map(|list| list.and_then(|list| lists.get(list)).copied().unwrap_or(OTHERS))
                 .collect(),
             lists,
-            rules: rules.map(|rule| place(Subject::Rule(rule.to_owned()))).collect(),
+            rules: rules.map(|rule| place(CountedItem::Rule(rule.to_owned()))).collect(),
         }
     }
 
@@ -156,13 +156,13 @@ impl Places {
 
 /// What held the last time that a worker asked, and was not counted yet.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct PendingCounts {
     rules: Vec<RuleId>,
     /// The note of a list that leads elsewhere, drops or truncates: no answer carries it.
     list: u16,
 }
 
-impl Held {
+impl PendingCounts {
     /// Those of a verdict on a question: the rules that were noted, and the one that decided.
     pub(super) fn note(&mut self, noted: &[RuleId], decided: Option<RuleId>) {
         self.clear();

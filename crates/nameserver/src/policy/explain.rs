@@ -155,7 +155,7 @@ impl Policy {
 
     /// The countries of the addresses in an answer; none where no rule asks for them.
     fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
-        let mut found = names::Found::default();
+        let mut found = names::AnswerTargets::default();
         found.read(answered.message, answered.translation);
         found.locate(self.countries.as_deref()?, answered.translation);
         Some(found.countries.iter().copied().map(letters).collect())
@@ -243,7 +243,7 @@ impl Policy {
     ) -> Vec<Value> {
         let in_force =
             self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
-        let mut read = names::Found::default();
+        let mut read = names::AnswerTargets::default();
         if let Some(answered) = answered {
             read.read(answered.message, answered.translation);
         }

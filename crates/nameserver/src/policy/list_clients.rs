@@ -68,13 +68,13 @@ fn is_new<T: Eq + Hash>(named: &mut HashSet<T>, name: T) -> bool {
 
 /// The names and tags of a profile, as far as lists ask about them.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct ProfileLabels {
     pub(super) names: Vec<Box<str>>,
     pub(super) tags: Vec<Box<str>>,
 }
 
 /// Those of all profiles, in their order; none where no list asks about any.
-pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<Known> {
+pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<ProfileLabels> {
     let asks = |modifiers: &Modifiers| {
         let by_name =
             |subject: &_| matches!(avocet_policy::list::Subject::inner(subject), Asked::Name(_));
@@ -84,7 +84,7 @@ pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<Known> {
         return Vec::new();
     }
     let of = |profile: u16| {
-        let mut known = Known::default();
+        let mut known = ProfileLabels::default();
         for (place, test) in clients.tests().iter().enumerate() {
             let into = match test {
                 ClientTest::Is(name) => Some((&mut known.names, name)),

@@ -56,7 +56,7 @@ pub struct Policy {
     /// The same for the lists that are policy zones.
     zones_in_force: Vec<ZoneSet>,
     /// What lists may ask of clients, by profile; empty where they ask nothing.
-    known_to_lists: Vec<list_clients::Known>,
+    known_to_lists: Vec<list_clients::ProfileLabels>,
     origins: [Origin; 2],
     block: BlockConfig,
     rebinding: Option<Exceptions>,
@@ -121,13 +121,13 @@ pub struct Scratch {
     lists: list::Scratch,
     /// The same for lists that rules ask for by name, in force or not.
     named_lists: list::Scratch,
-    found: names::Found,
+    found: names::AnswerTargets,
     /// The rules that hold for the question, and for its answer where that was asked about, and do
     /// not decide.
     noted: Vec<RuleId>,
     /// Those of them that hold for the answer only.
     noted_later: Vec<RuleId>,
-    held: counts::Held,
+    held: counts::PendingCounts,
     tokens: Tokens,
 }
 

@@ -21,7 +21,7 @@ const IPV6_HINT: u16 = 6;
 
 /// Memory for what an answer leads to.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct AnswerTargets {
     /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4
     /// addresses that IPv6 addresses hold or, made for a translator, stand for.
     pub addresses: Vec<IpAddr>,
@@ -38,7 +38,7 @@ pub(super) struct Found {
     pub is_cut: bool,
 }
 
-impl Found {
+impl AnswerTargets {
     /// Reads the answer section of a message. `translation` is how addresses in it may be
     /// translated.
     pub(super) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
@@ -221,7 +221,7 @@ mod tests {
             builder.record(Section::Answer, &record).unwrap();
         }
         let len = builder.finish();
-        let mut found = Found::default();
+        let mut found = AnswerTargets::default();
         found.read(&out[..len], None);
         let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["192.0.2.9", "192.0.2.1", "10.0.0.1", "fd00::1"]);

@@ -16,7 +16,7 @@ use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
 use avocet_resolver::NameServers;
 use avocet_wire::{NameBuf, Rtype};
 
-use super::counts::Held;
+use super::counts::PendingCounts;
 use super::ruling::{QuestionVerdict, Validity};
 use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
 use crate::metrics::Stage;
@@ -62,7 +62,7 @@ impl Policy {
         &self,
         asked: &Asked<'_>,
         answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
-        found: &names::Found,
+        found: &names::AnswerTargets,
     ) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let mut chain = names::chain(answered.message, asked);
@@ -84,7 +84,7 @@ impl Policy {
         &self,
         in_force: ZoneSet,
         asked: &Asked<'_>,
-        answer: Option<(&KnownAnswer<'_>, &names::Found)>,
+        answer: Option<(&KnownAnswer<'_>, &names::AnswerTargets)>,
     ) -> Vec<Found<'_>> {
         let Some(lists) = &self.lists else { return Vec::new() };
         let zones = (lists.zones(), in_force);
@@ -128,7 +128,7 @@ impl Policy {
         &'p self,
         fired: Fired<'p>,
         asked: &Asked<'_>,
-        (validity, held): (Validity, &mut Held),
+        (validity, held): (Validity, &mut PendingCounts),
     ) -> QuestionVerdict<'p> {
         let Fired { found, mut behind } = fired;
         let note = self.zone_note(&found);
@@ -208,7 +208,7 @@ fn on_question<'p>(
 /// asking for them. Anybody may name a target that is let through, so that ends nothing.
 fn on_services<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
-    found: &names::Found,
+    found: &names::AnswerTargets,
 ) -> Option<Found<'p>> {
     let fired = found.services().filter_map(|name| {
         let mut left = in_force;
@@ -227,7 +227,7 @@ fn on_services<'p>(
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,
-    (answered, found): (&Answered<'_, impl Fn(&[u8]) -> NameServers>, &names::Found),
+    (answered, found): (&Answered<'_, impl Fn(&[u8]) -> NameServers>, &names::AnswerTargets),
     (chain, place): (&[Alias], usize),
 ) -> [Option<Found<'p>>; 5] {
     let mut fired = [None; 5];

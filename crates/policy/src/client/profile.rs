@@ -58,7 +58,7 @@ impl ListSet {
 
 /// The facts shared by all addresses of a subject.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Subject {
+struct SubjectFacts {
     /// The results of the tests, one bit each. Tests of the origin are zero.
     facts: Box<[u64]>,
     lists: ListSet,
@@ -71,8 +71,8 @@ pub struct Clients {
     tests: Arc<[ClientTest]>,
     v4: Intervals<u32>,
     v6: Intervals<u128>,
-    subjects: Vec<Subject>,
-    numbers: HashMap<Subject, u16>,
+    subjects: Vec<SubjectFacts>,
+    numbers: HashMap<SubjectFacts, u16>,
     origins: Origins,
     known: HashMap<IpAddr, Neighbour>,
     ignored_neighbours: usize,
@@ -326,7 +326,7 @@ impl Clients {
             test => !test.is_of_origin() && test.holds(&asker),
         });
         let lists = self.lists_of(&identity.groups);
-        let subject = Subject { facts, lists };
+        let subject = SubjectFacts { facts, lists };
         if let Some(number) = self.numbers.get(&subject) {
             return Ok(*number);
         }

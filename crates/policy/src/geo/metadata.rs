@@ -4,7 +4,7 @@ use memchr::memmem;
 
 use super::GeoError;
 use super::tree::Layout;
-use super::value::{Section, Steps};
+use super::value::{DataSection, Steps};
 
 const MARKER: &[u8] = b"\xab\xcd\xefMaxMind.com";
 /// Largest distance of the marker from the end, as specified by the format.
@@ -34,7 +34,7 @@ impl Metadata {
         let (_, end) = octets.split_at(octets.len().saturating_sub(MAX_METADATA));
         let marker = memmem::rfind(end, MARKER).ok_or(GeoError::NoMetadata)?;
         let before = &octets[..octets.len() - end.len() + marker];
-        let section = Section(&end[marker + MARKER.len()..]);
+        let section = DataSection(&end[marker + MARKER.len()..]);
         let keys = [
             "binary_format_major_version",
             "node_count",

@@ -30,7 +30,7 @@ pub use error::GeoError;
 use crate::rule::{Country, embedded};
 use metadata::Metadata;
 use tree::{Cell, Tree};
-use value::{Section, Steps};
+use value::{DataSection, Steps};
 
 /// Most octets of a file. Country databases have 5 to 60 MB, city databases up to 150.
 pub const MAX_OCTETS: u64 = 256 << 20;
@@ -92,7 +92,7 @@ impl Countries {
         }
         let mut countries = BTreeSet::new();
         let tree = Tree::translate((tree, metadata.layout), data.len(), &mut |place| {
-            let country = record::country(Section(data), place, steps)?;
+            let country = record::country(DataSection(data), place, steps)?;
             countries.extend(country);
             Ok(country)
         })?;

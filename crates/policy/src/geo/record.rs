@@ -1,7 +1,7 @@
 //! The country of a record, at the place where each publisher stores it.
 
 use super::GeoError;
-use super::value::{Section, Steps};
+use super::value::{DataSection, Steps};
 use crate::rule::Country;
 
 /// A code that some databases use for an unknown country. ISO 3166-1 reserves it for users.
@@ -14,7 +14,7 @@ const UNKNOWN: Country = *b"ZZ";
 /// # Errors
 /// The record is damaged, or no steps are left.
 pub(super) fn country(
-    data: Section<'_>,
+    data: DataSection<'_>,
     at: usize,
     steps: &mut Steps,
 ) -> Result<Option<Country>, GeoError> {

@@ -49,18 +49,18 @@ impl Steps {
 
 /// Octets that hold values. Pointers count from the first octet.
 #[derive(Clone, Copy)]
-pub(super) struct Section<'a>(pub(super) &'a [u8]);
+pub(super) struct DataSection<'a>(pub(super) &'a [u8]);
 
 /// The header of a value.
 #[derive(Clone, Copy)]
-struct Header {
-    kind: Kind,
+struct ValueHeader {
+    kind: ValueType,
     /// Offset after the header.
     end: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum ValueType {
     /// Refers to a value at this offset.
     Pointer(usize),
     /// Text of this many octets.
@@ -75,7 +75,7 @@ enum Kind {
     Other(usize),
 }
 
-impl<'a> Section<'a> {
+impl<'a> DataSection<'a> {
     /// Returns the offsets of the values with these keys in the map at `at`, or `None` if there is
     /// no map.
     ///
@@ -88,7 +88,7 @@ impl<'a> Section<'a> {
         steps: &mut Steps,
     ) -> Result<Option<[Option<usize>; N]>, GeoError> {
         let (header, _) = self.resolve(at, steps)?;
-        let Kind::Map(pairs) = header.kind else { return Ok(None) };
+        let ValueType::Map(pairs) = header.kind else { return Ok(None) };
         let (mut found, mut place) = ([None; N], header.end);
         for _ in 0..pairs {
             let (key, value) = self.text_and_end(place, steps)?;
@@ -116,7 +116,7 @@ impl<'a> Section<'a> {
     /// Those of [`Self::fields`].
     pub(super) fn number(self, at: usize, steps: &mut Steps) -> Result<Option<u64>, GeoError> {
         let (header, _) = self.resolve(at, steps)?;
-        let Kind::Unsigned(size @ 0..=8) = header.kind else { return Ok(None) };
+        let ValueType::Unsigned(size @ 0..=8) = header.kind else { return Ok(None) };
         Ok(Some(self.big_endian(header.end, size)? as u64))
     }
 
@@ -128,7 +128,7 @@ impl<'a> Section<'a> {
     ) -> Result<(Option<&'a [u8]>, usize), GeoError> {
         let (header, end) = self.resolve(at, steps)?;
         match header.kind {
-            Kind::Text(size) => {
+            ValueType::Text(size) => {
                 Ok((Some(self.body(header.end, size)?), end.unwrap_or(header.end + size)))
             }
             _ => Ok((None, header.end)),
@@ -137,11 +137,15 @@ impl<'a> Section<'a> {
 
     /// Returns the header of the value at `at`, and the offset after the pointer to it if there is
     /// one. A pointer to a pointer is an error.
-    fn resolve(self, at: usize, steps: &mut Steps) -> Result<(Header, Option<usize>), GeoError> {
+    fn resolve(
+        self,
+        at: usize,
+        steps: &mut Steps,
+    ) -> Result<(ValueHeader, Option<usize>), GeoError> {
         let header = self.header(at, steps)?;
-        let Kind::Pointer(to) = header.kind else { return Ok((header, None)) };
+        let ValueType::Pointer(to) = header.kind else { return Ok((header, None)) };
         let target = self.header(to, steps)?;
-        if let Kind::Pointer(_) = target.kind {
+        if let ValueType::Pointer(_) = target.kind {
             return Err(GeoError::Value(to));
         }
         Ok((target, Some(header.end)))
@@ -156,10 +160,10 @@ impl<'a> Section<'a> {
             open -= 1;
             place = header.end;
             match header.kind {
-                Kind::Pointer(_) => {}
-                Kind::Map(pairs) => open += 2 * pairs as u64,
-                Kind::Array(values) => open += values as u64,
-                Kind::Text(size) | Kind::Unsigned(size) | Kind::Other(size) => {
+                ValueType::Pointer(_) => {}
+                ValueType::Map(pairs) => open += 2 * pairs as u64,
+                ValueType::Array(values) => open += values as u64,
+                ValueType::Text(size) | ValueType::Unsigned(size) | ValueType::Other(size) => {
                     self.body(place, size)?;
                     place += size;
                 }
@@ -168,7 +172,7 @@ impl<'a> Section<'a> {
         Ok(place)
     }
 
-    fn header(self, at: usize, steps: &mut Steps) -> Result<Header, GeoError> {
+    fn header(self, at: usize, steps: &mut Steps) -> Result<ValueHeader, GeoError> {
         steps.take()?;
         let control = self.octet(at)?;
         let (bits, mut end) = (control & 0x1f, at + 1);
@@ -190,25 +194,25 @@ impl<'a> Section<'a> {
             end += continued + 1;
         }
         let kind = match kind {
-            TEXT => Kind::Text(size),
-            UNSIGNED_16 | UNSIGNED_32 | UNSIGNED_64 | UNSIGNED_128 => Kind::Unsigned(size),
-            MAP => Kind::Map(size),
-            ARRAY => Kind::Array(size),
+            TEXT => ValueType::Text(size),
+            UNSIGNED_16 | UNSIGNED_32 | UNSIGNED_64 | UNSIGNED_128 => ValueType::Unsigned(size),
+            MAP => ValueType::Map(size),
+            ARRAY => ValueType::Array(size),
             // The size of a boolean is its value.
-            BOOLEAN => Kind::Other(0),
-            DOUBLE | BYTES | SIGNED_32 | FLOAT => Kind::Other(size),
+            BOOLEAN => ValueType::Other(0),
+            DOUBLE | BYTES | SIGNED_32 | FLOAT => ValueType::Other(size),
             _ => return Err(GeoError::Value(at)),
         };
-        Ok(Header { kind, end })
+        Ok(ValueHeader { kind, end })
     }
 
     /// Reads a pointer whose octets begin at `at`: two bits give their number, three are its
     /// highest bits.
-    fn pointer(self, bits: u8, at: usize) -> Result<Header, GeoError> {
+    fn pointer(self, bits: u8, at: usize) -> Result<ValueHeader, GeoError> {
         let octets = usize::from(bits >> 3) + 1;
         let high = if octets < 4 { usize::from(bits & 7) << (8 * octets) } else { 0 };
         let to = (high | self.big_endian(at, octets)?) + POINTER_BASES[octets - 1];
-        Ok(Header { kind: Kind::Pointer(to), end: at + octets })
+        Ok(ValueHeader { kind: ValueType::Pointer(to), end: at + octets })
     }
 
     fn big_endian(self, at: usize, size: usize) -> Result<usize, GeoError> {
@@ -230,7 +234,7 @@ mod tests {
 
     #[track_caller]
     fn check(octets: &[u8], expected: Result<Option<&[u8]>, GeoError>) {
-        assert_eq!(Section(octets).text(0, &mut Steps::new(10)), expected);
+        assert_eq!(DataSection(octets).text(0, &mut Steps::new(10)), expected);
     }
 
     #[test]
@@ -270,9 +274,9 @@ mod tests {
     #[test]
     fn a_map_that_claims_more_than_there_is_ends_with_the_octets() {
         let octets = b"\xff\xff\xff\xff\x41a\x42NL";
-        let found = Section(octets).fields(0, ["a"], &mut Steps::new(100));
+        let found = DataSection(octets).fields(0, ["a"], &mut Steps::new(100));
         assert_eq!(found, Err(GeoError::Value(octets.len())));
         let around = b"\xe1\x41a\x20\x00";
-        assert_eq!(Section(around).fields(0, ["a"], &mut Steps::new(100)), Ok(Some([Some(3)])));
+        assert_eq!(DataSection(around).fields(0, ["a"], &mut Steps::new(100)), Ok(Some([Some(3)])));
     }
 }

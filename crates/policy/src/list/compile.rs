@@ -6,7 +6,7 @@ use super::entry::{self, Effect, Entry, Target};
 use super::hash::Suffixes;
 use super::limits::{MAX_ENTRIES, MAX_LINES_A_NAME, MAX_REPEATS};
 use super::modifier::Limit;
-use super::patterns::Form;
+use super::patterns::PatternKind;
 use super::quota::Quota;
 use super::reader::{Kind, ListReader, Origin, Rewrites, Source};
 use super::reason::Reason;
@@ -112,9 +112,11 @@ impl Compiler {
                 self.depths |= 1 << name::labels(name);
                 self.names.push(Row { subject: self.suffixes.whole(), ..row });
             }
-            Target::Glob(text) => self.patterns.add((Form::Glob, text), admission, row)?,
-            Target::Regex(text) => self.patterns.add((Form::Regex, text), admission, row)?,
-            Target::NotRegex(text) => self.patterns.add((Form::NotRegex, text), admission, row)?,
+            Target::Glob(text) => self.patterns.add((PatternKind::Glob, text), admission, row)?,
+            Target::Regex(text) => self.patterns.add((PatternKind::Regex, text), admission, row)?,
+            Target::NotRegex(text) => {
+                self.patterns.add((PatternKind::NotRegex, text), admission, row)?
+            }
         }
         self.has_badfilter |= head & site::BADFILTER != 0;
         self.entries.take(1);

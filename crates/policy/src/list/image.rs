@@ -10,7 +10,7 @@ use super::binary::Octets;
 use super::layout::{self, u32_at, u64_at, u128_at};
 use super::limits::{MAX_GLOBS, MAX_MODIFIERS, MAX_REGEXES};
 use super::modifier::Modifiers;
-use super::patterns::{Form, Patterns};
+use super::patterns::{PatternKind, Patterns};
 use super::rewrite::Rewrite;
 
 /// The number of [`Rewrite::Any`].
@@ -255,11 +255,11 @@ fn read_patterns(octets: &[u8]) -> Option<(Patterns, Vec<u32>)> {
     let own = octets.number()?.try_into().ok().filter(|own| *own <= count)?;
     let (mut patterns, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for _ in 0..count {
-        let form = Form::from_octet(octets.octet()?)?;
+        let form = PatternKind::from_octet(octets.octet()?)?;
         places.push(u32::try_from(octets.number()?).ok()?);
         patterns.push((form, octets.text()?));
     }
-    let regexes = patterns.iter().filter(|(form, _)| *form != Form::Glob).count();
+    let regexes = patterns.iter().filter(|(form, _)| *form != PatternKind::Glob).count();
     if !octets.is_empty() || regexes > MAX_REGEXES {
         return None;
     }

@@ -55,13 +55,13 @@ impl fmt::Display for PatternError {
 
 /// The kind of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Form {
+pub(super) enum PatternKind {
     Glob,
     Regex,
     NotRegex,
 }
 
-impl Form {
+impl PatternKind {
     pub(super) const fn octet(self) -> u8 {
         match self {
             Self::Glob => 0,
@@ -88,11 +88,11 @@ struct Read {
     literals: Option<Vec<Vec<u8>>>,
 }
 
-fn read(form: Form, text: &str) -> Result<Read, PatternError> {
+fn read(form: PatternKind, text: &str) -> Result<Read, PatternError> {
     if text.len() > MAX_PATTERN {
         return Err(PatternError::TooLong);
     }
-    if form == Form::Glob {
+    if form == PatternKind::Glob {
         return Ok(Read {
             hir: None,
             literals: Some(vec![shortened(glob_literal(text).as_bytes())]),
@@ -102,7 +102,7 @@ fn read(form: Form, text: &str) -> Result<Read, PatternError> {
     // An inverted expression matches names that lack its letters.
     let is_found =
         |literals: &Vec<Vec<u8>>| literals.iter().all(|literal| literal.len() >= MIN_REGEX_LITERAL);
-    let literals = required_literals(&hir).filter(is_found).filter(|_| form == Form::Regex);
+    let literals = required_literals(&hir).filter(is_found).filter(|_| form == PatternKind::Regex);
     let literals = literals.map(|all| all.iter().map(|literal| shortened(literal)).collect());
     Ok(Read { hir: Some(hir), literals })
 }
@@ -128,7 +128,7 @@ pub(super) struct Checked {
 ///
 /// # Errors
 /// The pattern is invalid or too large.
-pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
+pub(super) fn check(form: PatternKind, text: &str) -> Result<Checked, PatternError> {
     let Read { hir, literals } = read(form, text)?;
     let Some(hir) = hir else {
         let covers = |probe: &&str| {
@@ -147,7 +147,7 @@ pub(super) fn check(form: Form, text: &str) -> Result<Checked, PatternError> {
     for probe in PROBES {
         let found = automaton.finds(probe.as_bytes(), &mut states, &mut { steps::Trial::WHOLE });
         let found = found.map_err(|Exhausted| PatternError::TooLarge)?;
-        covers_everything &= found == (form == Form::Regex);
+        covers_everything &= found == (form == PatternKind::Regex);
     }
     Ok(Checked {
         literals,
@@ -182,11 +182,11 @@ enum Trial {
 /// The patterns of an image. Their numbers are their indices.
 pub(super) struct Patterns {
     /// The patterns of the operator's own lists, then the others.
-    groups: Vec<Group>,
+    groups: Vec<PatternGroup>,
 }
 
 /// Patterns that are tried together.
-struct Group {
+struct PatternGroup {
     /// The number of the first pattern.
     first: u32,
     trials: Vec<Trial>,
@@ -202,7 +202,7 @@ struct Always {
     /// yet built.
     states: usize,
     /// Index of the pattern and whether it is inverted, by index in the automaton.
-    patterns: Vec<(u32, Form)>,
+    patterns: Vec<(u32, PatternKind)>,
 }
 
 /// Working memory of the matcher, for one image and one thread.
@@ -227,12 +227,15 @@ impl Patterns {
     ///
     /// # Errors
     /// A pattern is invalid, or all together are too large.
-    pub(super) fn build(patterns: &[(Form, &str)], own: usize) -> Result<Self, PatternError> {
+    pub(super) fn build(
+        patterns: &[(PatternKind, &str)],
+        own: usize,
+    ) -> Result<Self, PatternError> {
         let (own, others) = patterns.split_at(own.min(patterns.len()));
         let mut groups = Vec::new();
         for (first, patterns) in [(0, own), (own.len() as u32, others)] {
             if !patterns.is_empty() {
-                groups.push(Group::build(first, patterns)?);
+                groups.push(PatternGroup::build(first, patterns)?);
             }
         }
         Ok(Self { groups })
@@ -250,7 +253,7 @@ impl Patterns {
         Work {
             text,
             states: automaton::States::default(),
-            groups: self.groups.iter().map(Group::work).collect(),
+            groups: self.groups.iter().map(PatternGroup::work).collect(),
         }
     }
 
@@ -276,8 +279,8 @@ impl Patterns {
     }
 }
 
-impl Group {
-    fn build(first: u32, patterns: &[(Form, &str)]) -> Result<Self, PatternError> {
+impl PatternGroup {
+    fn build(first: u32, patterns: &[(PatternKind, &str)]) -> Result<Self, PatternError> {
         let (mut trials, mut literals) = (Vec::new(), HashMap::<Vec<u8>, Vec<u32>>::new());
         let (mut always, mut always_patterns) = (Vec::new(), Vec::new());
         for (place, &(form, text)) in (0..).zip(patterns) {
@@ -377,7 +380,7 @@ impl Trial {
 }
 
 impl Always {
-    fn build(expressions: &[Hir], patterns: Vec<(u32, Form)>) -> Result<Self, PatternError> {
+    fn build(expressions: &[Hir], patterns: Vec<(u32, PatternKind)>) -> Result<Self, PatternError> {
         let config = dfa::Config::new()
             .match_kind(regex_automata::MatchKind::All)
             .cache_capacity(TABLE_OCTETS)
@@ -420,7 +423,7 @@ impl Always {
             self.note(state, cache, set, steps)?;
         }
         for (number, (place, form)) in self.patterns.iter().enumerate() {
-            if set.contains(PatternID::must(number)) == (*form == Form::Regex) {
+            if set.contains(PatternID::must(number)) == (*form == PatternKind::Regex) {
                 take(*place);
             }
         }
@@ -499,7 +502,7 @@ fn write_text(name: &[u8], text: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    fn matching(patterns: &[(Form, &str)], name: &[u8]) -> Vec<u32> {
+    fn matching(patterns: &[(PatternKind, &str)], name: &[u8]) -> Vec<u32> {
         let mut found = Vec::new();
         for own in 0..=patterns.len() {
             let matcher = Patterns::build(patterns, own).unwrap();
@@ -516,12 +519,12 @@ mod tests {
     #[test]
     fn globs_and_expressions_with_and_without_letters_are_found() {
         let patterns = [
-            (Form::Glob, "||ads*.example|"),
-            (Form::Regex, "^track(er|ing)[0-9]+\\."),
-            (Form::Regex, "^[0-9]+\\."),
-            (Form::NotRegex, "example$"),
-            (Form::Regex, "EXAMPLE$"),
-            (Form::Glob, "-banner-"),
+            (PatternKind::Glob, "||ads*.example|"),
+            (PatternKind::Regex, "^track(er|ing)[0-9]+\\."),
+            (PatternKind::Regex, "^[0-9]+\\."),
+            (PatternKind::NotRegex, "example$"),
+            (PatternKind::Regex, "EXAMPLE$"),
+            (PatternKind::Glob, "-banner-"),
         ];
         assert_eq!(matching(&patterns, b"\x04ads7\x07example\x00"), [0, 4]);
         assert_eq!(matching(&patterns, b"\x08tracker1\x01x\x00"), [1, 3]);
@@ -533,32 +536,35 @@ mod tests {
 
     #[test]
     fn a_dot_within_a_label_is_none() {
-        assert_eq!(matching(&[(Form::Regex, "a\\.bcd")], b"\x05a.bcd\x00"), [0; 0]);
-        assert_eq!(matching(&[(Form::Regex, "a\\.bcd")], b"\x01a\x03bcd\x00"), [0]);
+        assert_eq!(matching(&[(PatternKind::Regex, "a\\.bcd")], b"\x05a.bcd\x00"), [0; 0]);
+        assert_eq!(matching(&[(PatternKind::Regex, "a\\.bcd")], b"\x01a\x03bcd\x00"), [0]);
     }
 
     #[test]
     fn what_is_wrong_or_too_large_is_refused() {
-        assert!(matches!(check(Form::Regex, "(a"), Err(PatternError::Syntax(_))));
-        assert!(matches!(check(Form::Regex, "(a)\\1"), Err(PatternError::Syntax(_))));
-        assert!(matches!(check(Form::Regex, "(?=a)b"), Err(PatternError::Syntax(_))));
+        assert!(matches!(check(PatternKind::Regex, "(a"), Err(PatternError::Syntax(_))));
+        assert!(matches!(check(PatternKind::Regex, "(a)\\1"), Err(PatternError::Syntax(_))));
+        assert!(matches!(check(PatternKind::Regex, "(?=a)b"), Err(PatternError::Syntax(_))));
         assert_eq!(
-            check(Form::Regex, "((a{1,100}){1,100}){1,100}").err(),
+            check(PatternKind::Regex, "((a{1,100}){1,100}){1,100}").err(),
             Some(PatternError::TooLarge)
         );
-        assert!(matches!(check(Form::Regex, &"(".repeat(900)), Err(PatternError::Syntax(_))));
-        assert_eq!(check(Form::Glob, &"a".repeat(2000)).err(), Some(PatternError::TooLong));
+        assert!(matches!(
+            check(PatternKind::Regex, &"(".repeat(900)),
+            Err(PatternError::Syntax(_))
+        ));
+        assert_eq!(check(PatternKind::Glob, &"a".repeat(2000)).err(), Some(PatternError::TooLong));
     }
 
     #[test]
     fn patterns_of_everything_are_known() {
         for (form, text, expected) in [
-            (Form::Regex, ".*", true),
-            (Form::Regex, "", true),
-            (Form::Regex, "[a-z]", true),
-            (Form::Regex, "^ads", false),
-            (Form::Glob, ".", true),
-            (Form::Glob, "ads", false),
+            (PatternKind::Regex, ".*", true),
+            (PatternKind::Regex, "", true),
+            (PatternKind::Regex, "[a-z]", true),
+            (PatternKind::Regex, "^ads", false),
+            (PatternKind::Glob, ".", true),
+            (PatternKind::Glob, "ads", false),
         ] {
             assert_eq!(check(form, text).unwrap().covers_everything, expected, "{text}");
         }

@@ -12,7 +12,7 @@ use super::limits::{
     MAX_UNFILTERED, MAX_UNFILTERED_STATES,
 };
 use super::modifier::{ClientTest, Modifiers};
-use super::patterns::{self, Checked, Form};
+use super::patterns::{self, Checked, PatternKind};
 use super::quota::Quota;
 use super::reader::Origin;
 use super::reason::Reason;
@@ -101,7 +101,7 @@ pub(super) struct Admission {
 
 /// Distinct patterns with their rows.
 pub(super) struct PatternTable<R> {
-    numbers: HashMap<(Form, Box<str>), usize>,
+    numbers: HashMap<(PatternKind, Box<str>), usize>,
     patterns: Vec<Pattern<R>>,
     globs: Quota,
     regexes: Quota,
@@ -117,7 +117,7 @@ pub(super) struct PatternTable<R> {
 }
 
 struct Pattern<R> {
-    form: Form,
+    form: PatternKind,
     text: Box<str>,
     /// Own if one of the operator's own lists has it.
     origin: Origin,
@@ -194,7 +194,7 @@ impl<R> PatternTable<R> {
     /// The pattern is invalid, may not match every name, or there is no room for it.
     pub(super) fn add(
         &mut self,
-        (form, text): (Form, &str),
+        (form, text): (PatternKind, &str),
         admission: Admission,
         row: R,
     ) -> Result<(), Reason> {
@@ -210,20 +210,25 @@ impl<R> PatternTable<R> {
         Ok(())
     }
 
-    fn admit(&mut self, form: Form, text: &str, admission: Admission) -> Result<usize, Reason> {
+    fn admit(
+        &mut self,
+        form: PatternKind,
+        text: &str,
+        admission: Admission,
+    ) -> Result<usize, Reason> {
         let Admission { origin, may_be_every_name } = admission;
         let count = match form {
-            Form::Glob => &self.globs,
-            Form::Regex | Form::NotRegex => &self.regexes,
+            PatternKind::Glob => &self.globs,
+            PatternKind::Regex | PatternKind::NotRegex => &self.regexes,
         };
         count.room_for(1, origin)?;
-        if form != Form::Glob {
+        if form != PatternKind::Glob {
             self.tries.room_for(1, origin)?;
             self.tries.take(1);
         }
         let checked = patterns::check(form, text)?;
         // Only the operator may block everything except some names.
-        let may_invert = form == Form::NotRegex && origin == Origin::Own;
+        let may_invert = form == PatternKind::NotRegex && origin == Origin::Own;
         if checked.covers_everything && !may_be_every_name && !may_invert {
             return Err(Reason::Everything);
         }
@@ -251,10 +256,10 @@ impl<R> PatternTable<R> {
         Ok(())
     }
 
-    fn take(&mut self, form: Form, checked: Checked) {
+    fn take(&mut self, form: PatternKind, checked: Checked) {
         match form {
-            Form::Glob => self.globs.take(1),
-            Form::Regex | Form::NotRegex => self.regexes.take(1),
+            PatternKind::Glob => self.globs.take(1),
+            PatternKind::Regex | PatternKind::NotRegex => self.regexes.take(1),
         }
         self.octets.take(checked.octets);
         let Some(literals) = checked.literals else {

@@ -5,7 +5,7 @@
 use ipnet::IpNet;
 
 use super::fault::Span;
-use super::schedule::{Week, Window, Zone};
+use super::schedule::{NamedTimeZone, Week, Window};
 use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Test};
 use crate::client::ClientTest;
@@ -40,7 +40,7 @@ impl Sense {
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'z> {
     /// The time zone of its `now`.
-    pub(super) zone: &'z Zone,
+    pub(super) zone: &'z NamedTimeZone,
     pub(super) names: Names,
 }
 
@@ -224,7 +224,7 @@ impl Shared {
         })
     }
 
-    fn window(&mut self, node: &Node, zone: &Zone, sense: Sense) -> Folded {
+    fn window(&mut self, node: &Node, zone: &NamedTimeZone, sense: Sense) -> Folded {
         let week = Week::of(|minute| time_holds(node, minute));
         if let Some(value) = week.constant() {
             return Folded::Const(value == (sense == Sense::Plain));

@@ -43,7 +43,7 @@ pub use limit::{Admission, Limiter};
 pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};
 pub use rebinding::{Exceptions, embedded, is_private, rebinds};
 pub use rules::{Rule, RuleFault, RuleId, RulePart, Rules};
-pub use schedule::Zone;
+pub use schedule::NamedTimeZone;
 pub use server::{SERVER_FORM, ServerFault, WrittenAddress, server_address};
 pub use shipped::{SafeName, safe_name, service_names};
 pub use switches::{Grant, MAX_SWITCHES, Pause, Scope, Switches};

@@ -22,7 +22,7 @@ const ALL_MEMORY: usize = 64 << 20;
 /// All patterns of a program. A pattern is identified by its group and its bit there.
 #[derive(Default)]
 pub(super) struct Patterns {
-    groups: Vec<Group>,
+    groups: Vec<TestGroup>,
 }
 
 /// The place of a pattern.
@@ -54,7 +54,7 @@ impl Memo {
     pub(super) const EMPTY: Self = Self { group: u32::MAX, found: 0 };
 }
 
-enum Group {
+enum TestGroup {
     Automaton(Box<dense::DFA<Vec<u32>>>),
     Alone(TextTest),
 }
@@ -75,10 +75,10 @@ impl Patterns {
         let group = self.groups.len() as u32;
         if let Some(dfa) = automaton(tests, (*memory).min(GROUP_MEMORY)) {
             *memory = memory.saturating_sub(dfa.memory_usage());
-            self.groups.push(Group::Automaton(Box::new(dfa)));
+            self.groups.push(TestGroup::Automaton(Box::new(dfa)));
             places.extend((0..tests.len() as u32).map(|bit| PatternId { group, bit }));
         } else if let [test] = tests {
-            self.groups.push(Group::Alone(test.clone()));
+            self.groups.push(TestGroup::Alone(test.clone()));
             places.push(PatternId { group, bit: 0 });
         } else {
             let (left, right) = tests.split_at(tests.len() / 2);
@@ -100,7 +100,7 @@ impl Patterns {
     }
 }
 
-impl Group {
+impl TestGroup {
     #[inline(never)]
     fn find(&self, name: &[u8]) -> u64 {
         let mut text = NameText::EMPTY;
@@ -189,7 +189,7 @@ mod tests {
         tests.extend((0..100).map(|number| TextTest::Contains(format!("n{number}"))));
         tests.extend(["[ab].{30}x"].map(|source| TextTest::Matches(Pattern::new(source).unwrap())));
         let (patterns, places) = Patterns::build(&tests);
-        assert!(patterns.groups.iter().any(|group| matches!(group, Group::Alone(_))));
+        assert!(patterns.groups.iter().any(|group| matches!(group, TestGroup::Alone(_))));
         let long = format!("a{}x.example", "b".repeat(30));
         for name in
             ["ads1.example.com", "n17.tracker.zip", ".", "abc.com", "my-cdn.b.c", "n99", &long]

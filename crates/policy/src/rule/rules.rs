@@ -7,7 +7,7 @@ use super::action::{Action, RuleSpec};
 use super::check::check;
 use super::fault::Fault;
 use super::program::Compiled;
-use super::schedule::Zone;
+use super::schedule::NamedTimeZone;
 use super::tree::{Node, Reads};
 use super::{MAX_RULES, Vocabulary};
 use crate::client::ClientTest;
@@ -28,7 +28,7 @@ pub struct Rule {
     /// Whether a match is only recorded.
     pub log_only: bool,
     pub(super) tree: Node,
-    pub(super) zone: Zone,
+    pub(super) zone: NamedTimeZone,
     pub(super) reads: Reads,
 }
 
@@ -164,7 +164,8 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>
     let mut noted = |part: RulePart, message: String| faults.push((part, message));
     let action = Action::of(spec).map_err(|message| noted(RulePart::Action, message)).ok();
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
-    let named = Zone::find(zone).map_err(|message| noted(RulePart::TimeZone, message)).ok();
+    let named =
+        NamedTimeZone::find(zone).map_err(|message| noted(RulePart::TimeZone, message)).ok();
     let tree = check(&spec.when, vocabulary)
         .map_err(|fault| noted(RulePart::When, located(&fault, &spec.when)))
         .ok();

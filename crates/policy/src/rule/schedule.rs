@@ -50,11 +50,11 @@ impl TimeTest {
 
 /// A time zone by its name in the built-in tz database.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Zone {
+pub struct NamedTimeZone {
     zone: TimeZone,
 }
 
-impl Zone {
+impl NamedTimeZone {
     /// Returns the zone with this name, such as `Europe/Berlin`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
@@ -154,13 +154,13 @@ impl Week {
 
 /// A compiled condition on the time.
 pub(super) struct Window {
-    pub(super) zone: Zone,
+    pub(super) zone: NamedTimeZone,
     pub(super) week: Week,
     edges: Box<[u16]>,
 }
 
 impl Window {
-    pub(super) fn new(zone: Zone, week: Week) -> Self {
+    pub(super) fn new(zone: NamedTimeZone, week: Week) -> Self {
         let edges = week.edges();
         Self { zone, week, edges }
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn window(zone: &str, test: TimeTest) -> Window {
-        Window::new(Zone::named(zone).unwrap(), Week::of(|minute| test.holds(minute)))
+        Window::new(NamedTimeZone::named(zone).unwrap(), Week::of(|minute| test.holds(minute)))
     }
 
     #[track_caller]
@@ -201,10 +201,10 @@ mod tests {
     #[test]
     fn a_time_is_shown_as_the_clocks_of_its_zone_do() {
         assert_eq!(
-            Zone::named("Europe/Berlin").unwrap().shown(1_782_900_000),
+            NamedTimeZone::named("Europe/Berlin").unwrap().shown(1_782_900_000),
             "2026-07-01 12:00:00 +02:00"
         );
-        assert_eq!(Zone::named("UTC").unwrap().shown(0), "1970-01-01 00:00:00 +00:00");
+        assert_eq!(NamedTimeZone::named("UTC").unwrap().shown(0), "1970-01-01 00:00:00 +00:00");
     }
 
     #[test]
@@ -240,8 +240,11 @@ mod tests {
 
     #[test]
     fn zones_are_built_in() {
-        assert!(Zone::named("Pacific/Auckland").is_some() && Zone::named("UTC").is_some());
-        assert!(Zone::named("Europe/Atlantis").is_none());
-        assert!(Zone::names().iter().any(|name| name == "Asia/Kathmandu"));
+        assert!(
+            NamedTimeZone::named("Pacific/Auckland").is_some()
+                && NamedTimeZone::named("UTC").is_some()
+        );
+        assert!(NamedTimeZone::named("Europe/Atlantis").is_none());
+        assert!(NamedTimeZone::names().iter().any(|name| name == "Asia/Kathmandu"));
     }
 }

@@ -14,9 +14,9 @@ use super::action::{Target, name};
 const SERVICES: &str = include_str!("../../data/services.toml");
 const SAFE_SEARCH: &str = include_str!("../../data/safe-search.toml");
 
-type Names = Vec<Box<[u8]>>;
+type ServiceNames = Vec<Box<[u8]>>;
 
-static SERVICE_NAMES: LazyLock<Vec<(String, Names)>> = LazyLock::new(read_services);
+static SERVICE_NAMES: LazyLock<Vec<(String, ServiceNames)>> = LazyLock::new(read_services);
 static SAFE_NAMES: LazyLock<HashMap<Box<[u8]>, SafeName, HashKey>> =
     LazyLock::new(read_safe_search);
 
@@ -80,7 +80,7 @@ struct Provider {
     endings: Vec<String>,
 }
 
-fn read_services() -> Vec<(String, Names)> {
+fn read_services() -> Vec<(String, ServiceNames)> {
     let file: Services = toml::from_str(SERVICES).unwrap_or(Services { service: Vec::new() });
     let read = |service: Service| {
         let names = service.names.iter().filter_map(|text| name(text).ok()).collect();

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use super::Vocabulary;
 use super::check::check;
 use super::fault::{Fault, Span};
-use super::schedule::Zone;
+use super::schedule::NamedTimeZone;
 use super::tree::{Country, ListId, Node, NodeKind, Test};
 use crate::client::Asker;
 
@@ -95,7 +95,7 @@ pub fn test(
     sample: &Sample<'_>,
 ) -> Result<Trace, Fault> {
     let tree = check(expression, vocabulary)?;
-    let Some(zone) = Zone::named(&vocabulary.time_zone) else {
+    let Some(zone) = NamedTimeZone::named(&vocabulary.time_zone) else {
         return Err(Fault::at(
             Span::default(),
             format!("there is no time zone `{}`", vocabulary.time_zone),
@@ -110,7 +110,7 @@ impl Node {
     /// Evaluates the condition on the sample.
     fn traced(
         &self,
-        zone: &Zone,
+        zone: &NamedTimeZone,
         sample: &Sample<'_>,
         depth: usize,
         steps: &mut Vec<Step>,
@@ -169,7 +169,7 @@ fn chain(
 }
 
 impl Test {
-    fn holds(&self, zone: &Zone, sample: &Sample<'_>) -> bool {
+    fn holds(&self, zone: &NamedTimeZone, sample: &Sample<'_>) -> bool {
         match self {
             Self::Client(test) => test.holds(&sample.asker),
             Self::Time(test) => test.holds(zone.minute_of_week(sample.now)),

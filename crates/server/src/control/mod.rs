@@ -35,7 +35,7 @@ use crate::keepers::lists;
 use crate::lists::Taking;
 use crate::running::switches::{self, Change};
 use crate::running::{OperationError, Running};
-use crate::trace::{self, Asked, dump};
+use crate::trace::{self, TraceQuestion, dump};
 
 /// Clients served at once.
 const MAX_CLIENTS: usize = 8;
@@ -182,14 +182,14 @@ fn serve(stream: UnixStream, running: &Running, orders: &Orders) -> io::Result<(
         }
         Ok(Request::Switches) => switches::status(running),
         Ok(Request::Trace { name, rtype, dnssec, checking_disabled }) => {
-            let mut asked = Asked::read(&name, rtype.as_deref());
+            let mut asked = TraceQuestion::read(&name, rtype.as_deref());
             if let Ok(asked) = &mut asked {
                 (asked.dnssec_ok, asked.checking_disabled) = (dnssec, checking_disabled);
             }
             tell(&mut out, asked.and_then(|asked| trace::trace(&running.shared, asked)))?
         }
         Ok(Request::Why { name, rtype, client, at }) => {
-            let asked = Asked::read(&name, rtype.as_deref());
+            let asked = TraceQuestion::read(&name, rtype.as_deref());
             tell(&mut out, asked.and_then(|asked| why(running, &asked, client.as_deref(), at)))?
         }
         Ok(Request::Flush { name }) => with_name(&name, |name| flush(running, name, Extent::Name)),
@@ -235,7 +235,7 @@ pub(crate) fn refuse(mut stream: UnixStream, reason: &str) {
 /// now.
 fn why(
     running: &Running,
-    asked: &Asked,
+    asked: &TraceQuestion,
     client: Option<&str>,
     at: Option<u64>,
 ) -> Result<Vec<Value>, String> {

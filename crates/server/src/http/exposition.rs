@@ -10,7 +10,7 @@ pub(super) type Label<'a> = (&'a str, &'a str);
 
 /// What the samples of a family are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum MetricType {
     /// Only grows; its name ends with `_total`.
     Counter,
     /// Goes up and down.
@@ -33,12 +33,17 @@ pub(super) struct Family<'a> {
 
 impl Exposition {
     /// Begins a family.
-    pub(super) fn family<'a>(&'a mut self, name: &'a str, kind: Kind, help: &str) -> Family<'a> {
-        debug_assert_eq!(kind == Kind::Counter, name.ends_with("_total"), "{name}");
+    pub(super) fn family<'a>(
+        &'a mut self,
+        name: &'a str,
+        kind: MetricType,
+        help: &str,
+    ) -> Family<'a> {
+        debug_assert_eq!(kind == MetricType::Counter, name.ends_with("_total"), "{name}");
         let kind = match kind {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricType::Counter => "counter",
+            MetricType::Gauge => "gauge",
+            MetricType::Histogram => "histogram",
         };
         put(&mut self.text, format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
         Family { text: &mut self.text, name }
@@ -46,12 +51,12 @@ impl Exposition {
 
     /// A counter of one sample.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, Kind::Counter, help).sample(&[], value);
+        self.family(name, MetricType::Counter, help).sample(&[], value);
     }
 
     /// A gauge of one sample.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) {
-        self.family(name, Kind::Gauge, help).sample(&[], value);
+        self.family(name, MetricType::Gauge, help).sample(&[], value);
     }
 
     /// All of it.
@@ -114,7 +119,7 @@ mod tests {
     fn samples_stand_under_their_family() {
         let mut metrics = Exposition::default();
         metrics.gauge("a_bytes", "Room.", 7);
-        let mut family = metrics.family("b_total", Kind::Counter, "Events.");
+        let mut family = metrics.family("b_total", MetricType::Counter, "Events.");
         family.sample(&[("x", "1"), ("y", "a\"\\\n")], 2u64);
         assert_eq!(
             metrics.into_text(),
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn buckets_of_a_histogram_are_cumulative_and_end_without_a_bound() {
         let mut metrics = Exposition::default();
-        let mut family = metrics.family("t_seconds", Kind::Histogram, "Time.");
+        let mut family = metrics.family("t_seconds", MetricType::Histogram, "Time.");
         family.histogram(&[("path", "hit")], (&[0.5, 1.0], &[3, 0, 4]), 9.25);
         let text = metrics.into_text();
         let samples: Vec<&str> = text.lines().skip(2).collect();

@@ -11,7 +11,7 @@ use avocet_wire::Rcode;
 mod resolvers;
 
 use self::resolvers::Resolvers;
-use super::exposition::{Exposition, Kind};
+use super::exposition::{Exposition, MetricType};
 use crate::log;
 use crate::running::Running;
 use crate::state::Shared;
@@ -53,7 +53,7 @@ fn stage(shared: &Shared, stage: Stage) -> u64 {
 fn process(metrics: &mut Exposition, running: &Running) {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     metrics
-        .family("avocet_build_info", Kind::Gauge, "Version as a label; always 1.")
+        .family("avocet_build_info", MetricType::Gauge, "Version as a label; always 1.")
         .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
     metrics.gauge(
         "avocet_start_time_seconds",
@@ -70,12 +70,15 @@ fn process(metrics: &mut Exposition, running: &Running) {
         "Increases when a reload invalidates earlier answers.",
         running.shared.snapshot().epoch.into(),
     );
-    let mut reloads =
-        metrics.family("avocet_reloads_total", Kind::Counter, "Reloads of the configuration.");
+    let mut reloads = metrics.family(
+        "avocet_reloads_total",
+        MetricType::Counter,
+        "Reloads of the configuration.",
+    );
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
     let help = "1 while a problem around the server lasts; /health shows the cause and what to do.";
-    let mut family = metrics.family("avocet_condition", Kind::Gauge, help);
+    let mut family = metrics.family("avocet_condition", MetricType::Gauge, help);
     for (condition, holds) in running.conditions.kinds() {
         family.sample(&[("condition", condition.name())], u64::from(holds));
     }
@@ -103,34 +106,39 @@ fn process(metrics: &mut Exposition, running: &Running) {
 }
 
 fn queries(metrics: &mut Exposition, shared: &Shared) {
-    let mut family = metrics.family("avocet_queries_total", Kind::Counter, "Queries by transport.");
+    let mut family =
+        metrics.family("avocet_queries_total", MetricType::Counter, "Queries by transport.");
     for (at, transport) in ["udp", "tcp"].into_iter().enumerate() {
         family.sample(
             &[("transport", transport)],
             total(shared, |worker| worker.queries[at].value()),
         );
     }
-    let mut family =
-        metrics.family("avocet_query_types_total", Kind::Counter, "Answered queries by type.");
+    let mut family = metrics.family(
+        "avocet_query_types_total",
+        MetricType::Counter,
+        "Answered queries by type.",
+    );
     for (at, name) in TYPES.iter().map(|(_, name)| *name).chain(["other"]).enumerate() {
         family.sample(&[("type", name)], total(shared, |worker| worker.types[at].value()));
     }
     let mut family = metrics.family(
         "avocet_query_outcomes_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Queries by the stage that completed them.",
     );
     for (at, name) in STAGES.into_iter().enumerate() {
         family.sample(&[("outcome", name)], total(shared, |worker| worker.stages[at].value()));
     }
-    let mut family = metrics.family("avocet_answers_total", Kind::Counter, "Responses by RCODE.");
+    let mut family =
+        metrics.family("avocet_answers_total", MetricType::Counter, "Responses by RCODE.");
     for at in 0..RCODES {
         let rcode = Rcode(at as u16).to_string();
         family.sample(&[("rcode", &rcode)], total(shared, |worker| worker.rcodes[at].value()));
     }
     let mut family = metrics.family(
         "avocet_rate_limited_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Responses over the rate limit.",
     );
     family.sample(&[("action", "drop")], total(shared, |worker| worker.limit_drops.value()));
@@ -140,7 +148,7 @@ fn queries(metrics: &mut Exposition, shared: &Shared) {
 fn latencies(metrics: &mut Exposition, shared: &Shared) {
     let mut family = metrics.family(
         "avocet_answer_duration_seconds",
-        Kind::Histogram,
+        MetricType::Histogram,
         "Time from query to response: at once (hit), or after waiting for the network (miss).",
     );
     let bounds: Vec<f64> = (0..BUCKETS - 1).map(|power| (1u64 << power) as f64 / 1e6).collect();
@@ -213,7 +221,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
 fn page(metrics: &mut Exposition, running: &Running) {
     let visits = &running.visits;
     let help = "Requests to the block page by result, and rejected connections.";
-    let mut family = metrics.family("avocet_block_page_requests_total", Kind::Counter, help);
+    let mut family = metrics.family("avocet_block_page_requests_total", MetricType::Counter, help);
     for (outcome, count) in [
         ("blocked", &visits.blocked),
         ("not-blocked", &visits.not_blocked),
@@ -240,7 +248,7 @@ fn root_zone(metrics: &mut Exposition, running: &Running) {
     let root = &running.root;
     let mut family = metrics.family(
         "avocet_root_zone_copies_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Copies of the root zone in use or rejected by verification, and attempts that got none.",
     );
     family.sample(&[("result", "taken")], root.taken.load(Ordering::Relaxed));
@@ -274,7 +282,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
         );
         let mut family = metrics.family(
             "avocet_list_compile_seconds",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Compile time of the image in force.",
         );
         family.sample(&[], lists.making().millis as f64 / 1e3);
@@ -283,20 +291,20 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     let sources = running.lists.sources();
     let compiled = |name: &str| crate::keepers::lists::status::compiled(&state, name);
     type Value<'a> = &'a dyn Fn(&str) -> u64;
-    let families: [(&str, Kind, &str, Value<'_>); 4] = [
-        ("avocet_list_entries", Kind::Gauge, "Entries of a list in force.", &|name| {
+    let families: [(&str, MetricType, &str, Value<'_>); 4] = [
+        ("avocet_list_entries", MetricType::Gauge, "Entries of a list in force.", &|name| {
             compiled(name).map_or(0, |list| list.entries)
         }),
-        ("avocet_list_broken_lines", Kind::Gauge, "Broken lines of a list.", &|name| {
+        ("avocet_list_broken_lines", MetricType::Gauge, "Broken lines of a list.", &|name| {
             compiled(name).map_or(0, |list| list.faults)
         }),
         (
             "avocet_list_success_timestamp_seconds",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Time of the last successful fetch of a list, in seconds since 1970; 0 is never.",
             &|name| sources.get(name).map_or(0, |source| source.succeeded_at_secs),
         ),
-        ("avocet_list_failures_total", Kind::Counter, "Failed list fetches.", &|name| {
+        ("avocet_list_failures_total", MetricType::Counter, "Failed list fetches.", &|name| {
             sources.get(name).map_or(0, |source| source.failures)
         }),
     ];
@@ -310,7 +318,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     }
     let mut family = metrics.family(
         "avocet_list_failing",
-        Kind::Gauge,
+        MetricType::Gauge,
         "Whether the last fetch of a list failed.",
     );
     for list in configured {
@@ -342,14 +350,14 @@ fn policy(metrics: &mut Exposition, shared: &Shared) {
     let state = shared.snapshot();
     let Some(policy) = &state.policy else { return };
     let help = "Matches of a rule, including responses from the cache for deciding rules.";
-    let mut family = metrics.family("avocet_policy_rule_hits_total", Kind::Counter, help);
+    let mut family = metrics.family("avocet_policy_rule_hits_total", MetricType::Counter, help);
     for (rule, count) in policy.rule_counts() {
         let mode = if rule.log_only { "log-only" } else { "in-force" };
         family.sample(&[("rule", &rule.name), ("mode", mode)], count);
     }
     let mut family = metrics.family(
         "avocet_policy_list_hits_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Responses due to a list, including cached ones.",
     );
     for (place, list) in state.config.policy.lists.iter().enumerate() {
@@ -382,17 +390,20 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
         }),
     ];
     for (name, help, value) in gauges {
-        let mut family = metrics.family(name, Kind::Gauge, help);
+        let mut family = metrics.family(name, MetricType::Gauge, help);
         caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], value(stats)));
     }
     let mut family = metrics.family(
         "avocet_cache_inserts_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Entries stored, including replacements.",
     );
     caches.iter().for_each(|(cache, stats)| family.sample(&[("cache", cache)], stats.inserts));
-    let mut family =
-        metrics.family("avocet_cache_evictions_total", Kind::Counter, "Evicted entries by reason.");
+    let mut family = metrics.family(
+        "avocet_cache_evictions_total",
+        MetricType::Counter,
+        "Evicted entries by reason.",
+    );
     for (cache, stats) in &caches {
         family.sample(&[("cache", cache), ("reason", "unused")], stats.evicted_unvisited);
         family.sample(&[("cache", cache), ("reason", "least-used")], stats.evicted_main);
@@ -401,14 +412,14 @@ fn caches(metrics: &mut Exposition, shared: &Shared) {
     }
     let mut family = metrics.family(
         "avocet_cache_hits_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Queries answered from a cache with data within its TTL.",
     );
     family.sample(&[("cache", "packet")], stage(shared, Stage::PacketHit));
     family.sample(&[("cache", "rrset")], stage(shared, Stage::RrsetHit));
     let mut family = metrics.family(
         "avocet_cache_misses_total",
-        Kind::Counter,
+        MetricType::Counter,
         "Queries without an answer in a cache.",
     );
     family.sample(&[("cache", "packet")], total(shared, |worker| worker.packet_misses()));

@@ -14,7 +14,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::Outcome;
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::rule::Zone;
+use avocet_policy::rule::NamedTimeZone;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{NameBuf, Rtype, text};
 use http_body_util::Full;
@@ -139,7 +139,8 @@ fn host_name(host: &[u8]) -> Option<NameBuf> {
 /// The time as the network's people read it.
 fn time(state: &Snapshot, now: u64) -> String {
     let name = &state.config.policy.time_zone;
-    Zone::named(name).map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(now)))
+    NamedTimeZone::named(name)
+        .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(now)))
 }
 
 fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {

@@ -15,7 +15,7 @@ use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_resolver::{LocalRoot, Timers};
 
 use crate::root::transfer::{self, TransferError};
-use crate::root::zone_file::{self, Line};
+use crate::root::zone_file::{self, UnverifiedRecord};
 use crate::root::{RootKeeping, Status};
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -140,13 +140,13 @@ impl Work {
     /// Verifies a copy and puts it into use. Its expiry counts from `checked_at_secs`.
     fn take(
         &self,
-        lines: &[Line],
+        lines: &[UnverifiedRecord],
         from: &str,
         checked_at_secs: u64,
         config: &Config,
     ) -> Option<Timers> {
         let keeping = &self.running.root;
-        let records: Vec<_> = lines.iter().map(Line::record).collect();
+        let records: Vec<_> = lines.iter().map(UnverifiedRecord::record).collect();
         let context = Context { now_secs: wall_secs() as u32, policy: config.dnssec.policy() };
         let zone = match LocalRoot::new(&records, &self.running.anchors_in_force(config), &context)
         {

@@ -38,7 +38,7 @@ pub(crate) enum Taking {
 
 /// What a look at a source brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum TextChange {
     /// Another text.
     Changed,
     /// None, or the same.
@@ -215,11 +215,13 @@ impl Store {
         list: &ListConfig,
         url: &str,
         (fetcher, taking): (&Fetcher, Taking),
-    ) -> Result<Taken, Failure> {
+    ) -> Result<TextChange, Failure> {
         let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
         // What was held back before has the validators of no copy, so it comes again whole.
         let fetched = fetcher.fetch(url, known.as_ref()).map_err(Failure::Fetch)?;
-        let Fetched::Text { text, etag, last_modified } = fetched else { return Ok(Taken::Same) };
+        let Fetched::Text { text, etag, last_modified } = fetched else {
+            return Ok(TextChange::Same);
+        };
         let report = examine(list, &text)?;
         if taking == Taking::Judged {
             let same_source = known.as_ref().filter(|head| head.source == url);
@@ -244,7 +246,7 @@ impl Store {
         list: &ListConfig,
         path: &Path,
         taking: Taking,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<TextChange, Failure> {
         let unreadable =
             |why: String| Failure::File(format!("cannot read {}: {why}", path.display()));
         let fingerprint = FileFingerprint::of(path).map(|fingerprint| format!("{fingerprint:?}"));
@@ -255,7 +257,7 @@ impl Store {
             .is_some_and(|head| head.source == source && head.fingerprint == fingerprint)
             && fingerprint.is_some()
         {
-            return Ok(Taken::Same);
+            return Ok(TextChange::Same);
         }
         let text =
             disk::read(path, MAX_LIST_BYTES).map_err(|error| unreadable(error.to_string()))?;
@@ -279,7 +281,7 @@ impl Store {
         mut head: Head,
         text: Vec<u8>,
         known: Option<&Head>,
-    ) -> Result<Taken, Failure> {
+    ) -> Result<TextChange, Failure> {
         head.seal(&text);
         head.fetched_at_secs = wall_secs();
         let is_same = known.is_some_and(|known| known.stamp() == head.stamp());
@@ -294,7 +296,7 @@ impl Store {
             }
             Err(error) => return Err(Failure::File(format!("cannot rename it: {error}"))),
         }
-        Ok(if is_same { Taken::Same } else { Taken::Changed })
+        Ok(if is_same { TextChange::Same } else { TextChange::Changed })
     }
 
     /// Why a list in force has no copy on the disk, if so.

@@ -119,17 +119,17 @@ impl LineQueue {
 }
 
 impl<'w> MakeWriter<'w> for LineQueue {
-    type Writer = Line<'w>;
+    type Writer = LogLine<'w>;
 
-    fn make_writer(&'w self) -> Line<'w> {
-        Line(self)
+    fn make_writer(&'w self) -> LogLine<'w> {
+        LogLine(self)
     }
 }
 
 /// Takes one line, which the formatter writes at once.
-pub(super) struct Line<'w>(&'w LineQueue);
+pub(super) struct LogLine<'w>(&'w LineQueue);
 
-impl Write for Line<'_> {
+impl Write for LogLine<'_> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         self.0.push(octets);
         Ok(octets.len())

@@ -45,7 +45,7 @@ use crate::lists::{Keeping, Store};
 use crate::mailbox::Letter;
 use crate::root::RootKeeping;
 use crate::running::conditions::Conditions;
-use crate::running::names::{self, Names};
+use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
 use crate::running::persist::CacheFile;
@@ -56,7 +56,7 @@ use crate::running::trust::KeptTrust;
 use crate::running::{OperationError, Running, Visits};
 use crate::state::Shared;
 pub use take_over::TakeOverError;
-use take_over::{Handed, Reply, Successor};
+use take_over::{Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
 
 /// Time between looks at timers and at the configuration file, in milliseconds.
@@ -137,7 +137,7 @@ impl Operation {
             reloader: Reloader::new(file.path, shared.clone(), unconfigured),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
-            names: Names::default(),
+            names: ClientNames::default(),
             visits: Visits::default(),
             reach: Reach::default(),
             conditions: Conditions::default(),
@@ -293,13 +293,13 @@ impl Operation {
     fn hear_successor(&mut self) {
         let Some(successor) = &mut self.successor else { return };
         match successor.hear() {
-            Reply::None => {}
-            Reply::Ready => {
+            SuccessorState::None => {}
+            SuccessorState::Ready => {
                 tracing::info!("another process has taken over; completing queries in flight");
                 self.http = None;
                 self.drain(Ending::HandedOver);
             }
-            Reply::Gone => {
+            SuccessorState::Gone => {
                 tracing::warn!("the new process ended before the take-over; continuing");
                 self.successor = None;
             }

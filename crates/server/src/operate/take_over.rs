@@ -204,7 +204,7 @@ impl TakenOver {
 
 /// What was heard of the new process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reply {
+pub(super) enum SuccessorState {
     /// Nothing yet.
     None,
     /// It serves.
@@ -256,17 +256,17 @@ impl Successor {
     }
 
     /// Reads what it says.
-    pub(super) fn hear(&mut self) -> Reply {
+    pub(super) fn hear(&mut self) -> SuccessorState {
         let mut buffer = [0; READY.len()];
         match self.stream.read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Reply::None,
-            Err(_) | Ok(0) => Reply::Gone,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SuccessorState::None,
+            Err(_) | Ok(0) => SuccessorState::Gone,
             Ok(len) => {
                 self.heard.extend(buffer.iter().take(len));
                 match &self.heard {
-                    heard if heard == READY => Reply::Ready,
-                    heard if READY.starts_with(heard) => Reply::None,
-                    _ => Reply::Gone,
+                    heard if heard == READY => SuccessorState::Ready,
+                    heard if READY.starts_with(heard) => SuccessorState::None,
+                    _ => SuccessorState::Gone,
                 }
             }
         }

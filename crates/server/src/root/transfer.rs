@@ -13,7 +13,7 @@ use avocet_wire::rdata::RdataError;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, MessageView, Opcode, Rcode, Rtype, WireError};
 
-use super::zone_file::{Line, MAX_ZONE_OCTETS, MAX_ZONE_RECORDS};
+use super::zone_file::{MAX_ZONE_OCTETS, MAX_ZONE_RECORDS, UnverifiedRecord};
 
 /// Longest wait for a connection, and for each message.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -102,9 +102,9 @@ pub(crate) fn timers(
 pub(crate) fn zone(
     primary: SocketAddr,
     is_closed: &dyn Fn() -> bool,
-) -> Result<Vec<Line>, TransferError> {
+) -> Result<Vec<UnverifiedRecord>, TransferError> {
     let mut exchange = Exchange::begin(primary, AXFR, is_closed)?;
-    let (mut lines, mut octets): (Vec<Line>, u64) = (Vec::new(), 0);
+    let (mut lines, mut octets): (Vec<UnverifiedRecord>, u64) = (Vec::new(), 0);
     loop {
         let message = exchange.receive()?;
         octets += message.len() as u64;
@@ -129,7 +129,7 @@ pub(crate) fn zone(
     }
 }
 
-fn is_soa(line: &Line) -> bool {
+fn is_soa(line: &UnverifiedRecord) -> bool {
     line.rtype == Rtype::SOA && *line.owner == [0]
 }
 
@@ -186,7 +186,11 @@ impl<'a> Exchange<'a> {
     }
 
     /// Adds the answer section of a message.
-    fn read(&mut self, message: &[u8], lines: &mut Vec<Line>) -> Result<(), TransferError> {
+    fn read(
+        &mut self,
+        message: &[u8],
+        lines: &mut Vec<UnverifiedRecord>,
+    ) -> Result<(), TransferError> {
         let view = MessageView::new(message)?;
         let header = view.header();
         if header.id != self.id || !header.has(QR) || header.opcode() != Opcode::QUERY {
@@ -202,12 +206,12 @@ impl<'a> Exchange<'a> {
     }
 }
 
-fn line(record: &RecordView<'_>, room: &mut [u8]) -> Result<Line, TransferError> {
+fn line(record: &RecordView<'_>, room: &mut [u8]) -> Result<UnverifiedRecord, TransferError> {
     let owner = record.owner().map_err(|_| TransferError::Malformed)?;
     if record.class != Class::IN {
         return Err(TransferError::Malformed);
     }
     let len = record.expand_rdata(room)?;
     let (owner, rdata) = (owner.folded().wire().into(), room[..len].into());
-    Ok(Line { owner, rtype: record.rtype, ttl_secs: record.ttl_secs(), rdata })
+    Ok(UnverifiedRecord { owner, rtype: record.rtype, ttl_secs: record.ttl_secs(), rdata })
 }

@@ -18,7 +18,7 @@ pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
 pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
 
 /// A record of the zone that is not verified yet.
-pub(crate) struct Line {
+pub(crate) struct UnverifiedRecord {
     /// Uncompressed.
     pub(crate) owner: Box<[u8]>,
     pub(crate) rtype: Rtype,
@@ -27,7 +27,7 @@ pub(crate) struct Line {
     pub(crate) rdata: Box<[u8]>,
 }
 
-impl Line {
+impl UnverifiedRecord {
     /// Lends the record.
     pub(crate) fn record(&self) -> ZoneRecord<'_> {
         let Self { owner, rtype, ttl_secs, rdata } = self;
@@ -39,7 +39,7 @@ impl Line {
 ///
 /// # Errors
 /// It cannot be read, is too large, or has a line that is no record.
-pub(crate) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
+pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), String> {
     let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
     let text = disk::read(path, MAX_ZONE_OCTETS).map_err(failed)?;
@@ -54,7 +54,12 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
             ));
         }
         let (owner, rdata) = (record.owner.wire().into(), record.rdata.into());
-        lines.push(Line { owner, rtype: record.rtype, ttl_secs: record.ttl_secs, rdata });
+        lines.push(UnverifiedRecord {
+            owner,
+            rtype: record.rtype,
+            ttl_secs: record.ttl_secs,
+            rdata,
+        });
     }
     let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok((lines, written.as_secs()))
@@ -64,9 +69,9 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<Line>, u64), String> {
 ///
 /// # Errors
 /// The disk is full or cannot be written.
-pub(crate) fn write(path: &Path, lines: &[Line]) -> io::Result<()> {
+pub(crate) fn write(path: &Path, lines: &[UnverifiedRecord]) -> io::Result<()> {
     let mut text = String::new();
-    for Line { owner, rtype, ttl_secs, rdata } in lines {
+    for UnverifiedRecord { owner, rtype, ttl_secs, rdata } in lines {
         let owner = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
         let _ = writeln!(text, "{owner} {ttl_secs} IN {rtype} {}", rdata::display(rtype.0, rdata));
     }

@@ -27,7 +27,7 @@ pub(crate) struct GeoReads {
 
 /// Whether the countries of addresses are others now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taken {
+pub(crate) enum GeoChange {
     /// They may be.
     Changed,
     /// They are not.
@@ -39,17 +39,21 @@ impl GeoReads {
     ///
     /// # Errors
     /// It cannot be used, and there is none of before of this path.
-    pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<Taken, GeoFault> {
+    pub(crate) fn take(
+        &self,
+        config: &PolicyConfig,
+        parts: &mut Parts,
+    ) -> Result<GeoChange, GeoFault> {
         let Some(path) = config.geo_file() else {
             self.set_fault(None);
             let before = parts.countries.take();
-            return Ok(if before.is_some() { Taken::Changed } else { Taken::Same });
+            return Ok(if before.is_some() { GeoChange::Changed } else { GeoChange::Same });
         };
         let before = parts.countries.as_ref().filter(|database| database.path() == path);
         let now = FileFingerprint::of(path);
         if before.is_some_and(|database| now.is_some() && database.fingerprint() == now) {
             self.set_fault(None);
-            return Ok(Taken::Same);
+            return Ok(GeoChange::Same);
         }
         let digest = before.map(|database| database.digest());
         match GeoDatabase::read(path) {
@@ -57,11 +61,11 @@ impl GeoReads {
                 self.set_fault(None);
                 let is_same = digest == Some(database.digest());
                 parts.countries = Some(Arc::new(database));
-                Ok(if is_same { Taken::Same } else { Taken::Changed })
+                Ok(if is_same { GeoChange::Same } else { GeoChange::Changed })
             }
             Err(fault) if digest.is_some() => {
                 self.note(&fault);
-                Ok(Taken::Same)
+                Ok(GeoChange::Same)
             }
             Err(fault) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);

@@ -34,7 +34,7 @@ use crate::state::Shared;
 use conditions::{Condition, Conditions};
 pub(crate) use geo::GeoWatch;
 pub use leases::fault_of_leases;
-use names::Names;
+use names::ClientNames;
 pub use neighbours::fault_of_neighbours;
 use persist::CacheFile;
 use reach::Reach;
@@ -121,7 +121,7 @@ pub(crate) struct Running {
     /// The keeping of a copy of the root zone.
     pub(crate) root: RootKeeping,
     /// The names of clients by PTR records.
-    pub(crate) names: Names,
+    pub(crate) names: ClientNames,
     /// Who is on the page of blocked names.
     pub(crate) visits: Visits,
     /// The looks at whether names can be resolved.

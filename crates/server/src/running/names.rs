@@ -44,7 +44,7 @@ const FAULT: &str =
 
 /// What the thread has found, and how it is ended.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,
     is_closed: Mutex<bool>,
     closing: Condvar,
@@ -54,7 +54,7 @@ pub(crate) struct Names {
     pub(crate) passed_over: AtomicU64,
 }
 
-impl Names {
+impl ClientNames {
     /// The names that are known, in the order of their addresses.
     pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -77,7 +77,7 @@ impl Names {
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    fn publish(&self, table: &Table) {
+    fn publish(&self, table: &NameTable) {
         let found = table.found();
         let mut published = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         if **published != *found {
@@ -98,7 +98,7 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
 }
 
 fn work(running: &Running) {
-    let (mut table, names) = (Table::default(), &running.names);
+    let (mut table, names) = (NameTable::default(), &running.names);
     loop {
         let state = running.shared.snapshot();
         if are_wanted(&state.config.policy) {
@@ -108,7 +108,7 @@ fn work(running: &Running) {
             drop(state);
             ask(&mut table, server, names);
         } else {
-            table = Table::default();
+            table = NameTable::default();
         }
         names.publish(&table);
         if !names.wait() {
@@ -118,7 +118,7 @@ fn work(running: &Running) {
 }
 
 /// Asks for what is due.
-fn ask(table: &mut Table, server: SocketAddr, names: &Names) {
+fn ask(table: &mut NameTable, server: SocketAddr, names: &ClientNames) {
     let began = Instant::now();
     for ip in table.due(began).into_iter().take(MAX_ASKED) {
         if names.is_closed() || began.elapsed() > ROUND {
@@ -144,11 +144,11 @@ fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
 
 /// Addresses with their names.
 #[derive(Default)]
-struct Table {
-    known: HashMap<IpAddr, Known>,
+struct NameTable {
+    known: HashMap<IpAddr, KnownName>,
 }
 
-struct Known {
+struct KnownName {
     name: Option<String>,
     /// When it is asked for again.
     due: Instant,
@@ -156,7 +156,7 @@ struct Known {
     is_met: bool,
 }
 
-impl Table {
+impl NameTable {
     /// Takes up addresses; says how many there was no room for. Those whose time is over and that
     /// were not met since are forgotten.
     fn meet(&mut self, addresses: impl Iterator<Item = IpAddr>, now: Instant) -> u64 {
@@ -166,7 +166,7 @@ impl Table {
             match self.known.get_mut(&ip) {
                 Some(known) => known.is_met = true,
                 None if has_room => {
-                    self.known.insert(ip, Known { name: None, due: now, is_met: true });
+                    self.known.insert(ip, KnownName { name: None, due: now, is_met: true });
                 }
                 None => passed_over += 1,
             }
@@ -218,13 +218,13 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
-    fn names(table: &Table) -> Vec<String> {
+    fn names(table: &NameTable) -> Vec<String> {
         table.found().into_iter().filter_map(|found| found.name).collect()
     }
 
     #[test]
     fn a_name_is_kept_for_its_time_within_bounds_and_then_asked_for_again() {
-        let (mut table, start) = (Table::default(), Instant::now());
+        let (mut table, start) = (NameTable::default(), Instant::now());
         let after = |secs| start + Duration::from_secs(secs);
         assert_eq!(table.meet([ip(1), ip(2), ip(3)].into_iter(), start), 0);
         assert_eq!(table.due(start), [ip(1), ip(2), ip(3)]);
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn there_is_room_for_so_many_and_no_more() {
-        let (mut table, now) = (Table::default(), Instant::now());
+        let (mut table, now) = (NameTable::default(), Instant::now());
         let many = (0..MAX_KEPT as u32 + 10)
             .map(|number| IpAddr::from((0x0a00_0000 + number).to_be_bytes()));
         assert_eq!(table.meet(many, now), 10);

@@ -57,7 +57,7 @@ impl NeighbourWatch {
     /// The neighbours that the policy asks about. Where the table cannot be read, those of the last
     /// look stay, and leases and names count all the same.
     fn neighbours(&mut self, running: &Running, policy: &PolicyConfig) -> Vec<Neighbour> {
-        let Some(wanted) = Wanted::of(policy) else {
+        let Some(wanted) = WantedMacs::of(policy) else {
             running.conditions.set(Condition::Neighbours, None);
             return Vec::new();
         };
@@ -76,7 +76,7 @@ impl NeighbourWatch {
 /// Why clients that are configured by MAC address would not be recognised; none where there are
 /// none.
 pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
-    Wanted::of(policy)?;
+    WantedMacs::of(policy)?;
     neighbours().err().map(|error| fault(&error))
 }
 
@@ -88,14 +88,14 @@ fn fault(error: &io::Error) -> String {
 }
 
 /// The hardware addresses that the policy asks about.
-enum Wanted {
+enum WantedMacs {
     /// A rule may ask about any.
     All,
     /// Those of clients and groups.
     These(HashSet<Mac>),
 }
 
-impl Wanted {
+impl WantedMacs {
     /// None: nobody is known by one.
     fn of(policy: &PolicyConfig) -> Option<Self> {
         if policy.is_empty() {
@@ -132,9 +132,9 @@ mod tests {
     use super::*;
     use avocet_config::Config;
 
-    fn wanted(more: &str) -> Option<Wanted> {
+    fn wanted(more: &str) -> Option<WantedMacs> {
         let text = format!("[[list]]\nname = \"l\"\nfile = \"x\"\n{more}");
-        Wanted::of(&Config::from_text(None, &text, &BTreeMap::new()).unwrap().policy)
+        WantedMacs::of(&Config::from_text(None, &text, &BTreeMap::new()).unwrap().policy)
     }
 
     #[test]

@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::state::Shared;
-use crate::trace::{self, Asked, Resolution};
+use crate::trace::{self, Resolution, TraceQuestion};
 
 /// Time between looks at the counters.
 const TICK: Duration = Duration::from_secs(2);
@@ -76,30 +76,34 @@ fn work(running: &Running) {
     let mut asked_at: Option<Instant> = None;
     while running.reach.wait() {
         let is_reported = running.conditions.holds(Condition::Resolution);
-        match streak.look(Counts::of(&running.shared)) {
-            Outcome::Answered => running.conditions.set(Condition::Resolution, None),
-            Outcome::Failing if !is_reported || asked_at.is_none_or(|at| at.elapsed() >= RETRY) => {
+        match streak.look(QuestionCounts::of(&running.shared)) {
+            NetworkOutcome::Answered => running.conditions.set(Condition::Resolution, None),
+            NetworkOutcome::Failing
+                if !is_reported || asked_at.is_none_or(|at| at.elapsed() >= RETRY) =>
+            {
                 asked_at = Some(Instant::now());
                 running.conditions.set(Condition::Resolution, cause(running));
                 streak.failures = 0;
             }
-            Outcome::Quiet if is_reported && asked_at.is_none_or(|at| at.elapsed() >= RETRY) => {
+            NetworkOutcome::Quiet
+                if is_reported && asked_at.is_none_or(|at| at.elapsed() >= RETRY) =>
+            {
                 asked_at = Some(Instant::now());
                 running.conditions.set(Condition::Resolution, cause(running));
             }
-            Outcome::Failing | Outcome::Quiet => {}
+            NetworkOutcome::Failing | NetworkOutcome::Quiet => {}
         }
     }
 }
 
 /// Questions that went to the network, by how they ended.
 #[derive(Clone, Copy, Default)]
-struct Counts {
+struct QuestionCounts {
     answered: u64,
     failed: u64,
 }
 
-impl Counts {
+impl QuestionCounts {
     fn of(shared: &Shared) -> Self {
         let total = |stage: Stage| {
             shared.metrics.iter().map(|worker| worker.stages[stage as usize].value()).sum()
@@ -110,7 +114,7 @@ impl Counts {
 
 /// What has happened since the last look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
+enum NetworkOutcome {
     /// Some question was answered.
     Answered,
     /// None was, and enough have failed since the last answer.
@@ -122,19 +126,19 @@ enum Outcome {
 /// Failures since the last answer.
 #[derive(Default)]
 struct Streak {
-    last: Counts,
+    last: QuestionCounts,
     failures: u64,
 }
 
 impl Streak {
-    fn look(&mut self, now: Counts) -> Outcome {
+    fn look(&mut self, now: QuestionCounts) -> NetworkOutcome {
         let last = std::mem::replace(&mut self.last, now);
         if now.answered > last.answered {
             self.failures = 0;
-            return Outcome::Answered;
+            return NetworkOutcome::Answered;
         }
         self.failures += now.failed - last.failed;
-        if self.failures >= FAILURES { Outcome::Failing } else { Outcome::Quiet }
+        if self.failures >= FAILURES { NetworkOutcome::Failing } else { NetworkOutcome::Quiet }
     }
 }
 
@@ -146,7 +150,7 @@ fn cause(running: &Running) -> Option<String> {
     if forwarders.is_none() && state.config.resolver.mode == Mode::Forward {
         return None;
     }
-    let asked = Asked::read(".", Some("NS")).ok()?;
+    let asked = TraceQuestion::read(".", Some("NS")).ok()?;
     let section = match trace::resolve(&running.shared, &asked) {
         Ok(Resolution { message, .. }) if is_answer(&message) => return None,
         Ok(Resolution { section, .. }) => section,
@@ -225,13 +229,13 @@ mod tests {
     #[test]
     fn only_failures_without_any_answer_between_them_count() {
         let mut streak = Streak::default();
-        let mut look = |answered, failed| streak.look(Counts { answered, failed });
-        assert_eq!(look(0, 0), Outcome::Quiet);
-        assert_eq!(look(0, 2), Outcome::Quiet);
-        assert_eq!(look(0, 3), Outcome::Failing);
-        assert_eq!(look(1, 9), Outcome::Answered);
-        assert_eq!(look(1, 11), Outcome::Quiet);
-        assert_eq!(look(1, 12), Outcome::Failing);
+        let mut look = |answered, failed| streak.look(QuestionCounts { answered, failed });
+        assert_eq!(look(0, 0), NetworkOutcome::Quiet);
+        assert_eq!(look(0, 2), NetworkOutcome::Quiet);
+        assert_eq!(look(0, 3), NetworkOutcome::Failing);
+        assert_eq!(look(1, 9), NetworkOutcome::Answered);
+        assert_eq!(look(1, 11), NetworkOutcome::Quiet);
+        assert_eq!(look(1, 12), NetworkOutcome::Failing);
     }
 
     #[track_caller]

@@ -26,7 +26,7 @@ use ipnet::IpNet;
 
 use crate::log;
 use crate::running::fingerprint::answers_fingerprint;
-use crate::running::geo::{GeoReads, Taken};
+use crate::running::geo::{GeoChange, GeoReads};
 use crate::running::removed::Removed;
 use crate::state::Shared;
 
@@ -121,7 +121,7 @@ impl Reloader {
         let mut parts = old.parts.clone();
         let geo = self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
         let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config)
-            || geo == Taken::Changed;
+            || geo == GeoChange::Changed;
         let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
         let snapshot = Snapshot::build(config, epoch, unconfigured, parts)
             .map_err(|error| error.to_string())?;

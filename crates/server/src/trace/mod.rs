@@ -34,7 +34,7 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct TraceQuestion {
     qname: Vec<u8>,
     /// None: all of them, or A where one is needed.
     rtype: Option<Rtype>,
@@ -51,19 +51,19 @@ pub(crate) struct Resolution {
     /// The answer as a message; empty where there is none.
     pub(crate) message: Vec<u8>,
     /// Why there is none.
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<TraceFailure>,
 }
 
 /// Why a question could not be resolved.
 #[derive(Clone, Copy)]
-pub(crate) struct Failure {
+pub(crate) struct TraceFailure {
     /// The extended error for clients.
     pub(crate) ede: u16,
     /// Its text.
     pub(crate) text: &'static str,
 }
 
-impl Asked {
+impl TraceQuestion {
     /// Reads a name and a type.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl Asked {
 ///
 /// # Errors
 /// The server cannot take it, or does not come to an end with it.
-pub(crate) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, String> {
+pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resolution, String> {
     let question = asked.question();
     let hash = QuestionKey::new(&question, &shared.name_server.key, 0).hash;
     // The worker that would resolve it for a client.
@@ -140,7 +140,7 @@ pub(crate) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
     let mut section = trace_value(&traced.trace);
     section["section"] = "resolved".into();
     let failure = traced.trace.events().iter().rev().find_map(|event| match event.step {
-        Step::Failed { ede, text } => Some(Failure { ede, text }),
+        Step::Failed { ede, text } => Some(TraceFailure { ede, text }),
         _ => None,
     });
     let is_failure = rcode(&traced.answer) == Rcode::SERVFAIL;
@@ -152,7 +152,7 @@ pub(crate) fn resolve(shared: &Shared, asked: &Asked) -> Result<Resolution, Stri
 ///
 /// # Errors
 /// As of [`resolve`].
-pub(crate) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String> {
+pub(crate) fn trace(shared: &Shared, asked: TraceQuestion) -> Result<Vec<Value>, String> {
     let state = shared.snapshot();
     let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
     let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, At::Now(wall_secs()));
@@ -166,8 +166,9 @@ pub(crate) fn trace(shared: &Shared, asked: Asked) -> Result<Vec<Value>, String>
         section["answer"] = answer(&message);
         return Ok(vec![section]);
     };
-    let Asked { dnssec_ok, checking_disabled, .. } = asked;
-    let target = Asked { dnssec_ok, checking_disabled, ..Asked::of(&miss.question) };
+    let TraceQuestion { dnssec_ok, checking_disabled, .. } = asked;
+    let target =
+        TraceQuestion { dnssec_ok, checking_disabled, ..TraceQuestion::of(&miss.question) };
     let Resolution { section, message, failure } = resolve(shared, &target)?;
     let ede = failure.map(|failure| (Ede(failure.ede), failure.text));
     let found = Found { rcode: rcode(&message), message: &message, ede, keep: None };
@@ -187,7 +188,7 @@ pub(crate) fn refusal(question: &[u8]) -> Vec<u8> {
 }
 
 /// The answer that a client with this address gets, and which stage gives it.
-pub(crate) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value {
+pub(crate) fn answer_section(asked: &TraceQuestion, ip: IpAddr, ended: &Ended) -> Value {
     let (qname, qtype) = asked.name_and_type();
     let mut section = json!({
         "section": "answer", "name": shown(qname), "type": qtype.to_string(), "client": ip.to_string(),
@@ -222,20 +223,20 @@ pub(crate) fn answer_section(asked: &Asked, ip: IpAddr, ended: &Ended) -> Value 
 
 /// All that is known of a name without asking anyone: traces of failures that were kept, what the
 /// caches have.
-pub(crate) fn known(shared: &Shared, asked: &Asked) -> Vec<Value> {
+pub(crate) fn known(shared: &Shared, asked: &TraceQuestion) -> Vec<Value> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
     sections
 }
 
 /// Traces of failures that were kept, and the failure that is remembered.
-pub(crate) fn failed_before(shared: &Shared, asked: &Asked) -> Vec<Value> {
+pub(crate) fn failed_before(shared: &Shared, asked: &TraceQuestion) -> Vec<Value> {
     let mut sections: Vec<Value> = kept(shared, asked).iter().map(kept_value).collect();
     sections.extend(failures(shared, asked));
     sections
 }
 
-fn kept(shared: &Shared, asked: &Asked) -> Vec<Trace> {
+fn kept(shared: &Shared, asked: &TraceQuestion) -> Vec<Trace> {
     let looks = shared.mailboxes.iter().filter_map(|mailbox| {
         let (reply, traces): (_, Receiver<Vec<Trace>>) = channel();
         let order = KeptOrder { qname: asked.qname.clone().into(), reply };
@@ -260,7 +261,7 @@ fn kept_value(trace: &Trace) -> Value {
 }
 
 /// Failures that are remembered, so that the question is not tried again for a while.
-fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
+fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<Value> {
     let now = shared.name_server.clock.now().secs();
     let failure = shared
         .name_server
@@ -274,7 +275,7 @@ fn failures(shared: &Shared, asked: &Asked) -> Option<Value> {
 
 /// What the RRset cache has at the name, and what above it counts for it: delegations, denials,
 /// DNAMEs.
-fn cached(shared: &Shared, asked: &Asked) -> Option<Value> {
+fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<Value> {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
     let at = ReadAt { now: shared.name_server.clock.now().secs(), stale_window };

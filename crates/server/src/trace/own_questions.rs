@@ -10,7 +10,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
 use crate::state::Shared;
-use crate::trace::{self, Asked, Resolution};
+use crate::trace::{self, Resolution, TraceQuestion};
 
 /// The addresses of a host, IPv4 first.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Stri
 
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, String> {
     let state = shared.snapshot();
-    let asked = Asked::read(host, Some(rtype))?;
+    let asked = TraceQuestion::read(host, Some(rtype))?;
     let rehearsal = Rehearsal::new(
         (&shared.name_server, &state),
         IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -45,7 +45,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Stri
         // The name itself, or what own aliases lead to.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
-                trace::resolve(shared, &Asked::of(&miss.question))?;
+                trace::resolve(shared, &TraceQuestion::of(&miss.question))?;
             if let Some(failure) = failure {
                 return Err(format!("{host} cannot be resolved: {}", failure.text));
             }

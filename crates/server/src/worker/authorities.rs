@@ -16,7 +16,7 @@ use super::token::Token;
 use super::upstreams::{StreamState, open_socket};
 
 /// One query's way out and back.
-enum Line {
+enum AuthoritySocket {
     Datagram(UpstreamSocket),
     Stream(Box<Stream>),
 }
@@ -45,7 +45,7 @@ impl NotSent {
 
 /// See the module.
 pub(super) struct Authorities {
-    lines: HashMap<u32, Line>,
+    lines: HashMap<u32, AuthoritySocket>,
     /// Most that are open at once.
     budget: usize,
     buffer: ReadBuffer,
@@ -86,7 +86,7 @@ impl Authorities {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
             _ => {}
         }
-        self.lines.insert(number, Line::Datagram(socket));
+        self.lines.insert(number, AuthoritySocket::Datagram(socket));
         Ok(())
     }
 
@@ -112,7 +112,7 @@ impl Authorities {
         writer.push(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         let stream =
             Stream { tcp, reader: FrameReader::new(), writer, interest: Interest::ReadWrite };
-        self.lines.insert(number, Line::Stream(Box::new(stream)));
+        self.lines.insert(number, AuthoritySocket::Stream(Box::new(stream)));
         Ok(())
     }
 
@@ -130,7 +130,7 @@ impl Authorities {
         number: u32,
         buffer: &'b mut [u8],
     ) -> Option<io::Result<&'b [u8]>> {
-        let Some(Line::Datagram(socket)) = self.lines.get(&number) else { return None };
+        let Some(AuthoritySocket::Datagram(socket)) = self.lines.get(&number) else { return None };
         match socket.recv(buffer) {
             Ok(len) => Some(Ok(&buffer[..len])),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
@@ -146,7 +146,9 @@ impl Authorities {
         deliver: &mut impl FnMut(&[u8]),
     ) -> StreamState {
         let Self { lines, buffer, .. } = self;
-        let Some(Line::Stream(stream)) = lines.get_mut(&number) else { return StreamState::Open };
+        let Some(AuthoritySocket::Stream(stream)) = lines.get_mut(&number) else {
+            return StreamState::Open;
+        };
         match stream.drive(poller, event, buffer, deliver) {
             Ok(ReadState::Closed) => StreamState::Closed(io::ErrorKind::UnexpectedEof),
             Ok(_) => StreamState::Open,

@@ -18,7 +18,7 @@ use chacha20::rand_core::Rng;
 
 use super::authorities::Authorities;
 use super::share::Shares;
-use super::traces::Wanted;
+use super::traces::TraceOrders;
 use super::upstreams::Upstreams;
 use super::{MAX_MESSAGE, Waiter, Worker};
 
@@ -60,7 +60,7 @@ impl Worker {
         self.authorities = Authorities::new(sockets);
         self.unsent.clear();
         self.shares = Shares::new(shares_key);
-        self.wanted = Wanted::default();
+        self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         self.prepared.clear();
         self.readable.clear();

@@ -49,7 +49,7 @@ use fault::contained;
 use share::Shares;
 use streams::{Answered, Patience, Streams, Whose};
 use token::Token;
-use traces::Wanted;
+use traces::TraceOrders;
 use upstreams::Upstreams;
 
 /// Events taken from the kernel in one turn.
@@ -113,7 +113,7 @@ pub(crate) struct Worker {
     resolver: Resolver<Waiter>,
     shares: Shares,
     /// Traces that control clients wait for.
-    wanted: Wanted,
+    wanted: TraceOrders,
     busy: Busy,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
@@ -202,7 +202,7 @@ impl Worker {
             unsent: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
-            wanted: Wanted::default(),
+            wanted: TraceOrders::default(),
             busy: Busy::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),

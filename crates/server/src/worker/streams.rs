@@ -84,7 +84,7 @@ struct Connection {
 }
 
 #[derive(Default)]
-struct Slot {
+struct StreamSlot {
     generation: u32,
     connection: Option<Connection>,
 }
@@ -92,7 +92,7 @@ struct Slot {
 /// All client connections of a worker.
 pub(crate) struct Streams {
     worker: u16,
-    slots: Vec<Slot>,
+    slots: Vec<StreamSlot>,
     free: Vec<u32>,
     buffer: ReadBuffer,
     /// Slots with answers to be written at the end of the turn.
@@ -134,7 +134,7 @@ impl Streams {
             return Err(error);
         }
         if slot as usize == self.slots.len() {
-            self.slots.push(Slot::default());
+            self.slots.push(StreamSlot::default());
         }
         self.slots[slot as usize].connection = Some(Connection {
             stream,
@@ -162,7 +162,7 @@ impl Streams {
         answer: &mut impl FnMut(&[u8], IpAddr, StreamRoute, &mut FrameWriter) -> Answered,
     ) -> Option<IpAddr> {
         let Self { worker, slots, buffer, .. } = self;
-        let Slot { generation, connection } = slots.get_mut(slot as usize)?;
+        let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
         let route = StreamRoute { worker: *worker, slot, generation: *generation };
         let state = connection

@@ -14,7 +14,7 @@ const MAX_WANTED: usize = 16;
 
 /// Orders that a worker has not fulfilled yet.
 #[derive(Default)]
-pub(super) struct Wanted {
+pub(super) struct TraceOrders {
     orders: Vec<(u64, Sender<Traced>)>,
     last: u64,
 }

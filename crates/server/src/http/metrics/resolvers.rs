@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use avocet_dnssec::Limit;
 use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
 
-use crate::http::exposition::{Exposition, Kind};
+use crate::http::exposition::{Exposition, MetricType};
 use crate::state::Shared;
 
 /// The reports of all workers, added up.
@@ -52,7 +52,7 @@ impl Resolvers {
     pub(super) fn write_questions(&self, metrics: &mut Exposition) {
         let mut family = metrics.family(
             "avocet_resolver_questions_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Queries that the caches could not answer.",
         );
         family.sample(&[("result", "started")], self.total(|counters| counters.started));
@@ -77,7 +77,7 @@ impl Resolvers {
         );
         let mut family = metrics.family(
             "avocet_resolver_ended_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Results of queries in the resolver.",
         );
         family.sample(&[("result", "answered")], self.total(|counters| counters.answered));
@@ -108,7 +108,7 @@ impl Resolvers {
     pub(super) fn write_replies(&self, metrics: &mut Exposition) {
         let mut family = metrics.family(
             "avocet_upstream_replies_ignored_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Datagrams that match no query in flight.",
         );
         family.sample(&[("reason", "foreign")], self.total(|counters| counters.foreign));
@@ -116,7 +116,7 @@ impl Resolvers {
         family.sample(&[("reason", "malformed")], self.total(|counters| counters.malformed));
         family.sample(&[("reason", "near-miss")], self.total(|counters| counters.near_misses));
         let mut family =
-            metrics.family("avocet_upstream_sockets", Kind::Gauge, "Open upstream sockets.");
+            metrics.family("avocet_upstream_sockets", MetricType::Gauge, "Open upstream sockets.");
         family.sample(&[("kind", "pool")], self.pooled);
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
@@ -124,7 +124,7 @@ impl Resolvers {
         self.write_recursion(metrics);
         let mut family = metrics.family(
             "avocet_recursion_queries_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Queries to authoritative servers by event.",
         );
         family.sample(&[("event", "sent")], self.total(|counters| counters.sent));
@@ -153,7 +153,7 @@ impl Resolvers {
             .filter(|bits| *bits != u32::MAX);
         let mut family = metrics.family(
             "avocet_upstream_unpredictable_bits",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Fewest unpredictable bits of a UDP query so far; absent before the first.",
         );
         bits.into_iter().for_each(|bits| family.sample(&[], bits));
@@ -162,14 +162,14 @@ impl Resolvers {
     pub(super) fn write_recursion(&self, metrics: &mut Exposition) {
         let mut family = metrics.family(
             "avocet_error_reports_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Validation failures reported to reporting agents, and reports withheld by the limit.",
         );
         family.sample(&[("result", "sent")], self.total(|counters| counters.reports));
         family.sample(&[("result", "withheld")], self.total(|counters| counters.reports_withheld));
         let mut family = metrics.family(
             "avocet_recursion_ended_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Queries answered by recursion by validation result, and those that reached a limit.",
         );
         family.sample(&[("result", "secure")], self.total(|counters| counters.secure));
@@ -184,7 +184,7 @@ impl Resolvers {
             .sample(&[("result", "server-crowded")], self.total(|counters| counters.limit_server));
         let mut family = metrics.family(
             "avocet_validation_limits_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Times that a query reached a limit on the cost of validation.",
         );
         for limit in Limit::ALL {
@@ -216,14 +216,14 @@ impl Resolvers {
             ),
         ];
         for (name, help, count) in counters {
-            let mut family = metrics.family(name, Kind::Counter, help);
+            let mut family = metrics.family(name, MetricType::Counter, help);
             self.upstreams.iter().for_each(|(upstream, (counters, _))| {
                 family.sample(&[("upstream", upstream)], count(counters))
             });
         }
         let mut family = metrics.family(
             "avocet_upstream_breakers_open",
-            Kind::Gauge,
+            MetricType::Gauge,
             "Workers that avoid an upstream after consecutive failures.",
         );
         self.upstreams
@@ -238,7 +238,7 @@ impl Resolvers {
         ];
         let mut family = metrics.family(
             "avocet_upstream_failures_total",
-            Kind::Counter,
+            MetricType::Counter,
             "Queries without a usable response from an upstream.",
         );
         for (upstream, (counters, _)) in &self.upstreams {
@@ -249,7 +249,7 @@ impl Resolvers {
         let bounds = RTT_BUCKETS_MS.map(|bound| bound as f64 / 1e3);
         let mut family = metrics.family(
             "avocet_upstream_rtt_seconds",
-            Kind::Histogram,
+            MetricType::Histogram,
             "Round-trip times of accepted responses.",
         );
         for (upstream, (counters, _)) in &self.upstreams {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::lists::Order;
 use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
 use crate::lists::source::Failure;
-use crate::lists::store::{Store, Taken, Taking, source_text};
+use crate::lists::store::{Store, Taking, TextChange, source_text};
 use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
 use crate::trace::own_questions;
@@ -132,7 +132,7 @@ impl Work {
         &mut self,
         state: &Snapshot,
         orders: &[Order],
-    ) -> HashMap<String, Result<Taken, String>> {
+    ) -> HashMap<String, Result<TextChange, String>> {
         let began = Instant::now();
         let mut outcomes = HashMap::new();
         let mut fetcher = None;
@@ -208,7 +208,7 @@ impl Work {
         list: &ListConfig,
         fetcher: &Fetcher,
         taking: Taking,
-    ) -> Result<Taken, String> {
+    ) -> Result<TextChange, String> {
         let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
             ListSource::File(path) => self.store.take_file(list, path, taking),
@@ -237,7 +237,7 @@ impl Work {
                 tracing::warn!(list = list.name, "{how}, {what}: {failure}");
             }
         }
-        if taken == Ok(Taken::Changed) {
+        if taken == Ok(TextChange::Changed) {
             self.pending = Pending::Changed;
         }
         taken.map_err(|failure| failure.to_string())
@@ -308,7 +308,7 @@ impl Work {
         &self,
         order: &Order,
         before: &Snapshot,
-        outcomes: &HashMap<String, Result<Taken, String>>,
+        outcomes: &HashMap<String, Result<TextChange, String>>,
     ) -> Value {
         let now = self.running.shared.snapshot();
         let entries =
@@ -324,7 +324,7 @@ impl Work {
             };
             lists.push(json!({
                 "name": name,
-                "changed": *outcome == Ok(Taken::Changed),
+                "changed": *outcome == Ok(TextChange::Changed),
                 "error": outcome.as_ref().err(),
                 "unsaved": self.store.unsaved(name),
                 "entries-before": entries(before, name),

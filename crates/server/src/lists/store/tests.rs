@@ -150,8 +150,8 @@ fn a_file_that_is_no_list_or_gone_keeps_its_last_good_copy() {
     let list = data.file("a", "a.example\nb.example\n");
     let config = policy(&[("a", from_file(&list))]);
     let mut store = data.store();
-    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(Taken::Changed));
-    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(Taken::Same));
+    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(TextChange::Changed));
+    assert_eq!(store.take_file(&config.lists[0], &list, Taking::Judged), Ok(TextChange::Same));
     data.file("a", "<!DOCTYPE html><html><body>log in</body></html>\n");
     assert!(matches!(
         store.take_file(&config.lists[0], &list, Taking::Judged),
@@ -181,11 +181,11 @@ fn an_emptied_file_keeps_its_last_good_copy_until_it_is_forced() {
     }
     assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2, "nor does a start take it");
     let forced = store.take_file(&config.lists[0], &list, Taking::Forced);
-    assert_eq!(forced, Ok(Taken::Changed));
+    assert_eq!(forced, Ok(TextChange::Changed));
     assert_eq!(store.compile(&config, SECRET).unwrap().names(), 0);
     data.file("a", "");
     let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
-    assert_eq!(taken, Ok(Taken::Changed), "without entries before there is nothing to lose");
+    assert_eq!(taken, Ok(TextChange::Changed), "without entries before there is nothing to lose");
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_file_that_lost_most_of_its_entries_keeps_its_last_good_copy() {
     assert!(matches!(taken, Err(Failure::HeldBack(_))), "{taken:?}");
     data.file("a", &names(2_000));
     let taken = store.take_file(&config.lists[0], &list, Taking::Judged);
-    assert_eq!(taken, Ok(Taken::Changed));
+    assert_eq!(taken, Ok(TextChange::Changed));
 }
 
 #[test]
