@@ -12,6 +12,7 @@ mod modules;
 mod report;
 mod source;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Prints the figures of the tree below `root`; with `--cycles`, each file of each cycle and what
@@ -30,8 +31,11 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
 /// Most files of a crate that may lead to one another in a circle.
 const MAX_CYCLE: usize = 5;
 
-/// Finds what `cargo xtask tidy` refuses: large cycles of files, imports from a layer above, and
-/// parameters whose values have no names.
+/// Most types of the product that may share a name: readers cannot tell more of them apart.
+const MAX_NAMESAKES: usize = 3;
+
+/// Finds what `cargo xtask tidy` refuses: large cycles of files, imports from a layer above,
+/// parameters whose values have no names, and type names that occur too often.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let crates = source::read(root)?;
     let mut faults = Vec::new();
@@ -47,7 +51,9 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
             ));
         }
     }
-    for function in items::of(&crates).functions {
+    let items = items::of(&crates);
+    faults.extend(namesakes(items.types));
+    for function in items.functions {
         if function.takes_tuple {
             faults.push(format!(
                 "parameters: {}: a tuple of three values or more; name them in a struct",
@@ -64,8 +70,33 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
+/// Finds names that more than [`MAX_NAMESAKES`] types have. Takes names with places.
+fn namesakes(types: Vec<(String, String)>) -> impl Iterator<Item = String> {
+    let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, place) in types {
+        by_name.entry(name).or_default().push(place);
+    }
+    by_name.into_iter().filter(|(_, places)| places.len() > MAX_NAMESAKES).map(|(name, places)| {
+        format!(
+            "names: {} types are called {name}: {}; say in the name which one it is",
+            places.len(),
+            places.join(", ")
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn the_fourth_type_of_a_name_is_refused() {
+        let types = |count: usize| {
+            let places = 0..count;
+            places.map(|number| ("Line".to_owned(), format!("io/{number}.rs"))).collect()
+        };
+        assert_eq!(super::namesakes(types(3)).count(), 0);
+        assert_eq!(super::namesakes(types(4)).count(), 1);
+    }
+
     #[test]
     fn the_house_is_in_order() {
         let faults = super::faults(&crate::root()).expect("the tree can be read");
