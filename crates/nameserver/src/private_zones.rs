@@ -71,9 +71,10 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     zones.map(|zone| zone.to_string()).collect()
 }
 
-/// Whether an anchor that is not the root's is at or above the zone.
+/// Whether an anchor is at or above the zone. That of the root counts for the root only: each zone
+/// is below it.
 fn is_below_anchor(zone: &[u8], anchor: &[u8]) -> bool {
-    anchor.len() > 1 && name::is_under(zone, &anchor.to_ascii_lowercase())
+    (anchor.len() > 1 || zone.len() <= 1) && name::is_under(zone, &anchor.to_ascii_lowercase())
 }
 
 #[cfg(test)]
@@ -125,5 +126,11 @@ mod tests {
         check(&format!("{corp}[dnssec]\nvalidate = false\n"), &[]);
         check(&format!("{corp}[resolver]\nmode = \"forward\"\n"), &[]);
         check("[[stub]]\nzone = \"corp.example\"\nservers = [\"10.0.0.1\"]\n", &["corp.example."]);
+        let root = "[[stub]]\nzone = \".\"\nservers = [\"10.0.0.1\"]\n";
+        check(root, &["."]);
+        let anchor =
+            format!("[dnssec]\ntrust-anchors = [\". IN DS 20326 8 2 {}\"]\n", "e0".repeat(32));
+        check(&format!("{root}{anchor}"), &[]);
+        check(&format!("{corp}{anchor}"), &["corp.example."]);
     }
 }

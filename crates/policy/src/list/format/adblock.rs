@@ -11,10 +11,13 @@
 //! Rules about pages, paths or browser requests do not concern names and are skipped. A pattern
 //! about no more than the host part of a URL is matched against `http://NAME/`, as in AdGuard Home.
 
+use avocet_wire::Rcode;
+
 use super::super::entry::{BADFILTER, Effect, Entry, IMPORTANT, Scope, Target};
 use super::super::modifier::Limit;
 use super::super::name;
 use super::super::reason::Reason;
+use super::super::rewrite::Rewrite;
 use super::modifiers::{self, Options};
 use super::{Taken, hosts, without_comment};
 
@@ -43,9 +46,13 @@ pub(super) fn read(line: &str, out: &mut Vec<Entry>) -> Result<Taken, Reason> {
         None => (Effect::Block, line),
     };
     let (pattern, options) = split(rule);
-    let Some(options) = options.map_or(Ok(Some(Options::default())), modifiers::read)? else {
+    let Some(mut options) = options.map_or(Ok(Some(Options::default())), modifiers::read)? else {
         return Ok(Taken::PassedOver("its modifiers apply to browsers only"));
     };
+    // Only an exception removes rewrites. A block without a value answers without records.
+    if effect == Effect::Block && options.modifiers.rewrite == Some(Rewrite::Any) {
+        options.modifiers.rewrite = Some(Rewrite::Rcode(Rcode::NOERROR));
+    }
     let Some(target) = target(without_comment(pattern))? else {
         return Ok(Taken::PassedOver("it applies to URLs"));
     };
@@ -234,6 +241,9 @@ mod tests {
             "block =example.org. important -> TXT \"a\"",
         );
         check("@@||example.org^$dnsrewrite", "allow +example.org. -> no rewrite");
+        for empty in ["dnsrewrite", "dnsrewrite="] {
+            check(&format!("||example.org^${empty}"), "block +example.org. -> NOERROR");
+        }
     }
 
     #[test]
