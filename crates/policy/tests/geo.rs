@@ -128,10 +128,13 @@ fn an_ipv4_address_in_an_ipv6_one_counts_as_itself() {
     v4_only.put("192.0.2.0/24", Record::country("NL"));
     check(&v4_only, &all);
     check(&v4_only, &[("2001:db8::1", "-"), ("192.0.3.1", "-")]);
-    // Networks that the writer maps to IPv4 addresses, such as Teredo, have their countries.
+    // The client of Teredo, whose octets are inverted (RFC 4380 §4), not its server.
+    let teredo = [("2001:0:cb00:7101::3fff:fdf8", "NL"), ("2001:0:c000:207::1", "-")];
+    check(&Database::of_countries(&[("192.0.2.0/24", "NL")]), &teredo);
+    // Other networks that the writer maps to IPv4 addresses have their countries.
     let mut aliased = Database::of_countries(&[("192.0.2.0/24", "NL")]);
-    aliased.alias("2001::/32");
-    check(&aliased, &[("2001:0:c000:207::1", "NL")]);
+    aliased.alias("2001:db8::/32");
+    check(&aliased, &[("2001:db8:c000:207::1", "NL")]);
 }
 
 #[test]
