@@ -12,7 +12,6 @@ use avocet_nameserver::policy::{
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::local::LocalRecords;
-use avocet_nameserver::query::special::SpecialNames;
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
@@ -90,7 +89,7 @@ struct Query {
 impl Side {
     fn of(config: Config) -> Result<Self, String> {
         let policy = policy(&config, countries(&config)?)?;
-        let local = LocalRecords::new(&config.records, &SpecialNames::default());
+        let local = LocalRecords::new(&config.records, |_| None);
         Ok(Self {
             translation: config.dns64.translation(),
             config,

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Panic, Service};
 
-use crate::metrics::{Stage, WorkerMetrics};
+use crate::metrics::WorkerMetrics;
 use crate::name_server::NameServer;
 use crate::query::asked::Transport;
+use crate::query::decision::Stage;
 use crate::query::miss::{Miss, Way};
 use crate::query::rate_limit::Limited;
 use crate::query::{self, Client, Exit, Outcome, Path, Seen};

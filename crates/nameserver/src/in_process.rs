@@ -18,14 +18,16 @@ use avocet_wire::{Class, Ede, Rcode, Rtype};
 
 use crate::clock::{self, Moment};
 use crate::datagrams::{Datagrams, Newer};
-use crate::metrics::{Counter, STAGES, WorkerMetrics};
+use crate::metrics::{Counter, WorkerMetrics};
 use crate::name_server::NameServer;
 use crate::policy::{self, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
+use crate::query::decision::STAGES;
 use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, StreamRoute, Way};
-use crate::query::stored::{Keep, SaidBy, Scratch};
+use crate::query::scratch::Scratch;
+use crate::query::stored::{Keep, SaidBy};
 use crate::query::{self, Client, Exit, Path, Seen};
 use crate::snapshot::{Snapshot, Unconfigured};
 use crate::trust::LearntTrust;

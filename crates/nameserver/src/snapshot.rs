@@ -139,7 +139,7 @@ impl Snapshot {
             None => plan,
         };
         let special = Arc::new(SpecialNames::of(&config));
-        let local = Arc::new(LocalRecords::new(&config.records, &special));
+        let local = Arc::new(LocalRecords::new(&config.records, |name| special.soa_above(name)));
         let own_names = Names { local: Arc::clone(&local), special: Arc::clone(&special) };
         let plan = plan.with_own_names(Arc::new(own_names));
         let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);

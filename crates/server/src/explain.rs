@@ -8,13 +8,14 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
 use avocet_config::Config;
-use avocet_nameserver::metrics::Stage;
 use avocet_nameserver::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
 use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::decision::Stage;
 use avocet_nameserver::query::late::Found;
 use avocet_nameserver::query::miss::Miss;
-use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal, Witness};
+use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_nameserver::query::stored::{Keep, SaidBy};
+use avocet_nameserver::query::witness::Witness;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::Id;
 use avocet_policy::rule::{NamedTimeZone, Scope};

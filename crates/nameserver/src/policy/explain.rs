@@ -10,7 +10,7 @@ use super::geo::letters;
 use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict};
 use super::verdict::names_it;
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
-use crate::metrics::Stage;
+use crate::query::decision::Stage;
 
 /// What becomes of a question, in a word, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]

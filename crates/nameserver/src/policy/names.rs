@@ -8,7 +8,7 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 
 use super::{Asked, GeoDatabase};
-use crate::query::local::Alias;
+use crate::query::alias::Alias;
 
 /// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with
 /// more gets none of it.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use avocet_policy::rule::Verdict;
 
 use super::Moment;
-use crate::metrics::Stage;
+use crate::query::alias::Alias;
 use crate::query::blocked::Form;
-use crate::query::local::Alias;
+use crate::query::decision::Stage;
 
 /// An answer that the policy gives.
 #[derive(Clone)]

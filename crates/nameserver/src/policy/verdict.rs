@@ -13,10 +13,10 @@ use avocet_wire::{Class, NameBuf, Rcode};
 
 use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
 use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
-use crate::metrics::Stage;
+use crate::query::alias::Alias;
 use crate::query::asked::Transport;
 use crate::query::blocked::{Form, MAX_RECORDS};
-use crate::query::local::Alias;
+use crate::query::decision::Stage;
 
 /// The note of an answer with private addresses.
 pub(super) const REBINDING_NOTE: u16 = 1;

@@ -19,10 +19,10 @@ use avocet_wire::{NameBuf, Rtype};
 use super::counts::PendingCounts;
 use super::ruling::{QuestionVerdict, Validity};
 use super::{Answered, Asked, KnownAnswer, Made, Policy, names};
-use crate::metrics::Stage;
+use crate::query::alias::Alias;
 use crate::query::asked::Transport;
 use crate::query::blocked::Form;
-use crate::query::local::Alias;
+use crate::query::decision::Stage;
 
 /// A trigger that fired for an answer, and the aliases that lead to the name for which it did.
 pub(super) struct Fired<'p> {

@@ -6,14 +6,16 @@
 use avocet_cache::PacketKey;
 use avocet_wire::header::CD;
 
-use super::local::{Alias, Local, LocalQuestion};
+use super::alias::{Alias, End, write_behind};
+use super::decision::Stage;
+use super::local::Local;
 use super::miss::{Miss, Waiter};
 use super::octets::Octets;
+use super::question::LocalQuestion;
 use super::respond::Draft;
 use super::stored::{self, FromRrsets};
 use super::verdict::{Purpose, Wanted};
-use super::{PROFILE, Path, key_flags, late, packet_hash, special};
-use crate::metrics::Stage;
+use super::{PROFILE, Path, key_flags, packet_hash, special};
 use crate::policy::Validity;
 
 /// What is known of the end of aliases that the policy or this network has put there.
@@ -93,8 +95,7 @@ fn end_of<'q>(wanted: &Wanted<'_>, question: &'q [u8], question_hash: u64) -> Wa
 /// Puts the answer in the buffer behind the aliases that lead to it from the question.
 fn put_behind(draft: Draft, aliases: &[Alias], question: &[u8], out: &mut [u8]) -> Option<Draft> {
     let message = out.get(..draft.len)?.to_vec();
-    let found = late::Found { rcode: draft.rcode, message: &message, ede: draft.ede, keep: None };
-    late::with_aliases(&found, aliases, question, out)
+    write_behind(aliases, &End { message: &message, draft }, question, out)
 }
 
 /// The question for the target of an alias in place of this one, and its hash.

@@ -7,7 +7,7 @@ use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{QR, RA};
 use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype};
 
-use super::local::LocalQuestion;
+use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty};
 
 /// Room for the SOA data: both names are short.

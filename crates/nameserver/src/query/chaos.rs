@@ -4,7 +4,7 @@ use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 
-use super::local::LocalQuestion;
+use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty};
 
 /// Longest text in octets: one character-string.

@@ -4,20 +4,19 @@ use std::borrow::Cow;
 
 use avocet_cache::PacketKey;
 use avocet_resolver::Shed;
-use avocet_wire::builder::{Builder, Full, Record, Section};
-use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
+use avocet_wire::header::Header;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, Rcode, Rtype};
 
+use super::alias::{Alias, End, write_behind};
 use super::behind::{Behind, behind_aliases, miss_behind, stale_behind};
-use super::local::{self, Alias};
+use super::decision::Stage;
 use super::miss::{Miss, Waiter};
 use super::respond::{Draft, draft_empty, finish};
 use super::stored::{Keep, SaidBy};
 use super::verdict::{self, Judged, Purpose, Wanted};
 use super::{Outcome, Path, key_flags, kind, packet_hash, profile, stored};
-use crate::metrics::Stage;
 
 /// What resolution found for a question.
 #[derive(Clone, Copy)]
@@ -248,7 +247,9 @@ fn has_answers(message: &[u8]) -> bool {
 fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> Draft {
     let room = out.len();
     if !waiter.aliases.is_empty() {
-        return with_aliases(found, &waiter.aliases, question, out)
+        let draft = Draft { len: 0, rcode: found.rcode, ede: found.ede, note: 0 };
+        let end = End { message: found.message, draft };
+        return write_behind(&waiter.aliases, &end, question, out)
             .unwrap_or_else(|| draft_empty(out, Some(question), Rcode::SERVFAIL));
     }
     match out.get_mut(..found.message.len()) {
@@ -259,50 +260,4 @@ fn copy(found: &Found<'_>, waiter: &Waiter, question: &[u8], out: &mut [u8]) -> 
         }
     }
     Draft { len: found.message.len(), rcode: found.rcode, ede: found.ede, note: 0 }
-}
-
-/// The found answer behind the local CNAMEs that led to it, with the note of the one that the
-/// policy made.
-pub(super) fn with_aliases(
-    found: &Found<'_>,
-    aliases: &[Alias],
-    question: &[u8],
-    out: &mut [u8],
-) -> Option<Draft> {
-    let limit = out.len();
-    let (qname, fixed) = question.split_last_chunk::<4>()?;
-    let qclass = avocet_wire::Class(u16::from_be_bytes([fixed[2], fixed[3]]));
-    let mut builder = Builder::new(out, limit, 0, QR | RA | found.rcode.low()).ok()?;
-    builder.question(qname, qtype(question), qclass).ok()?;
-    local::write_aliases(&mut builder, aliases).ok()?;
-    let is_cut = Header::read(found.message).is_some_and(|header| header.has(TC));
-    if append(&mut builder, found.message).is_none() || is_cut {
-        builder.truncate();
-    }
-    debug_assert!(builder.len() >= HEADER_LEN);
-    let note = aliases.iter().map(|alias| alias.note).find(|note| *note != 0).unwrap_or(0);
-    Some(Draft { len: builder.finish(), rcode: found.rcode, ede: found.ede, note })
-}
-
-fn append(builder: &mut Builder<'_>, message: &[u8]) -> Option<()> {
-    let mut rdata = vec![0; usize::from(u16::MAX)];
-    for record in MessageView::new(message).ok()?.records().ok()? {
-        let record = record.ok()?;
-        let len = record.expand_rdata(&mut rdata).ok()?;
-        let owner = record.owner().ok()?;
-        let section = match record.section {
-            RecordSection::Answer => Section::Answer,
-            RecordSection::Authority => Section::Authority,
-            RecordSection::Additional => Section::Additional,
-        };
-        let record = Record {
-            owner: owner.wire(),
-            rtype: record.rtype,
-            class: record.class,
-            ttl_secs: record.ttl_secs(),
-            rdata: &rdata[..len],
-        };
-        builder.record(section, &record).map_err(|Full| ()).ok()?;
-    }
-    Some(())
 }

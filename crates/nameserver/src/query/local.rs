@@ -14,8 +14,10 @@ use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
+use super::alias::{Alias, write_aliases};
+use super::own_set::write_set;
+use super::question::LocalQuestion;
 use super::respond::Draft;
-use super::special::{SpecialNames, write_set};
 
 /// Most CNAMEs followed for one question.
 pub const MAX_CNAMES: usize = 11;
@@ -50,9 +52,13 @@ struct Denials {
 }
 
 impl Denials {
-    fn of<'s>(name: &[u8], sets: impl Iterator<Item = &'s LocalSet>, zones: &SpecialNames) -> Self {
+    fn of<'s, 'n>(
+        name: &'n [u8],
+        sets: impl Iterator<Item = &'s LocalSet>,
+        soa_above: impl Fn(&'n [u8]) -> Option<OwnSet<'n>>,
+    ) -> Self {
         let ttl_secs = sets.map(|set| set.ttl_secs).min().unwrap_or_default();
-        match zones.soa_above(name) {
+        match soa_above(name) {
             Some(soa) => {
                 Self { apex_len: soa.owner.len() as u8, ttl_secs: soa.ttl_secs.min(ttl_secs) }
             }
@@ -80,19 +86,6 @@ struct LocalSet {
     rdata: Vec<Box<[u8]>>,
 }
 
-/// A CNAME of a local chain that goes on outside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alias {
-    /// Owner, folded.
-    pub owner: NameBuf,
-    /// Target as configured.
-    pub target: NameBuf,
-    /// TTL in seconds.
-    pub ttl_secs: u32,
-    /// Why the policy put it in place of the name's own data, as in [`Draft::note`]; 0: it did not.
-    pub note: u16,
-}
-
 /// What the local records say about a question.
 #[derive(Debug)]
 pub enum Local {
@@ -105,8 +98,12 @@ pub enum Local {
 }
 
 impl LocalRecords {
-    /// Indexes the configured records. What names in these zones do not have is denied by the zone.
-    pub fn new(records: &[RecordConfig], zones: &SpecialNames) -> Self {
+    /// Indexes the configured records. What a name in a zone of this server does not have is denied
+    /// by that zone: `soa_above` gives its SOA.
+    pub fn new<'r>(
+        records: &'r [RecordConfig],
+        soa_above: impl Fn(&'r [u8]) -> Option<OwnSet<'r>>,
+    ) -> Self {
         let mut names: HashMap<&[u8], Owner> = HashMap::new();
         let set = |record: &RecordConfig| {
             let RecordConfig { rtype, ttl_secs, ref rdata, .. } = *record;
@@ -121,7 +118,7 @@ impl LocalRecords {
         }
         for (name, owner) in &mut names {
             let denying = owner.sets.iter().chain(&owner.wildcard);
-            owner.denials = Denials::of(name, denying, zones);
+            owner.denials = Denials::of(name, denying, &soa_above);
         }
         let above = names
             .keys()
@@ -205,36 +202,13 @@ impl LocalRecords {
     }
 }
 
-/// A question to the local records.
-#[derive(Clone, Copy)]
-pub struct LocalQuestion<'a> {
-    /// Folded QNAME.
-    pub qname: &'a [u8],
-    /// QTYPE.
-    pub qtype: Rtype,
-    /// Which of several addresses comes first: that many places on, around the end. The message ID
-    /// will do.
-    pub turn: u16,
-}
-
-impl<'a> LocalQuestion<'a> {
-    /// The question in folded wire form.
-    pub fn of(question: &'a [u8]) -> Self {
-        let (qname, qtype) = match question.split_last_chunk::<4>() {
-            Some((qname, fixed)) => (qname, u16::from_be_bytes([fixed[0], fixed[1]])),
-            None => (question, 0),
-        };
-        Self { qname, qtype: Rtype(qtype), turn: 0 }
-    }
-
-    /// Returns which record of a set comes first. Clients take the first address: each gets its
-    /// share of them.
-    fn first_of(&self, set: &LocalSet) -> usize {
-        match set.rdata.len() {
-            0 | 1 => 0,
-            count if matches!(set.rtype, Rtype::A | Rtype::AAAA) => usize::from(self.turn) % count,
-            _ => 0,
-        }
+/// Returns which record of a set comes first. Clients take the first address: each gets its
+/// share of them.
+fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
+    match set.rdata.len() {
+        0 | 1 => 0,
+        count if matches!(set.rtype, Rtype::A | Rtype::AAAA) => usize::from(question.turn) % count,
+        _ => 0,
     }
 }
 
@@ -273,7 +247,7 @@ fn write(
             ttl_secs: set.ttl_secs,
             rdata,
         };
-        let (last, ahead) = set.rdata.split_at(question.first_of(set));
+        let (last, ahead) = set.rdata.split_at(first_of(question, set));
         let written = match last {
             [] => builder.rrset(Section::Answer, ahead.iter().map(|rdata| record(rdata))),
             _ => {
@@ -290,21 +264,6 @@ fn write(
     Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
 
-/// Writes the CNAMEs of a chain to the answer section.
-pub fn write_aliases(builder: &mut Builder<'_>, aliases: &[Alias]) -> Result<(), Full> {
-    for alias in aliases {
-        let record = Record {
-            owner: alias.owner.wire(),
-            rtype: Rtype::CNAME,
-            class: Class::IN,
-            ttl_secs: alias.ttl_secs,
-            rdata: alias.target.wire(),
-        };
-        builder.record(Section::Answer, &record)?;
-    }
-    Ok(())
-}
-
 fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
     let mut octets = question.qname.to_vec();
     octets.extend_from_slice(&question.qtype.0.to_be_bytes());
@@ -316,6 +275,7 @@ fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::special::SpecialNames;
     use super::*;
     use avocet_config::Config;
     use avocet_wire::MessageView;
@@ -348,7 +308,7 @@ mod tests {
     }
 
     fn records_of(records: &[RecordConfig]) -> LocalRecords {
-        LocalRecords::new(records, &SpecialNames::default())
+        LocalRecords::new(records, |_| None)
     }
 
     #[test]
@@ -434,7 +394,7 @@ mod tests {
             own("nas.example.", 300),
             own("*.dev.example.", 40),
         ];
-        let records = LocalRecords::new(&records, &zones);
+        let records = LocalRecords::new(&records, |name| zones.soa_above(name));
         for (owner, expected) in [
             ("nas.lan.", "lan. 60"),
             ("brief.lan.", "lan. 20"),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use avocet_cache::FailureKey;
 use avocet_io::Peer;
 
+use super::alias::Alias;
 use super::asked::Asked;
-use super::local::Alias;
 use super::octets::Octets;
 use crate::clock::Moment;
 

@@ -9,23 +9,30 @@
 //! forget either.
 
 pub mod addresses;
+pub mod alias;
 pub mod asked;
 mod behind;
 pub mod blocked;
 pub mod chaos;
 pub mod cookie;
+pub mod decision;
 pub mod late;
 pub mod local;
 pub mod miss;
 pub mod octets;
 pub mod own;
+mod own_set;
+pub mod question;
 pub mod rate_limit;
 pub mod rehearsal;
 mod rejected;
 pub mod respond;
+pub mod scratch;
 pub mod special;
 pub mod stored;
+mod ttl;
 mod verdict;
+pub mod witness;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -39,18 +46,21 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
 use crate::clock::Moment;
-use crate::metrics::Stage;
 use crate::name_server::NameServer;
 use crate::policy::{self, Validity};
 use crate::snapshot::Snapshot;
+use alias::Alias;
 use asked::{Asked, Reader, Transport};
 use behind::{Behind, behind_aliases, cut_at_change, question_behind};
-use local::{Alias, Local, LocalQuestion};
+use decision::Stage;
+use local::Local;
 use miss::{Miss, Waiter, Way};
 use octets::Octets;
+use question::LocalQuestion;
 use rejected::{bad_option, malformed, refused};
 use respond::{Draft, draft_empty, finish};
-use stored::{Ahead, FromRrsets};
+use scratch::{Ahead, Scratch};
+use stored::FromRrsets;
 use verdict::{Judgement, Purpose, Wanted, judge};
 
 /// Profile of all clients where no policy tells them apart.
@@ -74,7 +84,7 @@ pub struct Path<'w> {
     /// The same on the wall clock, in seconds.
     pub wall_secs: u64,
     /// The worker's own memory.
-    pub scratch: &'w stored::Scratch,
+    pub scratch: &'w Scratch,
 }
 
 impl Path<'_> {
@@ -91,7 +101,7 @@ impl Path<'_> {
         (message, ttl_offsets): (&[u8], &[u16]),
         meta: &PacketMeta,
     ) {
-        if !self.scratch.is_rehearsal() {
+        if !self.scratch.is_looking() {
             self.shared.packets.insert(hash, key, message, ttl_offsets, meta);
         }
     }
@@ -426,7 +436,7 @@ fn unanswered(
     }
     if aliases.is_empty() {
         if let Some(draft) = special(path, &query.local(), out) {
-            stored::cut_at_change(&mut out[..draft.len], validity);
+            ttl::cut_at_change(&mut out[..draft.len], validity);
             return reply(path, query, (draft, Stage::Special), out);
         }
         if from_cache != FromCache::Never {
@@ -582,7 +592,7 @@ fn special(path: &Path<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Opt
     if zone.gives_way(path.state.plan.own_rule_len(zone.side())) {
         None
     } else {
-        zone.answer(&path.state.local, out)
+        zone.answer(|name| path.state.local.has_below(name), out)
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use avocet_resolver::{Own, OwnNames, Sought};
 
-use super::local::{LocalQuestion, LocalRecords};
+use super::local::LocalRecords;
+use super::question::LocalQuestion;
 use super::special::{InZone, SpecialNames};
 
 /// See the module.
@@ -27,7 +28,7 @@ impl Names {
 impl OwnNames for Names {
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>> {
         let own = self.local.find(sought.qname, sought.qtype);
-        own.or_else(|| Some(self.zone_of(sought)?.find(&self.local)))
+        own.or_else(|| Some(self.zone_of(sought)?.find(|name| self.local.has_below(name))))
     }
 
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool {

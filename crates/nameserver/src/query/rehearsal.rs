@@ -13,72 +13,28 @@ use avocet_io::Peer;
 use avocet_wire::QueryView;
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 
+use super::alias::{Alias, End, write_behind};
 use super::asked::{Asked, AskedEdns, Transport};
+use super::decision::Stage;
 use super::late::{self, Found, Late};
-use super::local::{Alias, Local, LocalQuestion};
+use super::local::Local;
 use super::miss::{Miss, Waiter, Way};
+use super::question::LocalQuestion;
 use super::respond::Draft;
-use super::stored::Scratch;
+use super::scratch::Scratch;
 use super::verdict::Judgement;
+use super::witness::Witness;
 use super::{
     Client, Exit, FromCache, Path, Query, Refusal, error, key_flags, miss, never_answered,
     packet_hash, profile, question_behind, refused, reply, special, stored, unanswered, verdict,
 };
-use crate::metrics::Stage;
 use crate::name_server::NameServer;
-use crate::policy::Outcome;
 use crate::snapshot::Snapshot;
 
 /// Octets of a query with the longest name.
 const LONGEST_QUERY: usize = HEADER_LEN + 255 + 4;
 /// Octets of an answer at most: as over TCP, so that nothing is cut off.
 const LONGEST_ANSWER: usize = u16::MAX as usize;
-
-/// What the policy said in the course of a rehearsal.
-#[derive(Default)]
-pub struct Witness {
-    /// The verdict that counts.
-    said: Option<Outcome>,
-    /// The answer that the policy judged, as the servers gave it.
-    judged: Option<Vec<u8>>,
-    /// Whether a list has named the question in vain, as the name is one of the local records.
-    is_overruled: bool,
-}
-
-impl Witness {
-    /// Notes a verdict. One that lets the question or the answer pass does not undo one before it:
-    /// a query that a rule forwards stays forwarded.
-    pub(super) fn of_policy(&mut self, said: Outcome) {
-        if said.says != "passes" || self.said.is_none() {
-            self.said = Some(said);
-        }
-    }
-
-    /// Notes the answer that is about to be judged.
-    pub(super) fn of_answer(&mut self, message: &[u8]) {
-        self.judged = Some(message.to_vec());
-    }
-
-    /// Notes that a list does not count, as the name has records of its own.
-    pub(super) fn overruled_by_own_record(&mut self) {
-        (self.said, self.is_overruled) = (Some(Outcome::passes()), true);
-    }
-
-    /// The policy's verdict; none where the policy was not asked.
-    pub fn said(&self) -> Option<&Outcome> {
-        self.said.as_ref()
-    }
-
-    /// The answer that the policy judged; none where it judged the question only.
-    pub fn judged(&self) -> Option<&[u8]> {
-        self.judged.as_deref()
-    }
-
-    /// Whether a list names the question, and the local records go before it.
-    pub fn is_overruled(&self) -> bool {
-        self.is_overruled
-    }
-}
 
 /// How a rehearsal ended.
 pub enum Ended {
@@ -125,7 +81,7 @@ pub struct Rehearsal<'s> {
 impl<'s> Rehearsal<'s> {
     /// A query of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
-        Self { shared, state, ip, at, scratch: Scratch::for_rehearsal() }
+        Self { shared, state, ip, at, scratch: Scratch::for_looking() }
     }
 
     /// Takes a folded question of class IN through all stages that need no network.
@@ -283,8 +239,8 @@ fn special_behind(
     let (question, _) = question_behind(path, asked, aliases.last()?);
     let draft = special(path, &LocalQuestion::of(&question), out)?;
     let message = out.get(..draft.len)?.to_vec();
-    let found = Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
-    late::with_aliases(&found, aliases, asked, out)
+    let end = End { message: &message, draft: Draft { ede: None, ..draft } };
+    write_behind(aliases, &end, asked, out)
 }
 
 /// What a client says that wants recursion and all that explains the answer, however long it is.

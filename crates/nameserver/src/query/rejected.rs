@@ -5,9 +5,9 @@ use avocet_wire::query::edns_without_question;
 use avocet_wire::{Ede, QueryError, QueryView, Rcode, Rtype};
 
 use super::asked::{self, Asked, Reader};
+use super::decision::Stage;
 use super::respond::{Draft, draft_empty, finish};
 use super::{Client, Exit, Outcome, Path, plain_outcome, reader};
-use crate::metrics::Stage;
 
 #[cold]
 pub(super) fn malformed(

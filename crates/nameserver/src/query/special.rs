@@ -14,12 +14,13 @@ use std::collections::{BTreeMap, HashSet};
 
 use avocet_config::Config;
 use avocet_resolver::{Data, Own, OwnSet};
-use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::builder::{Builder, Full, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, Rcode, Rtype, name};
 
-use super::local::{LocalQuestion, LocalRecords};
+use super::own_set::write_set;
+use super::question::LocalQuestion;
 use super::respond::Draft;
 use crate::private_zones::served_zones;
 
@@ -80,7 +81,7 @@ impl SpecialNames {
     }
 
     /// The SOA of the zone that a name is in; none where it is in none.
-    pub(super) fn soa_above<'a>(&self, name: &'a [u8]) -> Option<OwnSet<'a>> {
+    pub(crate) fn soa_above<'a>(&self, name: &'a [u8]) -> Option<OwnSet<'a>> {
         let (apex, zone) = self.zones.nearest(name)?;
         Some(OwnSet::soa(apex, zone.ttl_secs()))
     }
@@ -112,13 +113,15 @@ impl<'a> InZone<'a> {
         }
     }
 
-    /// Answers the question into `out`.
-    pub fn answer(&self, records: &LocalRecords, out: &mut [u8]) -> Option<Draft> {
-        write(&self.question, &self.find(records), out).ok()
+    /// Answers the question into `out`. `has_below` says whether names below a name have local
+    /// records.
+    pub fn answer(&self, has_below: impl Fn(&[u8]) -> bool, out: &mut [u8]) -> Option<Draft> {
+        write(&self.question, &self.find(has_below), out).ok()
     }
 
-    /// What the zone has of the question's name, which has no record among these.
-    pub(super) fn find(&self, records: &LocalRecords) -> Own<'a> {
+    /// What the zone has of the question's name, which has no local record. `has_below` says whether
+    /// names below a name have local records.
+    pub(super) fn find(&self, has_below: impl Fn(&[u8]) -> bool) -> Own<'a> {
         let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
         let at_apex = qname.len() == apex.len();
         let soa = OwnSet::soa(apex, zone.ttl_secs());
@@ -129,7 +132,7 @@ impl<'a> InZone<'a> {
             (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex),
             (_, Rtype::SOA) if at_apex => return Own::Set(soa),
             _ => {
-                let has_more = || records.has_below(qname) || names.above_served.contains(qname);
+                let has_more = || has_below(qname) || names.above_served.contains(qname);
                 let exists = at_apex || zone == Zone::Localhost || has_more();
                 return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
             }
@@ -191,30 +194,9 @@ fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
-/// Writes a set of this server to a section.
-pub(super) fn write_set(
-    builder: &mut Builder<'_>,
-    section: Section,
-    set: &OwnSet<'_>,
-) -> Result<(), Full> {
-    let mut written = Ok(());
-    set.for_each(|rdata| {
-        let record = Record {
-            owner: set.owner,
-            rtype: set.rtype,
-            class: Class::IN,
-            ttl_secs: set.ttl_secs,
-            rdata,
-        };
-        if written.is_ok() {
-            written = builder.record(section, &record);
-        }
-    });
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::local::LocalRecords;
     use super::*;
     use avocet_wire::MessageView;
     use avocet_wire::view::RecordSection;
@@ -224,14 +206,15 @@ mod tests {
                      \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n[[stub]]\nzone = \
                      \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
-        let (names, records) = (
-            SpecialNames::of(&config),
-            LocalRecords::new(&config.records, &SpecialNames::default()),
-        );
+        let (names, records) =
+            (SpecialNames::of(&config), LocalRecords::new(&config.records, |_| None));
         let mut out = [0; 512];
         let qname = wire(qname);
         let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
-        let got = match names.find(&question).and_then(|zone| zone.answer(&records, &mut out)) {
+        let got = match names
+            .find(&question)
+            .and_then(|zone| zone.answer(|name| records.has_below(name), &mut out))
+        {
             None => "absent".to_string(),
             Some(draft) => {
                 let view = MessageView::new(&out[..draft.len]).unwrap();

@@ -1,21 +1,20 @@
 //! Answers out of the two caches, and the small ones made on the spot, as drafts.
 
-use std::cell::{Cell, RefCell, RefMut};
 use std::num::NonZeroU32;
 
 use avocet_cache::{PacketKey, PacketLookup, PacketMeta, ReadAt, packet_flags};
-use avocet_resolver::{Answers, Assembled, Assembler, Wanted as Sought};
+use avocet_resolver::{Assembled, Wanted as Sought};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype};
 
 use super::Path;
-use super::local::Alias;
-use super::rehearsal::Witness;
+use super::alias::Alias;
+use super::decision::Stage;
 use super::respond::{Draft, draft_empty};
+use super::ttl::{Dated, ttl_offsets, until_change};
 use super::verdict::{self, Judged, Purpose, Wanted};
-use crate::metrics::Stage;
-use crate::policy::{self, Validity};
+use crate::policy::Validity;
 
 /// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
 const ANY_TTL_SECS: u32 = 3600;
@@ -62,109 +61,6 @@ pub fn draft(len: usize, (ede, flags): (Option<u16>, u8), out: &[u8]) -> Draft {
         return Draft { len, rcode, ede: None, note: ede.unwrap_or_default() };
     }
     Draft { len, rcode, ede: ede.map(|code| (Ede(code), "")), note: 0 }
-}
-
-/// Names of which a worker remembers that it asked for them ahead of need.
-const PREFETCHES: usize = 256;
-
-/// Memory for putting answers together, one of each worker.
-pub struct Scratch {
-    cell: RefCell<(Assembler, Answers)>,
-    /// What was asked for ahead of need, and in which second.
-    prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
-    policy: RefCell<policy::Scratch>,
-    worker: usize,
-    /// What the policy says; of rehearsals only.
-    witness: Option<RefCell<Witness>>,
-}
-
-/// The number of no worker: nothing is counted for it.
-const NO_WORKER: usize = usize::MAX;
-
-impl Scratch {
-    /// That of the worker with this number.
-    pub fn of(worker: usize) -> Self {
-        let prefetched = [const { Cell::new(None) }; PREFETCHES];
-        Self {
-            cell: RefCell::default(),
-            prefetched,
-            policy: RefCell::default(),
-            worker,
-            witness: None,
-        }
-    }
-
-    /// That of a rehearsal, which no worker counts.
-    pub(super) fn for_rehearsal() -> Self {
-        let policy = RefCell::new(policy::Scratch::for_looking());
-        Self { policy, witness: Some(RefCell::default()), ..Self::of(NO_WORKER) }
-    }
-
-    /// Whether this is memory of a rehearsal.
-    pub(super) fn is_rehearsal(&self) -> bool {
-        self.witness.is_some()
-    }
-
-    /// What the witness of a rehearsal saw.
-    pub(super) fn into_witness(self) -> Witness {
-        self.witness.map(RefCell::into_inner).unwrap_or_default()
-    }
-
-    /// Tells the witness of a rehearsal; does nothing for a client's query.
-    #[inline]
-    pub(super) fn tell(&self, note: impl FnOnce(&mut Witness)) {
-        if let Some(witness) = &self.witness {
-            note(&mut witness.borrow_mut());
-        }
-    }
-
-    /// The worker's number.
-    pub(super) fn worker(&self) -> usize {
-        self.worker
-    }
-
-    /// What the policy keeps between questions.
-    pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
-        self.policy.borrow_mut()
-    }
-
-    /// What is to be done at a hit of a name about to expire. Only the first one has it asked for:
-    /// there may be thousands before the answer comes, and more if none comes.
-    pub fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
-        let place = &self.prefetched[hash as usize % PREFETCHES];
-        let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
-        match place.get() {
-            Some((known, asked_at)) if known == ending && asked_at == now_secs => Ahead::Wait,
-            Some((known, _)) if known == ending => {
-                place.set(None);
-                Ahead::Take
-            }
-            _ => {
-                place.set(Some((ending, now_secs)));
-                Ahead::Ask
-            }
-        }
-    }
-}
-
-/// An entry of the packet cache that will soon be too old.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Ending {
-    hash: u64,
-    at_secs: u32,
-}
-
-/// What is to be done for a name about to expire.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ahead {
-    /// It is asked for.
-    Ask,
-    /// It was asked for in this second.
-    Wait,
-    /// It was asked for before: what came of it is in the RRset cache, where the answer is made of
-    /// anew. If nothing came, that one ends when the old one does, and near its end is asked for
-    /// again.
-    Take,
 }
 
 /// What the RRset cache had for a question.
@@ -371,53 +267,6 @@ pub(super) fn keep_local(
     path.keep_packet((query.hash, &query.packet_key()), (message, &offsets), &meta);
 }
 
-/// How an answer whose TTLs stand still may be kept.
-#[derive(Default)]
-struct Dated {
-    /// Offsets of the TTL fields that count down all the same.
-    offsets: Vec<u16>,
-    /// For how many seconds it may be kept.
-    valid_secs: u32,
-}
-
-/// Cuts the TTLs of an answer where the policy may say something else before they have passed.
-fn until_change(message: &mut [u8], validity: Validity) -> Dated {
-    if validity.secs == u32::MAX {
-        return Dated { valid_secs: validity.kept_secs(), ..Dated::default() };
-    }
-    let (offsets, longest_secs) = ttl_offsets(message);
-    if longest_secs < validity.secs {
-        // Whoever gets it last has forgotten it in time.
-        return Dated {
-            valid_secs: validity.kept_secs().saturating_sub(longest_secs),
-            ..Dated::default()
-        };
-    }
-    verdict::cut_ttls(message, &offsets, validity.secs);
-    Dated { offsets, valid_secs: validity.kept_secs() }
-}
-
-/// The offsets of the TTL fields of a message without OPT, and the longest TTL in seconds.
-fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
-    let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
-        return (Vec::new(), 0);
-    };
-    let records =
-        records.map_while(Result::ok).map(|record| (record.ttl_offset() as u16, record.ttl_secs()));
-    records.fold((Vec::new(), 0), |(mut offsets, longest_secs), (offset, ttl_secs)| {
-        offsets.push(offset);
-        (offsets, longest_secs.max(ttl_secs))
-    })
-}
-
-/// Cuts the TTLs of a message without OPT at the next change of the policy.
-pub(super) fn cut_at_change(message: &mut [u8], validity: Validity) {
-    if validity.secs < u32::MAX {
-        let (offsets, _) = ttl_offsets(message);
-        verdict::cut_ttls(message, &offsets, validity.secs);
-    }
-}
-
 /// Answers ANY with as little as can be (RFC 8482 §4.2).
 pub fn minimal_any(question: &[u8], out: &mut [u8]) -> Draft {
     let Some((qname, _)) = question.split_last_chunk::<4>() else {
@@ -483,23 +332,4 @@ pub fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
     let draft = draft_empty(out, Some(question), rcode);
     Draft { len: only_truncated(out, question.len()), ..draft }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_asked_for_ahead_of_need_once_and_then_taken() {
-        let scratch = Scratch::of(0);
-        let ends_at = 110;
-        let asked = [(7, 100), (7, 100), (8, 100), (7, 101), (8, 101), (7, 109), (8, 109)];
-        let expected =
-            [Ahead::Ask, Ahead::Wait, Ahead::Ask, Ahead::Take, Ahead::Take, Ahead::Ask, Ahead::Ask];
-        assert_eq!(
-            asked.map(|(hash, now_secs)| scratch.ahead(hash, now_secs, ends_at - now_secs)),
-            expected
-        );
-        assert_eq!(scratch.ahead(7, 200, 30), Ahead::Ask, "that of another answer");
-    }
 }

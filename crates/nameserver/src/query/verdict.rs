@@ -1,18 +1,19 @@
 //! What the policy says about a question and about an answer, as exits of the path.
 
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use avocet_cache::{PacketKey, PacketMeta};
 use avocet_resolver::NameServers;
 use avocet_wire::Rcode;
 
-use super::local::{Alias, LocalQuestion};
+use super::alias::{Alias, End, write_behind};
+use super::decision::Stage;
+use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty};
 use super::stored::{self, NOTED, REWRITTEN};
-use super::{Exit, Path, Query, blocked, late, reply};
-use crate::metrics::Stage;
+use super::ttl::{Terms, cut_ttls};
+use super::{Exit, Path, Query, blocked, reply};
 use crate::policy::{AnswerVerdict, Answered, Asked, Decider, Made, QuestionVerdict, Validity};
 use crate::query::asked::Transport;
 
@@ -151,73 +152,6 @@ pub(super) enum Judged {
     Dropped,
 }
 
-/// On what terms an answer is given.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Terms {
-    /// The least TTL, in seconds.
-    least_secs: u32,
-    /// The greatest TTL, in seconds; it goes before the least one.
-    greatest_secs: u32,
-    /// Whether the answer is for this query alone.
-    per_query: bool,
-}
-
-impl Terms {
-    /// None.
-    const FREE: Self = Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false };
-
-    fn of(validity: Validity, bounds: Option<(u32, u32)>) -> Self {
-        let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
-        // No client keeps an answer past the time at which the policy may say something else.
-        let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
-        Self { least_secs, greatest_secs, per_query: validity.per_query }
-    }
-
-    /// Whether TTLs stay as they are.
-    pub(super) fn leave_ttls(self) -> bool {
-        self.least_secs == 0 && self.greatest_secs == u32::MAX
-    }
-
-    fn clamp(self, ttl_secs: u32) -> u32 {
-        ttl_secs.max(self.least_secs).min(self.greatest_secs)
-    }
-
-    /// Brings the TTLs of a message within the bounds.
-    pub(super) fn clamp_ttls(self, message: &mut [u8], offsets: &[u16]) {
-        if !self.leave_ttls() {
-            change_ttls(message, offsets, |ttl_secs| self.clamp(ttl_secs));
-        }
-    }
-
-    /// The same for expired data, whose TTLs are not raised (RFC 8767 §5).
-    pub(super) fn cut_ttls(self, message: &mut [u8], offsets: &[u16]) {
-        cut_ttls(message, offsets, self.greatest_secs);
-    }
-
-    /// How long an answer may be given again that may be for so long. What may not be at all stays
-    /// so, whatever the least TTL is.
-    pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
-        let secs = secs.filter(|_| !self.per_query)?;
-        NonZeroU32::new(self.clamp(secs.get()))
-    }
-}
-
-/// Lowers the TTLs of a message to so many seconds.
-pub(super) fn cut_ttls(message: &mut [u8], offsets: &[u16], greatest_secs: u32) {
-    if greatest_secs < u32::MAX {
-        change_ttls(message, offsets, |ttl_secs| ttl_secs.min(greatest_secs));
-    }
-}
-
-fn change_ttls(message: &mut [u8], offsets: &[u16], changed: impl Fn(u32) -> u32) {
-    for offset in offsets {
-        let field = message.get_mut(usize::from(*offset)..).and_then(|rest| rest.first_chunk_mut());
-        if let Some(field) = field {
-            *field = changed(u32::from_be_bytes(*field)).to_be_bytes();
-        }
-    }
-}
-
 /// Whose answer is wanted, and where it is kept.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted<'a> {
@@ -296,7 +230,7 @@ fn answer(path: &Path<'_>, wanted: &Wanted<'_>, made: &Made<'_>, out: &mut [u8])
 fn behind(wanted: &Wanted<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
     let draft = blocked::draft(end, &made.form, made.ttl_secs, out);
     let message = out[..draft.len].to_vec();
-    let found = late::Found { rcode: draft.rcode, message: &message, ede: None, keep: None };
-    late::with_aliases(&found, &made.behind, wanted.key.question, out)
+    let end = End { message: &message, draft: Draft { ede: None, ..draft } };
+    write_behind(&made.behind, &end, wanted.key.question, out)
         .unwrap_or_else(|| draft_empty(out, Some(wanted.key.question), Rcode::SERVFAIL))
 }

@@ -12,7 +12,7 @@ use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::late;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::octets::Octets;
-use avocet_nameserver::query::stored::Scratch;
+use avocet_nameserver::query::scratch::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use chacha20::rand_core::Rng;
 
