@@ -14,7 +14,7 @@ use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::rule::Switches;
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
-use avocet_wire::{Class, Ede, Rcode, Rtype};
+use avocet_wire::{Class, Ede, Rtype};
 
 use crate::clock::{self, Moment};
 use crate::datagrams::{Datagrams, Newer};
@@ -24,11 +24,11 @@ use crate::policy::{self, GeoDatabase, Parts};
 use crate::query::asked::Transport;
 use crate::query::cookie::CookieSecrets;
 use crate::query::decision::STAGES;
-use crate::query::late::{self, Found, Late};
 use crate::query::miss::{Miss, StreamRoute, Way};
 use crate::query::scratch::Scratch;
-use crate::query::stored::{Keep, SaidBy};
-use crate::query::{self, Client, Exit, Path, Seen};
+use crate::query::{
+    self, Client, Incoming, Obtained, Output, QueryContext, QueryStep, Seen, Stage,
+};
 use crate::snapshot::{Snapshot, Unconfigured};
 use crate::trust::LearntTrust;
 
@@ -219,9 +219,9 @@ impl InProcess {
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen, .. } = self;
         misses.clear();
-        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let newer = Newer { known: shared.revision(), state: None };
-        let mut datagrams = Datagrams { path, newer, metrics, listener: 0, misses, seen };
+        let mut datagrams = Datagrams { cx, newer, metrics, listener: 0, misses, seen };
         datagrams.look(0, query, peer);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }
@@ -230,12 +230,13 @@ impl InProcess {
     pub fn answer_over_tcp(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
         misses.clear();
-        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let client =
             Client { ip: peer.ip(), transport: Transport::Tcp, route: Way::Stream(CONNECTION) };
-        match query::answer(&path, (query, None), &client, (out, misses)) {
-            Exit::Reply { len, .. } => Some(len),
-            Exit::Silent(_) | Exit::Wait => None,
+        let incoming = Incoming { octets: query, seen: None };
+        match query::answer(&cx, incoming, &client, Output { message: out, misses }) {
+            QueryStep::Reply(outgoing) => Some(outgoing.len),
+            QueryStep::Silent(_) | QueryStep::Resolve => None,
         }
     }
 
@@ -251,7 +252,7 @@ impl InProcess {
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
         let Self { shared, state, now, wall_secs, scratch, misses, .. } = self;
-        let path = Path { shared, state, now: *now, wall_secs: *wall_secs, scratch };
+        let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut answers = Answers::default();
         let wanted = Wanted {
             question: &miss.question,
@@ -261,29 +262,23 @@ impl InProcess {
         };
         let assembled =
             Assembler::default().assemble(&state.plan, &shared.rrsets, &wanted, &mut answers);
-        let found = match assembled {
-            Assembled::Complete { resolved, .. } => {
-                let message = &answers.octets[resolved.message];
-                let ttl_secs = NonZeroU32::new(resolved.ttl_secs);
-                let kept_for = ttl_secs.filter(|_| meant_for == MeantFor::All);
-                let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets];
-                let keep =
-                    Keep { message, ttl_offsets, kept_for, ede: None, said_by: SaidBy::Anybody };
-                let keep = state.policy.is_some().then_some(keep);
-                Found { rcode: resolved.rcode, message, ede: None, keep }
-            }
-            _ => {
-                let ede = Some((Ede::NO_REACHABLE_AUTHORITY, "no answer"));
-                Found { rcode: Rcode::SERVFAIL, message: &[], ede, keep: None }
-            }
+        let obtained = match assembled {
+            Assembled::Complete { resolved, .. } => Obtained {
+                rcode: resolved.rcode,
+                message: &answers.octets[resolved.message],
+                ttl_offsets: &answers.ttl_offsets[resolved.ttl_offsets],
+                kept_for: NonZeroU32::new(resolved.ttl_secs)
+                    .filter(|_| meant_for == MeantFor::All && state.policy.is_some()),
+                ede: None,
+                stage: Stage::Resolved,
+                upstream: None,
+            },
+            _ => Obtained::failure(Stage::Failed, (Ede::NO_REACHABLE_AUTHORITY, "no answer")),
         };
-        match late::answer(&path, miss.waiter.as_ref()?, Some(&found), out) {
-            Late::Reply(len, _) => Some(len),
-            Late::Silent(_) => None,
-            Late::Again(miss) => {
-                misses.push(*miss);
-                None
-            }
+        let output = Output { message: out, misses };
+        match query::resume(&cx, miss.waiter.as_ref()?, Some(&obtained), output) {
+            QueryStep::Reply(outgoing) => Some(outgoing.len),
+            QueryStep::Silent(_) | QueryStep::Resolve => None,
         }
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod callers;
 pub mod clock;
+pub mod close;
 pub mod datagrams;
 pub mod disk;
 pub mod file_watch;

@@ -5,9 +5,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use avocet_wire::{Rcode, Rtype};
+use avocet_wire::Rtype;
 
-use crate::query::asked::Transport;
+use crate::query::decision::Decision;
 pub use crate::query::decision::{STAGES, Stage};
 
 /// A count with one writer.
@@ -123,7 +123,8 @@ pub struct WorkerMetrics {
 impl WorkerMetrics {
     /// Counts a query that was answered.
     #[inline]
-    pub fn count(&self, stage: Stage, transport: Transport, qtype: Rtype, rcode: Rcode) {
+    pub(crate) fn count(&self, decision: &Decision) {
+        let Decision { stage, transport, qtype, rcode, .. } = *decision;
         self.queries[transport as usize].add(1);
         self.stages[stage as usize].add(1);
         let at = TYPES.iter().position(|(rtype, _)| *rtype == qtype).unwrap_or(TYPES.len());
@@ -150,7 +151,8 @@ impl WorkerMetrics {
     }
 
     /// Counts a query that gets no answer.
-    pub fn count_silent(&self, stage: Stage, transport: Transport) {
+    pub(crate) fn count_silent(&self, decision: &Decision) {
+        let Decision { stage, transport, .. } = *decision;
         self.queries[transport as usize].add(1);
         self.stages[stage as usize].add(1);
     }

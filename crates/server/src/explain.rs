@@ -9,12 +9,11 @@ use std::net::IpAddr;
 
 use avocet_config::Config;
 use avocet_nameserver::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
+use avocet_nameserver::query::Obtained;
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::decision::Stage;
-use avocet_nameserver::query::late::Found;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
-use avocet_nameserver::query::stored::{Keep, SaidBy};
 use avocet_nameserver::query::witness::Witness;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::Id;
@@ -27,7 +26,7 @@ use serde_json::{Value, json};
 use crate::lists::open_text;
 use crate::running::Running;
 use crate::state::Shared;
-use crate::trace::{self, TraceFailure, TraceQuestion as Question};
+use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question};
 
 /// Questions that one query puts to other servers at most: its own, and the target of an alias that
 /// the policy puts in place of the question and then of its answer.
@@ -109,19 +108,17 @@ pub(crate) fn why(
     if looked.is_empty() && !is_own(&ended) {
         looked = trace::known(shared, question);
     }
-    let answer = trace::answer_section(question, ip, &ended);
+    let answer = trace::answer_section(&state, question, ip, &ended);
     let policy = section(shared, &state, (&inquiry, &rehearsal.into_witness()));
     Ok(policy.into_iter().chain(looked).chain([answer]).collect())
 }
 
 /// Has this network answered by itself, whatever the caches hold?
 fn is_own(ended: &Ended) -> bool {
+    let Ended::Reply { decision, .. } = ended else { return false };
     matches!(
-        ended,
-        Ended::Reply {
-            stage: Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos,
-            ..
-        }
+        decision.stage,
+        Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos
     )
 }
 
@@ -139,31 +136,28 @@ fn ask(
     let remembered = shared.name_server.failures.lookup(&miss.failure_key(), now);
     if let Some(failure) = remembered.filter(|_| servers.is_empty()) {
         let sections = trace::failed_before(shared, &question);
-        let ede = Some((Ede::CACHED_ERROR, Ede(failure.ede).meaning()));
-        let found = Found { rcode: Rcode::SERVFAIL, message: &[], ede, keep: None };
-        return Ok((sections, rehearsal.go_on(waiter, &found)));
+        let ede = (Ede::CACHED_ERROR, Ede(failure.ede).meaning());
+        let failed = Obtained::failure(Stage::FailureHit, ede);
+        return Ok((sections, rehearsal.go_on(waiter, &failed)));
     }
     if servers.is_empty() && !state.plan.resolves(question.name_and_type().0) {
         let ede = Some((Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"));
-        let found = Found {
-            rcode: Rcode::REFUSED,
-            message: &trace::refusal(&miss.question),
-            ede,
-            keep: None,
-        };
-        return Ok((Vec::new(), rehearsal.go_on(waiter, &found)));
+        let message = trace::refusal(&miss.question);
+        let obtained = resolved(Rcode::REFUSED, &message, ede);
+        return Ok((Vec::new(), rehearsal.go_on(waiter, &obtained)));
     }
-    let resolved = trace::resolve(shared, &question.by(servers))?;
-    let (rcode, ede) = match resolved.failure {
+    let Resolution { section, message, failure } = trace::resolve(shared, &question.by(servers))?;
+    let (rcode, ede) = match failure {
         Some(TraceFailure { ede, text }) => (Rcode::SERVFAIL, Some((Ede(ede), text))),
-        None => (trace::rcode(&resolved.message), None),
+        None => (trace::rcode(&message), None),
     };
-    let message = &resolved.message[..];
-    // Judged as for a client, and kept for nobody.
-    let keep =
-        Keep { message, ttl_offsets: &[], kept_for: None, ede: None, said_by: SaidBy::Anybody };
-    let found = Found { rcode, message, ede, keep: state.policy.is_some().then_some(keep) };
-    Ok((vec![resolved.section], rehearsal.go_on(waiter, &found)))
+    Ok((vec![section], rehearsal.go_on(waiter, &resolved(rcode, &message, ede))))
+}
+
+/// What was resolved for an explanation: judged as for a client, and kept for nobody.
+fn resolved<'a>(rcode: Rcode, message: &'a [u8], ede: Option<(Ede, &'static str)>) -> Obtained<'a> {
+    let stage = Obtained::stage_of(rcode, ede);
+    Obtained { rcode, message, ttl_offsets: &[], kept_for: None, ede, stage, upstream: None }
 }
 
 /// What the policy says, with all that decides; none where there is no policy.

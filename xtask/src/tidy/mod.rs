@@ -13,6 +13,7 @@ mod modules;
 mod names;
 mod shown;
 mod size;
+mod stages;
 mod text;
 mod tree;
 mod unsafety;
@@ -32,6 +33,7 @@ const CHECKS: &[Check] = &[
     Check { name: "dependencies by the workspace", run: crates::declared_once },
     Check { name: "a reason beside each dependency", run: crates::reasons },
     Check { name: "orphan files", run: modules::orphans },
+    Check { name: "stages of the query path", run: stages::imports },
     Check { name: "long files", run: size::long_files },
     Check { name: "long functions", run: size::long_functions },
     Check { name: "exceptions still needed", run: size::spent_exceptions },

@@ -7,7 +7,7 @@ use avocet_wire::{NameBuf, Rtype};
 use serde_json::{Value, json};
 
 use super::geo::letters;
-use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict};
+use super::ruling::{AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict};
 use super::verdict::names_it;
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::query::decision::Stage;
@@ -37,49 +37,49 @@ impl Policy {
         moment: (Moment, u32),
         scratch: &mut Scratch,
     ) -> (Outcome, Decider) {
-        let (verdict, by, _) = self.question(asked, moment, scratch);
+        let QuestionRuling { verdict, by, note, .. } = self.question(asked, moment, scratch);
         let said = match (verdict, answered) {
             (QuestionVerdict::Pass, Some(answered)) => {
-                let verdict = self.answer(asked, answered, moment, scratch);
-                self.said_of_answer(&verdict, scratch)
+                let AnswerRuling { verdict, note } = self.answer(asked, answered, moment, scratch);
+                self.said_of_answer(&verdict, note)
             }
             // What a zone waits for is not known here: the name decides, as where there is no
             // answer.
             (QuestionVerdict::Pass, None) if by == Decider::List => {
                 match self.without_answer(asked, moment, scratch) {
-                    Some(verdict) => self.said_of_question(&verdict, scratch),
+                    Some(verdict) => self.said_of_question(&verdict, scratch.note_of(&verdict)),
                     None => Outcome::passes(),
                 }
             }
-            (verdict, _) => self.said_of_question(&verdict, scratch),
+            (verdict, _) => self.said_of_question(&verdict, note),
         };
         (said, by)
     }
 
-    /// A verdict on a question in words, with `scratch` as [`Policy::question`] left it.
-    pub fn said_of_question(&self, verdict: &QuestionVerdict<'_>, scratch: &Scratch) -> Outcome {
-        self.said(of_question(verdict), scratch)
+    /// A verdict on a question in words, with its [note](super::QuestionRuling::note).
+    pub fn said_of_question(&self, verdict: &QuestionVerdict<'_>, note: u16) -> Outcome {
+        self.said(of_question(verdict), note)
     }
 
-    /// A verdict on an answer in words, with `scratch` as [`Policy::answer`] left it.
-    pub fn said_of_answer(&self, verdict: &AnswerVerdict<'_>, scratch: &Scratch) -> Outcome {
-        self.said(of_answer(verdict), scratch)
+    /// A verdict on an answer in words, with its [note](super::AnswerRuling::note).
+    pub fn said_of_answer(&self, verdict: &AnswerVerdict<'_>, note: u16) -> Outcome {
+        self.said(of_answer(verdict), note)
     }
 
     /// What a kept answer with this note says: see [`Policy::notes`].
     pub fn said_by_note(&self, note: u16, stage: Stage) -> Outcome {
-        let says = if stage == Stage::Rewritten { "rewritten" } else { "blocked" };
-        self.said((says, note), &Scratch::default())
+        self.said(if stage == Stage::Rewritten { "rewritten" } else { "blocked" }, note)
     }
 
-    fn said(&self, (says, note): (&'static str, u16), scratch: &Scratch) -> Outcome {
-        // A trigger that leads elsewhere, drops or truncates leaves no note in an answer.
-        let note = if note == 0 { scratch.held.list() } else { note };
-        let note = usize::from(note)
-            .checked_sub(1)
-            .and_then(|at| self.notes.get(at))
-            .filter(|_| says != "passes");
-        Outcome { says, why: note.map_or_else(String::new, |(_, text)| text.to_string()) }
+    /// The text of a [note](Policy::notes); none for zero.
+    pub fn note_text(&self, note: u16) -> Option<&str> {
+        let place = usize::from(note).checked_sub(1)?;
+        self.notes.get(place).map(|(_, text)| &**text)
+    }
+
+    fn said(&self, says: &'static str, note: u16) -> Outcome {
+        let why = self.note_text(note).filter(|_| says != "passes");
+        Outcome { says, why: why.unwrap_or_default().to_owned() }
     }
 
     /// All that decides about a question, and about its answer where that is known: client, rules,
@@ -350,29 +350,29 @@ fn decides(line: &Value) -> bool {
     line["decides"] == true
 }
 
-fn of_question(verdict: &QuestionVerdict<'_>) -> (&'static str, u16) {
+fn of_question(verdict: &QuestionVerdict<'_>) -> &'static str {
     match verdict {
-        QuestionVerdict::Pass => ("passes", 0),
+        QuestionVerdict::Pass => "passes",
         QuestionVerdict::Answer(made) => of_made(made),
-        QuestionVerdict::Rename(_) => ("rewritten", 0),
-        QuestionVerdict::Forward(_) => ("forwarded", 0),
-        QuestionVerdict::Drop => ("dropped", 0),
-        QuestionVerdict::Truncate => ("truncated", 0),
+        QuestionVerdict::Rename(_) => "rewritten",
+        QuestionVerdict::Forward(_) => "forwarded",
+        QuestionVerdict::Drop => "dropped",
+        QuestionVerdict::Truncate => "truncated",
     }
 }
 
-fn of_answer(verdict: &AnswerVerdict<'_>) -> (&'static str, u16) {
+fn of_answer(verdict: &AnswerVerdict<'_>) -> &'static str {
     match verdict {
-        AnswerVerdict::Pass { .. } => ("passes", 0),
+        AnswerVerdict::Pass { .. } => "passes",
         AnswerVerdict::Answer(made) => of_made(made),
-        AnswerVerdict::Rename(_) => ("rewritten", 0),
-        AnswerVerdict::Drop => ("dropped", 0),
-        AnswerVerdict::Truncate => ("truncated", 0),
+        AnswerVerdict::Rename(_) => "rewritten",
+        AnswerVerdict::Drop => "dropped",
+        AnswerVerdict::Truncate => "truncated",
     }
 }
 
-fn of_made(made: &Made<'_>) -> (&'static str, u16) {
-    (if made.stage == Stage::Rewritten { "rewritten" } else { "blocked" }, made.note)
+fn of_made(made: &Made<'_>) -> &'static str {
+    if made.stage == Stage::Rewritten { "rewritten" } else { "blocked" }
 }
 
 fn rule(rule: &Rule) -> Value {

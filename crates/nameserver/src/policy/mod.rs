@@ -41,7 +41,9 @@ pub use explain::Outcome;
 pub use geo::{GeoDatabase, GeoFault};
 pub use load::Lists;
 pub use names_wanted::are_wanted;
-pub use ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
+pub use ruling::{
+    AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
+};
 
 /// What is filtered, rewritten and limited, for whom.
 pub struct Policy {
@@ -145,6 +147,15 @@ impl Scratch {
     /// For explanations: no client's tokens are taken.
     pub fn for_looking() -> Self {
         Self { tokens: Tokens::Leave, ..Self::default() }
+    }
+
+    /// The note of a verdict of lists that was given last.
+    pub(crate) fn note_of(&self, verdict: &QuestionVerdict<'_>) -> u16 {
+        match verdict {
+            QuestionVerdict::Pass => 0,
+            QuestionVerdict::Answer(made) => made.note,
+            _ => self.held.list(),
+        }
     }
 
     /// What a list said last has no effect.

@@ -28,6 +28,13 @@ pub struct Made<'p> {
     pub behind: Vec<Alias>,
 }
 
+impl<'p> Made<'p> {
+    /// This answer in place of another.
+    pub(super) fn in_place_of_an_answer(self) -> AnswerRuling<'p> {
+        AnswerRuling { note: self.note, verdict: AnswerVerdict::Answer(self) }
+    }
+}
+
 /// How long a verdict holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
@@ -61,6 +68,26 @@ pub enum Decider {
     Rule,
     /// Lists, which say nothing of what this network says of its own names.
     List,
+}
+
+/// What becomes of a question, and why.
+pub struct QuestionRuling<'p> {
+    /// What becomes of it.
+    pub verdict: QuestionVerdict<'p>,
+    /// Who says so.
+    pub by: Decider,
+    /// For how long.
+    pub validity: Validity,
+    /// The rule, list or policy zone that says so, as in [`Made::note`]; zero if none does.
+    pub note: u16,
+}
+
+/// What becomes of an answer, and why.
+pub struct AnswerRuling<'p> {
+    /// What becomes of it.
+    pub verdict: AnswerVerdict<'p>,
+    /// As [`QuestionRuling::note`].
+    pub note: u16,
 }
 
 /// What becomes of a question.

@@ -11,7 +11,9 @@ use avocet_policy::rule::{
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
-use super::ruling::{AnswerVerdict, Decider, Made, QuestionVerdict, Validity};
+use super::ruling::{
+    AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
+};
 use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
 use crate::query::alias::Alias;
 use crate::query::asked::Transport;
@@ -60,11 +62,11 @@ impl Policy {
         asked: &Asked<'_>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> (QuestionVerdict<'_>, Decider, Validity) {
+    ) -> QuestionRuling<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.note(&scratch.noted, verdict.decided);
-        let validity = Validity::of(&verdict, moment);
+        let (validity, decided) = (Validity::of(&verdict, moment), verdict.decided);
         for &id in &scratch.noted {
             if let Some(over) = self.over_limit(id, asked, moment, scratch.tokens) {
                 let limited = match over {
@@ -72,17 +74,27 @@ impl Policy {
                     Over::Truncate => QuestionVerdict::Truncate,
                     Over::Refuse => QuestionVerdict::Answer(self.refusal(id)),
                 };
-                return (limited, Decider::Rule, validity);
+                let (by, note) = (Decider::Rule, rule_note(id));
+                return QuestionRuling { verdict: limited, by, validity, note };
             }
         }
-        match verdict.decided {
-            Some(id) => {
-                let (verdict, by) = self.by_rule_or_lists(id, asked, validity, scratch);
-                (verdict, by, validity)
+        let (verdict, by, note) = match decided {
+            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, 0),
+            None => {
+                let verdict = self.by_lists(asked, validity, scratch);
+                let mut ruling = QuestionRuling { verdict, by: Decider::List, validity, note: 0 };
+                ruling.note = scratch.note_of(&ruling.verdict);
+                return ruling;
             }
-            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, validity),
-            None => (self.by_lists(asked, validity, scratch), Decider::List, validity),
-        }
+            Some(id) => match self.by_rule_or_lists(id, asked, validity, scratch) {
+                (verdict, Decider::Rule) => (verdict, Decider::Rule, rule_note(id)),
+                (verdict, by) => {
+                    let note = scratch.note_of(&verdict);
+                    (verdict, by, note)
+                }
+            },
+        };
+        QuestionRuling { verdict, by, validity, note }
     }
 
     /// What becomes of an answer.
@@ -92,7 +104,7 @@ impl Policy {
         answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> AnswerVerdict<'_> {
+    ) -> AnswerRuling<'_> {
         scratch.renew(self, epoch, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
         scratch.found.read(answered.message, answered.translation);
@@ -113,16 +125,20 @@ impl Policy {
         let validity = Validity::of(&verdict, moment);
         // Also where the rule has decided on the question: it may have begun to hold while the
         // query waited.
-        let by_rule =
-            verdict.decided.map(|id| self.by_rule_or_lists(id, asked, validity, scratch).0);
-        if let Some(in_place) = by_rule.and_then(QuestionVerdict::in_place_of_an_answer) {
-            return in_place;
+        let rule = verdict.decided.map(rule_note).unwrap_or_default();
+        if let Some(id) = verdict.decided {
+            let (in_place, by) = self.by_rule_or_lists(id, asked, validity, scratch);
+            let note = if by == Decider::Rule { rule } else { scratch.note_of(&in_place) };
+            if let Some(verdict) = in_place.in_place_of_an_answer() {
+                return AnswerRuling { verdict, note };
+            }
         }
         if scratch.found.is_cut && self.reads_all_of(asked, &verdict) {
             let made = self.blocked((self.block_form(), None), (UNREAD_NOTE, validity));
-            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+            return Made { form: Form::Nodata, ..made }.in_place_of_an_answer();
         }
-        let pass = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
+        let passes = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
+        let pass = AnswerRuling { verdict: passes, note: rule };
         if verdict.decided.is_some() || verdict.lifted.is_some() {
             return pass;
         }
@@ -132,11 +148,12 @@ impl Policy {
             && !self.is_allowed(asked, &mut scratch.lists)
         {
             let verdict = self.by_zone(fired, asked, (validity, &mut scratch.held));
+            let note = scratch.note_of(&verdict);
             if let Some(verdict) = verdict.in_place_of_an_answer() {
-                return verdict;
+                return AnswerRuling { verdict, note };
             }
         } else if let Some((made, _)) = listed {
-            return AnswerVerdict::Answer(made);
+            return made.in_place_of_an_answer();
         }
         let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
         let mut reached = scratch.found.reached(answered.translation);
@@ -144,7 +161,7 @@ impl Policy {
             .is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some())
         {
             let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
-            return AnswerVerdict::Answer(Made { form: Form::Nodata, ..made });
+            return Made { form: Form::Nodata, ..made }.in_place_of_an_answer();
         }
         pass
     }
@@ -369,7 +386,7 @@ impl Policy {
 
     fn by_rule(&self, id: RuleId, asked: &Asked<'_>, validity: Validity) -> QuestionVerdict<'_> {
         let Some(rule) = self.program.rule(id) else { return QuestionVerdict::Pass };
-        let why = ((FIRST_RULE_NOTE + id.0 as usize) as u16, validity);
+        let why = (rule_note(id), validity);
         match &rule.action {
             Action::Block(block) => {
                 let form =
@@ -545,7 +562,7 @@ impl Policy {
     }
 
     fn refusal(&self, id: RuleId) -> Made<'static> {
-        let note = (FIRST_RULE_NOTE + id.0 as usize) as u16;
+        let note = rule_note(id);
         Made {
             form: Form::Refused,
             ttl_secs: 0,
@@ -555,6 +572,11 @@ impl Policy {
             behind: Vec::new(),
         }
     }
+}
+
+/// The note of a rule.
+fn rule_note(id: RuleId) -> u16 {
+    (FIRST_RULE_NOTE + id.0 as usize) as u16
 }
 
 /// Does a line put the name on its list? On one of names to allow all lines do, on others

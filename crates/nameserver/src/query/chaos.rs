@@ -4,6 +4,8 @@ use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
 use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty};
 
@@ -21,7 +23,17 @@ pub struct ChaosTexts {
 
 impl ChaosTexts {
     /// Answers a question of class CH.
-    pub fn answer(&self, question: &LocalQuestion<'_>, octets: &[u8], out: &mut [u8]) -> Draft {
+    pub(super) fn answer(
+        &self,
+        question: &LocalQuestion<'_>,
+        octets: &[u8],
+        out: &mut [u8],
+    ) -> Finding {
+        let draft = self.draft(question, octets, out);
+        Finding::Answer(Offer::made(Stage::Chaos, draft))
+    }
+
+    fn draft(&self, question: &LocalQuestion<'_>, octets: &[u8], out: &mut [u8]) -> Draft {
         let text = match question.qname {
             b"\x07version\x04bind\x00" | b"\x07version\x06server\x00" => self.version.as_deref(),
             b"\x02id\x06server\x00" | b"\x08hostname\x04bind\x00" => self.identity.as_deref(),

@@ -15,6 +15,8 @@ use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
 
 use super::alias::{Alias, write_aliases};
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
 use super::own_set::write_set;
 use super::question::LocalQuestion;
 use super::respond::Draft;
@@ -86,17 +88,6 @@ struct LocalSet {
     rdata: Vec<Box<[u8]>>,
 }
 
-/// What the local records say about a question.
-#[derive(Debug)]
-pub enum Local {
-    /// A whole answer.
-    Answer(Draft),
-    /// CNAMEs, of which the last leads to a name that is not local.
-    Outside(Vec<Alias>),
-    /// Nothing: not a local name.
-    Absent,
-}
-
 impl LocalRecords {
     /// Indexes the configured records. What a name in a zone of this server does not have is denied
     /// by that zone: `soa_above` gives its SOA.
@@ -134,8 +125,8 @@ impl LocalRecords {
     }
 
     /// Answers the question into `out`, if its name is local.
-    pub fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Local {
-        let Some(first) = self.records_of(question.qname) else { return Local::Absent };
+    pub(super) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
+        let Some(first) = self.records_of(question.qname) else { return Finding::Nothing };
         let mut aliases = Vec::new();
         let mut records = first;
         while let Some(alias) = alias_of(records.sets, question, &aliases) {
@@ -143,12 +134,12 @@ impl LocalRecords {
             aliases.push(alias);
             match self.records_of(target.wire()) {
                 Some(next) if aliases.len() < MAX_CNAMES => records = next,
-                Some(_) => return Local::Answer(servfail(question, out)),
-                None => return Local::Outside(aliases),
+                Some(_) => return local(servfail(question, out)),
+                None => return Finding::Aliases { aliases, note: 0 },
             }
         }
         let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
-        Local::Answer(
+        local(
             write(question, &aliases, (owner, records), out)
                 .unwrap_or_else(|Full| servfail(question, out)),
         )
@@ -264,6 +255,10 @@ fn write(
     Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
 }
 
+fn local(draft: Draft) -> Finding {
+    Finding::Answer(Offer::made(Stage::Local, draft))
+}
+
 fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
     let mut octets = question.qname.to_vec();
     octets.extend_from_slice(&question.qtype.0.to_be_bytes());
@@ -326,9 +321,9 @@ mod tests {
         let qname = wire(qname);
         let answer = records().answer(&LocalQuestion { qname: &qname, qtype, turn: 0 }, &mut out);
         let got = match answer {
-            Local::Absent => "absent".to_string(),
-            Local::Outside(aliases) => format!("to {}", aliases.last().unwrap().target),
-            Local::Answer(draft) => {
+            Finding::Nothing => "absent".to_string(),
+            Finding::Aliases { aliases, .. } => format!("to {}", aliases.last().unwrap().target),
+            Finding::Answer(Offer { draft, .. }) => {
                 let view = MessageView::new(&out[..draft.len]).unwrap();
                 let mut text = draft.rcode.to_string();
                 for record in view.records().unwrap() {
@@ -337,6 +332,7 @@ mod tests {
                 }
                 text
             }
+            _ => panic!("{qtype}"),
         };
         assert_eq!(got, expected, "{qtype}");
     }
@@ -348,7 +344,9 @@ mod tests {
             RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
         let mut out = [0; 512];
         let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
-        let Local::Answer(draft) = records_of(&[record]).answer(&question, &mut out) else {
+        let Finding::Answer(Offer { draft, .. }) =
+            records_of(&[record]).answer(&question, &mut out)
+        else {
             panic!()
         };
         let header = MessageView::new(&out[..draft.len]).unwrap().header();
@@ -363,7 +361,7 @@ mod tests {
         let (records, qname) = (records(), wire("nas.lan."));
         let order = |turn, qtype| {
             let mut out = [0; 512];
-            let Local::Answer(draft) =
+            let Finding::Answer(Offer { draft, .. }) =
                 records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out)
             else {
                 panic!()

@@ -8,7 +8,9 @@ use avocet_io::Peer;
 
 use super::alias::Alias;
 use super::asked::Asked;
+use super::decision::{CacheState, Decision, Stage};
 use super::octets::Octets;
+use super::question::LocalQuestion;
 use crate::clock::Moment;
 
 /// A stream of a worker: its slot and how often the slot was used.
@@ -68,10 +70,11 @@ pub struct Waiter {
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
-    /// Tells equal answers, for the rate limit.
-    pub hash: u64,
     /// The epoch of the snapshot by which the question was let through.
     pub epoch: u32,
+    /// The rule or list that let it through or changed it; see
+    /// [`Decision::note`](super::decision::Decision::note).
+    pub note: u16,
     /// The client's address.
     pub ip: IpAddr,
     /// The way back.
@@ -95,6 +98,13 @@ impl Waiter {
         }
     }
 
+    /// The decision to turn the query away and send nothing.
+    pub fn turned_away(&self, revision: u32) -> Decision {
+        let qtype = LocalQuestion::of(&self.question).qtype;
+        let decision = Decision::at(Stage::Shed, self.asked.transport, revision);
+        Decision { note: self.note, qtype, cache: CacheState::Miss, ..decision }
+    }
+
     /// The client's address, if it may be forged.
     pub fn unverified_ip(&self) -> Option<IpAddr> {
         self.datagram_ip().filter(|_| !self.asked.is_verified())
@@ -106,7 +116,7 @@ impl Waiter {
 pub struct Miss {
     /// Folded question to be resolved.
     pub question: Octets,
-    /// Keyed hash of the question, as of the packet cache for [`PROFILE`](super::PROFILE).
+    /// Keyed hash of the question, as of the packet cache for [`PROFILE`](super::context::PROFILE).
     pub hash: u64,
     /// DO.
     pub dnssec_ok: bool,

@@ -13,21 +13,15 @@ use avocet_io::Peer;
 use avocet_wire::QueryView;
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 
-use super::alias::{Alias, End, write_behind};
 use super::asked::{Asked, AskedEdns, Transport};
-use super::decision::Stage;
-use super::late::{self, Found, Late};
-use super::local::Local;
+use super::context::{Arrival, Client, Output, Query, QueryContext, key_flags, packet_hash};
+use super::decision::{CacheState, Decision, QueryStep, Stage};
+use super::finding::{Finding, Obtained, Offer};
 use super::miss::{Miss, Waiter, Way};
-use super::question::LocalQuestion;
-use super::respond::Draft;
+use super::path::{self, Incoming};
 use super::scratch::Scratch;
-use super::verdict::Judgement;
 use super::witness::Witness;
-use super::{
-    Client, Exit, FromCache, Path, Query, Refusal, error, key_flags, miss, never_answered,
-    packet_hash, profile, question_behind, refused, reply, special, stored, unanswered, verdict,
-};
+use super::{judge, packet, rrsets};
 use crate::name_server::NameServer;
 use crate::snapshot::Snapshot;
 
@@ -42,11 +36,11 @@ pub enum Ended {
     Reply {
         /// The message.
         message: Vec<u8>,
-        /// The stage that answered.
-        stage: Stage,
+        /// Why it gets it.
+        decision: Decision,
     },
     /// The client gets no answer.
-    Silent(Stage),
+    Silent(Decision),
     /// A question must be put to other servers first.
     Wait(Box<Miss>),
 }
@@ -86,161 +80,144 @@ impl<'s> Rehearsal<'s> {
 
     /// Takes a folded question of class IN through all stages that need no network.
     pub fn begin(&self, question: &[u8]) -> Ended {
-        self.with_query(question, |path, query, (out, misses)| {
-            match kept(path, query, self.at, out) {
-                Some(exit) => exit,
-                None => match unanswered(path, query, FromCache::Nothing, (out, misses)) {
-                    Exit::Wait => kept_verdict(path, query, self.at, out).unwrap_or(Exit::Wait),
-                    exit => exit,
-                },
-            }
-        })
+        let cx = self.context();
+        if !cx.state.allow.contains(self.ip) {
+            return self.refused(&cx, question);
+        }
+        self.with_query(question, |query, output| look(&cx, query, self.at, output))
     }
 
-    /// Takes a folded question through the stages of this network's own names only, as if there
+    /// Takes a folded question through the stages of this server's own names only, as if there
     /// were no policy, no access list and no cache.
     pub fn begin_without_policy(&self, question: &[u8]) -> Ended {
-        self.with_query(question, |path, query, (out, misses)| own(path, query, (out, misses)))
+        let cx = self.context();
+        self.with_query(question, |query, output| path::own_names(&cx, query, output))
     }
 
     /// Goes on where [`Ended::Wait`] ended, with what was found for its question.
-    pub fn go_on(&self, waiter: &Waiter, found: &Found<'_>) -> Ended {
-        let mut out = vec![0; LONGEST_ANSWER];
-        match late::answer(&self.path(), waiter, Some(found), &mut out) {
-            Late::Reply(len, outcome) => ended_with(out, len, outcome.stage),
-            Late::Silent(stage) => Ended::Silent(stage),
-            Late::Again(miss) => Ended::Wait(miss),
-        }
+    pub fn go_on(&self, waiter: &Waiter, obtained: &Obtained<'_>) -> Ended {
+        self.end(|output| path::resume(&self.context(), waiter, Some(obtained), output))
     }
 
-    /// What the policy said.
+    /// Returns what the policy said.
     pub fn into_witness(self) -> Witness {
         self.scratch.into_witness()
     }
 
-    fn path(&self) -> Path<'_> {
+    fn context(&self) -> QueryContext<'_> {
         let Self { shared, state, scratch, at, .. } = self;
-        Path { shared, state, now: shared.clock.now(), wall_secs: at.wall_secs(), scratch }
+        QueryContext { shared, state, now: shared.clock.now(), wall_secs: at.wall_secs(), scratch }
+    }
+
+    /// The end of the query of a client that is not allowed.
+    fn refused(&self, cx: &QueryContext<'_>, question: &[u8]) -> Ended {
+        let (octets, peer) = (query_octets(question), self.peer());
+        let incoming = Incoming { octets: &octets, seen: None };
+        self.end(|output| path::answer(cx, incoming, &self.client(&peer), output))
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::from(SocketAddr::from((self.ip, 0)))
+    }
+
+    fn client<'p>(&self, peer: &'p Peer) -> Client<'p> {
+        let route = Way::Datagram { listener: 0, peer };
+        Client { ip: self.ip, transport: Transport::Udp, route }
     }
 
     fn with_query(
         &self,
         question: &[u8],
-        take: impl FnOnce(&Path<'_>, &Query<'_>, (&mut [u8], &mut Vec<Miss>)) -> Exit,
+        take: impl FnOnce(&Query<'_>, Output<'_>) -> QueryStep,
     ) -> Ended {
-        let path = self.path();
-        let (octets, peer) = (query_octets(question), Peer::from(SocketAddr::from((self.ip, 0))));
-        let Ok(view) = QueryView::parse(&octets) else { return Ended::Silent(Stage::Malformed) };
-        let client = Client {
-            ip: self.ip,
-            transport: Transport::Udp,
-            route: Way::Datagram { listener: 0, peer: &peer },
+        let cx = self.context();
+        let (octets, peer) = (query_octets(question), self.peer());
+        let Ok(view) = QueryView::parse(&octets) else {
+            let epoch = self.state.epoch;
+            return Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, epoch));
         };
         let (asked, key) = (asked(), view.key(&self.shared.key, 0));
-        let profile = profile(&path, self.ip, Transport::Udp);
+        let profile = cx.profile(self.ip, Transport::Udp);
         let hash = packet_hash(key.hash, profile, key_flags(&asked));
-        let query = Query { view: &view, asked: &asked, key: &key, hash, client: &client, profile };
-        let (mut out, mut misses) = (vec![0; LONGEST_ANSWER], Vec::new());
-        match take(&path, &query, (&mut out, &mut misses)) {
-            Exit::Reply { len, outcome } => ended_with(out, len, outcome.stage),
-            Exit::Silent(stage) => Ended::Silent(stage),
-            Exit::Wait => match misses.pop() {
+        let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
+        let (asked, key, cache) = (&asked, &key, CacheState::Miss);
+        let query = Query { asked, key, hash, profile, note: 0, cache, arrival };
+        self.end(|output| take(&query, output))
+    }
+
+    /// Takes a step, with room for its reply.
+    fn end(&self, take: impl FnOnce(Output<'_>) -> QueryStep) -> Ended {
+        let (mut message, mut misses) = (vec![0; LONGEST_ANSWER], Vec::new());
+        match take(Output { message: &mut message, misses: &mut misses }) {
+            QueryStep::Reply(outgoing) => {
+                message.truncate(outgoing.len);
+                Ended::Reply { message, decision: outgoing.decision }
+            }
+            QueryStep::Silent(decision) => Ended::Silent(decision),
+            QueryStep::Resolve => match misses.pop() {
                 Some(miss) => Ended::Wait(Box::new(miss)),
-                None => Ended::Silent(Stage::Malformed),
+                None => {
+                    let epoch = self.state.epoch;
+                    Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, epoch))
+                }
             },
         }
     }
 }
 
-fn ended_with(mut message: Vec<u8>, len: usize, stage: Stage) -> Ended {
-    message.truncate(len);
-    Ended::Reply { message, stage }
-}
-
-/// The end of a query that is not admitted, or whose resolved answer is kept; none where the stages
-/// behind decide.
+/// Takes the stages from the packet cache on.
 ///
-/// The policy is asked about a kept answer all the same: what it says explains why the answer was
-/// kept.
-fn kept(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Exit> {
-    if !path.state.allow.contains(query.client.ip) {
-        let octets = query_octets(query.key.question());
-        return Some(refused(path, query.view, (&octets, query.client), out));
+/// The policy is asked about a kept answer of other servers all the same: what it says explains why
+/// the answer was kept. What this network or the policy made is made again, with its reason.
+fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) -> QueryStep {
+    let Output { message: out, misses } = output;
+    if let Some(hit) = hit(cx, query, at, out) {
+        let offer = packet::offer(&hit, out);
+        if offer.stage == Stage::PacketHit {
+            witness_kept(cx, query, &out[..hit.len]);
+            return path::reply(cx, query, &offer, out);
+        }
     }
-    let hit = hit(path, query, at, out)?;
-    if matches!(stored::stage_of_kept(hit.flags), Stage::Local | Stage::Blocked | Stage::Rewritten)
-    {
-        // The stages that gave it say the same again, and why.
-        return None;
+    match path::after_packets(cx, query, query.cache, Output { message: &mut *out, misses }) {
+        QueryStep::Resolve => match kept_verdict(cx, query, at, out) {
+            Some(offer) => path::reply(cx, query, &offer, out),
+            None => QueryStep::Resolve,
+        },
+        step => step,
     }
-    let mut spare = vec![0; LONGEST_ANSWER];
-    let message = out.get(..hit.len)?.to_vec();
-    if let Judgement::Pass { .. } | Judgement::Forward(_) = verdict::judge(path, query, &mut spare)
-    {
-        verdict::judge_answer(path, &query.wanted(path), &message, &mut spare);
-    }
-    let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
-    Some(reply(path, query, (draft, stored::stage_of_kept(hit.flags)), out))
 }
 
-/// The end of a query by the kept verdict on an answer that is in no cache any more, or only as
-/// clients get it that validate themselves. What is left of it tells what the verdict rests on.
-fn kept_verdict(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Exit> {
-    let hit = hit(path, query, at, out)?;
-    let draft = stored::draft(hit.len, (hit.ede, hit.flags), out);
-    let stage = stored::stage_of_kept(hit.flags);
-    let policy = path.state.policy.as_ref().filter(|_| draft.note != 0)?;
-    let known = stored::whatever_is_known(path, query.key.question());
-    path.scratch.tell(|witness| {
-        witness.of_policy(policy.said_by_note(draft.note, stage));
+/// Asks the policy about a kept answer, for the witness.
+fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
+    let mut spare = vec![0; LONGEST_ANSWER];
+    match judge::question(cx, query, &mut spare) {
+        Finding::Pass(_) | Finding::Forward { .. } => {
+            judge::answer(cx, query, message, &mut spare);
+        }
+        _ => {}
+    }
+}
+
+/// The kept verdict on an answer that is in no cache any more, or only as clients get it that
+/// validate themselves. What is left of it tells what the verdict rests on.
+fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Offer> {
+    let hit = hit(cx, query, at, out)?;
+    let offer = packet::offer(&hit, out);
+    let policy = cx.state.policy.as_ref().filter(|_| offer.draft.note != 0)?;
+    let known = rrsets::whatever_is_known(cx, query.key.question());
+    cx.scratch.tell(|witness| {
+        witness.of_policy(policy.said_by_note(offer.draft.note, offer.stage));
         known.iter().for_each(|message| witness.of_answer(message));
     });
-    Some(reply(path, query, (draft, stage), out))
+    Some(offer)
 }
 
-fn hit(path: &Path<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    let (key, now) = (query.packet_key(), path.now.secs());
-    match path.shared.packets.lookup(query.hash, &key, now, path.state.epoch, out) {
+/// The fresh entry of the packet cache, for a query that is asked now.
+fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
+    match packet::look_up(cx, query, out) {
         PacketLookup::Hit(hit) if matches!(at, At::Now(_)) => Some(hit),
         _ => None,
     }
-}
-
-/// The end of a query by local records and special names, or what is to be resolved for it.
-fn own(path: &Path<'_>, query: &Query<'_>, (out, misses): (&mut [u8], &mut Vec<Miss>)) -> Exit {
-    if let Some((rcode, ede)) = never_answered(query.view.qtype) {
-        return error(path, query, Refusal { rcode, stage: Stage::Malformed, ede }, out);
-    }
-    let aliases = match path.state.local.answer(&query.local(), out) {
-        Local::Answer(draft) => return reply(path, query, (draft, Stage::Local), out),
-        Local::Outside(aliases) => aliases,
-        Local::Absent => match special(path, &query.local(), out) {
-            Some(draft) => return reply(path, query, (draft, Stage::Special), out),
-            None => Vec::new(),
-        },
-    };
-    if !aliases.is_empty()
-        && let Some(draft) = special_behind(path, query, &aliases, out)
-    {
-        return reply(path, query, (draft, Stage::Special), out);
-    }
-    misses.push(miss(path, query, aliases));
-    Exit::Wait
-}
-
-/// The special name at the end of aliases, if it is one.
-fn special_behind(
-    path: &Path<'_>,
-    query: &Query<'_>,
-    aliases: &[Alias],
-    out: &mut [u8],
-) -> Option<Draft> {
-    let asked = query.key.question();
-    let (question, _) = question_behind(path, asked, aliases.last()?);
-    let draft = special(path, &LocalQuestion::of(&question), out)?;
-    let message = out.get(..draft.len)?.to_vec();
-    let end = End { message: &message, draft: Draft { ede: None, ..draft } };
-    write_behind(aliases, &end, asked, out)
 }
 
 /// What a client says that wants recursion and all that explains the answer, however long it is.

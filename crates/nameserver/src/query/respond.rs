@@ -8,7 +8,7 @@ use avocet_wire::builder::OptFields;
 use avocet_wire::edns::{EdnsOption, OPT_LEN};
 use avocet_wire::header::{AD, HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
-use avocet_wire::{Ede, Rcode, short};
+use avocet_wire::{Ede, Rcode, Rtype, short};
 
 use super::asked::{Asked, AskedEdns};
 
@@ -61,7 +61,7 @@ pub fn draft_empty(out: &mut [u8], question: Option<&[u8]>, rcode: Rcode) -> Dra
 }
 
 /// Makes the draft in `out` the client's answer; `question` is as he sent it. Returns its length.
-#[inline]
+#[inline(always)]
 pub fn finish(
     out: &mut [u8],
     draft: Draft,
@@ -250,12 +250,56 @@ fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
     kept
 }
 
+/// Makes the answer in `out` an empty one with TC, so that a client who is real comes back over
+/// TCP, or with the cookie that it is given. Returns its length.
+pub fn slip(out: &mut [u8], len: usize) -> usize {
+    let Ok(view) = MessageView::new(&out[..len]) else { return len };
+    let question_len = view.question().map_or(0, |question| question.octets().len());
+    let opt_at = view.records().ok().and_then(|mut records| {
+        records.find_map(|record| {
+            record.ok().filter(|record| record.rtype == Rtype::OPT).map(|record| record.offset())
+        })
+    });
+    let end = only_truncated(out, question_len);
+    let Some(opt_at) = opt_at else { return end };
+    // OPT is the last of the records.
+    out.copy_within(opt_at..len, end);
+    out[11] = 1;
+    end + len - opt_at
+}
+
+fn only_truncated(out: &mut [u8], question_len: usize) -> usize {
+    if let Some(head) = out.first_chunk_mut()
+        && let Some(mut header) = Header::read(&head[..])
+    {
+        header.flags |= TC;
+        header.counts = [u16::from(question_len > 0), 0, 0, 0];
+        header.write(head);
+    }
+    HEADER_LEN + question_len
+}
+
+/// A draft with TC and no records in place of an answer, for a client that is to come over TCP.
+pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
+    // What the buffer holds is of another answer.
+    out[..HEADER_LEN].fill(0);
+    truncated(question, out)
+}
+
+/// A draft with TC and no records, of the answer that begins in `out` and that no datagram can
+/// hold.
+pub fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
+    let rcode = Rcode(u16::from(out[3] & 0xf));
+    let draft = draft_empty(out, Some(question), rcode);
+    Draft { len: only_truncated(out, question.len()), ..draft }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::query::asked::Transport;
+    use avocet_wire::Class;
     use avocet_wire::builder::{Builder, Record, Section};
-    use avocet_wire::{Class, Rtype};
 
     const QNAME: &[u8] = b"\x03www\x07example\x00";
     const QUESTION: &[u8] = b"\x03WWW\x07example\x00\x00\x01\x00\x01";

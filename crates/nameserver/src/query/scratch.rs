@@ -10,9 +10,16 @@ use crate::policy;
 /// Names of which a worker remembers that it asked for them ahead of need.
 const PREFETCHES: usize = 256;
 
+/// Memory to put an answer together from the RRset cache.
+#[derive(Default)]
+pub(super) struct Assembly {
+    pub(super) assembler: Assembler,
+    pub(super) answers: Answers,
+}
+
 /// Memory for putting answers together, one of each worker.
 pub struct Scratch {
-    pub(super) cell: RefCell<(Assembler, Answers)>,
+    assembly: RefCell<Assembly>,
     /// What was asked for ahead of need, and in which second.
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
@@ -29,7 +36,7 @@ impl Scratch {
     pub fn of(worker: usize) -> Self {
         let prefetched = [const { Cell::new(None) }; PREFETCHES];
         Self {
-            cell: RefCell::default(),
+            assembly: RefCell::default(),
             prefetched,
             policy: RefCell::default(),
             worker,
@@ -64,6 +71,11 @@ impl Scratch {
     /// The worker's number.
     pub(super) fn worker(&self) -> usize {
         self.worker
+    }
+
+    /// Memory for the RRset cache.
+    pub(super) fn assembly(&self) -> RefMut<'_, Assembly> {
+        self.assembly.borrow_mut()
     }
 
     /// What the policy keeps between questions.

@@ -19,6 +19,8 @@ use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Class, Rcode, Rtype, name};
 
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
 use super::own_set::write_set;
 use super::question::LocalQuestion;
 use super::respond::Draft;
@@ -115,12 +117,15 @@ impl<'a> InZone<'a> {
 
     /// Answers the question into `out`. `has_below` says whether names below a name have local
     /// records.
-    pub fn answer(&self, has_below: impl Fn(&[u8]) -> bool, out: &mut [u8]) -> Option<Draft> {
-        write(&self.question, &self.find(has_below), out).ok()
+    pub(super) fn answer(&self, has_below: impl Fn(&[u8]) -> bool, out: &mut [u8]) -> Finding {
+        match write(&self.question, &self.find(has_below), out) {
+            Ok(draft) => Finding::Answer(Offer::made(Stage::Special, draft)),
+            Err(Full) => Finding::Nothing,
+        }
     }
 
-    /// What the zone has of the question's name, which has no local record. `has_below` says whether
-    /// names below a name have local records.
+    /// Returns what the zone has of the question's name, which has no local record. `has_below`
+    /// says whether names below a name have local records.
     pub(super) fn find(&self, has_below: impl Fn(&[u8]) -> bool) -> Own<'a> {
         let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
         let at_apex = qname.len() == apex.len();
@@ -211,12 +216,9 @@ mod tests {
         let mut out = [0; 512];
         let qname = wire(qname);
         let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
-        let got = match names
-            .find(&question)
-            .and_then(|zone| zone.answer(|name| records.has_below(name), &mut out))
-        {
-            None => "absent".to_string(),
-            Some(draft) => {
+        let found = names.find(&question);
+        let got = match found.map(|zone| zone.answer(|name| records.has_below(name), &mut out)) {
+            Some(Finding::Answer(Offer { draft, .. })) => {
                 let view = MessageView::new(&out[..draft.len]).unwrap();
                 let record = view.records().unwrap().next().unwrap().unwrap();
                 let mut rdata = [0; 255];
@@ -227,6 +229,7 @@ mod tests {
                     _ => format!("{} {} {}", draft.rcode, record.owner().unwrap(), record.rtype),
                 }
             }
+            _ => "absent".to_string(),
         };
         assert_eq!(got, expected);
     }

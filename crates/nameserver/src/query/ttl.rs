@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use avocet_wire::MessageView;
 
+use super::finding::Lifetime;
 use crate::policy::Validity;
 
 /// On what terms an answer is given.
@@ -15,17 +16,21 @@ pub(super) struct Terms {
     greatest_secs: u32,
     /// Whether the answer is for this query alone.
     per_query: bool,
+    /// The rule or list that lets it pass; see
+    /// [`Decision::note`](super::decision::Decision::note).
+    pub(super) note: u16,
 }
 
 impl Terms {
     /// None.
-    pub(super) const FREE: Self = Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false };
+    pub(super) const FREE: Self =
+        Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false, note: 0 };
 
-    pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>) -> Self {
+    pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>, note: u16) -> Self {
         let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
         // No client keeps an answer past the time at which the policy may say something else.
         let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
-        Self { least_secs, greatest_secs, per_query: validity.per_query }
+        Self { least_secs, greatest_secs, per_query: validity.per_query, note }
     }
 
     /// Whether TTLs stay as they are.
@@ -47,6 +52,11 @@ impl Terms {
     /// The same for expired data, whose TTLs are not raised (RFC 8767 §5).
     pub(super) fn cut_ttls(self, message: &mut [u8], offsets: &[u16]) {
         cut_ttls(message, offsets, self.greatest_secs);
+    }
+
+    /// Cuts the TTL of a record of this network.
+    pub(super) fn cut(self, ttl_secs: u32) -> u32 {
+        ttl_secs.min(self.greatest_secs)
     }
 
     /// How long an answer may be given again that may be for so long. What may not be at all stays
@@ -73,30 +83,21 @@ fn change_ttls(message: &mut [u8], offsets: &[u16], changed: impl Fn(u32) -> u32
     }
 }
 
-/// How an answer whose TTLs stand still may be kept.
-#[derive(Default)]
-pub(super) struct Dated {
-    /// Offsets of the TTL fields that count down all the same.
-    pub(super) offsets: Vec<u16>,
-    /// For how many seconds it may be kept.
-    pub(super) valid_secs: u32,
-}
-
-/// Cuts the TTLs of an answer where the policy may say something else before they have passed.
-pub(super) fn until_change(message: &mut [u8], validity: Validity) -> Dated {
-    if validity.secs == u32::MAX {
-        return Dated { valid_secs: validity.kept_secs(), ..Dated::default() };
+/// Cuts the TTLs of an answer of this network where the policy may say something else before they
+/// have passed. Returns how it may be kept: with TTLs that count down only where they were cut.
+pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
+    let lasting = |secs: u32| NonZeroU32::new(secs).filter(|_| !terms.per_query);
+    let fixed = |secs| lasting(secs).map_or(Lifetime::Unkept, Lifetime::Fixed);
+    if terms.greatest_secs == u32::MAX {
+        return fixed(u32::MAX);
     }
     let (offsets, longest_secs) = ttl_offsets(message);
-    if longest_secs < validity.secs {
-        // Whoever gets it last has forgotten it in time.
-        return Dated {
-            valid_secs: validity.kept_secs().saturating_sub(longest_secs),
-            ..Dated::default()
-        };
+    if longest_secs < terms.greatest_secs {
+        // The last client that gets it forgets it in time.
+        return fixed(terms.greatest_secs - longest_secs);
     }
-    cut_ttls(message, &offsets, validity.secs);
-    Dated { offsets, valid_secs: validity.kept_secs() }
+    cut_ttls(message, &offsets, terms.greatest_secs);
+    lasting(terms.greatest_secs).map_or(Lifetime::Unkept, Lifetime::Counting)
 }
 
 /// The offsets of the TTL fields of a message without OPT, and the longest TTL in seconds.
@@ -113,9 +114,9 @@ pub(super) fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
 }
 
 /// Cuts the TTLs of a message without OPT at the next change of the policy.
-pub(super) fn cut_at_change(message: &mut [u8], validity: Validity) {
-    if validity.secs < u32::MAX {
+pub(super) fn cut_at_change(message: &mut [u8], terms: Terms) {
+    if terms.greatest_secs < u32::MAX {
         let (offsets, _) = ttl_offsets(message);
-        cut_ttls(message, &offsets, validity.secs);
+        cut_ttls(message, &offsets, terms.greatest_secs);
     }
 }

@@ -11,11 +11,13 @@ use avocet_cache::{FailureKey, ReadAt, Security};
 use avocet_config::name::{reverse_name, typed_name};
 use avocet_dnssec::{Reason, Verdict};
 use avocet_nameserver::clock::wall_secs;
-use avocet_nameserver::query::decision::{STAGES, Stage};
-use avocet_nameserver::query::late::Found;
+use avocet_nameserver::query::Obtained;
+use avocet_nameserver::query::decision::{CACHE_STATES, STAGES, VALIDATED};
 use avocet_nameserver::query::question::LocalQuestion;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_nameserver::query::respond::draft_empty;
+use avocet_nameserver::query::{Decision, Stage};
+use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{HEADER_LEN, Header, TC};
@@ -158,7 +160,7 @@ pub(crate) fn trace(shared: &Shared, asked: TraceQuestion) -> Result<Vec<Value>,
     let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, At::Now(wall_secs()));
     let miss = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Wait(miss) => miss,
-        ended => return Ok(vec![answer_section(&asked, ip, &ended)]),
+        ended => return Ok(vec![answer_section(&state, &asked, ip, &ended)]),
     };
     let waiter = miss.waiter.as_ref().filter(|waiter| !waiter.aliases.is_empty());
     let Some(waiter) = waiter else {
@@ -171,8 +173,17 @@ pub(crate) fn trace(shared: &Shared, asked: TraceQuestion) -> Result<Vec<Value>,
         TraceQuestion { dnssec_ok, checking_disabled, ..TraceQuestion::of(&miss.question) };
     let Resolution { section, message, failure } = resolve(shared, &target)?;
     let ede = failure.map(|failure| (Ede(failure.ede), failure.text));
-    let found = Found { rcode: rcode(&message), message: &message, ede, keep: None };
-    Ok(vec![section, answer_section(&asked, ip, &rehearsal.go_on(waiter, &found))])
+    let rcode = rcode(&message);
+    let obtained = Obtained {
+        rcode,
+        message: &message,
+        ttl_offsets: &[],
+        kept_for: None,
+        ede,
+        stage: Obtained::stage_of(rcode, ede),
+        upstream: None,
+    };
+    Ok(vec![section, answer_section(&state, &asked, ip, &rehearsal.go_on(waiter, &obtained))])
 }
 
 /// RCODE of a message; SERVFAIL where there is none.
@@ -188,17 +199,24 @@ pub(crate) fn refusal(question: &[u8]) -> Vec<u8> {
 }
 
 /// The answer that a client with this address gets, and which stage gives it.
-pub(crate) fn answer_section(asked: &TraceQuestion, ip: IpAddr, ended: &Ended) -> Value {
+pub(crate) fn answer_section(
+    state: &Snapshot,
+    asked: &TraceQuestion,
+    ip: IpAddr,
+    ended: &Ended,
+) -> Value {
     let (qname, qtype) = asked.name_and_type();
     let mut section = json!({
         "section": "answer", "name": shown(qname), "type": qtype.to_string(), "client": ip.to_string(),
     });
-    let (message, stage) = match ended {
-        Ended::Reply { message, stage } => (&message[..], *stage),
-        Ended::Silent(stage) => (&[][..], *stage),
-        Ended::Wait(_) => (&[][..], Stage::Failed),
+    let (message, decision) = match ended {
+        Ended::Reply { message, decision } => (&message[..], Some(decision)),
+        Ended::Silent(decision) => (&[][..], Some(decision)),
+        Ended::Wait(_) => (&[][..], None),
     };
+    let stage = decision.map_or(Stage::Failed, |decision| decision.stage);
     section["from"] = STAGES[stage as usize].into();
+    section["decision"] = decision.map(|decision| shown_decision(state, decision)).into();
     if message.is_empty() {
         return section;
     }
@@ -219,6 +237,19 @@ pub(crate) fn answer_section(asked: &TraceQuestion, ip: IpAddr, ended: &Ended) -
         section["ede-text"] = text.into();
     }
     section
+}
+
+/// The decision as it is recorded for the client's query.
+fn shown_decision(state: &Snapshot, decision: &Decision) -> Value {
+    let by = state.policy.as_ref().and_then(|policy| policy.note_text(decision.note));
+    json!({
+        "stage": STAGES[decision.stage as usize],
+        "cache": CACHE_STATES[decision.cache as usize],
+        "validated": VALIDATED[decision.validated as usize],
+        "by": by,
+        "profile": decision.profile,
+        "revision": decision.revision,
+    })
 }
 
 /// All that is known of a name without asking anyone: traces of failures that were kept, what the

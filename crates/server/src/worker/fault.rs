@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use avocet_nameserver::metrics::WorkerMetrics;
-use avocet_nameserver::query::late;
+use avocet_nameserver::query;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::octets::Octets;
 use avocet_nameserver::query::scratch::Scratch;
@@ -74,9 +74,7 @@ impl Worker {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.answer_waiter(&waiter, |path, waiter, out| {
-                    late::shed(path, waiter, Shed::Tasks, out)
-                });
+                self.end_wait(&waiter, |cx, output| query::shed(cx, &waiter, Shed::Tasks, output));
                 continue;
             }
             waiter.is_resumed = true;

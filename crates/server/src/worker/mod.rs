@@ -29,13 +29,15 @@ use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::{BATCH, PacketSource, UdpListener};
 use avocet_nameserver::clock::Moment;
+use avocet_nameserver::close::{Delivery, close};
 use avocet_nameserver::datagrams::{Datagrams, Newer};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::asked::Transport;
-use avocet_nameserver::query::decision::Stage;
 use avocet_nameserver::query::miss::{Miss, Waiter, Way};
 use avocet_nameserver::query::scratch::Scratch;
-use avocet_nameserver::query::{self, Client, Exit, Path, Seen};
+use avocet_nameserver::query::{
+    self, Client, Decision, Incoming, Output, QueryContext, QueryStep, Seen, Stage,
+};
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::{Actions, Resolver};
 use chacha20::ChaCha12Rng;
@@ -299,7 +301,7 @@ impl Worker {
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
         for _ in 0..MAX_BATCHES {
-            let path = Path {
+            let cx = QueryContext {
                 shared: &shared.name_server,
                 state,
                 now: self.now,
@@ -308,7 +310,7 @@ impl Worker {
             };
             let newer = Newer { known: *revision, state: None };
             let batch = listener.serve(&mut served(Datagrams {
-                path,
+                cx,
                 newer,
                 metrics,
                 listener: number,
@@ -472,29 +474,34 @@ impl Worker {
             ..
         } = self;
         let metrics = &shared.metrics[usize::from(*index)];
-        let path =
-            Path { shared: &shared.name_server, state, now: *now, wall_secs: *wall_secs, scratch };
+        let cx = QueryContext {
+            shared: &shared.name_server,
+            state,
+            now: *now,
+            wall_secs: *wall_secs,
+            scratch,
+        };
         let mut newer = Newer { known: *revision, state: None };
         let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
             let client = Client { ip, transport: Transport::Tcp, route: Way::Stream(route) };
             newer.look(&shared.name_server);
             let mut later = None;
-            let path = newer.path(&path, &mut later);
-            let exit = contained(metrics, || {
-                query::answer(path, (frame, None), &client, (buffer, misses))
+            let cx = newer.context(&cx, &mut later);
+            let incoming = Incoming { octets: frame, seen: None };
+            let step = contained(metrics, || {
+                let output = Output { message: &mut *buffer, misses };
+                query::answer(cx, incoming, &client, output)
             });
-            match exit.unwrap_or(Exit::Silent(Stage::Failed)) {
-                Exit::Reply { len, outcome } => {
-                    metrics.count(outcome.stage, Transport::Tcp, outcome.qtype, outcome.rcode);
+            let failed =
+                || QueryStep::Silent(Decision::at(Stage::Failed, Transport::Tcp, cx.state.epoch));
+            match close(cx, metrics, &step.unwrap_or_else(failed), ip, buffer) {
+                Delivery::Message(len) => {
                     // An answer is never longer than a frame can be.
                     let _ = writer.push(&buffer[..len]);
                     Answered::Now
                 }
-                Exit::Silent(stage) => {
-                    metrics.count_silent(stage, Transport::Tcp);
-                    Answered::Never
-                }
-                Exit::Wait => Answered::Later,
+                Delivery::Nothing => Answered::Never,
+                Delivery::Later => Answered::Later,
             }
         });
         if let Some(ip) = ended {

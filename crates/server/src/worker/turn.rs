@@ -8,22 +8,13 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use avocet_cache::{PacketKey, packet_flags};
 use avocet_io::poll::Event;
 use avocet_io::udp::PacketSource;
 use avocet_nameserver::clock::Moment;
-use avocet_nameserver::datagrams::limited;
-use avocet_nameserver::metrics::Stage;
-use avocet_nameserver::query::asked::Transport;
-use avocet_nameserver::query::late::{self, Found, Late};
+use avocet_nameserver::close::{Delivery, close, close_silent};
 use avocet_nameserver::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
-use avocet_nameserver::query::stored::{self, Keep, SaidBy};
-use avocet_nameserver::query::{Outcome, PROFILE, Path};
-use avocet_resolver::{
-    Action, Actions, Ask, AskedFor, Context, Resolved, Shed, StreamFailure, Submitted, UpstreamId,
-};
-use avocet_wire::Rcode;
-use avocet_wire::header::HEADER_LEN;
+use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
+use avocet_resolver::{Action, Actions, Ask, Context, Shed, StreamFailure, Submitted, UpstreamId};
 
 use super::authorities::NotSent;
 use super::fault::contained;
@@ -53,8 +44,8 @@ impl Worker {
                 self.shared.mailboxes[usize::from(owner)].send(Letter::Miss(Box::new(miss)))
                 && let Some(waiter) = miss.waiter
             {
-                self.answer_waiter(&waiter, |path, waiter, out| {
-                    late::shed(path, waiter, Shed::Waiters, out)
+                self.end_wait(&waiter, |cx, output| {
+                    query::shed(cx, &waiter, Shed::Waiters, output)
                 });
             }
         }
@@ -68,11 +59,13 @@ impl Worker {
     fn submit(&mut self, miss: Miss) {
         let Miss { question, hash, dnssec_ok, checking_disabled, subnet, stale_available, waiter } =
             miss;
-        match waiter.as_ref().map(Waiter::unverified_ip) {
+        match waiter.as_ref().map(|waiter| (waiter, waiter.unverified_ip())) {
             None => self.metrics().prefetches.add(1),
-            // Silence: if he is forged, his victim shall not hear of it either.
-            Some(Some(ip)) if !self.shares.take(ip, self.resolver.room()) => {
-                return self.metrics().count_silent(Stage::Shed, Transport::Udp);
+            // Silence: if its address is forged, the victim shall not hear of it either.
+            Some((waiter, Some(ip))) if !self.shares.take(ip, self.resolver.room()) => {
+                let decision = waiter.turned_away(self.state.epoch);
+                close_silent(self.metrics(), &decision);
+                return;
             }
             Some(_) => {}
         }
@@ -92,7 +85,7 @@ impl Worker {
         if let Submitted::Shed { waiter: Some(waiter), reason } =
             resolver.submit(&ask, waiter, &mut context)
         {
-            self.answer_waiter(&waiter, |path, waiter, out| late::shed(path, waiter, reason, out));
+            self.end_wait(&waiter, |cx, output| query::shed(cx, &waiter, reason, output));
         }
     }
 
@@ -252,59 +245,28 @@ impl Worker {
             Action::Forget { upstream } => self.upstreams.forget(upstream.0),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.answer_waiter(waiter, |path, waiter, out| {
-                        late::answer(path, waiter, None, out)
-                    });
+                    self.end_wait(waiter, |cx, output| query::resume(cx, waiter, None, output));
                 }
             }
             Action::Finish { waiters, resolved, asked } => {
-                let message = &actions.answers.octets[resolved.message.clone()];
-                let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-                let keep = Keep {
-                    message,
-                    ttl_offsets,
+                let waiters = &actions.waiters[waiters.clone()];
+                let obtained = Obtained {
+                    rcode: resolved.rcode,
+                    message: &actions.answers.octets[resolved.message.clone()],
+                    ttl_offsets: &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()],
                     kept_for: NonZeroU32::new(resolved.ttl_secs),
-                    ede: resolved.ede.map(|(code, _)| code.0),
-                    said_by: SaidBy::Anybody,
+                    ede: resolved.ede,
+                    stage: Obtained::stage_of(resolved.rcode, resolved.ede),
+                    upstream: resolved.source.map(|source| source.upstream),
                 };
-                // Where a policy judges answers, each is kept as it is for the profile of who
-                // waits.
-                let keep = self.state.policy.is_some().then_some(keep);
-                let epoch = self.state.epoch;
-                if keep.is_none()
-                    && actions.waiters[waiters.clone()].iter().all(|waiter| waiter.epoch == epoch)
-                {
-                    self.keep(resolved, *asked, actions);
-                }
-                let found = Found { rcode: resolved.rcode, message, ede: resolved.ede, keep };
-                for waiter in &actions.waiters[waiters.clone()] {
-                    self.answer_waiter(waiter, |path, waiter, out| {
-                        late::answer(path, waiter, Some(&found), out)
+                let obtained = query::share(&self.context(), asked, obtained, waiters);
+                for waiter in waiters {
+                    self.end_wait(waiter, |cx, output| {
+                        query::resume(cx, waiter, Some(&obtained), output)
                     });
                 }
             }
         }
-    }
-
-    /// Puts what was resolved into the packet cache.
-    fn keep(&mut self, resolved: &Resolved, asked: AskedFor, actions: &Actions<Waiter>) {
-        let message = &actions.answers.octets[resolved.message.clone()];
-        let ttl_offsets = &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()];
-        let Some(question) = message.get(HEADER_LEN..HEADER_LEN + asked.question_len) else {
-            return;
-        };
-        if resolved.rcode == Rcode::SERVFAIL {
-            return;
-        }
-        let bit = |set, flag| if set { flag } else { 0 };
-        let flags = packet_flags::RD
-            | bit(asked.dnssec_ok, packet_flags::DO)
-            | bit(asked.checking_disabled, packet_flags::CD);
-        let key = PacketKey { profile: PROFILE, flags, question };
-        let ede = resolved.ede.map(|(ede, _)| ede.0);
-        let kept_for = NonZeroU32::new(resolved.ttl_secs);
-        let keep = Keep { message, ttl_offsets, kept_for, ede, said_by: SaidBy::Anybody };
-        stored::keep(&self.path(), &key, asked.hash, &keep);
     }
 
     /// Opens the socket if need be; what it sends leaves with all others of these actions.
@@ -366,49 +328,51 @@ impl Worker {
         }
     }
 
-    /// Makes the answer for one who waited, counts it and sends it his way.
-    pub(super) fn answer_waiter(
+    /// Ends the wait of a client: takes the step of its query, counts it, and sends the reply.
+    pub(super) fn end_wait(
         &mut self,
         waiter: &Waiter,
-        make: impl FnOnce(&Path<'_>, &Waiter, &mut [u8]) -> Late,
+        take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
     ) {
         if let Some(ip) = waiter.unverified_ip() {
             self.shares.give_back(ip);
         }
         let mut buffer = std::mem::take(&mut self.buffer);
-        let made = contained(self.metrics(), || make(&self.path(), waiter, &mut buffer));
-        match made {
-            None => {}
-            Some(Late::Reply(len, outcome)) => self.send_late(waiter, (&mut buffer, len), outcome),
-            Some(Late::Silent(stage)) => {
-                self.metrics().count_silent(stage, waiter.asked.transport);
+        let mut misses = std::mem::take(&mut self.misses);
+        let (cx, metrics) = (self.context(), self.metrics());
+        let output = Output { message: &mut buffer, misses: &mut misses };
+        let step = contained(metrics, || take(&cx, output));
+        let delivery = step.map(|step| {
+            if let QueryStep::Reply(_) = step {
+                let took = cx.now.micros().saturating_sub(waiter.since.micros());
+                metrics.miss_latency.record(took, 1);
+            }
+            close(&cx, metrics, &step, waiter.ip, &mut buffer)
+        });
+        self.misses = misses;
+        match delivery {
+            Some(Delivery::Message(len)) => self.send_late(waiter, &buffer[..len]),
+            Some(Delivery::Nothing) => {
                 if let ReplyRoute::Stream(route) = waiter.route {
                     // No message: only that none is to be waited for.
                     self.send_on_connection(route, &[]);
                 }
             }
-            Some(Late::Again(miss)) => self.misses.push(*miss),
+            Some(Delivery::Later) | None => {}
         }
         self.buffer = buffer;
     }
 
-    /// Counts the answer for one who waited, and sends it his way.
-    fn send_late(&mut self, waiter: &Waiter, (buffer, len): (&mut [u8], usize), outcome: Outcome) {
-        let took = self.now.micros().saturating_sub(waiter.since.micros());
-        let metrics = self.metrics();
-        metrics.count(outcome.stage, waiter.asked.transport, outcome.qtype, outcome.rcode);
-        metrics.miss_latency.record(took, 1);
+    /// Sends a reply to a client that has waited.
+    fn send_late(&mut self, waiter: &Waiter, reply: &[u8]) {
         match waiter.route {
             ReplyRoute::Datagram { listener, peer } => {
-                let sent = limited(&self.path(), metrics, (&outcome, peer.ip()), (buffer, len));
-                if let Some(len) = sent
-                    && let Some(listener) =
-                        self.listeners.datagrams.get_mut(usize::from(listener) % self.addresses)
-                {
-                    listener.queue(&peer, &buffer[..len]);
+                let place = usize::from(listener) % self.addresses;
+                if let Some(listener) = self.listeners.datagrams.get_mut(place) {
+                    listener.queue(&peer, reply);
                 }
             }
-            ReplyRoute::Stream(route) => self.send_on_connection(route, &buffer[..len]),
+            ReplyRoute::Stream(route) => self.send_on_connection(route, reply),
         }
     }
 
@@ -423,9 +387,15 @@ impl Worker {
         }
     }
 
-    fn path(&self) -> Path<'_> {
+    fn context(&self) -> QueryContext<'_> {
         let Self { shared, state, now, wall_secs, scratch, .. } = self;
-        Path { shared: &shared.name_server, state, now: *now, wall_secs: *wall_secs, scratch }
+        QueryContext {
+            shared: &shared.name_server,
+            state,
+            now: *now,
+            wall_secs: *wall_secs,
+            scratch,
+        }
     }
 
     /// Does what is due by now, sends what was queued, and looks after connections.

@@ -1,0 +1,141 @@
+//! Admission: queries that get no data, as they are malformed or of clients that are not allowed.
+
+use avocet_wire::edns::OPT_LEN;
+use avocet_wire::query::edns_without_question;
+use avocet_wire::{Ede, Header, QueryError, QueryView, Rcode, Rtype};
+
+use super::asked::{Asked, AskedEdns, Reader};
+use super::context::{Client, QueryContext};
+use super::decision::Stage;
+use super::respond::{Draft, draft_empty};
+
+/// What becomes of a query that is not admitted.
+pub(super) enum Rejection<'q> {
+    /// It gets the draft in the buffer.
+    Reply {
+        /// The draft.
+        draft: Draft,
+        /// What is known of the client's wishes.
+        asked: Asked,
+        /// The question as sent; empty if none was read.
+        question: &'q [u8],
+        /// QTYPE; zero if no question was read.
+        qtype: Rtype,
+        /// The stage to count.
+        stage: Stage,
+    },
+    /// It gets nothing.
+    Silence(Stage),
+}
+
+/// Rejects octets that are no query.
+#[cold]
+pub(super) fn malformed<'q>(
+    cx: &QueryContext<'_>,
+    octets: &'q [u8],
+    error: QueryError,
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Rejection<'q> {
+    let (rcode, question_end) = match error {
+        QueryError::Ignore => return Rejection::Silence(Stage::Ignored),
+        QueryError::NotImplemented => (Rcode::NOTIMP, None),
+        QueryError::NoQuestion => match cookie_alone(cx, octets, client, out) {
+            Some(rejection) => return rejection,
+            None => (Rcode::FORMERR, None),
+        },
+        QueryError::Format(end) => (Rcode::FORMERR, end),
+    };
+    let Some(header) = Header::read(octets) else { return Rejection::Silence(Stage::Ignored) };
+    if !cx.state.allow.contains(client.ip) {
+        return Rejection::Silence(Stage::Refused);
+    }
+    let question = question_end.and_then(|end| octets.get(12..usize::from(end)));
+    let mut asked = Asked::from_header(header, client.transport);
+    if error == QueryError::NotImplemented {
+        asked.flags |= header.flags & 0x7800;
+    }
+    let draft = draft_empty(out, question, rcode);
+    let (question, qtype) = (question.unwrap_or_default(), Rtype(0));
+    Rejection::Reply { draft, asked, question, qtype, stage: Stage::Malformed }
+}
+
+/// Answers a query without a question that has a cookie (RFC 7873 §5.4).
+fn cookie_alone<'q>(
+    cx: &QueryContext<'_>,
+    octets: &[u8],
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Option<Rejection<'q>> {
+    let edns = edns_without_question(octets).filter(|edns| edns.version == 0)?;
+    let header = Header::read(octets)?;
+    let asked = Asked::read_parts(header, Some(&edns), &reader(cx, client)).ok()?;
+    asked.edns.filter(|edns| edns.cookie.is_some())?;
+    if !cx.state.allow.contains(client.ip) {
+        return Some(Rejection::Silence(Stage::Refused));
+    }
+    let draft = draft_empty(out, None, Rcode::NOERROR);
+    let (question, qtype) = (&[][..], Rtype(0));
+    Some(Rejection::Reply { draft, asked, question, qtype, stage: Stage::Special })
+}
+
+/// Refuses a client that is not allowed. REFUSED is never larger than the query, so that it
+/// amplifies nothing: the extended error goes along only where it fits.
+#[cold]
+pub(super) fn refused<'q>(
+    cx: &QueryContext<'_>,
+    view: &QueryView<'q>,
+    octets: &[u8],
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Rejection<'q> {
+    let plain = Reader { cookies: None, ..reader(cx, client) };
+    let mut asked =
+        Asked::read(view, &plain).unwrap_or(Asked::from_header(view.header(), client.transport));
+    if let Some(edns) = &mut asked.edns {
+        edns.nsid = false;
+        edns.keepalive = false;
+    }
+    let question = view.question();
+    let draft = draft_empty(out, Some(question), Rcode::REFUSED);
+    let with_error = draft.len + OPT_LEN + 6;
+    let ede = (with_error <= octets.len()).then_some((Ede::PROHIBITED, ""));
+    let (draft, qtype) = (Draft { ede, ..draft }, view.qtype);
+    Rejection::Reply { draft, asked, question, qtype, stage: Stage::Refused }
+}
+
+/// Rejects a query with a malformed EDNS option.
+#[cold]
+pub(super) fn bad_option<'q>(
+    view: &QueryView<'q>,
+    client: &Client<'_>,
+    out: &mut [u8],
+) -> Rejection<'q> {
+    let mut asked = Asked::from_header(view.header(), client.transport);
+    asked.edns = view.edns.map(|edns| AskedEdns {
+        dnssec_ok: edns.dnssec_ok,
+        nsid: false,
+        keepalive: false,
+        subnet: false,
+        cookie_valid: false,
+        cookie: None,
+    });
+    // What options of another version look like is not for us to say.
+    let is_other_version = view.edns.is_some_and(|edns| edns.version != 0);
+    let rcode = if is_other_version { Rcode::BADVERS } else { Rcode::FORMERR };
+    let (question, qtype) = (view.question(), view.qtype);
+    let draft = draft_empty(out, Some(question), rcode);
+    Rejection::Reply { draft, asked, question, qtype, stage: Stage::Malformed }
+}
+
+/// Returns what a query of this client is read by.
+#[inline]
+pub(super) fn reader<'p>(cx: &'p QueryContext<'_>, client: &Client<'_>) -> Reader<'p> {
+    Reader {
+        ip: client.ip,
+        transport: client.transport,
+        max_udp_size: cx.state.config.server.max_udp_size,
+        cookies: cx.state.cookies.as_ref(),
+        wall_secs: cx.wall_secs,
+    }
+}

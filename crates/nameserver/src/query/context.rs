@@ -1,0 +1,325 @@
+//! What a query is answered with and from: the state in force, the client, and the query as the
+//! stages see it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use avocet_cache::{PacketKey, packet_flags};
+use avocet_wire::edns::{EdnsOption, option};
+use avocet_wire::header::{CD, RD};
+use avocet_wire::query::QuestionKey;
+use avocet_wire::{QueryView, Rtype};
+
+use super::alias::Alias;
+use super::asked::{Asked, Transport};
+use super::decision::{CacheState, Decision, Stage};
+use super::miss::{Miss, Waiter, Way};
+use super::octets::Octets;
+use super::question::LocalQuestion;
+use super::scratch::Scratch;
+use crate::clock::Moment;
+use crate::name_server::NameServer;
+use crate::policy;
+use crate::snapshot::Snapshot;
+
+/// Profile of all clients where no policy tells them apart.
+pub const PROFILE: u16 = 0;
+
+/// What a worker answers with, for the length of a batch.
+pub struct QueryContext<'w> {
+    /// Caches, secrets.
+    pub shared: &'w NameServer,
+    /// The configuration in force.
+    pub state: &'w Snapshot,
+    /// When the batch came.
+    pub now: Moment,
+    /// The same on the wall clock, in seconds.
+    pub wall_secs: u64,
+    /// The worker's own memory.
+    pub scratch: &'w Scratch,
+}
+
+impl QueryContext<'_> {
+    /// Returns the time for the policy, and the epoch of what it keeps.
+    pub(super) fn moment(&self) -> (policy::Moment, u32) {
+        (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
+    }
+
+    /// Returns the client's profile in the policy in force.
+    #[inline]
+    pub(super) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
+        match &self.state.policy {
+            Some(policy) => policy.profile(ip, transport),
+            None => PROFILE,
+        }
+    }
+
+    /// Counts a reply that the policy made, for the rule or list that it is of.
+    #[inline]
+    pub fn count_note(&self, decision: &Decision) {
+        if decision.note != 0
+            && decision.is_of_policy()
+            && let Some(policy) = &self.state.policy
+        {
+            policy.count_note(self.scratch.worker(), decision.note);
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Client<'c> {
+    /// Address.
+    pub ip: IpAddr,
+    /// UDP or TCP.
+    pub transport: Transport,
+    /// Where the reply goes.
+    pub route: Way<'c>,
+}
+
+/// Where the path writes to.
+pub struct Output<'o> {
+    /// The reply.
+    pub message: &'o mut [u8],
+    /// Questions to be resolved: of a query that waits, or of a popular name that soon expires.
+    pub misses: &'o mut Vec<Miss>,
+}
+
+/// A query that was read and admitted: a new one, or one that has waited.
+#[derive(Clone, Copy)]
+pub(super) struct Query<'q> {
+    /// What its header and OPT say.
+    pub(super) asked: &'q Asked,
+    /// Its folded question.
+    pub(super) key: &'q QuestionKey,
+    /// See [`packet_hash`].
+    pub(super) hash: u64,
+    /// See [`Policy::profile`](crate::policy::Policy::profile).
+    pub(super) profile: u16,
+    /// The rule or list that lets the question through; see [`Decision::note`].
+    pub(super) note: u16,
+    /// What the packet cache had.
+    pub(super) cache: CacheState,
+    /// Where it comes from.
+    pub(super) arrival: Arrival<'q>,
+}
+
+/// Where a query comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Arrival<'q> {
+    /// From its client, just now.
+    New {
+        /// As it was sent.
+        view: &'q QueryView<'q>,
+        /// The client.
+        client: &'q Client<'q>,
+    },
+    /// It has waited.
+    Waiting(&'q Waiter),
+}
+
+impl<'q> Query<'q> {
+    /// A query that has waited. Its profile is that of the policy in force now: the number that it
+    /// came with may stand for another one.
+    pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
+        let asked = &waiter.asked;
+        let profile = cx.profile(waiter.ip, asked.transport);
+        Self {
+            asked,
+            key,
+            hash: packet_hash(key.hash, profile, key_flags(asked)),
+            profile,
+            note: waiter.note,
+            cache: CacheState::Miss,
+            arrival: Arrival::Waiting(waiter),
+        }
+    }
+
+    /// Returns the question as the client sent it.
+    #[inline]
+    pub(super) fn question(&self) -> &'q [u8] {
+        match self.arrival {
+            Arrival::New { view, .. } => view.question(),
+            Arrival::Waiting(waiter) => &waiter.question,
+        }
+    }
+
+    /// Returns QTYPE.
+    #[inline]
+    pub(super) fn qtype(&self) -> Rtype {
+        match self.arrival {
+            Arrival::New { view, .. } => view.qtype,
+            Arrival::Waiting(waiter) => LocalQuestion::of(&waiter.question).qtype,
+        }
+    }
+
+    /// Returns the client's address.
+    pub(super) fn ip(&self) -> IpAddr {
+        match self.arrival {
+            Arrival::New { client, .. } => client.ip,
+            Arrival::Waiting(waiter) => waiter.ip,
+        }
+    }
+
+    /// Returns the aliases that led to the name which was resolved for the query.
+    pub(super) fn aliases(&self) -> &'q [Alias] {
+        match self.arrival {
+            Arrival::New { .. } => &[],
+            Arrival::Waiting(waiter) => &waiter.aliases,
+        }
+    }
+
+    /// Whether a rule has put the question to servers of its own: no answer of others will do.
+    pub(super) fn is_forwarded(&self) -> bool {
+        matches!(self.arrival, Arrival::Waiting(waiter) if waiter.servers.is_some())
+    }
+
+    /// Whether an answer may be kept: the policy and the records that let the question through are
+    /// still in force.
+    pub(super) fn is_current(&self, cx: &QueryContext<'_>) -> bool {
+        match self.arrival {
+            Arrival::New { .. } => true,
+            Arrival::Waiting(waiter) => waiter.epoch == cx.state.epoch,
+        }
+    }
+
+    /// Returns the key in the packet cache.
+    #[inline]
+    pub(super) fn packet_key(&self) -> PacketKey<'q> {
+        PacketKey {
+            profile: self.profile,
+            flags: key_flags(self.asked),
+            question: self.key.question(),
+        }
+    }
+
+    /// Returns the question as this server's own names see it.
+    pub(super) fn local(&self) -> LocalQuestion<'q> {
+        LocalQuestion { qname: self.key.qname(), qtype: self.qtype(), turn: self.asked.id }
+    }
+
+    /// Returns the question as the policy sees it.
+    pub(super) fn for_policy(&self) -> policy::Asked<'q> {
+        policy::Asked {
+            profile: self.profile,
+            ip: self.ip(),
+            transport: self.asked.transport,
+            qname: self.key.qname(),
+            qtype: self.qtype(),
+        }
+    }
+
+    /// The decision of a stage that sends nothing.
+    pub(super) fn silent(&self, cx: &QueryContext<'_>, stage: Stage, note: u16) -> Decision {
+        Decision {
+            profile: self.profile,
+            note: if note == 0 { self.note } else { note },
+            qtype: self.qtype(),
+            cache: self.cache,
+            ..Decision::at(stage, self.asked.transport, cx.state.epoch)
+        }
+    }
+
+    /// Returns the question to be resolved for the query, with its client: its own, or that of the
+    /// last target of aliases.
+    pub(super) fn miss(&self, cx: &QueryContext<'_>, next: Next) -> Miss {
+        let (question, hash) = match next.aliases.last() {
+            None => (Octets::new(self.key.question()), self.key.hash),
+            Some(last) => question_behind(cx, self.key.question(), last),
+        };
+        let Next { aliases, servers, note } = next;
+        let (subnet, waiter) = match self.arrival {
+            Arrival::New { view, client } => {
+                let waiter = Waiter {
+                    asked: *self.asked,
+                    question: Octets::new(view.question()),
+                    epoch: cx.state.epoch,
+                    note,
+                    ip: client.ip,
+                    route: client.route.kept(),
+                    since: cx.now,
+                    is_resumed: false,
+                    servers,
+                    aliases,
+                };
+                (subnet(cx, view, &question), waiter)
+            }
+            Arrival::Waiting(waiter) => (None, Waiter { aliases, servers, note, ..waiter.clone() }),
+        };
+        let stale_available = self.cache == CacheState::Stale;
+        Miss { subnet, stale_available, waiter: Some(waiter), ..self.miss_of(question, hash) }
+    }
+
+    /// Returns the question of the query, to be resolved for no client.
+    #[cold]
+    pub(super) fn prefetch(&self) -> Miss {
+        self.miss_of(Octets::new(self.key.question()), self.key.hash)
+    }
+
+    fn miss_of(&self, question: Octets, hash: u64) -> Miss {
+        Miss {
+            question,
+            // Of no profile: all who ask wait for the same resolution.
+            hash: packet_hash(hash, PROFILE, key_flags(self.asked)),
+            dnssec_ok: self.asked.dnssec_ok(),
+            checking_disabled: self.asked.flags & CD != 0,
+            subnet: None,
+            stale_available: false,
+            waiter: None,
+        }
+    }
+}
+
+/// What a query waits for.
+#[derive(Default)]
+pub(super) struct Next {
+    /// The last target of these aliases; the query's own question if there is none.
+    pub(super) aliases: Vec<Alias>,
+    /// The servers of the rule that forwards the question; none: those of the plan.
+    pub(super) servers: Option<Arc<[SocketAddr]>>,
+    /// The rule or list that says so; see [`Decision::note`].
+    pub(super) note: u16,
+}
+
+/// Returns the question for the target of an alias in place of this one, and its hash.
+pub(super) fn question_behind(
+    cx: &QueryContext<'_>,
+    question: &[u8],
+    alias: &Alias,
+) -> (Octets, u64) {
+    let mut octets = alias.target.folded().wire().to_vec();
+    octets.extend_from_slice(&question[question.len() - 4..]);
+    (Octets::new(&octets), cx.shared.key.hash(&octets, 0))
+}
+
+/// Returns the client's ECS option, if the rule of the name passes it on.
+fn subnet(cx: &QueryContext<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<[u8]>> {
+    let edns = view.edns.filter(|edns| edns.has_options())?;
+    let mut options = edns.raw_options().filter_map(Result::ok);
+    let (_, data) = options.find(|(code, _)| *code == option::ECS)?;
+    EdnsOption::read(option::ECS, data).ok()?;
+    let qname = &question[..question.len() - 4];
+    cx.state.plan.passes_ecs(qname).then(|| data.into())
+}
+
+/// The bits of a query that make its answer another one.
+pub(super) fn key_flags(asked: &Asked) -> u8 {
+    flags_of(asked.flags, if asked.dnssec_ok() { packet_flags::DO } else { 0 })
+}
+
+/// The flag for the DO bit is given, those for bits of the header are added.
+pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
+    let bit = |set: bool, flag: u8| if set { flag } else { 0 };
+    of_edns
+        | bit(header_flags & CD != 0, packet_flags::CD)
+        | bit(header_flags & RD != 0, packet_flags::RD)
+}
+
+/// The hash under which an answer lies in the packet cache: that of the question, with the rest of
+/// the key in the bits that only tell entries of one place apart. So its place is known before
+/// anything but the question was read.
+#[inline]
+pub fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
+    let rest = (u64::from(profile) << 8 | u64::from(flags)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    question_hash ^ (rest >> 50 << 32)
+}

@@ -1,0 +1,164 @@
+//! The policy: what it says to a question, to an answer, and to a question without an answer.
+//!
+//! It is the one stage that may end any query. What it says goes back to the path as a [`Finding`];
+//! [`Finding::Pass`] lets the question or the answer go on.
+
+use avocet_resolver::NameServers;
+use avocet_wire::Rcode;
+
+use super::alias::{End, write_behind};
+use super::blocked;
+use super::context::{Query, QueryContext};
+use super::decision::Stage;
+use super::finding::{Finding, Lifetime, Offer};
+use super::question::LocalQuestion;
+use super::respond::{Draft, draft_empty, sent_to_tcp};
+use super::ttl::{Terms, cut_ttls};
+use crate::policy::{
+    AnswerVerdict, Answered, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
+};
+
+/// Asks the policy about a question.
+pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
+    let Some(policy) = &cx.state.policy else {
+        return Finding::Pass(Terms::of(Validity::ALWAYS, None, query.note));
+    };
+    if policy.wants_names()
+        && let Some(callers) = cx.shared.callers.get(cx.scratch.worker())
+    {
+        callers.note(query.ip());
+    }
+    let mut scratch = cx.scratch.policy();
+    let ruling = policy.question(&query.for_policy(), cx.moment(), &mut scratch);
+    let QuestionRuling { verdict, by, validity, note } = ruling;
+    let says_nothing = matches!(verdict, QuestionVerdict::Pass);
+    // What this network says about its own names, no list of strangers takes back.
+    let is_own = !says_nothing && by == Decider::List && cx.state.local.has(query.key.qname());
+    cx.scratch.tell(|witness| match is_own {
+        true => witness.overruled_by_own_record(),
+        false => witness.of_policy(policy.said_of_question(&verdict, note)),
+    });
+    if is_own {
+        scratch.forget_list();
+    }
+    let told = match &verdict {
+        QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => note,
+        _ => 0,
+    };
+    policy.count_held(cx.scratch.worker(), &mut scratch, told);
+    drop(scratch);
+    if is_own {
+        return Finding::Pass(Terms::of(validity, None, 0));
+    }
+    if let QuestionVerdict::Answer(made) = &verdict {
+        return Finding::Answer(answer_of(query, made, out));
+    }
+    match verdict {
+        QuestionVerdict::Pass | QuestionVerdict::Answer(_) => {
+            Finding::Pass(Terms::of(validity, None, note))
+        }
+        QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
+        QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
+        QuestionVerdict::Drop => Finding::Silence { note },
+        QuestionVerdict::Truncate => Finding::Answer(truncated(query.question(), out)),
+    }
+}
+
+/// Asks the policy about an answer of other servers.
+pub(super) fn answer(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    message: &[u8],
+    out: &mut [u8],
+) -> Finding {
+    let Some(policy) = &cx.state.policy else { return Finding::Pass(Terms::FREE) };
+    let asked = query.for_policy();
+    let answered = Answered {
+        message,
+        has_own_servers: cx.state.plan.has_own_rule(asked.qname),
+        translation: cx.state.plan.translation(),
+        servers: |name: &[u8]| {
+            NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())
+        },
+    };
+    let mut scratch = cx.scratch.policy();
+    let ruling = policy.answer(&asked, &answered, cx.moment(), &mut scratch);
+    let told = if let AnswerVerdict::Answer(_) = &ruling.verdict { ruling.note } else { 0 };
+    cx.scratch.tell(|witness| {
+        witness.of_answer(message);
+        witness.of_policy(policy.said_of_answer(&ruling.verdict, ruling.note));
+    });
+    policy.count_held(cx.scratch.worker(), &mut scratch, told);
+    drop(scratch);
+    in_place_of_an_answer(query, ruling.verdict, ruling.note, out)
+}
+
+/// Asks the policy about a question that was not resolved.
+pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
+    let Some(policy) = &cx.state.policy else { return Finding::Nothing };
+    let mut scratch = cx.scratch.policy();
+    let verdict = policy.without_answer(&query.for_policy(), cx.moment(), &mut scratch);
+    let Some(verdict) = verdict else { return Finding::Nothing };
+    let note = scratch.note_of(&verdict);
+    cx.scratch.tell(|witness| witness.of_policy(policy.said_of_question(&verdict, note)));
+    policy.count_held(cx.scratch.worker(), &mut scratch, 0);
+    drop(scratch);
+    match verdict.in_place_of_an_answer() {
+        Some(verdict) => in_place_of_an_answer(query, verdict, note, out),
+        None => Finding::Nothing,
+    }
+}
+
+fn in_place_of_an_answer(
+    query: &Query<'_>,
+    verdict: AnswerVerdict<'_>,
+    note: u16,
+    out: &mut [u8],
+) -> Finding {
+    match verdict {
+        AnswerVerdict::Pass { validity, ttl_secs } => {
+            Finding::Pass(Terms::of(validity, ttl_secs, note))
+        }
+        AnswerVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
+        AnswerVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
+        AnswerVerdict::Drop => Finding::Silence { note },
+        AnswerVerdict::Truncate => Finding::Answer(truncated(query.key.question(), out)),
+    }
+}
+
+fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
+    Offer::made(Stage::Limited, sent_to_tcp(question, out))
+}
+
+/// Writes an answer that the policy made.
+fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
+    let question = LocalQuestion::of(query.key.question());
+    let draft = match made.behind.last() {
+        None => blocked::draft(&question, &made.form, made.ttl_secs, out),
+        Some(last) => {
+            let end = LocalQuestion { qname: last.target.wire(), ..question };
+            behind(query, made, &end, out)
+        }
+    };
+    if made.validity.secs < u32::MAX {
+        // Records of a policy zone, and the aliases before them, have TTLs of their own.
+        let mut offsets = [0; blocked::MAX_RECORDS];
+        let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
+        cut_ttls(&mut out[..draft.len], &offsets[..count], made.validity.secs);
+    }
+    let valid_for = std::num::NonZeroU32::new(made.ttl_secs.min(made.validity.kept_secs()));
+    let lifetime = valid_for.map_or(Lifetime::Unkept, Lifetime::Counting);
+    Offer { lifetime, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
+}
+
+/// Writes what the policy says of a name that aliases of the true answer lead to, with these before
+/// it.
+#[cold]
+fn behind(query: &Query<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
+    let draft = blocked::draft(end, &made.form, made.ttl_secs, out);
+    let message = out[..draft.len].to_vec();
+    let end = End { message: &message, draft: Draft { ede: None, ..draft } };
+    let question = query.key.question();
+    write_behind(&made.behind, &end, question, out)
+        .unwrap_or_else(|| draft_empty(out, Some(question), Rcode::SERVFAIL))
+}

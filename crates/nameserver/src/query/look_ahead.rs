@@ -1,0 +1,114 @@
+//! Look-ahead: reads the questions of a batch of datagrams before the first one is answered, and
+//! asks for the memory of their cache entries.
+
+use avocet_cache::packet_flags;
+use avocet_io::Peer;
+use avocet_wire::QueryView;
+use avocet_wire::header::HEADER_LEN;
+use avocet_wire::query::QuestionKey;
+
+use super::asked::Transport;
+use super::context::{PROFILE, QueryContext, flags_of, packet_hash};
+use crate::name_server::NameServer;
+
+/// Where in an OPT record the octet with DO is.
+const OPT_FLAGS: usize = 7;
+
+/// What look-ahead read of a datagram, so that the lines of its cache entry can be fetched.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    /// Of its question; empty if there is none that is plain.
+    pub(super) key: QuestionKey,
+    /// The client's profile.
+    pub(super) profile: u16,
+    /// The flags of the answer's key, unless OPT stands elsewhere than behind the question.
+    flags: u8,
+}
+
+impl Seen {
+    /// Of no datagram.
+    pub const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE, flags: 0 };
+
+    /// Looks at a datagram of this client, and asks for the memory that its answer is looked for
+    /// in.
+    #[inline]
+    pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], peer: &Peer) {
+        match QueryView::question_of(octets) {
+            Some(question) => {
+                self.key.read(question, &cx.shared.key, 0);
+                cx.shared.packets.prefetch_index(self.key.hash);
+                self.profile = cx.profile(peer.ip(), Transport::Udp);
+                self.flags = likely_flags(octets, question);
+            }
+            None => self.key.clear(),
+        }
+    }
+
+    /// The second look, a few questions ahead: at the entry, or if there is none at what comes
+    /// next.
+    #[inline]
+    pub fn look_again(&self, shared: &NameServer) {
+        let Self { key, profile, flags } = self;
+        if !key.is_empty()
+            && !shared.packets.prefetch_entry(packet_hash(key.hash, *profile, *flags))
+        {
+            shared.rrsets.prefetch(key.qname());
+        }
+    }
+}
+
+/// The flags of the key of a query of which only the question was read, for a hint: OPT mostly
+/// comes right behind it.
+#[inline]
+fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
+    let &[_, _, high, low, ..] = octets else { return 0 };
+    let dnssec_ok =
+        octets.get(HEADER_LEN + question.len() + OPT_FLAGS).is_some_and(|flags| flags & 0x80 != 0);
+    flags_of(u16::from_be_bytes([high, low]), if dnssec_ok { packet_flags::DO } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asked::{Asked, Reader};
+    use super::super::context::key_flags;
+    use super::*;
+
+    #[test]
+    fn the_flags_of_a_key_are_seen_before_the_query_is_read() {
+        let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
+        for (high, low, dnssec_ok, expected) in [
+            (1, 0, None, packet_flags::RD),
+            (0, 0x10, Some(false), packet_flags::CD),
+            (1, 0x10, Some(true), packet_flags::RD | packet_flags::CD | packet_flags::DO),
+        ] {
+            let mut octets =
+                vec![0, 7, high, low, 0, 1, 0, 0, 0, 0, 0, u8::from(dnssec_ok.is_some())];
+            octets.extend_from_slice(question);
+            if let Some(dnssec_ok) = dnssec_ok {
+                octets.extend_from_slice(&[
+                    0,
+                    0,
+                    41,
+                    4,
+                    208,
+                    0,
+                    0,
+                    u8::from(dnssec_ok) << 7,
+                    0,
+                    0,
+                    0,
+                ]);
+            }
+            assert_eq!(likely_flags(&octets, question), expected, "{octets:?}");
+            let view = QueryView::parse(&octets).unwrap();
+            let reader = Reader {
+                ip: [127, 0, 0, 1].into(),
+                transport: Transport::Udp,
+                max_udp_size: 1232,
+                cookies: None,
+                wall_secs: 0,
+            };
+            assert_eq!(key_flags(&Asked::read(&view, &reader).unwrap()), expected, "{octets:?}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The answer to a question for ANY: as little as can be (RFC 8482).
+
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{QR, RA};
+use avocet_wire::{Class, Rcode, Rtype};
+
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
+use super::respond::{Draft, draft_empty};
+
+/// TTL in seconds of the HINFO given for ANY (RFC 8482 §4.2).
+const ANY_TTL_SECS: u32 = 3600;
+/// HINFO data: CPU "RFC8482", OS "".
+const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
+
+/// Answers ANY with as little as can be (RFC 8482 §4.2).
+pub(super) fn answer(question: &[u8], out: &mut [u8]) -> Finding {
+    Finding::Answer(Offer::made(Stage::Local, draft(question, out)))
+}
+
+fn draft(question: &[u8], out: &mut [u8]) -> Draft {
+    let Some((qname, _)) = question.split_last_chunk::<4>() else {
+        return draft_empty(out, None, Rcode::FORMERR);
+    };
+    write_any(qname, out).unwrap_or_else(|Full| draft_empty(out, Some(question), Rcode::SERVFAIL))
+}
+
+fn write_any(qname: &[u8], out: &mut [u8]) -> Result<Draft, Full> {
+    let limit = out.len();
+    let mut builder = Builder::new(out, limit, 0, QR | RA)?;
+    builder.question(qname, Rtype::ANY, Class::IN)?;
+    let record = Record {
+        owner: qname,
+        rtype: Rtype::HINFO,
+        class: Class::IN,
+        ttl_secs: ANY_TTL_SECS,
+        rdata: ANY_HINFO,
+    };
+    builder.record(Section::Answer, &record)?;
+    Ok(Draft { len: builder.finish(), rcode: Rcode::NOERROR, ede: None, note: 0 })
+}
