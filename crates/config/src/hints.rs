@@ -121,9 +121,8 @@ mod tests {
 
     #[test]
     fn a_file_in_zone_syntax_gives_names_and_addresses() {
-        let text = "; the root\n.\t3600000 IN NS A.Root.Test.\n  3600000 NS \
-                    b.root.test.\na.root.test. 3600000 A 192.0.2.1\na.root.test. AAAA 2001:db8::1 \
-                    ; both\nb.root.test. IN A 192.0.2.2\n";
+        let text = "; the root\n.\t3600000 IN NS A.Root.Test.\n  3600000 NS b.root.test.\n\
+            a.root.test. 3600000 A 192.0.2.1\na.root.test. AAAA 2001:db8::1 ; both\nb.root.test. IN A 192.0.2.2\n";
         let servers = from_zone(text).unwrap();
         assert_eq!(servers.len(), 2);
         assert_eq!(&*servers[0].name, b"\x01a\x04root\x04test\x00");

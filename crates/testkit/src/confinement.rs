@@ -231,9 +231,9 @@ mod tests {
 
     use super::*;
 
-    const UNIT: &str = "[Service]\nRestrictAddressFamilies=AF_INET \
-                        AF_UNIX\nMemoryDenyWriteExecute=yes\nSystemCallFilter=@system-service\\
-                        nSystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n";
+    const UNIT: &str = "[Service]\nRestrictAddressFamilies=AF_INET AF_UNIX\n\
+                        MemoryDenyWriteExecute=yes\nSystemCallFilter=@system-service\n\
+                        SystemCallFilter=~@privileged\nSystemCallErrorNumber=EPERM\n";
 
     fn shell(confinement: &Confinement, script: &str) -> bool {
         let mut command = Command::new("sh");

@@ -167,10 +167,10 @@ impl Site {
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
         let text = format!(
-            "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \
-             \"{http}\"\n[resolver]\nmode = \"forward\"\n[[forward]]\nzone = \".\"\nupstreams = \
-             [\"udp://127.0.0.1:{}\"]\n[data]\ndirectory = \"{}\"\n[[list]]\nname = \
-             \"big\"\nformat = \"domains\"\nfile = \"{}\"\n",
+            "[server]\nlisten = [\"{dns}\"]\nworkers = 1\nlocal-names = false\nhttp = \"{http}\"\n\
+             [resolver]\nmode = \"forward\"\n\
+             [[forward]]\nzone = \".\"\nupstreams = [\"udp://127.0.0.1:{}\"]\n\
+             [data]\ndirectory = \"{}\"\n[[list]]\nname = \"big\"\nformat = \"domains\"\nfile = \"{}\"\n",
             setup.upstream_port,
             data.display(),
             site.list.display()

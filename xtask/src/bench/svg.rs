@@ -57,10 +57,8 @@ impl Standing {
 pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
     let height = HEAD + ROW * rows.len() as f64 + 8.0;
     let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
-         width=\"{WIDTH}\" height=\"{height}\" \
-         role=\"img\">\n<title>{title}</title>\n<style>{STYLE}</style>\n<text class=\"h\" x=\"8\" \
-         y=\"20\">{title}</text>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n<text class=\"h\" x=\"8\" y=\"20\">{title}</text>\n",
         title = escaped(title),
     );
     let scale = Scale::of(rows);

@@ -136,10 +136,9 @@ mod tests {
     use super::super::zone::{Family, sample};
     use super::*;
 
-    const SIGNED: &str = "; comment\na.com.\t300 IN A 10.0.0.1\na.com. 300 IN RRSIG A 13 2 300 9 \
-                          8 7 a.com. c2ln\na.com. 300 IN NSEC *.wild.a.com. A RRSIG NSEC\na.com. \
-                          300 IN RRSIG NSEC 13 2 300 9 8 7 a.com. c2ln\n*.wild.a.com. 300 IN TXT \
-                          \"any\"\n*.wild.a.com. 300 IN NSEC a.com. TXT\n";
+    const SIGNED: &str = "; comment\na.com.\t300 IN A 10.0.0.1\na.com. 300 IN RRSIG A 13 2 300 9 8 7 a.com. c2ln\n\
+        a.com. 300 IN NSEC *.wild.a.com. A RRSIG NSEC\na.com. 300 IN RRSIG NSEC 13 2 300 9 8 7 a.com. c2ln\n\
+        *.wild.a.com. 300 IN TXT \"any\"\n*.wild.a.com. 300 IN NSEC a.com. TXT\n";
 
     fn check(fault: Fault, expected: &str, unexpected: &str) {
         let zone = sample("a.com.", Family { fault, ..unsigned("broken", 1) });

@@ -207,9 +207,8 @@ mod tests {
     use avocet_wire::view::RecordSection;
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
-        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \
-                     \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n[[stub]]\nzone = \
-                     \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
+        let zones = "[server]\nlocal-zones = [\"lan\", \"home.arpa\"]\n[[record]]\nname = \"a.b.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n\
+            [[stub]]\nzone = \"iot.house.lan\"\nservers = [\"192.0.2.1\"]\n";
         let config = Config::from_text(None, zones, &BTreeMap::new()).unwrap();
         let (names, records) =
             (SpecialNames::of(&config), LocalRecords::new(&config.records, |_| None));

@@ -123,8 +123,8 @@ mod tests {
         family.sample(&[("x", "1"), ("y", "a\"\\\n")], 2u64);
         assert_eq!(
             metrics.into_text(),
-            "# HELP a_bytes Room.\n# TYPE a_bytes gauge\na_bytes 7\n# HELP b_total Events.\n# \
-             TYPE b_total counter\nb_total{x=\"1\",y=\"a\\\"\\\\\\n\"} 2\n"
+            "# HELP a_bytes Room.\n# TYPE a_bytes gauge\na_bytes 7\n# HELP b_total Events.\n# TYPE b_total counter\n\
+             b_total{x=\"1\",y=\"a\\\"\\\\\\n\"} 2\n"
         );
     }
 

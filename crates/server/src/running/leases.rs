@@ -182,10 +182,12 @@ mod tests {
     #[test]
     fn leases_of_dnsmasq_are_read() {
         check(
-            "1795300000 02:00:00:00:00:01 192.168.1.20 tablet 01:02:00:00:00:00:01\n0 \
-             06-02:00:00:00:00:02 192.168.1.21 * *\n1795000000 02:00:00:00:00:03 192.168.1.22 \
-             gone *\nduid 00:01:00:01:2a\n1795300000 12345678 fd00::20 tablet 00:01\nwhat is \
-             this\n",
+            "1795300000 02:00:00:00:00:01 192.168.1.20 tablet 01:02:00:00:00:00:01\n\
+             0 06-02:00:00:00:00:02 192.168.1.21 * *\n\
+             1795000000 02:00:00:00:00:03 192.168.1.22 gone *\n\
+             duid 00:01:00:01:2a\n\
+             1795300000 12345678 fd00::20 tablet 00:01\n\
+             what is this\n",
             &[
                 "192.168.1.20 02:00:00:00:00:01 tablet",
                 "192.168.1.21 02:00:00:00:00:02 -",
@@ -197,13 +199,13 @@ mod tests {
     #[test]
     fn leases_of_isc_dhcpd_are_read() {
         check(
-            "# written by dhcpd\nauthoring-byte-order little-endian;\nlease 10.0.0.5 {\n  starts \
-             6 2026/11/21 10:00:00;\n  binding state active;\n  hardware ethernet \
-             02:00:00:00:00:01;\n  client-hostname \"old\";\n}\nlease 10.0.0.5 {\n  binding state \
-             active;\n  next binding state free;\n  hardware ethernet 02:00:00:00:00:09;\n  \
-             client-hostname \"tablet\";\n}\nlease 10.0.0.6 {\n  binding state active;\n  \
-             hardware ethernet 02:00:00:00:00:02;\n}\nlease 10.0.0.6 {\n  binding state free;\n  \
-             hardware ethernet 02:00:00:00:00:02;\n}\n",
+            "# written by dhcpd\nauthoring-byte-order little-endian;\n\
+             lease 10.0.0.5 {\n  starts 6 2026/11/21 10:00:00;\n  binding state active;\n  \
+             hardware ethernet 02:00:00:00:00:01;\n  client-hostname \"old\";\n}\n\
+             lease 10.0.0.5 {\n  binding state active;\n  next binding state free;\n  \
+             hardware ethernet 02:00:00:00:00:09;\n  client-hostname \"tablet\";\n}\n\
+             lease 10.0.0.6 {\n  binding state active;\n  hardware ethernet 02:00:00:00:00:02;\n}\n\
+             lease 10.0.0.6 {\n  binding state free;\n  hardware ethernet 02:00:00:00:00:02;\n}\n",
             &["10.0.0.5 02:00:00:00:00:09 tablet"],
         );
     }
@@ -211,17 +213,16 @@ mod tests {
     #[test]
     fn leases_of_kea_are_read() {
         check(
-            "address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,\
-             state,user_context\n10.0.0.5,02:00:00:00:00:01,,4000,1795300000,1,0,0,tablet.lan.,0,\\
-             n10.0.0.6,02:00:00:00:00:02,,4000,1795000000,1,0,0,gone,0,\n10.0.0.7,02:00:00:00:00:\
-             03,,4000,1795300000,1,0,0,declined,1,\n10.0.0.8,02:00:00:00:00:04,,4000,1795300000,1,\
-             0,0,,0,\n",
+            "address,hwaddr,client_id,valid_lifetime,expire,subnet_id,fqdn_fwd,fqdn_rev,hostname,state,user_context\n\
+             10.0.0.5,02:00:00:00:00:01,,4000,1795300000,1,0,0,tablet.lan.,0,\n\
+             10.0.0.6,02:00:00:00:00:02,,4000,1795000000,1,0,0,gone,0,\n\
+             10.0.0.7,02:00:00:00:00:03,,4000,1795300000,1,0,0,declined,1,\n\
+             10.0.0.8,02:00:00:00:00:04,,4000,1795300000,1,0,0,,0,\n",
             &["10.0.0.5 02:00:00:00:00:01 tablet.lan.", "10.0.0.8 02:00:00:00:00:04 -"],
         );
         check(
-            "address,duid,valid_lifetime,expire,subnet_id,pref_lifetime,lease_type,iaid,\
-             prefix_len,fqdn_fwd,fqdn_rev,hostname,hwaddr,state\nfd00::5,00:01,4000,1795300000,1,\
-             3000,0,7,128,0,0,tablet,02:00:00:00:00:01,0\n",
+            "address,duid,valid_lifetime,expire,subnet_id,pref_lifetime,lease_type,iaid,prefix_len,fqdn_fwd,fqdn_rev,hostname,hwaddr,state\n\
+             fd00::5,00:01,4000,1795300000,1,3000,0,7,128,0,0,tablet,02:00:00:00:00:01,0\n",
             &["fd00::5 02:00:00:00:00:01 tablet"],
         );
     }

@@ -319,19 +319,17 @@ mod tests {
     /// Returns a scenario with a server that has `answer`, and a client that asks for it.
     fn scenario(answer: &str, steps: &str, dialect: Dialect) -> Scenario {
         let text = format!(
-            "do-ip6: no\nstub-zone:\nname: \".\"\nstub-addr: \
-             192.0.2.1\nCONFIG_END\nSCENARIO_BEGIN x\nRANGE_BEGIN 0 100\nADDRESS \
-             192.0.2.1\nENTRY_BEGIN\nMATCH opcode qname qtype\nADJUST copy_id\nREPLY QR AA \
-             NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION \
-             ANSWER\n{answer}\nENTRY_END\nRANGE_END\nSTEP 1 QUERY\nENTRY_BEGIN\nREPLY RD\nSECTION \
-             QUESTION\n{steps}\nSCENARIO_END\n"
+            "do-ip6: no\nstub-zone:\nname: \".\"\nstub-addr: 192.0.2.1\nCONFIG_END\nSCENARIO_BEGIN x\n\
+             RANGE_BEGIN 0 100\nADDRESS 192.0.2.1\nENTRY_BEGIN\nMATCH opcode qname qtype\nADJUST copy_id\n\
+             REPLY QR AA NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION ANSWER\n{answer}\nENTRY_END\nRANGE_END\n\
+             STEP 1 QUERY\nENTRY_BEGIN\nREPLY RD\nSECTION QUESTION\n{steps}\nSCENARIO_END\n"
         );
         Scenario::read(&text, dialect).unwrap()
     }
 
-    const ASKED: &str = "www. IN A\nENTRY_END\nSTEP 10 CHECK_ANSWER\nENTRY_BEGIN\nMATCH all \
-                         ttl\nREPLY QR RD RA NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION \
-                         ANSWER\nwww. 60 IN A 192.0.2.7\nENTRY_END";
+    const ASKED: &str = "www. IN A\nENTRY_END\nSTEP 10 CHECK_ANSWER\nENTRY_BEGIN\nMATCH all ttl\n\
+                         REPLY QR RD RA NOERROR\nSECTION QUESTION\nwww. IN A\nSECTION ANSWER\n\
+                         www. 60 IN A 192.0.2.7\nENTRY_END";
 
     #[track_caller]
     fn check(answer: &str, core: Result<(), &str>, full: Result<(), &str>) {

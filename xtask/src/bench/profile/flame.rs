@@ -48,8 +48,9 @@ pub(super) fn draw(title: &str, stacks: &Stacks) -> String {
     let height = HEAD + root.depth() as f64 * ROW + 4.0;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
-         font-family=\"monospace\" font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" \
-         fill=\"#fdfdf8\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">{}</text>\n",
+         font-family=\"monospace\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fdfdf8\"/>\n\
+         <text x=\"8\" y=\"20\" font-size=\"14\">{}</text>\n",
         escaped(title)
     );
     let scale = WIDTH / root.weight.max(1) as f64;
