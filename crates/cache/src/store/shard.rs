@@ -111,7 +111,7 @@ impl Shard {
     pub(super) fn several(count: usize, geometry: Geometry, keep_secs: u32) -> Box<[Shard]> {
         let cells = geometry.buckets * WAYS;
         let index = Arc::new(zeroed_words(count * (cells + WAYS)));
-        memory::prefer_large_pages(&index);
+        memory::take_large_pages(&index);
         let misaligned = index.as_ptr() as usize % CACHE_LINE;
         let first = (CACHE_LINE - misaligned) % CACHE_LINE / size_of::<u64>();
         let shard = |number| Shard {
