@@ -1,5 +1,6 @@
 //! Rules as configured, and their actions.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -341,13 +342,17 @@ fn target(spec: &RuleSpec) -> Result<Target, String> {
     }
 }
 
-/// Returns the folded wire form of a name, which may lack the final dot.
+/// Returns the folded wire form of a name, which may lack the final dot. Labels in other alphabets
+/// become A-labels (RFC 5890 §2.3.2.1).
 pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
-    if !text.is_ascii() {
-        return Err("write the name in its ASCII form, which starts with `xn--`".to_owned());
-    }
+    let ascii = if text.is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        let converted = idna::domain_to_ascii(text);
+        Cow::Owned(converted.map_err(|_| "it is not a valid internationalised name".to_owned())?)
+    };
     let mut wire = [0; MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire)
+    let len = avocet_wire::text::name_to_wire(ascii.as_bytes(), Some(&[0]), &mut wire)
         .map_err(|e| e.to_string())?;
     let name = NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())?;
     Ok(name.folded().wire().into())

@@ -36,6 +36,16 @@ fn every_value_of_the_language_is_known() {
 }
 
 #[test]
+fn names_in_other_alphabets_mean_their_a_labels() {
+    let typed = check(r#"qname.under("BÜCHER.example")"#, &vocabulary()).unwrap();
+    let ascii = check(r#"qname.under("xn--bcher-kva.example")"#, &vocabulary()).unwrap();
+    assert_eq!(format!("{:?}", typed.kind), format!("{:?}", ascii.kind));
+    let fault = check("qname == 'a\u{200d}b.example'", &vocabulary()).unwrap_err();
+    let shown = fault.to_string();
+    assert!(shown.contains("it is not a valid internationalised name"), "{shown}");
+}
+
+#[test]
 fn faults_point_at_their_column_and_say_what_to_do() {
     for (expression, column, message) in [
         (r#"qname.undr("x")"#, 7, "unknown method `undr`: did you mean `under`?"),
