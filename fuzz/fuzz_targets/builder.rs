@@ -1,5 +1,5 @@
-//! Octets as a program that writes a message: see the module, whose invariants `cargo test` replays
-//! the corpus with.
+//! Octets as a program that writes a message. The included module has the invariants, with which
+//! `cargo test` replays the corpus.
 #![no_main]
 
 #[path = "../../crates/wire/tests/messages/writing.rs"]

@@ -1,4 +1,5 @@
-//! Conditions of rules: see the invariants, which `cargo test` replays the corpus with.
+//! Conditions of rules. The included module has the invariants, with which `cargo test` replays the
+//! corpus.
 #![no_main]
 
 #[path = "../../crates/policy/tests/expressions/invariants.rs"]

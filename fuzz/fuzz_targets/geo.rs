@@ -1,4 +1,5 @@
-//! Databases of countries: see the invariants, which `cargo test` replays the corpus with.
+//! Geo databases. The included module has the invariants, with which `cargo test` replays the
+//! corpus.
 #![no_main]
 
 #[path = "../../crates/policy/tests/geo/invariants.rs"]

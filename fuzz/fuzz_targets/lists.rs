@@ -1,5 +1,5 @@
-//! Texts of lists, images and policy zones: see the invariants, which `cargo test` replays the
-//! corpus with.
+//! Texts of lists, images and policy zones. The included module has the invariants, with which
+//! `cargo test` replays the corpus.
 #![no_main]
 
 #[path = "../../crates/policy/tests/lists/invariants.rs"]

@@ -1,5 +1,5 @@
-//! Record data as text and as octets: see the invariants, which `cargo test` replays the corpus
-//! with.
+//! Record data as text and in wire format. The included module has the invariants, with which
+//! `cargo test` replays the corpus.
 #![no_main]
 
 #[path = "../../crates/wire/tests/rdata_forms/invariants.rs"]

@@ -1,8 +1,8 @@
-//! Octets as a file of queries, as `avocet load` reads it: see the invariants, which `cargo test`
-//! replays the corpus with.
+//! A file of queries for `avocet load`. The included module has the invariants, with which `cargo
+//! test` replays the corpus.
 #![no_main]
 
-#[allow(dead_code)] // the other files have targets of their own
+#[allow(dead_code)] // the other invariants belong to other targets
 #[path = "../../crates/load/tests/foreign_files/invariants.rs"]
 mod invariants;
 

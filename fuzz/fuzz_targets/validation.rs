@@ -1,5 +1,5 @@
-//! Octets as RRsets to be validated: see the module, whose invariants `cargo test` replays the
-//! corpus with.
+//! Octets as RRsets to validate. The included module has the invariants, with which `cargo test`
+//! replays the corpus.
 #![no_main]
 
 #[path = "../../crates/dnssec/tests/validation/hostile.rs"]

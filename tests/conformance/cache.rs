@@ -1,5 +1,5 @@
-//! What is kept, for how long, and who shares it. Hours pass at once, by clocks that the test
-//! moves.
+//! What is cached, for how long, and which clients share it. The tests set the clocks of the
+//! server, so that hours pass at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use crate::harness::peers::Kind;
 use crate::harness::{Ask, Clock, Reply, Scripted, Server, Setup, Udp, Verdict, until};
 use crate::zones;
 
-/// Clients that ask for one name at once.
+/// Clients that ask for one name at the same time.
 const CLIENTS: usize = 100;
 
 fn www() -> Ask {
     Ask::of("www.example.", "A").edns(1232)
 }
 
-/// Is the TTL what is left, as far as a test can know that runs in real time besides?
+/// Whether the TTL is `expected`, less the real seconds that may have passed.
 #[track_caller]
 fn is_about(reply: &Reply, expected: u32, since: Instant) {
     let ttl =
@@ -127,7 +127,7 @@ fn a_hundred_clients_share_one_query_and_each_gets_his_own_answer() {
     let clients: Vec<Udp> = (0..CLIENTS).map(|_| Udp::to(server.addr)).collect();
     for (number, client) in clients.iter().enumerate() {
         client.send(&ask_of(number).octets());
-        // Its answer tells that the query before it was read.
+        // The reply shows that the server has read the query before this one.
         client.ask(&Ask::of("localhost.", "A"));
     }
     until("the upstream is asked", || (upstream.held() == 1).then_some(()));
@@ -169,7 +169,7 @@ fn a_popular_name_is_asked_for_again_before_it_expires() {
     }
 }
 
-/// An upstream that falls silent when it is told to.
+/// An upstream that becomes silent when the flag is set.
 fn mortal(ttl_secs: u32) -> (Scripted, Arc<AtomicBool>) {
     let silent = Arc::new(AtomicBool::new(false));
     let told = silent.clone();
@@ -197,7 +197,7 @@ fn expired_data_is_given_with_a_short_ttl_while_no_upstream_answers() {
         assert_eq!(reply.ede(), Some(Ede::STALE_ANSWER.0));
         assert!(reply.ttl().is_some_and(|ttl| ttl <= 30));
     }
-    // A day past its TTL it is of no use any more.
+    // A day past its TTL, it must not be used.
     clock.advance(2 * 86_400);
     assert_eq!(server.ask(&www()).rcode, Rcode::SERVFAIL);
     silent.store(false, Ordering::Relaxed);

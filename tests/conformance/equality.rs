@@ -1,16 +1,15 @@
-//! What a client gets through Avocet is what its upstream says.
+//! A client gets the same answers from Avocet as from its upstream.
 //!
-//! Both are asked the same, over both transports, with and without EDNS and DO. They must agree but
-//! for these rules of forwarding:
+//! Both get the same queries, over both transports, with and without EDNS and DO. The replies must
+//! agree except for these rules of forwarding:
 //!
-//! * AA is 0 and RA is 1, since the answer comes from a cache; AD is 0, since nothing was validated
-//!   here. RD and CD are the query's.
-//! * RRsets are compared as sets. Their order is free, except that a CNAME stands before its
-//!   target.
-//! * TTLs may be lower, never higher.
-//! * A chain that leaves the upstream's zones is followed at the upstream of the next zone.
-//! * NS records and addresses that nobody asked for are left out (RFC 9619 calls it minimal). The
-//!   SOA of a negative answer, and the proofs that DO asks for, stay.
+//! - AA is 0 and RA is 1, because the answer comes from a cache; AD is 0, because nothing is
+//!   validated here. RD and CD are those of the query.
+//! - RRsets are compared as sets. Their order is free, except that a CNAME precedes its target.
+//! - TTLs may be lower, never higher.
+//! - A chain that leaves the upstream's zones is followed at the upstream of the next zone.
+//! - NS records and addresses that are not needed are omitted (a minimal response). The SOA of a
+//!   negative answer and the proofs for DO remain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,7 +26,7 @@ const MAX_HOPS: usize = 4;
 
 type Records = BTreeMap<Record, u32>;
 
-/// How a question is asked.
+/// The form of a query.
 #[derive(Clone, Copy, Debug)]
 enum Manner {
     Plain,
@@ -47,7 +46,7 @@ impl Manner {
     }
 }
 
-/// Over which transport; a truncated answer is asked for again over TCP.
+/// The transport; a truncated answer is queried again over TCP.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Udp,
@@ -65,12 +64,12 @@ impl By {
     }
 }
 
-/// Where a name is asked, and where chains lead.
+/// The upstream of a name, and those of chains.
 struct Upstreams {
     first: SocketAddr,
     second: SocketAddr,
-    /// By how many seconds a TTL may seem to have grown: an upstream that counts down itself does
-    /// so by the beat of its own clock.
+    /// By how many seconds a TTL may seem to grow: an upstream that counts down by itself uses
+    /// another clock.
     beats: u32,
 }
 
@@ -80,7 +79,7 @@ impl Upstreams {
     }
 }
 
-/// What upstreams say, hop by hop.
+/// The answers of the upstreams, hop by hop.
 #[derive(Default, Debug)]
 struct Expected {
     rcode: Option<Rcode>,
@@ -89,7 +88,7 @@ struct Expected {
     additional: Records,
 }
 
-/// Every question: those of all types, chains, wildcards, and names and types that are not there.
+/// All questions: every type, chains, wildcards, and missing names and types.
 fn questions() -> Vec<(String, String)> {
     let mut found: Vec<_> =
         TYPES.iter().map(|(rtype, _)| (zones::owner_of(rtype), (*rtype).to_owned())).collect();
@@ -137,18 +136,18 @@ fn questions() -> Vec<(String, String)> {
     found
 }
 
-/// Questions to the signed zone.
+/// Questions for the signed zone.
 fn signed_questions() -> Vec<(String, String)> {
     let names = ["www", "alias", "x.wild", "absent", "empty", "a.tree", "absent.tree"];
     let below = names
         .iter()
         .flat_map(|name| ["A", "TXT"].map(|rtype| (format!("{name}.{SIGNED}"), rtype.to_owned())));
     let apex = ["SOA", "NS", "DNSKEY", "A"].map(|rtype| (SIGNED.to_owned(), rtype.to_owned()));
-    // The CNAME that follows from a DNAME is proven by the DNAME's signature only.
+    // Only the DNAME's signature proves the CNAME that follows from it.
     below.chain(apex).chain([(format!("a.tree.{SIGNED}"), "CNAME".to_owned())]).collect()
 }
 
-/// Asks every upstream on the way to the answer.
+/// Queries every upstream on the way to the answer.
 fn expect(by: By, upstreams: &Upstreams, manner: Manner, qname: &str, qtype: &str) -> Expected {
     let mut expected = Expected::default();
     let mut qname = qname.to_owned();
@@ -173,7 +172,7 @@ fn expect(by: By, upstreams: &Upstreams, manner: Manner, qname: &str, qtype: &st
     panic!("a chain without end")
 }
 
-/// The name at which the CNAMEs of an answer end. Panics if one stands behind its target.
+/// The name at the end of the CNAME chain of an answer. Panics if a CNAME follows its target.
 #[track_caller]
 fn end_of_chain(reply: &Reply, qname: &[u8], qtype: Rtype) -> Vec<u8> {
     let mut current = qname.to_ascii_lowercase();
@@ -195,7 +194,8 @@ fn end_of_chain(reply: &Reply, qname: &[u8], qtype: Rtype) -> Vec<u8> {
     current
 }
 
-/// The records of an authority section that a client needs: SOA of a denial, and proofs.
+/// The records of an authority section that a client needs: the SOA of a negative response, and
+/// proofs.
 fn needed(records: &Records, is_denial: bool) -> BTreeSet<&Record> {
     let covers = |record: &Record, types: &[u16]| {
         record.rtype == Rtype::RRSIG
@@ -218,7 +218,8 @@ struct Compared<'a> {
 }
 
 impl Compared<'_> {
-    /// Asks Avocet twice, for the miss and for the hit, and compares both with what upstreams say.
+    /// Queries Avocet twice, for the miss and for the hit, and compares both replies with the
+    /// upstreams' answers.
     fn compare(&self, manner: Manner, qname: &str, qtype: &str) -> Result<(), String> {
         let expected = expect(self.by, self.upstreams, manner, qname, qtype);
         let ask = manner.of(Ask::of(qname, qtype));
@@ -260,7 +261,7 @@ fn keys(records: &[(Record, u32)]) -> impl Iterator<Item = &Record> {
     records.iter().map(|(record, _)| record).collect::<BTreeSet<_>>().into_iter()
 }
 
-/// Compares what stands beside the answer, and all TTLs.
+/// Compares the other sections, and all TTLs.
 fn compare_rest(
     reply: &Reply,
     expected: &Expected,
@@ -282,7 +283,7 @@ fn compare_rest(
     for (record, ttl) in reply.answer.iter().chain(&reply.authority).chain(&reply.additional) {
         match others.iter().find_map(|records| records.get(record)) {
             None => return Err("a record that no upstream gave"),
-            // A synthesised CNAME has the TTL of its DNAME (RFC 6672 §3.1), which a server may give
+            // A synthesized CNAME has the TTL of its DNAME (RFC 6672 §3.1), which a server may give
             // as 0.
             Some(0) if record.rtype == Rtype::CNAME => {}
             Some(given) if *ttl > given + beats => return Err("a TTL that has grown"),
@@ -296,7 +297,7 @@ fn compare_rest(
     Ok(())
 }
 
-/// All questions, each transport on a server of its own, so that each sees misses.
+/// Compares all questions, with a new server for each transport so that each has cache misses.
 fn compare_all(setup: &Setup, upstreams: &Upstreams, questions: &[(String, String)]) {
     let mut failures = Vec::new();
     for by in [By::Udp, By::Tcp] {

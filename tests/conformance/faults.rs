@@ -1,4 +1,4 @@
-//! Upstreams that are dead, broken or hostile (F5 to F10, S8, S11).
+//! Dead, broken and hostile upstreams (F5 to F10, S8, S11).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,17 @@ use avocet_wire::{Ede, Rcode};
 
 use crate::harness::{Ask, Received, Reply, Scripted, Server, Setup, Udp, Verdict, until};
 
-/// Within this time there is an answer, whatever upstreams do: five seconds, and a busy machine.
+/// An answer arrives within this time whatever upstreams do: five seconds, plus the delays of a
+/// busy machine.
 const LATEST: Duration = Duration::from_secs(7);
-/// Cold names asked for at once while nobody answers.
+/// Uncached names that are queried at once while no upstream answers.
 const COLD: usize = 100;
 
 fn good(query: &Received) -> Verdict {
     query.answer().own(60, "A", "192.0.2.1").send()
 }
 
-/// Asks once, without repetition, and wants the answer in time.
+/// Sends one query, without retries, and checks the time of the answer.
 #[track_caller]
 fn ask_once(server: &Server, qname: &str) -> Reply {
     let client = Udp::to(server.addr);
@@ -117,7 +118,7 @@ fn truncation_leads_to_tcp_however_slowly_it_comes() {
 fn upstreams_without_edns_are_learnt() {
     for rcode in [Rcode::FORMERR, Rcode::NOTIMP, Rcode::BADVERS] {
         let upstream = Scripted::start(move |query| match query.has_edns() {
-            // Its upper bits stand in the OPT record.
+            // Its upper bits are in the OPT record.
             true if rcode == Rcode::BADVERS => query.answer().rcode(rcode).send(),
             true => query.answer().rcode(rcode).without_opt().send(),
             false => good(query),
@@ -137,7 +138,7 @@ fn upstreams_that_drop_edns_are_asked_without() {
     let upstream =
         Scripted::start(|query| if query.has_edns() { Verdict::Silence } else { good(query) });
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
-    // Silence may be loss: it takes some questions to learn from it.
+    // Silence may be packet loss: the server learns from several queries.
     for number in 0..5 {
         answers(&server, &format!("learn{number}.example."));
     }
@@ -177,7 +178,7 @@ fn malformed_and_forged_replies_are_passed_over() {
         replies.push(good);
         Verdict::Send(replies)
     });
-    // Time enough to read them all before it would be asked again.
+    // Enough time to read them all before the server retries.
     let server = Setup::plain().rule(".", &[upstream.addr], "timeout-min-ms = 2000").start();
     for number in 0..20 {
         let qname = format!("victim{number}.example.");

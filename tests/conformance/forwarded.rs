@@ -1,5 +1,5 @@
-//! Rules that put single questions to servers of their own: whom it holds for gets what these say,
-//! and nobody else.
+//! Rules that forward single questions to other servers: the matching clients get the answers of
+//! these, and no other client does.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use avocet_wire::Rcode;
 
 use crate::harness::{Ask, Reply, Scripted, Setup, Udp};
 
-/// The client that the rule holds for, and another.
+/// The client that the rule matches, and another.
 const CHOSEN: [u8; 4] = [127, 0, 0, 2];
 const OTHER: [u8; 4] = [127, 0, 0, 3];
 
@@ -43,7 +43,8 @@ fn said(reply: &Reply) -> String {
     format!("{} {}", reply.rcode, reply.texts().join(" "))
 }
 
-/// What each gets, whoever asks first and however often; by forwarding and by recursion.
+/// Checks the answers of both clients for either order and repeated queries, with forwarding and
+/// with recursion.
 fn check(more: &str) {
     let (all, lab) = (upstream("192.0.2.1"), upstream("192.0.2.2"));
     let setup = Setup::forwarding_to(all.addr).tables(&rule(&[lab.addr])).tables(more);
@@ -55,7 +56,7 @@ fn check(more: &str) {
         }
         assert!(said(&ask(server.addr, OTHER, "second.example")).contains("192.0.2.1"));
         assert!(said(&ask(server.addr, OTHER, "own.example")).contains("192.0.2.99"));
-        // Where an alias leads, the same servers are believed.
+        // The target of an alias is resolved at the same servers.
         assert!(said(&ask(server.addr, CHOSEN, "alias.example")).contains("192.0.2.2"));
         assert!(said(&ask(server.addr, OTHER, "target.elsewhere")).contains("192.0.2.1"));
     }
@@ -98,7 +99,7 @@ fn without_its_servers_a_rule_has_no_answer_of_others() {
     is_down.store(true, Ordering::Relaxed);
     assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
     assert_eq!(ask(server.addr, CHOSEN, "www.example").rcode, Rcode::SERVFAIL);
-    // That they failed is nothing to others, and nothing that is remembered.
+    // The failure of these servers does not affect other clients, and is not cached.
     assert!(said(&ask(server.addr, OTHER, "www.example")).contains("192.0.2.1"));
     is_down.store(false, Ordering::Relaxed);
     assert!(said(&ask(server.addr, CHOSEN, "www.example")).contains("192.0.2.2"));

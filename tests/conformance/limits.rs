@@ -1,4 +1,4 @@
-//! Cookies, rate limits, and counters that strangers cannot make grow (S26, S33, S44).
+//! Cookies, rate limits, and counters that clients cannot make grow (S26, S33, S44).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,17 +11,18 @@ use crate::harness::client::frame;
 use crate::harness::{Ask, PATIENCE, Reply, Scripted, Server, Setup, Udp, until};
 
 const LIMIT: &str = "[rate-limit]\nresponses-per-second = 5\nslip = 2";
-/// Queries sent where the limit is tried. Two seconds' worth of answers are given at once, ten.
+/// Queries that exceed the limit. The burst allowance is two seconds' worth of answers, which is
+/// ten.
 const SENT: usize = 200;
-/// How many may wait for one name, and how many ask.
+/// The server's limit of queries that wait for one name.
 const WAITERS: usize = 1000;
+/// Queries for one name that are sent while it is resolved.
 const PULSE: usize = 10_000;
-/// Queries of the pulse that are sent at once: few waits, as the whole must be sent before the
-/// server gives up.
+/// Queries sent at once. The batches are large, so that all are sent before the server gives up.
 const BATCH: usize = 200;
 
-/// Sends a query many times and gives the replies. A query of another kind at the end of each batch
-/// tells that the server has seen them all.
+/// Sends a query many times and returns the replies. A different query after each batch shows that
+/// the server has read the whole batch.
 fn send_many(client: &Udp, ask: &Ask, count: usize) -> Vec<Reply> {
     let mut replies = Vec::new();
     for batch in 0..count.div_ceil(50) {
@@ -33,7 +34,7 @@ fn send_many(client: &Udp, ask: &Ask, count: usize) -> Vec<Reply> {
     replies
 }
 
-/// What has been answered up to now.
+/// The replies up to the barrier.
 fn replies_before_barrier(client: &Udp) -> Vec<Reply> {
     let barrier = Ask::of("localhost.", "A").id(0xbeef).octets();
     client.send(&barrier);
@@ -50,7 +51,7 @@ fn replies_before_barrier(client: &Udp) -> Vec<Reply> {
 #[test]
 fn equal_answers_over_the_limit_are_dropped_or_truncated_and_tcp_gives_them() {
     let upstream = Scripted::plain(600);
-    // The barrier of these tests is limited as well: four times is below ten.
+    // The limit also counts the barrier: four times is below ten.
     let server = Setup::forwarding_to(upstream.addr).tables(LIMIT).start();
     let ask = Ask::of("www.example.", "A").edns(1232);
     server.ask_tcp(&ask);
@@ -61,7 +62,7 @@ fn equal_answers_over_the_limit_are_dropped_or_truncated_and_tcp_gives_them() {
     assert!((10..50).contains(&whole), "{whole} whole answers");
     assert_eq!(slips, (SENT - whole) / 2, "each second answer over the limit says TC");
     assert!(replies.iter().all(|reply| reply.is_truncated() != (reply.answer.len() == 1)));
-    // What an attacker could have sent to a victim through us (RFC 5358).
+    // The amplification that an attacker could use against a victim (RFC 5358).
     let (octets_in, octets_out) =
         (SENT * ask.octets().len(), replies.iter().map(|reply| reply.len).sum::<usize>());
     assert!(octets_out <= 4 * octets_in, "{octets_out} octets for {octets_in}");
@@ -122,12 +123,12 @@ fn a_cookie_may_be_asked_for_without_a_question() {
     assert_eq!((reply.rcode, reply.question.len()), (Rcode::NOERROR, 0));
     let cookie = reply.option(option::COOKIE).expect("a cookie").to_vec();
     assert!(cookie.len() == 24 && cookie.starts_with(b"12345678"));
-    // RFC 7873 §5.4: nothing but the cookie makes such a query one.
+    // RFC 7873 §5.4: only the cookie makes such a query valid.
     assert_eq!(with_options(b"").rcode, Rcode::FORMERR);
     assert_eq!(with_options(b"\x00\x0a\x00\x07abcdefg").rcode, Rcode::FORMERR);
 }
 
-/// Replies by RCODE, taken in all along by a thread of their own so that no socket overflows.
+/// Counts replies by RCODE. A separate thread receives, so that the socket does not overflow.
 #[derive(Default)]
 struct Tally {
     good: AtomicUsize,
@@ -150,7 +151,7 @@ impl Tally {
     }
 }
 
-/// Sends the pulse while the upstream is silent, lets it answer, and waits for what comes of it.
+/// Sends queries while the upstream is silent, lets it answer, and waits for the replies.
 fn pulse(client: &Udp, tally: &Tally, upstream: &Scripted) {
     let (ask, barrier) =
         (Ask::of("pulse.example.", "A").octets(), Ask::of("localhost.", "A").id(0xbeef).octets());
@@ -162,7 +163,7 @@ fn pulse(client: &Udp, tally: &Tally, upstream: &Scripted) {
     assert_eq!(tally.good.load(Ordering::Relaxed), 0);
     upstream.release();
     tally.until_at_least("the others are answered", |tally| &tally.good, 1);
-    // The answers come all at once and may fill the client's socket, so the question behind them is
+    // The replies arrive all at once and may overflow the client's socket, so the last query is
     // repeated.
     until("no more is to come", || {
         client.send(&barrier);
@@ -193,7 +194,7 @@ fn a_pulse_of_answers_is_bounded() {
         outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
     });
     assert!(tally.good.load(Ordering::Relaxed) <= WAITERS);
-    // Those beyond the bound get silence: it may not be them who asked.
+    // Queries beyond the bound get no reply: their addresses may be spoofed.
     assert_eq!(tally.failed.load(Ordering::Relaxed), 0);
     assert_eq!(upstream.count_of("pulse.example."), 1);
 }

@@ -1,4 +1,4 @@
-//! `avocet load` drives the server as its command line says, and its exit code tells how that went.
+//! `avocet load` runs the load of its command line, and its exit code shows the result.
 
 use std::process::{Command, Output};
 

@@ -1,5 +1,4 @@
-//! What the server answers by itself: local records, special names, itself, ANY, and whom it
-//! refuses.
+//! Answers of the server itself: local records, special-use names, CHAOS, ANY, and refusals.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AA, RA};
@@ -111,7 +110,7 @@ fn a_local_alias_to_a_special_name_does_not_leak_it() {
     assert!(upstream.received().is_empty());
 }
 
-/// What a stranger's names lead to: names of this network, for which it would have an answer, too.
+/// An upstream whose names lead to local names, for which the server has answers.
 fn stranger() -> Scripted {
     Scripted::start(|query| {
         let answer = query.answer();
@@ -308,7 +307,7 @@ fn replies_leave_from_the_address_that_was_asked() {
         [("0.0.0.0", "127.0.0.2"), ("0.0.0.0", "127.1.2.3"), ("::1", "::1"), ("::", "::1")]
     {
         let server = Setup::forwarding_to(upstream.addr).listen(listen, asked).start();
-        // The client's socket is connected: a reply from another address would not reach it.
+        // The client's socket is connected: a reply from another address would not arrive.
         for _ in 0..2 {
             assert_eq!(server.ask(&Ask::of("www.outside.example.", "A")).texts(), ["192.0.2.1"]);
             assert_eq!(

@@ -1,6 +1,6 @@
-//! A copy of the root zone by transfer, as a file, and after a restart; copies that were changed
-//! (RFC 8806, RFC 8976). The zone is signed and digested by Knot DNS. There are no root servers
-//! here: what is answered is out of the copy.
+//! A copy of the root zone by transfer, as a file, and after a restart; manipulated copies (RFC
+//! 8806, RFC 8976). Knot DNS signs the zone and adds the digest. There are no root servers: all
+//! answers come from the copy.
 
 use std::fs;
 
@@ -38,8 +38,8 @@ fn primaries(primary: &Peer) -> String {
     format!("local-root = true\nlocal-root-primaries = [\"127.0.0.1@{}\"]", primary.addr.port())
 }
 
-/// Waits until a name is denied with all that validation wants. Every question has another name, as
-/// failures are kept.
+/// Waits until a name gets a validated NXDOMAIN. Each query is for a new name, because failures are
+/// cached.
 #[track_caller]
 fn check_denials(server: &Server, prefix: &str) {
     let mut number = 0;
@@ -54,7 +54,8 @@ fn check_denials(server: &Server, prefix: &str) {
     assert!(soa.header.flags & AD != 0 && soa.answer.len() == 2, "{soa:?}");
 }
 
-/// Waits until the log says that the copy was refused, and why; then nobody knows the root.
+/// Waits until the log reports the refusal of the copy with its reason. Then nothing can be
+/// resolved.
 #[track_caller]
 fn check_refusal(server: &Server, why: &str) {
     until("it is refused", || server.directory.read("log").contains(why).then_some(()));
@@ -92,7 +93,7 @@ fn the_root_zone_is_transferred_verified_kept_and_taken_up_after_a_restart() {
     check_refusal(&server, "ZONEMD digest does not match its records");
 }
 
-/// RFC 8509: no key of the root has the tag 1, unless one is drawn that has.
+/// RFC 8509: no root key has the tag 1, except by chance.
 #[test]
 fn clients_learn_from_sentinels_which_keys_of_the_root_are_trusted() {
     let Some(primary) = signing_root(ZONE) else { return };

@@ -1,6 +1,6 @@
-//! The server as others see it: the real binary between real clients and real upstreams.
+//! The server as seen from outside: the real binary between real clients and real upstreams.
 //!
-//! What is tested is written down in `docs/manual/conformance.md`.
+//! `docs/manual/conformance.md` describes the tests.
 
 mod cache;
 mod equality;

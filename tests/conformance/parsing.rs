@@ -1,5 +1,5 @@
-//! Queries made to break the one who reads them (S30, S31, S46): each gets one reply or none, and
-//! the server goes on.
+//! Queries that attack the parser (S30, S31, S46): each gets at most one reply, and the server
+//! continues.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{QR, RD};
@@ -13,13 +13,13 @@ const FLOOD: usize = 16_000;
 fn server() -> (Scripted, Server) {
     let upstream = Scripted::plain(600);
     let server = Setup::forwarding_to(upstream.addr).server("nsid = \"n\"").start();
-    // In the cache, so that no reply waits for the upstream.
+    // The name is cached, so that no reply waits for the upstream.
     server.ask(&Ask::of("www.example.", "A"));
     (upstream, server)
 }
 
-/// Sends a message and then a good query on the same socket; gives the reply to the first, if there
-/// was one before the second's. Of an earlier message that went upstream the reply may come now.
+/// Sends a message and then a valid query on the same socket. Returns the reply to the message if
+/// it precedes the other. A reply that an earlier message caused upstream may also arrive now.
 fn reaction(socket: &Udp, octets: &[u8]) -> Option<Vec<u8>> {
     socket.send(octets);
     let barrier = Ask::of("version.bind.", "TXT").class(Class::CH).id(0xbeef).octets();
@@ -36,18 +36,18 @@ fn reaction(socket: &Udp, octets: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Octets behind a header that claims one question.
+/// Octets after a header that claims one question.
 fn question(octets: &[u8]) -> Vec<u8> {
     [&[0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], octets].concat()
 }
 
-/// A header with these counts, and octets behind it.
+/// Octets after a header with these counts.
 fn counted(counts: [u8; 4], octets: &[u8]) -> Vec<u8> {
     let [qd, an, ns, ar] = counts;
     [&[0, 1, 1, 0, 0, qd, 0, an, 0, ns, 0, ar][..], octets].concat()
 }
 
-/// Thirty messages whose names, counts or lengths lie (RFC 9267).
+/// Thirty messages with false names, counts or lengths (RFC 9267).
 fn lies() -> Vec<Vec<u8>> {
     let fixed = [0, 1, 0, 1];
     let with = |name: &[u8]| question(&[name, &fixed].concat());
@@ -98,7 +98,7 @@ fn lies() -> Vec<Vec<u8>> {
     ]
 }
 
-/// The rules for a reply to anything: a response with the ID sent, and readable.
+/// Checks a reply to any message: a readable response with the same ID.
 fn judge(sent: &[u8], reply: Option<&[u8]>) {
     let Some(octets) = reply else { return };
     let reply = Reply::read(octets);
@@ -118,8 +118,7 @@ fn messages_that_lie_get_formerr_or_nothing() {
         let reply = reaction(&socket, &sent);
         judge(&sent, reply.as_deref());
         let rcode = reply.map(|octets| Reply::read(&octets).rcode);
-        // Of a name of exactly 255 octets, of the root, and of surplus records that are whole,
-        // nothing is wrong.
+        // A name of exactly 255 octets, the root, and complete surplus records are valid.
         let is_fine = [127 * 2 + 1 + 4 + 12, 1 + 4 + 12].contains(&sent.len())
             || sent[4..12] == [0, 1, 0, 0, 0, 1, 0, 0];
         if !is_fine {
@@ -197,7 +196,7 @@ fn classes_opcodes_and_meta_types_meet_with_what_the_table_says() {
                 let expected = expected(class, opcode, rtype);
                 match reply {
                     Some(reply) => assert_eq!(Some(reply.rcode), expected, "{ask:?}"),
-                    // TYPE128 is asked for upstream: its answer may come behind the barrier.
+                    // TYPE128 is forwarded: its reply may arrive after the barrier.
                     None => {
                         assert!(expected.is_none() || rtype == "TYPE128", "no reply to {ask:?}")
                     }
@@ -208,7 +207,7 @@ fn classes_opcodes_and_meta_types_meet_with_what_the_table_says() {
     assert!(server.is_alive());
 }
 
-/// The table: by OPCODE, then by class, then by type.
+/// The expected RCODE, by OPCODE, then class, then type.
 fn expected(class: u16, opcode: u16, rtype: &str) -> Option<Rcode> {
     Some(match (opcode, class, rtype) {
         (1.., ..) => Rcode::NOTIMP,

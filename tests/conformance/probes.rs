@@ -1,10 +1,10 @@
-//! The 48 probes of EDNS and header compliance (RFC 6891, RFC 8906, RFC 9619): each a raw message
-//! over both transports, with the one reaction that is right.
+//! The 48 probes of EDNS and header compliance (RFC 6891, RFC 8906, RFC 9619): each is a raw
+//! message over both transports with exactly one right reaction.
 //!
-//! Of every reply it is checked besides: QR and RA are set; RD and CD are the query's; AA, TC, AD
-//! and Z are 0; ID, OPCODE and question are the query's; OPT is there if and only if it could be
-//! read in the query, in version 0, with no flag but DO and no option that the query did not ask
-//! for.
+//! In addition, every reply must satisfy: QR and RA are set; RD and CD are those of the query; AA,
+//! TC, AD and Z are 0; ID, OPCODE and question are those of the query; OPT is present exactly if
+//! the query has a readable one, in version 0, without flags except DO and without options that the
+//! query did not request.
 
 use avocet_wire::edns::option;
 use avocet_wire::header::{AA, AD, CD, QR, RA, RD, TC, Z};
@@ -16,12 +16,12 @@ const NAME: &str = "Www.Probe.Example.";
 const ID: u16 = 0x4a56;
 const ANY_OPCODE: u16 = 0x7800;
 
-/// What is to come of a probe.
+/// The expected reaction to a probe.
 #[derive(Clone, Copy)]
 enum Reaction {
-    /// Nothing at all.
+    /// No reply.
     Silence,
-    /// RCODE, number of records in the answer section, and OPT.
+    /// RCODE, number of answer records, and whether there is OPT.
     Reply(Rcode, u16, bool),
 }
 
@@ -31,16 +31,16 @@ struct Probe {
     name: &'static str,
     octets: Vec<u8>,
     reaction: Reaction,
-    /// The codes of the options that the reply has, over UDP and over TCP.
+    /// The option codes of the reply, over UDP and over TCP.
     options: [&'static [u16]; 2],
 }
 
-/// A probe by a well-formed query.
+/// A probe with a well-formed query.
 fn probe(name: &'static str, ask: Ask, reaction: Reaction) -> Probe {
     Probe { name, octets: ask.octets(), reaction, options: [&[], &[]] }
 }
 
-/// A probe by a query whose octets are changed.
+/// A probe with a modified query.
 fn broken(
     name: &'static str,
     ask: Ask,
@@ -196,15 +196,15 @@ fn upstream() -> Scripted {
 
 fn server(upstream: &Scripted) -> Server {
     let server = Setup::forwarding_to(upstream.addr).server("nsid = \"probed\"").start();
-    // What the probes ask for is in the cache, so that no reply waits for the upstream.
+    // The probed names are cached, so that no reply waits for the upstream.
     for ask in [a(), edns().dnssec_ok(), Ask::of(NAME, "TYPE666")] {
         server.ask(&ask);
     }
     server
 }
 
-/// Sends the probe and then a good query: whatever comes first is the reaction. Replies to what
-/// needs no upstream keep their order within a socket, and on a connection.
+/// Sends the probe and then a valid query; the first reply is the reaction. Replies that need no
+/// upstream keep their order on a socket and on a connection.
 fn react(server: &Server, over_tcp: bool, probe: &Probe) -> Option<Vec<u8>> {
     let next = a().id(0x7777).octets();
     let first = if over_tcp {
@@ -241,7 +241,7 @@ fn judge(probe: &Probe, over_tcp: bool, octets: Option<&[u8]>) -> Result<(), Str
         |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {reply:?}")) };
     expect(reply.rcode == rcode, "RCODE")?;
     expect(reply.header.id == ID, "ID")?;
-    // What the server says about itself is its own (RFC 4892).
+    // Answers about the server itself are authoritative (RFC 4892).
     let authoritative = if reply.question.ends_with(&[0, 3]) { AA } else { 0 };
     expect(reply.header.flags == QR | RA | authoritative | echoed | rcode.low(), "flags")?;
     expect(reply.header.counts[1] == records, "number of records")?;
@@ -291,7 +291,7 @@ fn all_48_probes_meet_with_the_right_reaction() {
         }
         passed += usize::from(failures.len() == before);
     }
-    // For `cargo xtask conformance`.
+    // Parsed by `cargo xtask conformance`.
     eprintln!("{passed} of {} probes meet with the right reaction", probes.len());
     assert!(failures.is_empty(), "{} of 96 fail:\n{}", failures.len(), failures.join("\n"));
 }

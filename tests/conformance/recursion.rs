@@ -1,4 +1,4 @@
-//! Recursion over real sockets: authoritative servers that a stub zone names.
+//! Recursion over real sockets, with authoritative servers of a stub zone.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use avocet_wire::Rcode;
 
 use crate::harness::{Ask, Received, Scripted, Server, Setup, Udp, Verdict, until};
 
-/// A server that recurses, with the zone `corp.` at this server.
+/// A recursive server that queries this server for the zone `corp.`.
 fn recursing(authority: &Scripted, negative: &str) -> Server {
     let servers = format!("{}@{}", authority.addr.ip(), authority.addr.port());
     Setup::plain()
@@ -55,7 +55,7 @@ fn without_recursion_desired_only_the_cache_is_asked() {
     assert_eq!(authority.count_of("www.corp."), 1);
 }
 
-/// A negative anchor takes a zone out of validation at once, and gives it back (RFC 7646).
+/// A negative trust anchor disables validation of a zone until it is removed (RFC 7646).
 #[test]
 fn a_negative_anchor_set_at_run_time_holds_until_it_is_removed() {
     let authority = Scripted::start(good);

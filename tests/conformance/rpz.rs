@@ -1,18 +1,18 @@
-//! Response policy zones do what they do elsewhere: the same zones in Avocet, Unbound, Knot
-//! Resolver and BIND, before the same authority, asked the same.
+//! Response policy zones behave as in other servers: the same zones in Avocet, Unbound, Knot
+//! Resolver and BIND, with the same authoritative server and the same queries.
 //!
-//! RCODE, TC, the records of the answer and whether there is an answer at all must be equal, but
-//! for these:
+//! RCODE, TC, the records of the answer, and the absence of a reply must be equal, with these
+//! exceptions:
 //!
-//! * Knot Resolver knows triggers on the qname alone and no aliases, takes a wildcard for names
-//!   below an existing name too, and answers what is to be dropped with SERVFAIL.
-//! * Unbound looks at the qname in all zones before it resolves, so that a later zone goes before
-//!   an address of an earlier one; and where it lets a client pass, it looks at the qname all the
-//!   same.
+//! - Knot Resolver supports only triggers on the QNAME and no aliases. It also applies a wildcard
+//!   to names below an existing name, and answers SERVFAIL where it should drop.
+//! - Unbound tests the QNAME against all zones before it resolves, so that a later zone takes
+//!   precedence over an address of an earlier one. It also tests the QNAME of a client that passes
+//!   through.
 //!
-//! What such a case does is not compared with whom it does not hold of. And what Unbound acts upon
-//! because of an alias or an address it has kept, and gives it at times to the next who asks: there
-//! it may say what the authority says.
+//! Each case lists the servers that are compared. Unbound sometimes returns the authoritative
+//! answer where it should act on a cached alias or address; in these cases the test accepts that
+//! answer.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -24,38 +24,38 @@ use crate::harness::filters::Filter;
 use crate::harness::peers::{Kind, Zone};
 use crate::harness::{Ask, Record, Reply, Scripted, Setup, Tcp, Udp};
 
-/// The zone with all names.
+/// The zone of all names.
 const APEX: &str = "filtered.example.";
-/// Names that are asked for; more where the environment says so.
+/// Number of queried names; more if the environment says so.
 const NAMES: usize = 1_000;
-/// The variable for how many names.
+/// The variable that sets the number of names.
 const NAMES_VARIABLE: &str = "AVOCET_RPZ_NAMES";
 /// Questions in flight at once.
 const WINDOW: usize = 100;
-/// Silence of these lengths, one after another, is no answer.
+/// How long to wait for a reply, on each attempt.
 const SILENCES: [Duration; 3] =
     [Duration::from_millis(30), Duration::from_millis(400), Duration::from_millis(400)];
-/// Attempts until a difference is one.
+/// Attempts until a difference counts.
 const ATTEMPTS: usize = 3;
 
-/// What is done to a name. `{n}` is its label, `{a}` its address, `{r}` that in reverse, `{h}` the
-/// third octet of it, and `{x}` its number.
+/// The treatment of a name. `{n}` is its label, `{a}` its address, `{r}` the reversed address,
+/// `{h}` its third octet, and `{x}` its number.
 struct Case {
     what: &'static str,
-    /// Records of the authority, below its apex.
+    /// Records of the authoritative zone, below its apex.
     records: &'static str,
     /// Records of the first policy zone and of the second.
     zones: [&'static str; 2],
-    /// Who does the same.
+    /// Servers with the same behaviour.
     with: &'static [Filter],
 }
 
 const ALL: &[Filter] = &[Filter::Unbound, Filter::Kresd, Filter::Named];
-/// Who knows more than qnames.
+/// Servers that support all triggers.
 const FULL: &[Filter] = &[Filter::Unbound, Filter::Named];
-/// Who keeps to the order of the zones.
+/// Servers that respect the order of the zones.
 const STRICT: &[Filter] = &[Filter::Named];
-/// Types that are asked for.
+/// The queried types.
 const TYPES: [&str; 3] = ["A", "AAAA", "TXT"];
 
 const fn case(
@@ -200,7 +200,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// All that the servers are made of, and what is asked.
+/// The zones of the servers, and the questions.
 struct Material {
     authority: Zone,
     zones: Vec<Zone>,
@@ -252,7 +252,7 @@ fn material(names: usize) -> Material {
     }
 }
 
-/// What a client got.
+/// The reply to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Got {
     Nothing,
@@ -260,14 +260,14 @@ enum Got {
 }
 
 impl Case {
-    /// Does Unbound act on it when it has the answer?
+    /// Whether Unbound acts on the answer rather than on the question.
     fn waits_for_an_answer(&self) -> bool {
         self.records == ALIAS || self.what.starts_with("ip")
     }
 }
 
 impl Got {
-    /// Of what was truncated, what comes over TCP.
+    /// If the reply is truncated, the one over TCP.
     fn of(reply: Reply, server: SocketAddr, ask: &Ask) -> Self {
         let is_truncated = reply.is_truncated();
         let by_tcp = || Tcp::to(server).exchange(&ask.octets()).map(|octets| Reply::read(&octets));
@@ -279,7 +279,7 @@ impl Got {
     }
 }
 
-/// Asks all, many at once; what is not answered soon is asked again, and then once more.
+/// Sends all questions concurrently and retries those without a reply.
 fn ask_all(server: SocketAddr, questions: &[(String, &str)]) -> Vec<Got> {
     let client = Udp::to(server);
     let mut all = vec![Got::Nothing; questions.len()];
@@ -292,7 +292,7 @@ fn ask_all(server: SocketAddr, questions: &[(String, &str)]) -> Vec<Got> {
     all
 }
 
-/// Asks the questions at these places, until there is no answer for so long.
+/// Sends the questions at these indexes, until no reply arrives for `silence`.
 fn ask_some(
     client: &Udp,
     server: SocketAddr,
@@ -316,7 +316,7 @@ fn names() -> usize {
     std::env::var(NAMES_VARIABLE).ok().and_then(|value| value.parse().ok()).unwrap_or(NAMES)
 }
 
-/// The tables of lists with these zones.
+/// The configuration tables for these zones.
 fn lists(zones: &[Zone], data: &crate::harness::Directory) -> String {
     let lists = zones.iter().enumerate().map(|(number, zone)| {
         let path = data.write(&format!("{number}.zone"), &zone.text);
@@ -397,7 +397,7 @@ fn a_name_that_cannot_be_resolved_is_blocked_all_the_same() {
     let rcode = |name: &str| server.ask(&Ask::of(name, "A")).rcode;
     assert_eq!(rcode("bad.nowhere.example"), Rcode::NOERROR);
     assert_eq!(rcode("other.nowhere.example"), Rcode::SERVFAIL);
-    // The end of the alias has no way either, but the alias is there.
+    // The target of the alias does not resolve either, but the alias exists.
     assert_eq!(server.ask_tcp(&Ask::of("moved.nowhere.example", "CNAME")).answer.len(), 1);
 }
 

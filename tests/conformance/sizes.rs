@@ -1,13 +1,13 @@
-//! Answers of all sizes: what fits is whole, what does not is cut at the bound of an RRset, and TCP
-//! gives all.
+//! Answers of all sizes: what fits is complete, what does not is cut at an RRset boundary, and TCP
+//! returns everything.
 
 use crate::harness::{Ask, Received, Scripted, Setup, Verdict};
 
-/// Records of 100 octets from which the upstream itself says TC over UDP.
+/// Number of records of 100 octets from which the upstream sets TC over UDP.
 const UPSTREAM_LIMIT: usize = 11;
-/// The most records asked for: answers of 5,000 octets.
+/// The largest number of records: answers of 5,000 octets.
 const MOST: usize = 42;
-/// The longest message of ours in a datagram, before OPT.
+/// The longest message that Avocet sends in a datagram, without OPT.
 const DATAGRAM: usize = 4096;
 /// Octets of OPT without options.
 const OPT: usize = 11;
@@ -59,7 +59,7 @@ fn answers_are_cut_where_they_exceed_what_the_client_takes() {
                     "{count} for {limit}: {} octets",
                     whole.len
                 );
-                // Of what is longer than any datagram of ours nothing is sent but TC.
+                // An answer that exceeds every datagram is sent empty, with TC.
                 let bare = whole.len - if whole.opt.is_some() { OPT } else { 0 };
                 let kept = if bare > DATAGRAM { 0 } else { kept };
                 let records = if whole.len > limit { kept } else { whole.answer.len() };

@@ -1,4 +1,5 @@
-//! Connections: pipelining, order, and clients who hold them (S35, F21; RFC 7766, RFC 7828).
+//! Connections: pipelining, order, and clients that hold connections open (S35, F21; RFC 7766, RFC
+//! 7828).
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,8 +12,9 @@ use crate::harness::{Ask, Reply, Scripted, Setup, Tcp, Udp, http_get, peers, unt
 
 /// Queries written at once.
 const PIPELINED: u16 = 1000;
-/// Descriptors that a server is left with, and connections that want one.
+/// Descriptors available to the server.
 const FEW_FILES: usize = 96;
+/// Connections that are opened: more than there are descriptors.
 const MANY_CONNECTIONS: usize = 300;
 
 fn quick() -> Ask {
@@ -134,7 +136,7 @@ fn idle_connections_make_room_for_those_that_ask() {
     let limits = "tcp-connections = 40\ntcp-connections-per-client = 1000";
     let server = Setup::forwarding_to(upstream.addr).server(limits).start();
     server.ask(&quick());
-    // Half of them silent, half with a piece of a query.
+    // Half of them are silent, half have sent part of a query.
     let mut holders: Vec<Tcp> = (0..120).map(|_| Tcp::to(server.addr)).collect();
     for holder in holders.iter_mut().skip(1).step_by(2) {
         let _ = holder.send_raw(&[0]);
@@ -160,7 +162,7 @@ fn a_query_octet_by_octet_has_an_end() {
             assert!(watcher.ends());
             closed.store(true, Ordering::Relaxed);
         });
-        // One octet each time somebody looks: never silent, and never done.
+        // One octet at a time: never silent, and never complete.
         connection.send_raw(&[0xff, 0xff]).expect("an open connection");
         until("the server closes", || {
             let _ = connection.send_raw(&[0]);
@@ -211,7 +213,7 @@ fn few_descriptors_and_many_idle_connections_do_not_stop_the_server() {
             Rcode::NOERROR
         );
     }
-    // A socket that asks on and on is served all along.
+    // The server keeps serving UDP throughout.
     let client = Udp::to(server.addr);
     assert_eq!(client.ask(&quick()).rcode, Rcode::NOERROR);
 }

@@ -1,4 +1,4 @@
-//! `dig` and `kdig` read every answer without a word of complaint.
+//! `dig` and `kdig` accept every answer without warnings.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::harness::peers::{self, Kind};
 use crate::harness::{Server, Setup, rtype};
 use crate::zones::{self, APEX, TYPES};
 
-/// Runs a tool and gives all that it wrote.
+/// Runs a tool and returns its output.
 fn run(program: &str, words: &[&str]) -> String {
     let output = Command::new(program).args(words).output().expect("it runs");
     let text = format!(
@@ -22,8 +22,8 @@ fn run(program: &str, words: &[&str]) -> String {
 fn check(program: &str, server: &Server, words: &[&str], expected: &[&str]) {
     let (at, port) = (format!("@{}", server.addr.ip()), server.addr.port().to_string());
     let once = if program == "dig" { "+tries=1" } else { "+retry=0" };
-    // From another address: the tool's port, drawn at random, may be the server's, and it would
-    // hear itself.
+    // Another address: with the same one, the tool might draw the server's port and receive its own
+    // query.
     let text = run(
         program,
         &[&[&at, "-p", &port, "-b", "127.0.0.2", once, "+timeout=15"], words].concat(),

@@ -1,17 +1,16 @@
-//! The zones that peers serve and that answers are compared by.
+//! The zones that peers serve for comparison.
 
 use std::process::Command;
 
 use crate::harness::Directory;
 use crate::harness::peers::{self, Zone};
 
-/// The apex of the zone with everything in it.
+/// The apex of the zone with all types.
 pub(crate) const APEX: &str = "equal.example.";
-/// The apex of the zone that other chains lead to.
+/// The apex of the zone that chains lead to.
 pub(crate) const OTHER: &str = "other.example.";
 
-/// Types that are stored, each with one record's data. SOA, NS, CNAME and DNAME stand elsewhere in
-/// the zone.
+/// Types with the data of one record each. SOA, NS, CNAME and DNAME are elsewhere in the zone.
 pub(crate) const TYPES: &[(&str, &str)] = &[
     ("A", "192.0.2.1"),
     ("PTR", "target.equal.example."),
@@ -81,20 +80,20 @@ pub(crate) fn owner_of(rtype: &str) -> String {
     format!("{}.{APEX}", rtype.to_ascii_lowercase())
 }
 
-/// Everything that forwarding may meet, in one zone.
+/// A zone with everything that forwarding may encounter.
 pub(crate) fn everything() -> Zone {
     let mut text = format!("$ORIGIN {APEX}\n$TTL 3600\n{SOA}{CHAINS}");
     for (rtype, data) in TYPES {
         text += &format!("{} {}\n", owner_of(rtype), generic(rtype, data));
     }
-    // A DS record stands at a delegation.
+    // A DS record is at a delegation.
     text += "ds NS ns.else.example.\n";
     for (name, count) in SIZED {
         for number in 0..*count {
             text += &format!("{name} TXT \"{}\"\n", filler(number, 100));
         }
     }
-    // 62 records of four strings: 63,000 octets, of which TCP can just carry all.
+    // 62 records of four strings: 63,000 octets, which just fit into a TCP message.
     for number in 0..62 {
         let string = filler(number, 250);
         text += &format!("huge TXT \"{string}\" \"{string}\" \"{string}\" \"{string}\"\n");
@@ -102,7 +101,7 @@ pub(crate) fn everything() -> Zone {
     Zone { name: APEX.to_owned(), text }
 }
 
-/// The zone that chains out of the first one lead to.
+/// The zone that chains from the first one lead to.
 pub(crate) fn other() -> Zone {
     let text = format!(
         "$ORIGIN {OTHER}\n$TTL 600\n@ SOA ns.else.example. nobody.example. 1 3600 600 86400 300\n@ NS ns.else.example.\n\
@@ -124,7 +123,8 @@ const CHAINS: &str = "many A 192.0.2.1\nmany A 192.0.2.2\nmany A 192.0.2.3\nmany
     out-tree DNAME tree.other.example.\n\
     CamelCase A 192.0.2.50\n";
 
-/// Names with so many TXT records of 100 octets: answers around 512, 1,232 and 4,096 octets.
+/// Names with their number of TXT records of 100 octets: answers around 512, 1,232 and 4,096
+/// octets.
 pub(crate) const SIZED: &[(&str, u32)] = &[
     ("s4", 4),
     ("s5", 5),
@@ -140,7 +140,7 @@ fn filler(number: u32, octets: usize) -> String {
     format!("{number:04}{}", "x".repeat(octets - 4))
 }
 
-/// The record's type and data as every peer reads them.
+/// The record's type and data in the syntax that every peer reads.
 fn generic(rtype: &str, data: &str) -> String {
     let number = crate::harness::rtype(rtype).0;
     let mut rdata = Vec::new();
@@ -156,7 +156,7 @@ fn generic(rtype: &str, data: &str) -> String {
 /// The apex of the signed zone.
 pub(crate) const SIGNED: &str = "signed.example.";
 
-/// A zone with signatures and NSEC records, made by BIND's tools; none if they are missing.
+/// A zone with signatures and NSEC records, made with BIND's tools; `None` if they are missing.
 pub(crate) fn signed() -> Option<Zone> {
     let [keygen, signzone] = ["dnssec-keygen", "dnssec-signzone"];
     if !(peers::is_installed(keygen) && peers::is_installed(signzone)) {

@@ -1,25 +1,26 @@
-//! The field's scenarios and the probes of EDNS, played against the binary over real sockets, in
-//! one table with how peers do.
+//! Runs resolution scenarios and EDNS probes against the binary over real sockets, and prints one
+//! table with the results of peers.
 //!
-//! The scenarios, how peers did with them, and the harness that plays them are data beside the
-//! project; where they are not, there is nothing to do. Each lane of the harness makes a network
-//! namespace, which needs root.
+//! The scenarios, the peers' results and the harness are data outside the project; without them
+//! this command does nothing. Each lane of the harness creates a network namespace, which needs
+//! root.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// Where the scenarios lie, from the root of the project.
+/// The directory of the scenarios, relative to the root of the project.
 const SCENARIOS: &str = "../shared/scenarios";
-/// Dialects of the scenarios: directories of the same names.
+/// Dialects of the scenarios, which name their directories.
 const DIALECTS: [&str; 2] = ["deckard", "unbound"];
-/// Harnesses that run at once for each dialect.
+/// Harnesses that run at the same time for each dialect.
 const LANES: usize = 2;
-/// What is preloaded into the server: see the file.
+/// The library that is preloaded into the server; the file documents it.
 const CLOCK: &str = "tests/clock.c";
-/// Settings of scenarios that the harness does not know: the words in a scenario that ask for one,
-/// and the variable that it is given to the server by. Such scenarios have a harness of their own.
+/// Settings of scenarios that the harness does not support: a directory name, the text that asks
+/// for the setting, and the environment variable that passes it to the server. Such scenarios run
+/// in a separate lane.
 const SETTINGS: [(&str, &str, &str); 2] = [
     ("cache-min-negative-ttl: 10", "AVOCET_CACHE__NEGATIVE_MIN_TTL_SECS", "10"),
     ("; root prime is sent", "AVOCET_RESOLVER__PRIMING", "true"),
@@ -27,12 +28,12 @@ const SETTINGS: [(&str, &str, &str); 2] = [
 
 /// The peers in the index, in the order of its column.
 const PEERS: [&str; 4] = ["unbound", "kresd", "named", "pdns"];
-/// How many of the 48 probes they pass: Unbound 1.26.1, Knot Resolver 5.6, BIND 9.18.49, PowerDNS
-/// Recursor 4.8.8.
+/// The number of the 48 probes that each peer passes: Unbound 1.26.1, Knot Resolver 5.6, BIND
+/// 9.18.49, PowerDNS Recursor 4.8.8.
 const PROBES_OF_PEERS: [usize; 4] = [44, 32, 47, 38];
-/// The column of the index that says how peers did.
+/// The column of the index with the results of peers.
 const PEERS_COLUMN: usize = 10;
-/// What the test of the probes says of them on its last line.
+/// The text on the last line of the probes' test, after the number.
 const PROBES_TOLD: &str = " probes meet with the right reaction";
 
 /// A scenario of the index.
@@ -44,8 +45,8 @@ struct Scenario {
     peers: [bool; 4],
 }
 
-/// Sends the probes, plays all scenarios of these tiers, and prints how many pass, beside the
-/// peers, and which do not.
+/// Sends the probes, runs all scenarios of these tiers, and prints the numbers that pass, with
+/// those of peers, and the failures.
 pub(crate) fn run(root: &Path, tiers: &[&str]) -> Result<(), String> {
     let scenarios = root.join(SCENARIOS);
     head();
@@ -78,7 +79,7 @@ fn head() {
     );
 }
 
-/// Has the probes sent by their test, which asks the binary over UDP and TCP.
+/// Runs the test of the probes, which queries the binary over UDP and TCP.
 fn probes(root: &Path) -> Result<(), String> {
     let mut command = Command::new("cargo");
     command.args([
@@ -112,7 +113,7 @@ fn build_clock(root: &Path, scratch: &Path) -> Result<PathBuf, String> {
     let library = scratch.join("clock.so");
     let source = root.join(CLOCK);
     let mut compiler = Command::new("cc");
-    // The harness moves the wall clock alone.
+    // The harness changes only the wall clock.
     compiler.args(["-shared", "-fPIC", "-O2", "-DTIME_PASSES_ON_THE_WALL", "-o"]);
     succeed(compiler.arg(&library).arg(source))?;
     Ok(library)
@@ -132,8 +133,8 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
 }
 
-/// The scenarios of a dialect and these tiers. A copy with signatures of today is taken where there
-/// is one.
+/// The scenarios of a dialect and these tiers. A copy with current signatures replaces the original
+/// if there is one.
 fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Scenario>, String> {
     let index = scenarios.join("index.tsv");
     let text =
@@ -145,7 +146,7 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
         let path = if modern.is_file() { modern } else { scenarios.join(dialect).join(row[1]) };
         let mut peers = [false; 4];
         let levels = row.get(PEERS_COLUMN).into_iter().flat_map(|levels| levels.split(','));
-        // 0: it fails, 1: the core of it passes, 2: all of it.
+        // 0: fails, 1: its core passes, 2: passes.
         peers
             .iter_mut()
             .zip(levels)
@@ -155,7 +156,7 @@ fn read_index(scenarios: &Path, dialect: &str, tiers: &[&str]) -> Result<Vec<Sce
     Ok(wanted.map(scenario).collect())
 }
 
-/// Lines of results by file, as the harness wrote them.
+/// The harness's result lines by file.
 fn play(
     scenarios: &Path,
     scratch: &Path,
@@ -190,7 +191,7 @@ fn play(
 /// Name, scenarios, and a variable of the server's environment.
 type Lane = (String, Vec<PathBuf>, Option<(&'static str, &'static str)>);
 
-/// Which harness plays which scenarios.
+/// Distributes the scenarios over harnesses.
 fn lanes(index: &[Scenario]) -> Vec<Lane> {
     let mut lanes: Vec<Lane> =
         (0..LANES).map(|lane| (lane.to_string(), Vec::new(), None)).collect();
@@ -248,7 +249,7 @@ fn report(
     }
 }
 
-/// A text member of an object on one line, up to its first quote.
+/// A text member of an object on one line, up to the first quote.
 fn text_of(line: &str, member: &str) -> Option<String> {
     let (_, rest) = line.split_once(&format!("\"{member}\": \""))?;
     rest.split('"').next().map(str::to_owned)

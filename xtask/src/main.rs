@@ -1,4 +1,4 @@
-//! Chores of the workspace: `cargo xtask tidy`, `house`, `bench`, `gate`, `profile`, `simulate`,
+//! Tasks of the workspace: `cargo xtask tidy`, `house`, `bench`, `gate`, `profile`, `simulate`,
 //! `conformance` and `internet`.
 
 #![forbid(unsafe_code)]
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Plays simulations. Long series need an optimised build.
+/// Runs simulations. Long series need an optimised build.
 fn simulate(arguments: &[&str]) -> Result<(), String> {
     let mut command = std::process::Command::new("cargo");
     command.args([

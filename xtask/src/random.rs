@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed: what a chore makes up is the same on every machine.
+//! Random numbers from a seed: the generated material is the same on every machine.
 
 /// SplitMix64: small, and the same everywhere.
 pub(crate) struct Random(pub(crate) u64);
@@ -12,7 +12,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `count`, which is not zero.
+    /// A number below `count`, which must not be zero.
     pub(crate) fn below(&mut self, count: u64) -> u64 {
         self.next() % count
     }
@@ -22,17 +22,17 @@ impl Random {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Whether a thing of this probability in percent happens.
+    /// Returns true with this probability in percent.
     pub(crate) fn percent(&mut self, probability: u64) -> bool {
         self.below(100) < probability
     }
 
-    /// One of the items, which are not empty.
+    /// One of the items, which must not be empty.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// Puts the items into a random order.
+    /// Shuffles the items.
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last as u64 + 1) as usize);

@@ -1,4 +1,4 @@
-//! Looking up in the caches, among 1,000 names in turn.
+//! Cache look-ups, among 1,000 names in turn.
 
 use std::hint::black_box;
 
@@ -17,7 +17,7 @@ const NAMES: usize = 1000;
 const BYTES: usize = 16 << 20;
 const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
-/// Our cells.
+/// The cells of Avocet.
 pub(crate) fn cells() -> Vec<Cell> {
     vec![packet_lookup(), rrset_lookup()]
 }

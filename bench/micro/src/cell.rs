@@ -1,21 +1,21 @@
-//! One operation that is measured.
+//! A measured operation.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use avocet_testkit::allocations::Allocations;
 
-/// One way of doing the operation of a row.
+/// One implementation of the operation of a row.
 pub(crate) struct Cell {
     /// Name of the operation.
     pub(crate) row: &'static str,
-    /// Who does it.
+    /// The implementation.
     pub(crate) column: &'static str,
     run: Box<dyn FnMut(u64)>,
 }
 
 impl Cell {
-    /// A cell whose operation is run again and again; its result is taken as used.
+    /// A cell that repeats its operation; the result goes through `black_box`.
     pub(crate) fn new<T>(
         row: &'static str,
         column: &'static str,
@@ -29,19 +29,19 @@ impl Cell {
         Self { row, column, run: Box::new(run) }
     }
 
-    /// Runs the operation so many times.
+    /// Repeats the operation.
     pub(crate) fn repeat(&mut self, times: u64) {
         (self.run)(times);
     }
 
-    /// Nanoseconds of one repetition, as the mean of so many.
+    /// Nanoseconds of one repetition, as the mean of `times`.
     pub(crate) fn ns(&mut self, times: u64) -> f64 {
         let start = Instant::now();
         self.repeat(times);
         start.elapsed().as_nanos() as f64 / times as f64
     }
 
-    /// Bytes allocated by one repetition, as the mean of so many.
+    /// Bytes allocated by one repetition, as the mean of `times`.
     pub(crate) fn bytes(&mut self, times: u64) -> f64 {
         Allocations::of(|| self.repeat(times)).bytes as f64 / times as f64
     }

@@ -1,12 +1,12 @@
-//! Running each operation for callgrind, which counts only what happens in [`counted_operation`]
-//! and writes its count to a file of its own each time that function returns.
+//! Runs each operation for callgrind, which counts only [`counted_operation`] and writes its count
+//! to a separate file each time that function returns.
 
 use crate::cell::Cell;
 
-/// Repetitions before the count: what is made once is made then.
+/// Repetitions before the count, so that one-time work is not part of it.
 const WARM_UP: u64 = 200;
 
-/// Runs each cell so many times under count, and prints their rows in the order of the files.
+/// Counts `runs` repetitions of each cell, and prints the rows in the order of the files.
 pub(crate) fn all(mut cells: Vec<Cell>, runs: u64) {
     for cell in &mut cells {
         cell.repeat(WARM_UP);
@@ -15,7 +15,7 @@ pub(crate) fn all(mut cells: Vec<Cell>, runs: u64) {
     }
 }
 
-/// `cargo xtask gate` names this function to callgrind.
+/// `cargo xtask gate` passes the name of this function to callgrind.
 #[inline(never)]
 fn counted_operation(cell: &mut Cell, runs: u64) {
     cell.repeat(runs);

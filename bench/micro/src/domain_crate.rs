@@ -1,4 +1,4 @@
-//! The operations as the crate `domain` does them.
+//! The operations with the crate `domain`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::hint::black_box;
@@ -16,7 +16,7 @@ use crate::rows;
 
 const DOMAIN: &str = rows::DOMAIN;
 
-/// Its cells.
+/// The cells of `domain`.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> =
         rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();

@@ -1,4 +1,4 @@
-//! The operations as the crate `hickory-proto` does them.
+//! The operations with the crate `hickory-proto`.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use crate::rows;
 
 const HICKORY: &str = rows::HICKORY;
 
-/// Its cells. It reads messages whole, so a query costs what all of it costs.
+/// The cells of `hickory-proto`. It always parses the complete message, also to read a query.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> =
         rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
@@ -47,7 +47,7 @@ fn keyed(message: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// The message is there already: only its octets are written, into a buffer that has room.
+/// Measures only the writing of an existing message, into a buffer that is large enough.
 fn encode(row: &'static str, octets: &[u8]) -> Cell {
     let message = Message::from_vec(octets).expect("a message");
     let mut out = Vec::with_capacity(1232);

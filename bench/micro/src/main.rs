@@ -1,9 +1,9 @@
-//! What single operations cost: nanoseconds and bytes in a table, instructions for the gate.
+//! The cost of single operations: nanoseconds and bytes in a table, instructions for the gate.
 //!
 //! ```text
-//! avocet-bench-micro table [TEXT]         the rows that contain the text, beside other crates
-//! avocet-bench-micro octets               folding, hashing and comparing, by words and by octets
-//! avocet-bench-micro count RUNS           the names of our rows; under callgrind, a dump of each
+//!    avocet-bench-micro table [TEXT]   the rows that contain the text, with other crates
+//!    avocet-bench-micro octets         folding, hashing and comparing, by words and by octets
+//!    avocet-bench-micro count RUNS     prints our rows; under callgrind, a dump of each
 //! ```
 
 #![forbid(unsafe_code)]
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Our cell of every row, in the order of the table.
+/// The cells of Avocet for every row, in the order of the table.
 fn ours() -> Vec<Cell> {
     let mut cells = messages::cells();
     cells.extend(resolution::cells());

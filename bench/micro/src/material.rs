@@ -1,10 +1,10 @@
-//! The messages that are measured.
+//! The measured messages.
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{Builder, Class, Rcode, Rtype, Section};
 
-/// The name of most of the messages.
+/// The name in most of the messages.
 pub(crate) const WWW: &[u8] = b"\x03www\x07example\x03com\x00";
 /// Seven labels.
 pub(crate) const MEDIUM: &[u8] = b"\x04edge\x03cdn\x04eu-1\x06images\x04shop\x07example\x03com\x00";
@@ -17,7 +17,7 @@ const SERVERS: [&[u8]; 4] = [
     b"\x03ns4\x07example\x03net\x00",
 ];
 
-/// A query, with an OPT record or without.
+/// A query with or without an OPT record.
 pub(crate) fn query(qname: &[u8], qtype: Rtype, with_opt: bool) -> Vec<u8> {
     message(0x0100, qname, qtype, |builder| {
         let fields = OptFields { udp_size: 1232, rcode: Rcode(0), dnssec_ok: true };
@@ -44,12 +44,12 @@ pub(crate) fn numbered_question(number: usize) -> [u8; 25] {
     octets
 }
 
-/// The owner in such a question.
+/// The owner in a question of [`numbered_question`].
 pub(crate) fn owner(question: &[u8; 25]) -> &[u8] {
     &question[..21]
 }
 
-/// Queries for 64 names of 9 to 44 octets in letters of both cases, all with OPT.
+/// Queries for 64 names of 9 to 44 octets with letters of both cases, all with OPT.
 pub(crate) fn mixed_queries() -> Vec<Vec<u8>> {
     (0..64u32)
         .map(|number| {
@@ -75,7 +75,7 @@ pub(crate) fn one_address() -> Vec<u8> {
     })
 }
 
-/// An alias and the address of its target.
+/// A CNAME and the address of its target.
 pub(crate) fn alias() -> Vec<u8> {
     message(0x8180, WWW, Rtype::A, |builder| {
         put(builder, Section::Answer, WWW, Rtype::CNAME, EDGE);
@@ -83,7 +83,7 @@ pub(crate) fn alias() -> Vec<u8> {
     })
 }
 
-/// Twelve records: an alias, three addresses, four servers and their addresses.
+/// Twelve records: a CNAME, three addresses, four name servers and their addresses.
 pub(crate) fn twelve_records() -> Vec<u8> {
     message(0x8180, WWW, Rtype::A, |builder| {
         for (section, owner, rtype, rdata) in twelve() {

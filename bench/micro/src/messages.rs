@@ -11,11 +11,11 @@ use crate::cell::Cell;
 use crate::material;
 use crate::rows::{self, OURS};
 
-/// Octets of a message that is written.
+/// Octets of the buffer that messages are written to.
 const ROOM: usize = 1232;
 const SECRET: [u8; 32] = *b"0123456789abcdefFEDCBA9876543210";
 
-/// Our cells.
+/// The cells of Avocet.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells: Vec<Cell> =
         rows::names().into_iter().map(|(row, message, at)| name(row, message, at)).collect();
@@ -47,7 +47,7 @@ fn name(row: &'static str, message: Vec<u8>, at: usize) -> Cell {
     })
 }
 
-/// The key of every cache, and of what is in flight, out of a query that was read.
+/// Computes the key of the caches and of the table of pending queries, from a query that was read.
 fn request_key() -> Cell {
     let secret = HashKey::new(SECRET);
     let view =
@@ -141,7 +141,7 @@ fn response_round_trip() -> Cell {
     })
 }
 
-/// A query is read, its question folded and hashed, and its response written.
+/// Reads a query, folds and hashes its question, and writes the response.
 fn full_cycle() -> Cell {
     let (secret, query) = (HashKey::new(SECRET), material::query(material::WWW, Rtype::A, false));
     let (mut out, mut key) = ([0; ROOM], QuestionKey::EMPTY);

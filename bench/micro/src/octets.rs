@@ -1,4 +1,4 @@
-//! Folding, hashing and comparing: eight octets at a time beside one at a time.
+//! Folding, hashing and comparing: eight octets at a time, compared with one at a time.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! The whole way of a query without its socket, as a worker goes it for a datagram.
+//! The complete path of a query in a worker, without its socket.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -12,10 +12,10 @@ use crate::cell::Cell;
 use crate::material;
 use crate::rows::{self, OURS};
 
-/// Local records beside the one that is asked for.
+/// Local records in addition to the one that is queried.
 const RECORDS: usize = 1000;
 
-/// Our cells.
+/// The cells of Avocet.
 pub(crate) fn cells() -> Vec<Cell> {
     let mut cells = vec![local_record()];
     for (policy, list, configuration) in [
@@ -36,7 +36,7 @@ fn configuration(more: &str) -> String {
     let mut text = "[cache]\npacket-bytes = \"16MiB\"\nrrset-bytes = \"16MiB\"\n".to_owned();
     text.push_str("[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n");
     for number in 0..RECORDS {
-        // A String takes whatever is written to it.
+        // Writing to a String cannot fail.
         let _ = writeln!(
             text,
             "[[record]]\nname = \"host-{number}.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]"
@@ -51,7 +51,7 @@ fn server(more: &str) -> InProcess {
     server
 }
 
-/// A query that has an answer of one address, again and again.
+/// Repeats a query whose answer is one address.
 fn answered(row: &'static str, mut server: InProcess, query: Vec<u8>) -> Cell {
     let mut out = vec![0; 4096];
     let len = server.answer(&query, &mut out).expect("an answer");
@@ -72,8 +72,8 @@ fn local_record() -> Cell {
     )
 }
 
-/// Answers that are not kept, as those of rules about the client's rate are not: each is decided
-/// anew.
+/// A TTL that keeps answers out of the cache, as for rules on the client's rate: the policy
+/// evaluates each query.
 const DECIDED: &str = "[policy]\nblock-ttl-secs = 0\n";
 /// Names on the list.
 const LISTED: usize = 100_000;
@@ -100,8 +100,8 @@ fn cache_hit() -> Cell {
     answered(rows::CACHE_HIT, server(""), material::query(material::WWW, Rtype::A, false))
 }
 
-/// A hit past all stages there are: rate limit, access list, OPT, and a cookie that is checked and
-/// given anew.
+/// A hit that passes all stages: rate limit, access list, OPT, and a cookie that is checked and
+/// renewed.
 fn full_stack() -> Cell {
     let mut server = server("[rate-limit]\nresponses-per-second = 1000\n");
     let mut out = vec![0; 4096];

@@ -1,4 +1,5 @@
-//! What is asked where, what is in flight, and what a miss costs without its packets.
+//! The look-up of a forwarding rule, the table of pending queries, and the cost of a miss without
+//! its packets.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -15,19 +16,19 @@ use crate::cell::Cell;
 use crate::material;
 use crate::rows::{self, OURS};
 
-/// Bounds of the TTLs that are stored.
+/// Bounds of stored TTLs.
 pub(crate) const TTL: TtlBounds =
     TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
-/// The wall clock's time; forwarding does not look at it.
+/// The wall clock, which forwarding does not use.
 const WALL_SECS: u64 = 1_790_000_000;
 /// Forwarding rules besides the root's.
 const ZONES: usize = 64;
-/// Slots of the pool towards an upstream.
+/// Pool slots of an upstream.
 const POOL: usize = 4096;
-/// Octets of the OPT record at the end of our queries: it has a client cookie.
+/// Octets of the OPT record of our queries, with a client cookie.
 const OPT_LEN: usize = 23;
 
-/// Our cells.
+/// The cells of Avocet.
 pub(crate) fn cells() -> Vec<Cell> {
     vec![zone_key(), zone_lookup(), in_flight(), miss()]
 }
@@ -45,7 +46,7 @@ fn rule(zone: &[u8], last: u8) -> ZoneRule {
     }
 }
 
-/// The root and some zones, of which none is above the names that are asked for but `example.com`.
+/// A plan with the root and some zones. Of these only `example.com` is above the queried names.
 fn plan(zones: usize) -> Arc<Plan> {
     let settings = Settings {
         minimal: true,
@@ -62,7 +63,7 @@ fn plan(zones: usize) -> Arc<Plan> {
     Plan::new(rules, settings).expect("a plan").into()
 }
 
-/// A name in the form that zones are found by: folded.
+/// Folds a name into the key of the zone table.
 fn zone_key() -> Cell {
     let mut folded = [0; 255];
     Cell::new(rows::ZONE_KEY, OURS, move || {
@@ -72,13 +73,13 @@ fn zone_key() -> Cell {
     })
 }
 
-/// The longest zone above a name.
+/// Finds the longest zone above a name.
 fn zone_lookup() -> Cell {
     let plan = plan(ZONES);
     Cell::new(rows::ZONE_LOOKUP, OURS, move || plan.has_own_rule(black_box(material::WWW)))
 }
 
-/// A resolver with all that it needs.
+/// A resolver with its arguments.
 struct Resolution {
     resolver: Resolver<u64>,
     rrsets: RrsetCache,
@@ -123,7 +124,7 @@ impl Resolution {
         ));
     }
 
-    /// Answers every query that is to be sent.
+    /// Answers every query among the actions.
     fn reply(&mut self, queries: &Actions<u64>, reply: &mut Vec<u8>) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         for action in &queries.list {
@@ -138,7 +139,7 @@ impl Resolution {
         }
     }
 
-    /// Lets a millisecond pass.
+    /// Advances the clock by a millisecond.
     fn tick(&mut self) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         *now_ms += 1;
@@ -152,7 +153,7 @@ impl Resolution {
     }
 }
 
-/// The reply to a query: one address, and OPT.
+/// Writes the response to a query: one address, and OPT.
 fn write_reply(query: &[u8], out: &mut Vec<u8>) {
     out.clear();
     out.extend_from_slice(&query[..query.len() - OPT_LEN]);
@@ -162,8 +163,8 @@ fn write_reply(query: &[u8], out: &mut Vec<u8>) {
     out[7] = 1;
 }
 
-/// A question finds an equal one in flight; its hash is part of the request key, which has a row of
-/// its own.
+/// Joins an equal question in flight. The hash of the question is part of the request key, which is
+/// a row of its own.
 fn in_flight() -> Cell {
     let mut resolution = Resolution::new();
     for number in 0..1000 {
@@ -178,7 +179,8 @@ fn in_flight() -> Cell {
     })
 }
 
-/// A question becomes a query, its reply is matched, read and cached, and the client's answer made.
+/// Turns a question into a query, matches, reads and caches its response, and makes the client's
+/// answer.
 fn miss() -> Cell {
     let mut resolution = Resolution::new();
     let (mut queries, mut reply, mut number) = (Actions::default(), Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! The rows of the table: what is done, on which octets, and what was published of it.
+//! The rows of the table: operation, input, and published figures.
 
 use avocet_wire::Rtype;
 
@@ -41,8 +41,8 @@ pub(crate) const LIST_BLOCK_DECIDED: &str = "list block, decided anew";
 pub(crate) const CACHE_HIT: &str = "cache hit";
 pub(crate) const FULL_STACK: &str = "full stack";
 
-/// What an earlier server published of the same operation, on a machine of its own: nanoseconds,
-/// and bytes allocated where it said so.
+/// Figures that an earlier server published for the same operation, measured on another machine:
+/// nanoseconds, and allocated bytes if published.
 const PUBLISHED: [(&str, f64, Option<u32>); 22] = [
     (NAME_SIMPLE, 91.8, Some(104)),
     (NAME_MEDIUM, 161.4, Some(168)),
@@ -73,7 +73,7 @@ pub(crate) fn published(row: &str) -> Option<(f64, Option<u32>)> {
     PUBLISHED.iter().find(|(name, ..)| *name == row).map(|(_, ns, bytes)| (*ns, *bytes))
 }
 
-/// Names to be read: the row, the message and where the name begins.
+/// Names to read: the row, the message and the offset of the name.
 pub(crate) fn names() -> [(&'static str, Vec<u8>, usize); 3] {
     let mut compressed = material::one_address();
     let at = compressed.len();
@@ -85,7 +85,7 @@ pub(crate) fn names() -> [(&'static str, Vec<u8>, usize); 3] {
     ]
 }
 
-/// Queries to be read, their names left where they are.
+/// Queries to read without copying their names.
 pub(crate) fn queries() -> [(&'static str, Vec<u8>); 2] {
     [
         (PARSE_QUERY, material::query(material::WWW, Rtype::A, false)),
@@ -93,7 +93,7 @@ pub(crate) fn queries() -> [(&'static str, Vec<u8>); 2] {
     ]
 }
 
-/// Queries to be read and turned into a hash that does not depend on the case.
+/// Queries to read and to turn into a hash that ignores letter case.
 pub(crate) fn keyed() -> [(&'static str, Vec<Vec<u8>>); 2] {
     [
         (PARSE_AND_KEY, vec![material::query(material::WWW, Rtype::A, true)]),
@@ -101,7 +101,7 @@ pub(crate) fn keyed() -> [(&'static str, Vec<Vec<u8>>); 2] {
     ]
 }
 
-/// Responses to be read whole: all owners and all data.
+/// Responses to read completely: all owners and all data.
 pub(crate) fn responses() -> [(&'static str, Vec<u8>); 3] {
     [
         (PARSE_ONE, material::one_address()),

@@ -1,27 +1,27 @@
-//! Cells measured beside each other in interleaved rounds, as a table.
+//! Measures cells in interleaved rounds and prints a table.
 
 use crate::cell::Cell;
 use crate::rows;
 
-/// Rounds in which every cell has its turn.
+/// Rounds; every cell has one turn in each.
 const ROUNDS: usize = 101;
-/// How long a turn takes, in nanoseconds: shorter than a time slice, so that most turns are whole.
+/// Nanoseconds of a turn: shorter than a time slice, so that most turns are not interrupted.
 const TURN_NS: f64 = 100_000.0;
 /// Repetitions before anything is measured.
 const WARM_UP: u64 = 2_000;
 /// Repetitions in which allocated bytes are counted.
 const COUNTED: u64 = 1_000;
-/// What was published is to be at least so many times ours.
+/// A published figure should be at least this many times ours.
 const WANTED_RATIO: f64 = 3.0;
 
-/// What a repetition costs.
+/// The cost of a repetition.
 struct Cost {
     ns: f64,
     bytes: f64,
 }
 
-/// Measures all cells and prints a row for each operation: the first column with its bytes and
-/// beside what was published, the others behind it.
+/// Measures all cells and prints a row for each operation: the first column with its bytes and the
+/// published figures, then the others.
 pub(crate) fn print(mut cells: Vec<Cell>, columns: &[&'static str]) {
     let costs = costs(&mut cells);
     let [first, others @ ..] = columns else { return };
@@ -55,7 +55,7 @@ pub(crate) fn print(mut cells: Vec<Cell>, columns: &[&'static str]) {
     }
 }
 
-/// What each cell costs: the median of its nanoseconds over rounds in which all have their turn.
+/// The cost of each cell: its median over interleaved rounds.
 fn costs(cells: &mut [Cell]) -> Vec<Cost> {
     let times: Vec<u64> =
         cells.iter_mut().map(|cell| (TURN_NS / cell.ns(WARM_UP)) as u64 + 1).collect();

@@ -1,4 +1,4 @@
-//! A query, as octets.
+//! A query in wire format.
 
 use avocet_wire::builder::Builder;
 use avocet_wire::header::{CD, RD};
@@ -15,7 +15,7 @@ struct Opt {
     options: Vec<u8>,
 }
 
-/// A query to be sent: RD set and no EDNS, if nothing else is said.
+/// A query. By default with RD set and without EDNS.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     id: u16,
@@ -27,43 +27,43 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Asks for the records of a type, both as text.
+    /// A query for the records of a type, both as text.
     pub(crate) fn of(qname: &str, qtype: &str) -> Self {
         let (qname, qtype) = (wire_name(qname), rtype(qtype));
         Self { id: 0x4a56, flags: RD, qname, qtype, qclass: Class::IN, opt: None }
     }
 
-    /// With this ID.
+    /// Sets the ID.
     pub(crate) fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
     }
 
-    /// With this word of flags, OPCODE included, in place of RD alone.
+    /// Sets the flags, including the OPCODE, instead of only RD.
     pub(crate) fn flags(mut self, flags: u16) -> Self {
         self.flags = flags;
         self
     }
 
-    /// With CD.
+    /// Sets CD.
     pub(crate) fn checking_disabled(self) -> Self {
         let flags = self.flags | CD;
         self.flags(flags)
     }
 
-    /// In another class.
+    /// Sets the class.
     pub(crate) fn class(mut self, qclass: Class) -> Self {
         self.qclass = qclass;
         self
     }
 
-    /// With EDNS and this buffer size.
+    /// Adds EDNS with this buffer size.
     pub(crate) fn edns(mut self, udp_size: u16) -> Self {
         self.opt = Some(Opt { udp_size, version: 0, flags: 0, options: Vec::new() });
         self
     }
 
-    /// With another version of EDNS, and these flags of OPT.
+    /// Sets the version of EDNS, and the flags of OPT.
     pub(crate) fn edns_version(mut self, version: u8, flags: u16) -> Self {
         if let Some(opt) = &mut self.opt {
             (opt.version, opt.flags) = (version, flags);
@@ -71,12 +71,12 @@ impl Ask {
         self
     }
 
-    /// With DO.
+    /// Sets DO.
     pub(crate) fn dnssec_ok(self) -> Self {
         self.edns_version(0, 0x8000)
     }
 
-    /// With an EDNS option.
+    /// Adds an EDNS option.
     pub(crate) fn option(mut self, code: u16, data: &[u8]) -> Self {
         if let Some(opt) = &mut self.opt {
             opt.options.extend_from_slice(&code.to_be_bytes());
@@ -86,7 +86,7 @@ impl Ask {
         self
     }
 
-    /// The question as it is sent.
+    /// The question in wire format.
     pub(crate) fn question(&self) -> Vec<u8> {
         [&self.qname[..], &self.qtype.0.to_be_bytes(), &self.qclass.0.to_be_bytes()].concat()
     }

@@ -1,4 +1,4 @@
-//! A client that sends octets and takes octets, and believes nothing.
+//! A client that sends and receives raw octets.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream, UdpSocket};
@@ -6,41 +6,41 @@ use std::time::Duration;
 
 use super::{Ask, PATIENCE, Reply};
 
-/// A datagram may be lost where a socket's buffer is full; a real client asks again, too.
+/// A full socket buffer loses datagrams; a real client retries, too.
 const TRIES: u32 = 4;
 
-/// A socket towards one server.
+/// A socket connected to one server.
 pub(crate) struct Udp {
     socket: UdpSocket,
 }
 
 impl Udp {
-    /// From a port of the system's choice.
+    /// Uses a port that the system chooses.
     pub(crate) fn to(server: SocketAddr) -> Self {
         let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         Self::from(any.parse().expect("an address"), server)
     }
 
-    /// From an address of ours. The socket is connected: it takes replies from the asked address
-    /// only.
+    /// Uses one of our addresses. The socket is connected: it receives only from the server's
+    /// address.
     pub(crate) fn from(local: SocketAddr, server: SocketAddr) -> Self {
         let socket = UdpSocket::bind(local).expect("a socket");
         socket.connect(server).expect("a route");
         Self { socket }
     }
 
-    /// The same socket, to receive in another place.
+    /// The same socket, to receive in another thread.
     pub(crate) fn second_handle(&self) -> Self {
         Self { socket: self.socket.try_clone().expect("a descriptor") }
     }
 
     /// Sends a datagram.
     pub(crate) fn send(&self, octets: &[u8]) {
-        // An earlier datagram that met a closed port shows here.
+        // An error of an earlier datagram, such as a closed port, may show here.
         let _ = self.socket.send(octets);
     }
 
-    /// The next datagram that comes within the time.
+    /// The next datagram within the given time.
     pub(crate) fn receive(&self, within: Duration) -> Option<Vec<u8>> {
         self.socket.set_read_timeout(Some(within)).expect("a timeout above zero");
         let mut octets = vec![0; 65_535];
@@ -49,7 +49,7 @@ impl Udp {
         Some(octets)
     }
 
-    /// Sends the query and takes the reply with its ID; sends again if none comes.
+    /// Sends the query and returns the reply with its ID; retries if there is none.
     pub(crate) fn exchange(&self, octets: &[u8]) -> Option<Vec<u8>> {
         for _ in 0..TRIES {
             self.send(octets);
@@ -62,7 +62,7 @@ impl Udp {
         None
     }
 
-    /// Asks and reads the answer.
+    /// Sends a query and reads the reply.
     #[track_caller]
     pub(crate) fn ask(&self, ask: &Ask) -> Reply {
         let octets = self.exchange(&ask.octets()).unwrap_or_else(|| panic!("no answer to {ask:?}"));
@@ -91,7 +91,7 @@ impl Tcp {
         connect().expect("a connection")
     }
 
-    /// Connects, or says why it cannot.
+    /// Connects, or returns the error.
     pub(crate) fn try_to(server: SocketAddr) -> io::Result<Self> {
         Self::of(TcpStream::connect_timeout(&server, PATIENCE)?)
     }
@@ -102,17 +102,17 @@ impl Tcp {
         Ok(Self { stream })
     }
 
-    /// Sends octets as they are.
+    /// Sends octets unchanged.
     pub(crate) fn send_raw(&mut self, octets: &[u8]) -> io::Result<()> {
         self.stream.write_all(octets)
     }
 
-    /// Sends a message in its frame.
+    /// Sends a message with its length prefix.
     pub(crate) fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_raw(&frame(message))
     }
 
-    /// The next message; none if the server closes the connection, or keeps silent.
+    /// The next message; `None` if the server closes the connection or stays silent.
     pub(crate) fn receive(&mut self) -> Option<Vec<u8>> {
         let mut length = [0; 2];
         self.stream.read_exact(&mut length).ok()?;
@@ -121,7 +121,7 @@ impl Tcp {
         Some(message)
     }
 
-    /// Has the server closed the connection, or does it so now?
+    /// Whether the server has closed the connection or does so now.
     pub(crate) fn ends(&mut self) -> bool {
         match self.stream.read(&mut [0]) {
             Ok(octets) => octets == 0,
@@ -131,31 +131,31 @@ impl Tcp {
         }
     }
 
-    /// Sends no more.
+    /// Shuts down the sending side.
     pub(crate) fn end_sending(&self) {
         self.stream.shutdown(Shutdown::Write).expect("an open connection");
     }
 
-    /// Sends a query and takes the next message.
+    /// Sends a query and returns the next message.
     pub(crate) fn exchange(&mut self, octets: &[u8]) -> Option<Vec<u8>> {
         self.send(octets).ok()?;
         self.receive()
     }
 
-    /// Asks and reads the answer.
+    /// Sends a query and reads the reply.
     #[track_caller]
     pub(crate) fn ask(&mut self, ask: &Ask) -> Reply {
         let octets = self.exchange(&ask.octets()).unwrap_or_else(|| panic!("no answer to {ask:?}"));
         Reply::read(&octets)
     }
 
-    /// The same connection, to write from one place and read in another.
+    /// The same connection, to write in one thread and read in another.
     pub(crate) fn second_handle(&self) -> Self {
         Self { stream: self.stream.try_clone().expect("a descriptor") }
     }
 }
 
-/// A message behind its length (RFC 1035 §4.2.2).
+/// A message with its length prefix (RFC 1035 §4.2.2).
 pub(crate) fn frame(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }

@@ -1,4 +1,4 @@
-//! The clocks of a server under test, moved by the test: an hour passes at once.
+//! The clocks of a server under test, set by the test: an hour passes at once.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Directory, Setup, peers};
 
-/// The library counts in these.
+/// The unit of the library.
 const NANOS_PER_SEC: i64 = 1_000_000_000;
 
 /// The clocks of one server.
@@ -23,7 +23,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// Clocks that go right; none if there is no C compiler, which must make the library for it.
+    /// Clocks without an offset; `None` if there is no C compiler to build the library.
     pub(crate) fn create() -> Option<Self> {
         let library = library()?;
         let directory = Directory::create();
@@ -40,7 +40,7 @@ impl Clock {
         })
     }
 
-    /// The server that is started so goes by these clocks.
+    /// Makes the server use these clocks.
     pub(crate) fn of(&self, setup: Setup) -> Setup {
         let text = |path: &Path| path.to_string_lossy().into_owned();
         setup
@@ -48,13 +48,13 @@ impl Clock {
             .variable("SHIFTCLOCK_FILE", &text(&self.path))
     }
 
-    /// Time passes.
+    /// Advances all clocks.
     pub(crate) fn advance(&mut self, secs: i64) {
         self.monotonic_secs += secs;
         self.step_wall(secs);
     }
 
-    /// Somebody sets the wall clock; no time passes.
+    /// Sets the wall clock; the monotonic clock does not change.
     pub(crate) fn step_wall(&mut self, secs: i64) {
         self.wall_secs += secs;
         let nanos = |secs: i64| (secs * NANOS_PER_SEC).to_ne_bytes();
@@ -84,8 +84,8 @@ fn library() -> Option<PathBuf> {
     LIBRARY.get_or_init(build).clone()
 }
 
-/// Real seconds since a moment, rounded up: by so much a TTL may be lower than the virtual clock
-/// says.
+/// Real seconds since a moment, rounded up. A TTL may be lower than the virtual clock implies by
+/// this number.
 pub(crate) fn real_secs(since: Instant) -> u32 {
     (since.elapsed() + Duration::from_secs(1)).as_secs() as u32 + 1
 }

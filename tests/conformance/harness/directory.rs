@@ -1,4 +1,4 @@
-//! A directory of a test's own, gone when the test ends.
+//! The directory of a test, removed at its end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Makes an empty one, below cargo's directory for such.
+    /// Creates an empty directory below cargo's directory for tests.
     pub(crate) fn create() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -20,19 +20,19 @@ impl Directory {
         Self { path }
     }
 
-    /// Where it is.
+    /// Its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path.join(name);
         fs::write(&path, text).expect("a file");
         path
     }
 
-    /// Reads a file; empty if there is none.
+    /// Reads a file; empty if it does not exist.
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path.join(name)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Other people's resolvers with response policy zones, which forward all else to one server.
+//! Other resolvers with response policy zones, which forward all other queries to one server.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -11,15 +11,15 @@ use super::{Ask, Directory};
 pub(crate) enum Filter {
     /// Unbound.
     Unbound,
-    /// Knot Resolver, which knows triggers on qnames only.
+    /// Knot Resolver, which only supports triggers on QNAMEs.
     Kresd,
     /// BIND.
     Named,
 }
 
 impl Filter {
-    /// Starts it with the zones in this order; none if the program is missing. `probe` is a name
-    /// with an address.
+    /// Starts the resolver with the zones in this order; `None` if the program is missing. `probe`
+    /// is a name with an address.
     pub(crate) fn start(self, upstream: SocketAddr, zones: &[Zone], probe: &str) -> Option<Peer> {
         let program = match self {
             Self::Unbound => "unbound",
@@ -77,7 +77,7 @@ fn kresd(
         upstream.ip(),
         upstream.port(),
     );
-    // What a zone lets through, over TCP perhaps, is to be forwarded as all else.
+    // Names that a zone passes through, possibly only over TCP, are forwarded like all others.
     for number in 0..zones.len() {
         let path = directory.path().join(format!("{number}.zone"));
         config += &format!(

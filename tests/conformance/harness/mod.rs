@@ -1,8 +1,8 @@
-//! What the tests are made of: the server under test as its own process, a client that sends any
-//! octets, scripted upstreams, and other people's servers.
+//! The parts of the tests: the server under test as a separate process, a client that sends any
+//! octets, scripted upstreams, and other servers.
 //!
-//! Nothing here sleeps to wait for something: it asks again until the answer is there, or fails
-//! after [`PATIENCE`].
+//! Nothing here sleeps to wait for an event: it polls until the result is there, or fails after
+//! [`PATIENCE`].
 
 pub(crate) mod ask;
 pub(crate) mod client;
@@ -24,12 +24,12 @@ pub(crate) use reply::{Record, Reply};
 pub(crate) use scripted::{Answer, Received, Scripted, Verdict};
 pub(crate) use server::{Server, Setup};
 
-/// How long anything may take that will come for certain, on a busy machine.
+/// The limit for anything that must happen, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks at something that has not happened yet.
+/// The interval between two polls.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Looks again and again until there is something to be seen; panics if there never is.
+/// Polls until there is a result; panics after [`PATIENCE`].
 #[track_caller]
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let started = Instant::now();

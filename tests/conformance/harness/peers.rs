@@ -1,4 +1,4 @@
-//! Other people's servers, as they are packaged: authoritative ones with a zone, and a resolver.
+//! Other servers from their packages: authoritative ones with a zone, and a resolver.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -8,38 +8,39 @@ use std::time::Duration;
 use super::server::free_port;
 use super::{Ask, Directory, Reply, Udp, until};
 
-/// Starts with other ports, where another process took one in between.
+/// Retries with other ports, for the case that another process took one.
 const STARTS: usize = 5;
 
-/// A server that we are compared with.
+/// An authoritative server for comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// NSD.
     Nsd,
     /// Knot DNS.
     Knot,
-    /// BIND, authoritative.
+    /// BIND as an authoritative server.
     Named,
 }
 
-/// A zone to be served: its name and the text of its file.
+/// A zone: its name and the text of its file.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
-    /// Apex, with the dot at its end.
+    /// The apex, with its final dot.
     pub(crate) name: String,
-    /// All of the zone file.
+    /// The complete zone file.
     pub(crate) text: String,
 }
 
-/// A running server of others. It ends with the value.
+/// A running server. Dropping it ends the process.
 pub(crate) struct Peer {
     child: Child,
     directory: Directory,
-    /// Where it is asked.
+    /// The address for queries.
     pub(crate) addr: SocketAddr,
 }
 
-/// Is the program installed? Where it is not, the test is left out aloud; a continuous build fails.
+/// Whether the program is installed. If not, the test prints that it is skipped; a continuous build
+/// fails.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places: Vec<_> = std::env::split_paths(&path).collect();
@@ -56,7 +57,7 @@ pub(crate) fn is_installed(program: &str) -> bool {
 }
 
 impl Kind {
-    /// The authoritative ones.
+    /// All of them.
     pub(crate) const ALL: [Self; 3] = [Self::Nsd, Self::Knot, Self::Named];
 
     fn program(self) -> &'static str {
@@ -67,7 +68,7 @@ impl Kind {
         }
     }
 
-    /// Serves the zones; none if the program is missing.
+    /// Serves the zones; `None` if the program is missing.
     pub(crate) fn serve(self, zones: &[Zone]) -> Option<Peer> {
         if !is_installed(self.program()) {
             return None;
@@ -86,7 +87,7 @@ impl Kind {
     }
 }
 
-/// Unbound, which forwards all to another server; none if it is missing.
+/// Unbound, which forwards everything to another server; `None` if it is missing.
 pub(crate) fn unbound(upstream: SocketAddr, probe: &str) -> Option<Peer> {
     is_installed("unbound").then(|| {
         Peer::start(&Ask::of(probe, "SOA"), |directory, addr| {
@@ -110,8 +111,8 @@ pub(crate) fn unbound(upstream: SocketAddr, probe: &str) -> Option<Peer> {
     })
 }
 
-/// Knot, which signs this root zone, gives it its digest (RFC 8976), and gives all of it to whoever
-/// asks; none if it is missing.
+/// Knot, which signs this root zone, adds its digest (RFC 8976), and allows transfers to any
+/// client; `None` if it is missing.
 pub(crate) fn signing_root(text: &str) -> Option<Peer> {
     is_installed("knotd").then(|| {
         Peer::start(&Ask::of(".", "DNSKEY"), |directory, addr| {
@@ -137,7 +138,7 @@ pub(crate) fn signing_root(text: &str) -> Option<Peer> {
 }
 
 impl Peer {
-    /// Starts what `prepare` says, and waits until it answers the probe with one record.
+    /// Starts the command of `prepare`, and waits until the reply to the probe has one record.
     pub(super) fn start(probe: &Ask, prepare: impl Fn(&Directory, SocketAddr) -> Command) -> Self {
         for _ in 0..STARTS {
             let directory = Directory::create();
@@ -155,7 +156,7 @@ impl Peer {
         panic!("the peer does not start");
     }
 
-    /// False if it ended by itself.
+    /// Returns false if the process ended.
     fn wait_until_it_answers(&mut self, probe: &[u8]) -> bool {
         until("the peer answers", || {
             if let Ok(Some(status)) = self.child.try_wait() {

@@ -1,4 +1,4 @@
-//! An answer, read by our own wire crate into values that can be compared.
+//! A reply, parsed by our own wire crate into values that can be compared.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use avocet_wire::header::{Header, TC};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{NameBuf, Rcode, Rtype};
 
-/// A record without its TTL: owner and names in canonical form, so that case does not matter.
+/// A record without its TTL. Owner and names are in canonical form, so that case does not matter.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Record {
     /// Owner, folded.
@@ -33,7 +33,7 @@ impl fmt::Debug for Record {
     }
 }
 
-/// The OPT record of an answer.
+/// The OPT record of a reply.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplyOpt {
     /// The server's buffer size.
@@ -46,16 +46,16 @@ pub(crate) struct ReplyOpt {
     pub(crate) options: Vec<(u16, Vec<u8>)>,
 }
 
-/// An answer. The records of each section stand in their order.
+/// A reply. The records of each section are in message order.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     /// Octets of the message.
     pub(crate) len: usize,
     /// Header.
     pub(crate) header: Header,
-    /// The whole RCODE.
+    /// The RCODE with its upper bits.
     pub(crate) rcode: Rcode,
-    /// The question as it stands there; empty if there is none.
+    /// The question as received; empty if there is none.
     pub(crate) question: Vec<u8>,
     /// Records and TTLs.
     pub(crate) answer: Vec<(Record, u32)>,
@@ -68,7 +68,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Reads an answer. Panics if it is malformed in any way.
+    /// Parses a reply. Panics if it is malformed.
     #[track_caller]
     pub(crate) fn read(octets: &[u8]) -> Self {
         Self::try_read(octets).unwrap_or_else(|| panic!("a malformed answer: {octets:02x?}"))
@@ -119,12 +119,12 @@ impl Reply {
         (records.position() == octets.len()).then_some(reply)
     }
 
-    /// Was it cut?
+    /// Whether TC is set.
     pub(crate) fn is_truncated(&self) -> bool {
         self.header.has(TC)
     }
 
-    /// The data of the answer as text, each once and in order.
+    /// The data of the answer as text, sorted and without duplicates.
     pub(crate) fn texts(&self) -> Vec<String> {
         let text = |(record, _): &(Record, u32)| {
             avocet_wire::rdata::display(record.rtype.0, &record.rdata).to_string()
@@ -132,7 +132,7 @@ impl Reply {
         self.answer.iter().map(text).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The longest TTL of the answer.
+    /// The highest TTL of the answer.
     pub(crate) fn ttl(&self) -> Option<u32> {
         self.answer.iter().map(|(_, ttl)| *ttl).max()
     }
@@ -143,7 +143,7 @@ impl Reply {
         opt.options.iter().find(|(found, _)| *found == code).map(|(_, data)| &data[..])
     }
 
-    /// The code of the extended error.
+    /// The code of the extended DNS error.
     pub(crate) fn ede(&self) -> Option<u16> {
         let data = self.option(avocet_wire::edns::option::EDE)?;
         Some(u16::from_be_bytes([*data.first()?, *data.get(1)?]))

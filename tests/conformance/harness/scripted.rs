@@ -1,4 +1,4 @@
-//! An upstream that does as a test's script says: late, wrong, in pieces, or not at all.
+//! An upstream that follows a test's script: late, wrong, in pieces, or silent.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,37 +15,37 @@ use avocet_wire::{Class, MessageView, Rcode, Rtype};
 use super::server::free_port;
 use super::{rtype, until, wire_name};
 
-/// How often a thread looks whether the test is over.
+/// How often a thread checks whether the test is over.
 const LOOK: Duration = Duration::from_millis(50);
-/// Connections served at once.
+/// Connections served at the same time.
 const MAX_CONNECTIONS: usize = 64;
 
-/// A query as the upstream got it.
+/// A query as the upstream received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     /// The message.
     pub(crate) octets: Vec<u8>,
-    /// Over TCP?
+    /// Whether it came over TCP.
     pub(crate) over_tcp: bool,
-    /// How many came before it.
+    /// How many queries came before it.
     pub(crate) number: usize,
 }
 
 impl Received {
-    /// QNAME as text, lower case.
+    /// The QNAME as text, in lower case.
     pub(crate) fn qname(&self) -> String {
         let view = MessageView::new(&self.octets).expect("a header");
         let qname = view.question().expect("a question").qname().expect("a name");
         qname.folded().to_string()
     }
 
-    /// Has it an OPT record?
+    /// Whether it has an OPT record.
     pub(crate) fn has_edns(&self) -> bool {
         MessageView::new(&self.octets)
             .is_ok_and(|view| view.edns().is_ok_and(|edns| edns.is_some()))
     }
 
-    /// The cookies in it, the client's first.
+    /// Its cookies, the client cookie first.
     pub(crate) fn cookie(&self) -> Option<Vec<u8>> {
         let view = MessageView::new(&self.octets).ok()?;
         let edns = view.edns().ok()??;
@@ -55,7 +55,7 @@ impl Received {
             .map(|(_, data)| data.to_vec())
     }
 
-    /// An answer to it, still empty.
+    /// An empty answer to it.
     pub(crate) fn answer(&self) -> Answer<'_> {
         Answer {
             query: self,
@@ -68,7 +68,7 @@ impl Received {
     }
 }
 
-/// A reply being put together.
+/// A reply under construction.
 pub(crate) struct Answer<'q> {
     query: &'q Received,
     rcode: Rcode,
@@ -79,42 +79,42 @@ pub(crate) struct Answer<'q> {
 }
 
 impl Answer<'_> {
-    /// With an RCODE.
+    /// Sets the RCODE.
     pub(crate) fn rcode(mut self, rcode: Rcode) -> Self {
         self.rcode = rcode;
         self
     }
 
-    /// With TC.
+    /// Sets TC.
     pub(crate) fn truncated(mut self) -> Self {
         self.flags |= TC;
         self
     }
 
-    /// With the option of a server's cookie.
+    /// Adds a COOKIE option.
     pub(crate) fn cookie(mut self, client: &[u8], server: &[u8]) -> Self {
         self.cookie = Some([client, server].concat());
         self
     }
 
-    /// Without OPT, though the query has it.
+    /// Omits OPT even if the query has it.
     pub(crate) fn without_opt(mut self) -> Self {
         self.has_opt = false;
         self
     }
 
-    /// With a record in the answer section: owner, TTL, type and data as text.
+    /// Adds a record to the answer section: owner, TTL, type and data as text.
     pub(crate) fn record(self, owner: &str, ttl_secs: u32, rtype: &str, rdata: &str) -> Self {
         self.put(Section::Answer, owner, ttl_secs, (rtype, rdata))
     }
 
-    /// The same with the question's name as owner.
+    /// Adds a record with the question's name as owner.
     pub(crate) fn own(self, ttl_secs: u32, rtype: &str, rdata: &str) -> Self {
         let owner = self.query.qname();
         self.record(&owner, ttl_secs, rtype, rdata)
     }
 
-    /// With an SOA record in the authority section.
+    /// Adds an SOA record to the authority section.
     pub(crate) fn soa(self, owner: &str, ttl_secs: u32) -> Self {
         let rdata = format!("ns.invalid. nobody.invalid. 1 3600 600 86400 {ttl_secs}");
         self.put(Section::Authority, owner, ttl_secs, ("SOA", &rdata))
@@ -134,7 +134,7 @@ impl Answer<'_> {
         self
     }
 
-    /// The message. It has OPT if the query had, and nothing else was said.
+    /// The message in wire format, with OPT if the query has it, unless omitted.
     pub(crate) fn octets(&self) -> Vec<u8> {
         let view = MessageView::new(&self.query.octets).expect("a header");
         let question = view.question().expect("a question");
@@ -159,7 +159,7 @@ impl Answer<'_> {
         out
     }
 
-    /// Sends it.
+    /// Sends it at once.
     pub(crate) fn send(&self) -> Verdict {
         Verdict::Send(vec![self.octets()])
     }
@@ -170,7 +170,7 @@ impl Answer<'_> {
     }
 }
 
-/// A record of an answer.
+/// A record of a reply.
 struct Written {
     section: Section,
     owner: Vec<u8>,
@@ -179,17 +179,17 @@ struct Written {
     rdata: Vec<u8>,
 }
 
-/// What the script wants done with a query.
+/// What to do with a query.
 pub(crate) enum Verdict {
     /// Nothing.
     Silence,
-    /// These messages are sent at once.
+    /// Sends these messages at once.
     Send(Vec<Vec<u8>>),
-    /// This message is sent when the test says so. Over UDP only.
+    /// Sends this message when the test releases it. Over UDP only.
     Hold(Vec<u8>),
-    /// The message is sent octet by octet. Over TCP only.
+    /// Sends the message octet by octet. Over TCP only.
     Drip(Vec<u8>),
-    /// The connection is closed.
+    /// Closes the connection.
     Close,
 }
 
@@ -205,7 +205,7 @@ struct State {
 
 /// A running scripted upstream.
 pub(crate) struct Scripted {
-    /// Where it listens, over both transports.
+    /// Its address, for both transports.
     pub(crate) addr: SocketAddr,
     socket: UdpSocket,
     state: Arc<State>,
@@ -213,19 +213,19 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Over UDP and TCP.
+    /// Listens on UDP and TCP.
     pub(crate) fn start(script: impl Fn(&Received) -> Verdict + Send + Sync + 'static) -> Self {
         Self::launch(true, Box::new(script))
     }
 
-    /// Over UDP; TCP is refused.
+    /// Listens on UDP; TCP connections are refused.
     pub(crate) fn start_udp_only(
         script: impl Fn(&Received) -> Verdict + Send + Sync + 'static,
     ) -> Self {
         Self::launch(false, Box::new(script))
     }
 
-    /// One address record for every name, with this TTL.
+    /// Answers with one address record for every name, with this TTL.
     pub(crate) fn plain(ttl_secs: u32) -> Self {
         Self::start(move |query| query.answer().own(ttl_secs, "A", "192.0.2.1").send())
     }
@@ -253,22 +253,22 @@ impl Scripted {
         Self { addr, socket, state, threads }
     }
 
-    /// All queries so far.
+    /// All queries received so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.state.received.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many queries came for this name.
+    /// How many queries for this name were received.
     pub(crate) fn count_of(&self, qname: &str) -> usize {
         self.received().iter().filter(|query| query.qname() == qname).count()
     }
 
-    /// How many replies are held.
+    /// How many replies are on hold.
     pub(crate) fn held(&self) -> usize {
         self.state.held.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Sends all replies that were held.
+    /// Sends all replies on hold.
     pub(crate) fn release(&self) {
         for (peer, octets) in
             self.state.held.lock().unwrap_or_else(PoisonError::into_inner).drain(..)
@@ -281,7 +281,7 @@ impl Scripted {
 impl Drop for Scripted {
     fn drop(&mut self) {
         self.state.over.store(true, Ordering::Relaxed);
-        // Wakes the thread that accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.addr);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -339,7 +339,7 @@ fn accept(listener: &TcpListener, state: &Arc<State>) {
     }
 }
 
-/// Ends when either side closes, or the test is over.
+/// Returns when either side closes, or the test is over.
 fn serve_connection(mut stream: TcpStream, state: &State) {
     let _ = (stream.set_nodelay(true), stream.set_read_timeout(Some(LOOK)));
     let mut pending = Vec::new();

@@ -1,4 +1,4 @@
-//! The server under test: the real binary, as a process of its own.
+//! The server under test: the real binary as a separate process.
 
 use std::fs::File;
 use std::io;
@@ -10,10 +10,10 @@ use avocet_wire::Class;
 
 use super::{Ask, Directory, PATIENCE, Reply, Tcp, Udp, until};
 
-/// Starts with other ports, where another process took one in between.
+/// Retries with other ports, for the case that another process took one.
 const STARTS: usize = 5;
 
-/// How the server is to be started. Its HTTP listener is off unless asked for.
+/// How to start the server. Its HTTP listener is off by default.
 #[derive(Clone, Default)]
 pub(crate) struct Setup {
     listen: Option<IpAddr>,
@@ -26,54 +26,54 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Two workers, small caches, loopback, no upstream that answers.
+    /// Two workers, small caches, loopback, no responding upstream.
     pub(crate) fn plain() -> Self {
         Self::default()
     }
 
-    /// All names go to this upstream.
+    /// Forwards all names to this upstream.
     pub(crate) fn forwarding_to(upstream: SocketAddr) -> Self {
         Self::plain().rule(".", &[upstream], "")
     }
 
-    /// A forwarding rule, with more of its keys.
+    /// Adds a forwarding rule with additional keys.
     pub(crate) fn rule(self, zone: &str, upstreams: &[SocketAddr], keys: &str) -> Self {
         let upstreams: Vec<_> = upstreams.iter().map(|addr| format!("udp://{addr}")).collect();
         self.tables(&format!("[[forward]]\nzone = \"{zone}\"\nupstreams = {upstreams:?}\n{keys}"))
     }
 
-    /// More keys of `[server]`.
+    /// Adds keys to `[server]`.
     pub(crate) fn server(mut self, keys: &str) -> Self {
         self.server += &format!("{keys}\n");
         self
     }
 
-    /// More tables.
+    /// Adds tables.
     pub(crate) fn tables(mut self, tables: &str) -> Self {
         self.tables += &format!("{tables}\n");
         self
     }
 
-    /// Listens on `listen` and is asked at `asked_at`.
+    /// Listens on `listen`; the test sends queries to `asked_at`.
     pub(crate) fn listen(mut self, listen: &str, asked_at: &str) -> Self {
         self.listen = Some(listen.parse().expect("an address"));
         self.asked_at = Some(asked_at.parse().expect("an address"));
         self
     }
 
-    /// With the HTTP listener.
+    /// Enables the HTTP listener.
     pub(crate) fn http(mut self) -> Self {
         self.http = true;
         self
     }
 
-    /// Started by another program: its name and arguments, the server's follow.
+    /// Starts the server through another program, given by name and arguments.
     pub(crate) fn wrapper(mut self, words: &[&str]) -> Self {
         self.wrapper = words.iter().map(|word| (*word).to_owned()).collect();
         self
     }
 
-    /// With a variable in its environment.
+    /// Sets an environment variable.
     pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
         self.variables.push((name.to_owned(), value.to_owned()));
         self
@@ -102,7 +102,7 @@ impl Setup {
         } else {
             "[[forward]]\nzone = \"nowhere.example\"\nupstreams = [\"127.0.0.1:9\"]\n"
         };
-        // Names go where the test says, and nowhere else.
+        // Queries must not leave the machine by default.
         let mode = if self.tables.contains("[resolver]") {
             ""
         } else {
@@ -115,20 +115,20 @@ impl Setup {
     }
 }
 
-/// A running server. It ends with the value.
+/// A running server. Dropping it ends the process.
 pub(crate) struct Server {
     child: Child,
     setup: Setup,
-    /// Where it is asked.
+    /// The address for queries.
     pub(crate) addr: SocketAddr,
-    /// Its HTTP listener.
+    /// The address of its HTTP listener.
     pub(crate) http: SocketAddr,
     /// Its files: `avocet.toml`, `log`, and the directory `data`.
     pub(crate) directory: Directory,
 }
 
 impl Server {
-    /// None: a port was taken by somebody else.
+    /// Returns `None` if another process took a port.
     fn try_start(setup: Setup) -> Option<Self> {
         let directory = Directory::create();
         let listen = setup.listen.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -148,8 +148,8 @@ impl Server {
         loop {
             let client = Udp::to(self.addr);
             client.send(&probe);
-            // A client's own query is no answer, should the system give it the very port that it
-            // asks.
+            // The system may have given the client the very port of the server: its own query is
+            // not a reply.
             if client.receive(Duration::from_millis(100)).is_some_and(|reply| reply != probe) {
                 return true;
             }
@@ -166,24 +166,24 @@ impl Server {
         }
     }
 
-    /// Asks by a datagram from a new port.
+    /// Sends a query as a datagram from a new port.
     #[track_caller]
     pub(crate) fn ask(&self, ask: &Ask) -> Reply {
         Udp::to(self.addr).ask(ask)
     }
 
-    /// Asks over a new connection.
+    /// Sends a query over a new connection.
     #[track_caller]
     pub(crate) fn ask_tcp(&self, ask: &Ask) -> Reply {
         Tcp::to(self.addr).ask(ask)
     }
 
-    /// Its process.
+    /// Its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Is it running?
+    /// Whether the process is running.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
@@ -194,7 +194,7 @@ impl Server {
         assert!(sent.is_ok_and(|status| status.success()), "cannot send SIG{name}");
     }
 
-    /// Ends it as an operator does, and gives what it ended with.
+    /// Ends it as an operator does, and returns its exit status.
     pub(crate) fn stop(&mut self) -> ExitStatus {
         self.signal("TERM");
         until("the server ends", || self.child.try_wait().ok().flatten())
@@ -203,7 +203,7 @@ impl Server {
     /// Starts it again with the same files and ports.
     pub(crate) fn restart(&mut self) {
         self.stop();
-        // Another server of these tests may have drawn its port meanwhile, and gives it back.
+        // Another server of these tests may have its port for a moment.
         until("its port is free", || {
             self.child = spawn(&self.setup, &self.directory);
             self.wait_until_it_answers().then_some(())
@@ -237,7 +237,7 @@ fn spawn(setup: &Setup, directory: &Directory) -> Child {
     command.spawn().expect("the server starts")
 }
 
-/// A port that is free for both transports at the moment.
+/// A port that is currently free for both transports.
 pub(crate) fn free_port(ip: IpAddr) -> SocketAddr {
     until("a free port", || {
         let udp = UdpSocket::bind((ip, 0)).ok()?;

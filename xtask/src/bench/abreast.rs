@@ -1,8 +1,8 @@
-//! Close calls: all servers are up together and take turns of a fraction of a second, so that a
-//! neighbour who takes the machine for some seconds takes it from all of them.
+//! Side-by-side comparison: all servers run at the same time and take turns of a fraction of a
+//! second, so that other work on the machine slows all of them alike.
 //!
-//! On a machine that others share, two runs of a second each differ by a third for no reason of the
-//! servers; of turns this short, half of the ratios lie within 5 % of their median.
+//! On a shared machine, two runs of one second each differ by up to a third for reasons outside the
+//! servers. With turns this short, half of the ratios lie within 5 % of their median.
 
 use std::net::SocketAddrV4;
 use std::ops::Range;
@@ -17,9 +17,9 @@ use super::setup::Setup;
 use super::workload::Workload;
 use super::{ask, blocklist, configuration, goals, machine, material, packages, table};
 
-/// The peers that are measured unless others are named.
+/// The peers that are measured by default.
 pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
-/// What can be asked in turns: nothing whose cost depends on what was asked before.
+/// The workloads that can be split into turns: the cost of a query does not depend on earlier ones.
 const WORKLOADS: &[Workload] = &[
     Workload::Hot,
     Workload::HotEdns,
@@ -29,7 +29,7 @@ const WORKLOADS: &[Workload] = &[
     Workload::Blocked,
 ];
 
-/// Turns that each server has in a round, and queries in a turn.
+/// Turns of each server per round, and queries per turn.
 const TURNS: usize = 4;
 const TURN_QUERIES: u32 = 50_000;
 
@@ -49,7 +49,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     }
     let mut setup = Setup::prepare(&peers, options)?;
     let mut report = Report { left_out, ..Report::default() };
-    // What a block costs is held against what the same server takes for another name.
+    // The cost of a block is compared with the cost of another name at the same server.
     for together in workloads.chunk_by(|one, other| one.has_list() && other.has_list()) {
         let pairs =
             together.iter().flat_map(|workload| peers.iter().map(move |peer| (*peer, *workload)));
@@ -65,14 +65,14 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     machine::keep(kind, &peers, report.json()).map(drop)
 }
 
-/// Servers that are up together.
+/// Servers that run at the same time.
 struct Row {
     servers: Vec<Asked>,
-    /// What is asked in a turn.
+    /// The queries of a turn.
     file: PathBuf,
 }
 
-/// A server and what is asked of it.
+/// A server and its queries.
 struct Asked {
     peer: Peer,
     workload: Workload,
@@ -103,8 +103,8 @@ impl Row {
         Ok(Self { servers, file: setup.file("turn.txt") })
     }
 
-    /// Gives every server its turns of a round, each time in another order; the first round warms
-    /// caches up before.
+    /// Gives every server its turns of a round, in a new order each time. The first round warms the
+    /// caches up.
     fn round(&self, setup: &Setup, options: &Options, round: usize) -> Result<Vec<Sample>, String> {
         if round == 1 {
             self.turns(setup, options, 0)?;
@@ -141,7 +141,8 @@ impl Row {
         Ok(samples.inspect(|sample| eprintln!("  {}", sample.line())).collect())
     }
 
-    /// One turn of each server, with the same queries; their answers in the order of the servers.
+    /// Runs one turn of each server, with the same queries; returns the loads in the order of the
+    /// servers.
     fn turns(&self, setup: &Setup, options: &Options, turn: usize) -> Result<Vec<Load>, String> {
         let mut loads = vec![Load::default(); self.servers.len()];
         for place in rotated(self.servers.len(), turn) {
@@ -165,14 +166,14 @@ impl Row {
     }
 }
 
-/// The places of a row, begun at another one each time.
+/// The indexes of a row, starting with a different one each turn.
 fn rotated(places: usize, turn: usize) -> impl Iterator<Item = usize> {
     let range: Range<usize> = 0..places;
     range.map(move |place| (place + turn) % places)
 }
 
-/// Writes what a turn asks: the hot names again and again, listed ones, or names that no turn
-/// before had.
+/// Writes the queries of a turn: repeated hot names, listed names, or names that no earlier turn
+/// had.
 fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Result<()> {
     let first = TURN_QUERIES * u32::try_from(turn).unwrap_or(u32::MAX);
     material::write_lines(
@@ -192,7 +193,7 @@ fn write_queries(file: &Path, workload: Workload, turn: usize) -> std::io::Resul
     )
 }
 
-/// Both loads as one. The rate is that of the last: turns are too short for more.
+/// Adds two loads. The rate is that of the second: turns are too short for a combined one.
 fn added(sum: Load, load: Load) -> Load {
     let mut rcodes = sum.rcodes;
     for (name, answers) in load.rcodes {

@@ -1,4 +1,4 @@
-//! Single questions to a server: is it there, and is it right?
+//! Single questions to a server: whether it is ready, and whether its answers are right.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpStream, UdpSocket};
@@ -9,14 +9,14 @@ use super::workload::Workload;
 use super::{blocklist, material};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
-/// A server that is busy with something else, such as its list, may answer the next one.
+/// A server that is busy, for example with its list, may miss a query and answer the next one.
 const ATTEMPTS: usize = 3;
 const ID: [u8; 2] = [0x5a, 0x17];
 
 /// The names whose answers are compared.
 const SAMPLED: u32 = 64;
 
-/// The names of the block list that have to be refused for the list to count as loaded.
+/// The names of the block list that must be refused for the list to count as loaded.
 const SAMPLED_OF_LIST: u32 = 512;
 
 const A: u8 = 1;
@@ -25,17 +25,17 @@ const AAAA: u8 = 28;
 /// An OPT record for 1232 octets (RFC 6891, section 6.1.2).
 const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
 
-/// What a question is carried by.
+/// The transport of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Transport {
     Udp,
-    /// Each query with an OPT record.
+    /// UDP; each query has an OPT record.
     UdpWithOpt,
     Tcp,
 }
 
 impl Transport {
-    /// Asks a question and returns the answer as it came.
+    /// Sends a question and returns the response in wire format.
     fn ask(self, server: SocketAddrV4, question: &Question) -> io::Result<Vec<u8>> {
         match self {
             Self::Udp => ask_by_udp(server, &question.query()),
@@ -50,14 +50,14 @@ impl Transport {
     }
 }
 
-/// A question with the answer that is right.
+/// A question with its expected answer.
 struct Question {
     name: String,
     qtype: u8,
     right: Right,
 }
 
-/// What is right.
+/// An expected answer.
 #[derive(Debug)]
 enum Right {
     /// NOERROR, with this record data somewhere in the answer.
@@ -70,7 +70,7 @@ impl Question {
         Self { name, qtype: A, right: Right::Data(address.octets().to_vec()) }
     }
 
-    /// The query as it goes out over UDP, without EDNS.
+    /// The query in wire format, without EDNS.
     fn query(&self) -> Vec<u8> {
         let mut query = [&ID[..], &[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]].concat();
         for label in self.name.split('.') {
@@ -90,7 +90,11 @@ impl Question {
         }
     }
 
-    /// Asks until an answer comes and compares it; says what is wrong.
+    /// Sends the question until a response arrives and compares it.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the response.
     fn verify(&self, server: SocketAddrV4, transport: Transport) -> Result<(), String> {
         let answer = (0..ATTEMPTS).find_map(|_| transport.ask(server, self).ok());
         let answer = answer.ok_or_else(|| format!("{}: no answer", self.name))?;
@@ -102,7 +106,7 @@ impl Question {
                 rcode(&answer)
             ));
         }
-        // ARCOUNT is all there is to be seen of the OPT record without parsing the answer.
+        // ARCOUNT shows whether there is an OPT record, without parsing the answer.
         if transport == Transport::UdpWithOpt && answer.get(10..12) == Some(&[0, 0]) {
             return Err(format!("{name}: a query with EDNS was answered without"));
         }
@@ -132,15 +136,14 @@ fn ask_by_tcp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// Whether a server answers for the first name of the zone without an error, be it by TCP alone.
+/// Whether a server answers for the first name of the zone without an error, over UDP or TCP.
 pub(super) fn is_ready(server: SocketAddrV4) -> bool {
     let query = Question::address(material::name(0), material::address(0)).query();
     let answer = ask_by_udp(server, &query).or_else(|_| ask_by_tcp(server, &query));
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
-/// Whether a server refuses names of the block list, wherever they stand: some load it while they
-/// answer.
+/// Whether a server refuses names from all parts of the block list: some load it while they answer.
 pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
     let apart = blocklist::NAMES / SAMPLED_OF_LIST;
     (0..SAMPLED_OF_LIST).map(|sample| blocked(sample * apart, refusal)).all(|question| {
@@ -148,7 +151,11 @@ pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
     })
 }
 
-/// Compares the answers to a sample of a workload's questions; says which one is wrong.
+/// Compares the answers to a sample of a workload's questions.
+///
+/// # Errors
+///
+/// Says which answer is wrong.
 pub(super) fn verify(server: SocketAddrV4, peer: Peer, workload: Workload) -> Result<(), String> {
     let questions = (0..SAMPLED).flat_map(|sample| questions(workload, peer, sample));
     for question in questions {
@@ -157,7 +164,7 @@ pub(super) fn verify(server: SocketAddrV4, peer: Peer, workload: Workload) -> Re
     Ok(())
 }
 
-/// Questions like those of the workload, other than those it asks where these have to be new.
+/// Questions like those of the workload. Where the workload needs new names, these are others.
 fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {
@@ -168,7 +175,7 @@ fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
             )]
         }
         (Workload::Zipf, _) => mixed(index),
-        // The rest is not blocked.
+        // Names that are not on the list are not blocked.
         (Workload::Blocked, Some(refusal)) => vec![blocked(index, refusal), hot(index)],
         _ => vec![hot(index)],
     }
@@ -202,13 +209,13 @@ fn mixed(index: u32) -> Vec<Question> {
     ]
 }
 
-/// The RCODE of an answer to our query; none if it is no such.
+/// The RCODE of a response to our query; `None` for any other message.
 fn rcode(answer: &[u8]) -> Option<u8> {
     let header = answer.first_chunk::<12>()?;
     (header[..2] == ID && header[2] & 0x80 != 0).then_some(header[3] & 15)
 }
 
-/// Whether it answers our query with NOERROR and at least one record.
+/// Whether this is a response to our query with NOERROR and at least one record.
 fn is_positive(answer: &[u8]) -> bool {
     rcode(answer) == Some(0) && answer[6..8] != [0, 0]
 }

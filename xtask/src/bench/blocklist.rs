@@ -1,22 +1,22 @@
-//! The block list: 500,000 names, in the form each server reads.
+//! The block list: 500,000 names, in the format of each server.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::material;
 
-/// Names on the list. None of them is in the zone, so that only the list can be what refuses them.
+/// Names on the list. None of them is in the zone, so that only the list can cause a refusal.
 pub(super) const NAMES: u32 = 500_000;
 
 const FIRST_LABELS: &[&str] = &["ads", "track", "px", "metrics", "cdn", "t"];
 const TOP_LABELS: &[&str] = &["com", "net", "org", "io", "info", "xyz"];
-/// Domains the names are spread over, as trackers share theirs.
+/// Registrable domains that the names share, as trackers do.
 const DOMAINS: u32 = 200_000;
 
-/// How a server reads its list.
+/// The format in which a server reads its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One name a line.
+    /// One name per line.
     Names,
     /// Lines of a hosts file with the null address.
     Hosts,
@@ -24,13 +24,13 @@ pub(super) enum Form {
     LocalZones,
     /// `address` of dnsmasq.
     Addresses,
-    /// A response policy zone: each name itself, without those below it.
+    /// A response policy zone. Each entry matches the name itself, not its subdomains.
     Policy,
 }
 
 /// The name with the given number, without its final dot.
 pub(super) fn name(index: u32) -> String {
-    // An odd factor permutes the 32-bit numbers: neighbours on the list share no domain.
+    // An odd factor permutes the 32-bit numbers, so that neighbours on the list share no domain.
     let mixed = index.wrapping_mul(2_654_435_761);
     let pick = |labels: &[&'static str], from: u32| labels[from as usize % labels.len()];
     let (first, top) = (pick(FIRST_LABELS, mixed >> 24), pick(TOP_LABELS, mixed >> 16));
@@ -38,7 +38,7 @@ pub(super) fn name(index: u32) -> String {
 }
 
 impl Form {
-    /// Writes the list into a directory, once, and returns its path.
+    /// Writes the list into a directory if it is not there, and returns its path.
     pub(super) fn write(self, directory: &Path) -> io::Result<PathBuf> {
         let path = directory.join(format!("blocklist.{self:?}").to_lowercase());
         if !path.exists() {
@@ -60,7 +60,7 @@ impl Form {
     }
 }
 
-/// Without it a policy zone is no zone.
+/// The records that every policy zone needs.
 const POLICY_HEAD: &str = "$TTL 3600\n$ORIGIN rpz.test.\n@ SOA ns.rpz.test. admin.rpz.test. 1 \
                            3600 600 86400 300\n@ NS localhost.";
 

@@ -1,8 +1,8 @@
-//! The configurations in `bench/peers`, filled in for a run, and the commands that start the
+//! The configurations in `bench/peers`, completed for a run, and the commands that start the
 //! servers.
 //!
-//! A template has `%WORDS%` for what differs from run to run. What a server needs for its block
-//! list stands in a file of its own beside the template.
+//! A template has a `%WORD%` for each value that differs between runs. The block list settings of a
+//! server are in a separate file next to the template.
 
 use std::fs;
 use std::path::Path;
@@ -22,14 +22,13 @@ macro_rules! template {
     };
 }
 
-/// How a server is configured and started: all with the words of the templates.
+/// How a server is configured and started, with the words of the templates.
 struct Recipe {
-    /// Directories of the run that are emptied, so that nothing is warm or in the way.
+    /// Directories of the run that are emptied, so that no cache is warm.
     fresh: &'static [&'static str],
     /// Files of the run and their templates.
     files: &'static [(&'static str, &'static str)],
-    /// The command that runs the server in the foreground, in words apart from each other by
-    /// spaces.
+    /// The command that runs the server in the foreground; its words are separated by spaces.
     command: &'static str,
 }
 
@@ -79,7 +78,7 @@ const DNSMASQ: Recipe = Recipe {
 const COREDNS: Recipe = Recipe {
     fresh: &[],
     files: &[("Corefile", template!("coredns/Corefile"))],
-    // One thread runs Go code, as the others have one.
+    // One thread runs Go code, for comparison with servers of one thread.
     command: "env GOMAXPROCS=1 %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const AVOCET: Recipe = Recipe {
@@ -109,7 +108,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
     }
 }
 
-/// How a server is told of its block list: lines for `%BLOCKING%`, and the form of the list.
+/// The lines for `%BLOCKING%` that load the block list, and the format of the list.
 fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
     match peer {
         Peer::Unbound => Some((template!("unbound/blocking.conf"), Form::LocalZones)),
@@ -134,7 +133,7 @@ pub(super) fn prepare(
     words.set("CONTROL", "  control-enable: no");
     words.set("ADDRESS", setup.target(workload).ip().to_string());
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
-    // Insertions hold words themselves: `fill` takes the last of the list first.
+    // Insertions contain words: `fill` replaces the last word of the list first.
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
     let blocking = if workload.has_list() { blocking(peer) } else { None };
     words.set("POLICY", if blocking.is_some() { template!("bind9/policy.conf") } else { "" });
@@ -157,7 +156,7 @@ pub(super) fn prepare_upstream(setup: &Setup) -> Result<Vec<String>, String> {
     write(setup, &NSD, &words)
 }
 
-/// Queries the upstream has had so far.
+/// The number of queries that the upstream has received.
 pub(super) fn upstream_queries(setup: &Setup) -> Result<u64, String> {
     let program = process::find("nsd-control").ok_or("nsd-control is not installed")?;
     let mut command = Command::new(program);
@@ -170,7 +169,7 @@ fn parse_queries(statistics: &str) -> Option<u64> {
     statistics.lines().find_map(|line| line.strip_prefix("num.queries="))?.parse().ok()
 }
 
-/// Writes the files of a recipe and returns its command, the program with its whole path.
+/// Writes the files of a recipe and returns its command, with the full path of the program.
 fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, String> {
     for name in recipe.fresh {
         empty(&setup.file(name))?;
@@ -190,12 +189,12 @@ fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, S
 }
 
 fn empty(directory: &Path) -> Result<(), String> {
-    // What is not there need not go.
+    // The directory may be missing.
     let _ = fs::remove_dir_all(directory);
     fs::create_dir_all(directory).map_err(|error| format!("{}: {error}", directory.display()))
 }
 
-/// What the words of the templates stand for.
+/// The values of the words in the templates.
 struct Words {
     values: Vec<(&'static str, String)>,
 }
@@ -221,7 +220,8 @@ impl Words {
         self.values.push((word, value.into()));
     }
 
-    /// Puts the values in; those set last go in first and may hold words set before.
+    /// Replaces the words. Values that were set last come first and may contain words that were set
+    /// before.
     fn fill(&self, text: &str) -> String {
         self.values.iter().rev().fold(text.to_owned(), |text, (word, value)| {
             text.replace(&format!("%{word}%"), value.trim_end_matches('\n'))
@@ -229,8 +229,7 @@ impl Words {
     }
 }
 
-/// The name of the user who runs the bench: servers that change to another by default stay this
-/// one.
+/// The name of the current user, for servers that would change to another user by default.
 fn user() -> String {
     let mut command = Command::new("id");
     command.arg("-un");

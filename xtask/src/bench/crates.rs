@@ -1,4 +1,4 @@
-//! The benches in the directories of the crates, run one after the other, their output kept.
+//! Runs the benches in the directories of the crates one after the other and keeps their output.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::load::output;
 use super::machine;
 use super::options::Options;
 
-/// Runs the benches of every crate, as far as the options want them.
+/// Runs the benches of every crate that the options select.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let mut text = String::new();
     for (package, bench) in benches(&crate::root().join("crates"))? {

@@ -1,25 +1,25 @@
-//! What Avocet is to reach, as ratios within one run, and what it has reached.
+//! The performance goals of Avocet, as ratios within one run, and the results.
 
 use super::peer::Peer;
 use super::report::{Report, Spread};
 use super::table::Table;
 use super::workload::Workload;
 
-/// A limit that a figure of Avocet stays within.
+/// A limit for a figure of Avocet.
 struct Goal {
     workload: Workload,
     limit: Limit,
 }
 
-/// What the figure is held against.
+/// The reference of a goal.
 enum Limit {
-    /// So many times the headline of another server.
+    /// This factor times the headline figure of another server.
     Times(f64, Peer),
-    /// So many times Avocet's own headline of another workload.
+    /// This factor times Avocet's own headline figure of another workload.
     Beside(f64, Workload),
-    /// The user part of the CPU time: so many microseconds more than another server's.
+    /// User CPU time: at most this many microseconds more than another server.
     UserAbove(f64, Peer),
-    /// So many bytes a name.
+    /// At most this many bytes per name.
     Bytes(f64),
 }
 
@@ -48,7 +48,7 @@ impl Goal {
         }
     }
 
-    /// What was measured, in the unit of the limit, and the limit itself.
+    /// The measured figure, in the unit of the limit, and the limit itself.
     fn measured(&self, report: &Report) -> Option<(Spread, f64)> {
         let workload = self.workload;
         match self.limit {
@@ -87,7 +87,7 @@ impl Goal {
     }
 }
 
-/// One row a goal for each workload that was run; none if Avocet was not measured at all.
+/// One row per goal and workload that was run; empty if Avocet was not measured.
 pub(super) fn table(report: &Report) -> Table {
     let mut table = Table::of("Goals of Avocet", &["workload", "goal", "measured (min-max)", ""]);
     let is_measured = report.samples.iter().any(|sample| sample.peer == Peer::Avocet);

@@ -1,5 +1,5 @@
-//! User instructions per cached query: callgrind counts two runs, and the difference is the
-//! queries'.
+//! User instructions per cached query: the difference of two runs under callgrind, divided by the
+//! difference of their queries.
 
 use std::fs;
 use std::path::Path;
@@ -14,18 +14,18 @@ use super::{ask, configuration, json, load, machine};
 
 /// Queries of the shorter and of the longer run.
 const COUNTS: [u64; 2] = [20_000, 60_000];
-/// A server under callgrind is some fifty times slower.
+/// A server under callgrind is about fifty times slower.
 const START_WITHIN: Duration = Duration::from_secs(180);
 const RUN_SECS: &str = "120";
-/// So few in flight that a slow server loses none.
+/// Few queries in flight, so that a slow server loses none.
 const WINDOW: &str = "16";
 
 const OUTPUT: &str = "callgrind.out.";
 
-/// The peers that are counted if none are named.
+/// The peers that are counted by default.
 pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
 
-/// Counts for each peer, prints the figures and keeps them.
+/// Counts for each peer, prints the figures and stores them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let peers = &options.peers;
     let setup = Setup::prepare(peers, options)?;
@@ -45,7 +45,7 @@ fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {
     Ok((longer as f64 - shorter as f64) / (many as f64 - few as f64))
 }
 
-/// Answers of a run, and instructions of the server from its start to its end.
+/// Returns the responses of a run, and the instructions of the server from start to end.
 fn count(setup: &Setup, peer: Peer, queries: u64) -> Result<(u64, u64), String> {
     remove_outputs(&setup.directory);
     let out = format!("--callgrind-out-file={}", setup.file(&format!("{OUTPUT}%p")).display());
@@ -74,7 +74,7 @@ fn outputs(directory: &Path) -> impl Iterator<Item = std::path::PathBuf> {
 
 fn remove_outputs(directory: &Path) {
     for path in outputs(directory) {
-        // A file that stays is written anew.
+        // If removal fails, the file is overwritten.
         let _ = fs::remove_file(path);
     }
 }

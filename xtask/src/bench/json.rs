@@ -1,8 +1,8 @@
-//! JSON as the benches write it.
+//! JSON output of the benches.
 
 use std::fmt;
 
-/// A value, already written.
+/// A serialized value.
 pub(super) struct Json(String);
 
 impl fmt::Display for Json {
@@ -11,7 +11,7 @@ impl fmt::Display for Json {
     }
 }
 
-/// A string, with what JSON does not allow in it escaped.
+/// A string, escaped.
 pub(super) fn string(text: &str) -> Json {
     let mut quoted = String::from("\"");
     for c in text.chars() {
@@ -25,7 +25,7 @@ pub(super) fn string(text: &str) -> Json {
     Json(quoted + "\"")
 }
 
-/// A number to three decimal places; what is none becomes null.
+/// A number to three decimal places; `null` if it is not finite.
 pub(super) fn number(value: f64) -> Json {
     if !value.is_finite() {
         return Json("null".to_owned());
@@ -34,14 +34,14 @@ pub(super) fn number(value: f64) -> Json {
     Json(rounded.to_string())
 }
 
-/// An object with its members in the order given.
+/// An object with its members in the given order.
 pub(super) fn object<'a>(members: impl IntoIterator<Item = (&'a str, Json)>) -> Json {
     let members: Vec<_> =
         members.into_iter().map(|(key, value)| format!("{}: {value}", string(key))).collect();
     Json(format!("{{{}}}", members.join(", ")))
 }
 
-/// An array, one value a line.
+/// An array, one value per line.
 pub(super) fn array(values: impl IntoIterator<Item = Json>) -> Json {
     let values: Vec<_> = values.into_iter().map(|value| value.0).collect();
     Json(format!("[\n{}\n]", values.join(",\n")))

@@ -1,4 +1,4 @@
-//! The generators and what they report.
+//! The load generators and their reports.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
 use super::workload::{LATENCY_RATE, Workload};
 
-/// Which program asks.
+/// A program that generates load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Generator {
-    /// The field's own, with its figures.
+    /// dnsperf, the usual tool: its figures can be compared with published ones.
     Dnsperf,
-    /// Ours: batches of datagrams, UDP only.
+    /// Our own: batches of datagrams, UDP only.
     Blast,
-    /// `avocet load`, which looks at every answer.
+    /// `avocet load`, which checks every response.
     Avocet,
 }
 
@@ -32,7 +32,7 @@ impl Generator {
         }
     }
 
-    /// The one that can ask so: dnsperf paces itself by its own sends, blast knows no TCP.
+    /// A generator that can run these questions: dnsperf has no open loop, blast no TCP.
     fn able(self, questions: &Questions<'_>) -> Self {
         match questions.pace {
             _ if self == Self::Avocet => self,
@@ -42,7 +42,7 @@ impl Generator {
         }
     }
 
-    /// Asks on the core of the load and returns what was answered.
+    /// Runs the queries on the load core and returns the result.
     pub(super) fn ask(self, setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
         match self.able(questions) {
             Self::Dnsperf => dnsperf(questions),
@@ -52,44 +52,43 @@ impl Generator {
     }
 }
 
-/// What is asked of whom, and how quickly.
+/// The queries of a run, their target and their pace.
 pub(super) struct Questions<'a> {
     pub(super) server: SocketAddrV4,
-    /// Lines `name TYPE`.
+    /// Lines of the form `name TYPE`.
     pub(super) file: &'a Path,
     pub(super) transport: Transport,
     pub(super) pace: Pace,
 }
 
-/// When a query goes out.
+/// When queries are sent.
 #[derive(Clone, Copy)]
 pub(super) enum Pace {
-    /// When the window of the generator has room, for so many seconds.
+    /// When the window of the generator has room, for this many seconds.
     Window { secs: u64 },
-    /// When a window of so many has room, until so many are asked.
+    /// When a window of this size has room, until `count` queries are sent.
     Count { count: u64, window: u64 },
-    /// When the window of the generator has room, until each of the file's lines, so many, was
-    /// asked once.
+    /// When the window of the generator has room, until each of the file's lines is sent once.
     Lines { lines: u64 },
-    /// When the clock says so, whatever the server does.
+    /// At a fixed rate, independent of the server.
     Rate { per_sec: u64, secs: u64 },
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Load {
     pub(super) answered: u64,
     pub(super) lost: u64,
     pub(super) per_sec: f64,
-    /// Answers by the name of their RCODE.
+    /// Responses by RCODE name.
     pub(super) rcodes: Vec<(String, u64)>,
-    /// NOERROR answers without a record, where the generator looks.
+    /// NOERROR responses without a record, if the generator counts them.
     pub(super) empty: u64,
-    /// From the moment a query was due, where the generator keeps to a rate.
+    /// Measured from the moment a query was due, if the generator keeps to a rate.
     pub(super) latency: Option<Latency>,
 }
 
-/// What 50, 99 and 99.9 % of the answers stayed within, in microseconds.
+/// Percentiles of the latency (50, 99 and 99.9 %), in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Latency {
     pub(super) p50_us: f64,
@@ -103,14 +102,14 @@ impl Load {
     }
 }
 
-/// Queries in flight where nothing else is said: what dnsperf has.
+/// Default number of queries in flight, which is that of dnsperf.
 const WINDOW: u64 = 100;
-/// The most queries in flight while names are only to be cached.
+/// The most queries in flight while names are being cached.
 const CACHING_WINDOW: u64 = 48;
-/// The most seconds that caching names may take.
+/// The most seconds that caching the names may take.
 const CACHING_SECS: &str = "300";
 
-/// Asks the workload's questions of its server for the seconds given.
+/// Runs the workload's queries for the given number of seconds.
 pub(super) fn timed(
     setup: &Setup,
     workload: Workload,
@@ -124,7 +123,7 @@ pub(super) fn timed(
     generator.ask(setup, &questions(setup, workload, pace))
 }
 
-/// Asks so many names of a workload once, in the way the workload will.
+/// Sends a number of queries of a workload once each, over the transport of the workload.
 pub(super) fn once(
     setup: &Setup,
     workload: Workload,
@@ -152,12 +151,12 @@ fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     let mut options: Vec<&str> = words.split(' ').collect();
     options.extend((questions.transport == Transport::UdpWithOpt).then_some("--edns"));
     let load = run_blast(setup, questions.server, questions.file, &options)?;
-    // Where the window sets the pace, latency tells of the window.
+    // In a closed loop the window determines the latency, so it says nothing about the server.
     let is_open = matches!(questions.pace, Pace::Rate { .. });
     Ok(Load { latency: load.latency.filter(|_| is_open), ..load })
 }
 
-/// Runs our own generator on the core of the load, against the server on loopback.
+/// Runs blast on the load core, against the server on loopback.
 pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
     run_blast(setup, SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port), file, options)
 }
@@ -239,7 +238,11 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))
 }
 
-/// Runs a command to its end and returns what it printed; an error if it failed.
+/// Runs a command and returns its output.
+///
+/// # Errors
+///
+/// When the command fails.
 pub(crate) fn output(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -253,7 +256,7 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
     ))
 }
 
-/// Reads the line of `key=value` pairs.
+/// Parses the line of `key=value` pairs.
 fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| {
         text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
@@ -274,7 +277,7 @@ fn parse_blast(text: &str) -> Option<Load> {
     })
 }
 
-/// Reads the result of `avocet load --json`.
+/// Parses the result of `avocet load --json`.
 fn parse_avocet(text: &str) -> Option<Load> {
     let result: Value = serde_json::from_str(text).ok()?;
     let (outcome, micros) =
@@ -297,7 +300,7 @@ fn parse_avocet(text: &str) -> Option<Load> {
     })
 }
 
-/// Reads the statistics at the end of a run.
+/// Parses the statistics at the end of a run.
 fn parse_dnsperf(text: &str) -> Option<Load> {
     let value =
         |label: &str| text.lines().find_map(|line| line.trim().strip_prefix(label)).map(str::trim);

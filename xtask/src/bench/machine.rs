@@ -1,4 +1,4 @@
-//! What a bench ran on, and where its result is kept.
+//! The description of the machine and versions of a bench, and where its result is stored.
 
 use std::fs;
 use std::process::Command;
@@ -7,11 +7,11 @@ use super::json::{self, Json};
 use super::load::output;
 use super::peer::Peer;
 
-/// From the root.
+/// Relative to the root of the repository.
 const RESULTS: &str = "bench/results";
 
 /// Writes a result with its machine, versions and command line to `bench/results`; returns its path
-/// from the root.
+/// relative to the root.
 pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
     let versions =
         peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
@@ -28,8 +28,8 @@ pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, S
     write(kind, "json", &format!("{document}\n"))
 }
 
-/// Writes a text to `bench/results`, named by date, commit and kind; returns its path from the
-/// root.
+/// Writes a text to `bench/results`, named by date, commit and kind; returns its path relative to
+/// the root.
 pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, String> {
     let path = format!("{RESULTS}/{}-{}-{kind}.{ending}", today(), commit());
     let root = crate::root();
@@ -54,7 +54,7 @@ fn machine() -> Json {
     ])
 }
 
-/// The commit that was measured, marked if the tree differs from it.
+/// The measured commit, marked if the working tree differs from it.
 fn commit() -> String {
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");

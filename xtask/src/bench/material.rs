@@ -1,4 +1,4 @@
-//! The zone and the query files: the same bytes on every machine.
+//! The zone and the query files: identical on every machine.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -18,12 +18,12 @@ pub(super) const ADDRESS_PREFIX: u128 = 0x2001_0db8 << 96;
 /// Names of the hot workloads.
 pub(super) const HOT_NAMES: u32 = 10_000;
 const ZIPF_QUERIES: usize = 1_000_000;
-/// More than the quickest relay can be asked in 20 seconds on one core.
+/// More than the fastest relay can process in 20 seconds on one core.
 const MISS_QUERIES: u32 = 3_000_000;
 const MEMORY_QUERIES: u32 = 1_000_000;
 const SEED: u64 = 1;
 
-/// Where the files are.
+/// The paths of the files.
 pub(super) struct Material {
     pub(super) zone: PathBuf,
     pub(super) hot: PathBuf,
@@ -72,7 +72,8 @@ pub(super) fn address(index: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 | index)
 }
 
-/// The zone: an address for each name, AAAA for half, TXT and aliases for a tenth each, a wildcard.
+/// The zone: an address for each name, AAAA for half of them, TXT and CNAME for a tenth each, and a
+/// wildcard.
 fn zone() -> String {
     let mut text = String::from(
         "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns admin 1 3600 600 86400 300\n@ NS ns\nns A \
@@ -120,13 +121,13 @@ fn zipf(random: &mut Random) -> impl Iterator<Item = String> {
     })
 }
 
-/// A query for a name of the wildcard that no other number gives.
+/// A query for a name below the wildcard, unique to this number.
 pub(super) fn unique_query(index: u32) -> String {
-    // An odd factor permutes the 32-bit numbers, so that neighbours in time are none in order.
+    // An odd factor permutes the 32-bit numbers, so that consecutive queries are not in name order.
     format!("u{:08x}.miss.bench.test A", index.wrapping_mul(2_654_435_761))
 }
 
-/// Writes lines into a file.
+/// Writes lines to a file.
 pub(super) fn write_lines(path: &Path, lines: impl Iterator<Item = String>) -> io::Result<()> {
     let mut file = BufWriter::new(fs::File::create(path)?);
     for line in lines {

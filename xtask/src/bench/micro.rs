@@ -1,4 +1,4 @@
-//! The table of single operations: built, run, and kept.
+//! The table of single operations: builds the bench, runs it and stores the table.
 
 use std::process::Command;
 
@@ -8,10 +8,10 @@ use super::options::Options;
 use super::process::target_directory;
 
 const PACKAGE: &str = "avocet-bench-micro";
-/// Near the release in speed, and much quicker to link.
+/// Near the release profile in speed, and much quicker to link.
 const PROFILE: &str = "bench-quick";
 
-/// Prints the table, or the rows of it that the options want, and keeps it.
+/// Prints the rows of the table that the options select, and stores them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     if options.build {
         let mut build = Command::new("cargo");

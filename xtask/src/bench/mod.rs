@@ -1,7 +1,7 @@
-//! Benches against other servers, each pinned to a core of its own beside the generator's.
+//! Benches against other servers, each pinned to one core, with the generator on another.
 //!
-//! Figures of different days or machines are not compared; ratios within one run are. What a run
-//! measured, and on what, is kept in `bench/results`.
+//! Compare ratios within one run only, never figures of different days or machines. Results are
+//! stored in `bench/results` together with a description of the machine.
 
 mod abreast;
 mod ask;

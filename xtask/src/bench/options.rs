@@ -4,22 +4,22 @@ use super::load::Generator;
 use super::peer::Peer;
 use super::workload::Workload;
 
-/// What to measure, and how long.
+/// What to measure, and for how long.
 #[derive(Clone)]
 pub(super) struct Options {
     pub(super) peers: Vec<Peer>,
     pub(super) workloads: Vec<Workload>,
-    /// Only pairs `peer/workload` that contain this are measured.
+    /// Only pairs `peer/workload` that contain this text are measured.
     pub(super) only: Option<String>,
     pub(super) rounds: usize,
     pub(super) secs: u64,
     pub(super) generator: Generator,
     pub(super) build: bool,
-    /// Whether packages that are missing are installed first.
+    /// Whether missing packages are installed first.
     pub(super) install: bool,
 }
 
-/// How much of all there is the options ask for.
+/// Which part of all measurements the options select.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coverage {
     Whole,
@@ -27,7 +27,11 @@ pub(super) enum Coverage {
 }
 
 impl Options {
-    /// Parses the words after the kind of bench; the error says which one is wrong.
+    /// Parses the words after the kind of bench.
+    ///
+    /// # Errors
+    ///
+    /// Says which word is wrong.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let (peers, workloads) = (Peer::ALL.to_vec(), Workload::ALL.to_vec());
         let generator = Generator::Dnsperf;
@@ -44,14 +48,14 @@ impl Options {
         all.changed_by(words)
     }
 
-    /// The options of the bench that is over in two minutes, changed by the words.
+    /// Parses the options of the two-minute bench: its defaults, changed by the words.
     pub(super) fn parse_quick(words: &[&str]) -> Result<Self, String> {
         let (peers, workloads) = (Peer::QUICK.to_vec(), Workload::QUICK.to_vec());
         let quick = Self { peers, workloads, rounds: 2, secs: 2, ..Self::parse(&[])? };
         quick.changed_by(words)
     }
 
-    /// The options of a bench that measures a few peers unless it is told which.
+    /// Parses the options of a bench that measures only these peers by default.
     pub(super) fn parse_for(peers: &[Peer], words: &[&str]) -> Result<Self, String> {
         Self { peers: peers.to_vec(), ..Self::parse(&[])? }.changed_by(words)
     }
@@ -77,14 +81,14 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether all peers and workloads are wanted, installed or not.
+    /// Whether the options select all peers and workloads, installed or not.
     pub(super) fn coverage(&self) -> Coverage {
         let is_whole =
             self.peers == Peer::ALL && self.workloads == Workload::ALL && self.only.is_none();
         if is_whole { Coverage::Whole } else { Coverage::Part }
     }
 
-    /// Whether this pair is to be measured.
+    /// Whether the options select this pair.
     pub(super) fn wants(&self, peer: Peer, workload: Workload) -> bool {
         let pair = format!("{}/{}", peer.name(), workload.name());
         peer.runs(workload) && self.only.as_ref().is_none_or(|only| pair.contains(only.as_str()))

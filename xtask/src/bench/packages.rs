@@ -1,4 +1,4 @@
-//! What has to be installed, and what is left out where it is not.
+//! Required packages, and the peers that are left out if theirs are missing.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use super::options::Options;
 use super::peer::Peer;
 use super::process;
 
-/// Programs no bench can do without, with their Debian packages: the upstream, the generator, the
-/// core.
+/// Programs that every bench needs, with their Debian packages: the upstream, the generator, core
+/// pinning.
 const REQUIRED: &[(&str, &str)] =
     &[("nsd", "nsd"), ("dnsperf", "dnsperf"), ("taskset", "util-linux"), ("setpriv", "util-linux")];
 
-/// A peer that is not measured, and why.
+/// A peer that is not measured, with the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LeftOut {
     pub(super) peer: Peer,
@@ -23,8 +23,11 @@ pub(super) struct LeftOut {
 
 /// Splits the peers into those that can be started and those that cannot.
 ///
-/// Says in one line which packages are missing. An error if a program is missing that no bench can
-/// do without.
+/// Prints the missing packages on one line.
+///
+/// # Errors
+///
+/// When a program is missing that every bench needs.
 pub(super) fn check(
     peers: &[Peer],
     options: &Options,
@@ -63,7 +66,7 @@ pub(super) fn check(
     Ok((found, left_out))
 }
 
-/// The Debian packages of programs that are missing.
+/// The Debian packages of missing programs.
 fn missing(peers: &[Peer]) -> Vec<&'static str> {
     let needed = REQUIRED.iter().copied().chain(peers.iter().filter_map(|peer| peer.package()));
     let mut packages: Vec<_> = needed
@@ -79,7 +82,7 @@ fn install_command(packages: &[&str]) -> String {
     format!("apt-get install --no-install-recommends {}", packages.join(" "))
 }
 
-/// Installs the packages that are missing without starting their servers.
+/// Installs the missing packages without starting their servers.
 pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
     let packages = missing(peers);
     if packages.is_empty() {
@@ -95,7 +98,7 @@ pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
     if let Err(error) = output(update) {
         eprintln!("the package lists could not be brought up to date: {error}");
     }
-    // One by one: what a distribution lacks does not keep the others away.
+    // One by one: a package that the distribution lacks does not prevent the others.
     for package in packages {
         let mut install = Command::new("apt-get");
         install.args(["install", "-q", "-y", "--no-install-recommends", package]);
@@ -107,8 +110,8 @@ pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
     Ok(())
 }
 
-/// Debian's packages start their servers, which would take port 53: this file forbids it while it
-/// is there.
+/// A file that keeps Debian's packages from starting their servers, which would take port 53.
+/// Dropping the value removes the file.
 struct StartPolicy {
     is_ours: bool,
 }
@@ -140,7 +143,11 @@ impl Drop for StartPolicy {
     }
 }
 
-/// Builds CoreDNS with the plugins the bench configures; says why it cannot be.
+/// Builds CoreDNS with the plugins that the bench configures.
+///
+/// # Errors
+///
+/// Says why it cannot be built.
 fn build_coredns() -> Result<(), String> {
     let go = process::find("go").ok_or("Go is not installed")?;
     eprintln!("building CoreDNS: some minutes the first time");

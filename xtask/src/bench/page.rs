@@ -13,14 +13,14 @@ use super::{goals, table};
 
 const PAGE: &str = "docs/manual/performance.md";
 const PICTURES: &str = "docs/manual/pictures";
-/// From the page to the root.
+/// The root of the repository, relative to the page.
 const UP: &str = "../..";
-/// Fewer rounds have no median worth the name.
+/// With fewer rounds a median means little.
 const FEW_ROUNDS: u64 = 3;
-/// What the page says around its figures.
+/// The text around the figures of the page.
 const TEXT: &str = include_str!("page.txt");
 
-/// Writes the page of a result, which is given by its path from the root.
+/// Writes the page for a result, given by its path relative to the root.
 pub(super) fn write(result: &str) -> Result<(), String> {
     let root = crate::root();
     let said = |path: &str| {
@@ -59,7 +59,7 @@ fn page(result: &str, document: &Value, report: &Report) -> String {
         .fold(TEXT.to_owned(), |text, (word, value)| text.replace(&format!("%{word}%\n"), value))
 }
 
-/// When and on what it was measured.
+/// The date and the machine of a measurement.
 fn machine(document: &Value) -> String {
     let (machine, text) =
         (&document["machine"], |value: &Value| value.as_str().unwrap_or("unknown").to_owned());
@@ -88,7 +88,7 @@ fn machine(document: &Value) -> String {
     )
 }
 
-/// A section a workload: picture, table, source.
+/// One section per workload: picture, table, source.
 fn workloads(report: &Report, source: &str) -> String {
     let mut text = String::new();
     for workload in Workload::ALL.iter().copied() {
@@ -113,7 +113,7 @@ fn versions(document: &Value) -> String {
 }
 
 fn left_out(report: &Report) -> String {
-    // The first line of a reason says what went wrong; what follows is a log.
+    // The first line of a reason says what went wrong; the rest is a log.
     let line = |what: String, reason: &str| {
         format!("- {what}: {}\n", reason.lines().next().unwrap_or_default())
     };
@@ -132,18 +132,18 @@ fn left_out(report: &Report) -> String {
     }
 }
 
-/// The two memory workloads and the two kinds of hits differ too little for a picture each.
+/// The two memory workloads, and the two kinds of hits, are too similar for separate pictures.
 fn has_picture(workload: Workload) -> bool {
     !matches!(workload, Workload::HotEdns | Workload::MemorySmall)
 }
 
-/// The pictures by their names.
+/// The pictures and their file names.
 fn pictures(report: &Report) -> Vec<(&'static str, String)> {
     let drawn = Workload::ALL.iter().copied().filter(|workload| has_picture(*workload));
     drawn.filter_map(|workload| Some((workload.name(), picture(report, workload)?))).collect()
 }
 
-/// None if nothing was measured.
+/// `None` if nothing was measured.
 fn picture(report: &Report, workload: Workload) -> Option<String> {
     let rows: Vec<_> = table::ranked(report, workload)
         .into_iter()

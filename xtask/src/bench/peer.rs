@@ -1,25 +1,24 @@
-//! The servers that are measured: what they are, where they come from, and what can be asked of
-//! them.
+//! The measured servers: their kind, program and package, and the workloads that apply to them.
 
 use std::process::Command;
 
 use super::process;
 use super::workload::Workload;
 
-/// A server beside which Avocet is measured, or Avocet.
+/// A server to compare: Avocet or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// The floor: answers without a cache, relays through 8 sockets.
+    /// The lower bound: answers without a cache, relays through 8 sockets.
     Bare,
-    /// The floor with batches of datagrams.
+    /// The lower bound with batches of datagrams.
     BareMmsg,
-    /// The floor of a relay that draws a random socket for each query.
+    /// The lower bound of a relay that draws a random socket for each query.
     BarePool,
-    /// Answers from the zone.
+    /// An authoritative server.
     Nsd,
-    /// Answers from the zone.
+    /// An authoritative server.
     Knot,
-    /// The same past the sockets of the kernel, by AF_XDP.
+    /// The same with AF_XDP, which bypasses the kernel's sockets.
     KnotXdp,
     Unbound,
     Dnsdist,
@@ -31,18 +30,18 @@ pub(super) enum Peer {
     Avocet,
 }
 
-/// What a server does for a query.
+/// The role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Nothing that a server has to: it marks what the machine allows.
+    /// Does only what is unavoidable: it marks the limits of the machine.
     Floor,
-    /// Answers from the zone itself.
+    /// Answers from its own zone.
     Authority,
     /// Forwards and caches.
     Resolver,
 }
 
-/// How a server answers for a name on its block list.
+/// The response of a server to a name on its block list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Nxdomain,
@@ -68,7 +67,7 @@ impl Peer {
         Self::Avocet,
     ];
 
-    /// The peers of the bench that is over in two minutes.
+    /// The peers of the two-minute bench.
     pub(super) const QUICK: &[Self] =
         &[Self::Bare, Self::Nsd, Self::Unbound, Self::Dnsdist, Self::Avocet];
 
@@ -107,7 +106,7 @@ impl Peer {
         }
     }
 
-    /// The program and the Debian package it comes in; none if it is built here.
+    /// The program and its Debian package; `None` if it is built here.
     pub(super) fn package(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nsd => Some(("nsd", "nsd")),
@@ -122,7 +121,7 @@ impl Peer {
         }
     }
 
-    /// Whether the workload says something about this server.
+    /// Whether the workload applies to this server.
     pub(super) fn runs(self, workload: Workload) -> bool {
         match workload {
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
@@ -132,8 +131,8 @@ impl Peer {
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
                 Self::BarePool => workload == Workload::Miss,
                 Self::KnotXdp => false,
-                // It closes a connection after a hundred queries, and takes the memory of its cache
-                // at the start.
+                // It closes a connection after a hundred queries, and allocates its cache at the
+                // start.
                 Self::Dnsmasq if workload == Workload::Tcp || workload.cached_names().is_some() => {
                     false
                 }
@@ -142,7 +141,7 @@ impl Peer {
         }
     }
 
-    /// What it says for a blocked name; none if it has no block lists.
+    /// The response to a blocked name; `None` if it has no block lists.
     pub(super) fn refusal(self) -> Option<Refusal> {
         match self {
             Self::Unbound
@@ -157,12 +156,12 @@ impl Peer {
         }
     }
 
-    /// Whether its answers are those of the zone, and not always the same.
+    /// Whether its answers come from the zone rather than being constant.
     pub(super) fn knows_zone(self) -> bool {
         !matches!(self, Self::Bare | Self::BareMmsg)
     }
 
-    /// Whether one start serves these two workloads.
+    /// Whether one start serves both workloads.
     pub(super) fn shares_start(self, one: Workload, other: Workload) -> bool {
         let is_tcp = |workload| workload == Workload::Tcp;
         one.has_list() && other.has_list()
@@ -171,7 +170,7 @@ impl Peer {
                 && (self != Self::Bare || is_tcp(one) == is_tcp(other))
     }
 
-    /// The version the server gives itself; none if it is ours or cannot be run.
+    /// The version that the server reports; `None` if it is ours or cannot be run.
     pub(super) fn version(self) -> Option<String> {
         let option = match self {
             Self::Nsd | Self::Bind9 | Self::Dnsmasq => "-v",
@@ -189,7 +188,7 @@ impl Peer {
     }
 }
 
-/// The first line of a version without what is said before and after it: dates and copyrights.
+/// The first line of a version, without the program's name, dates and copyrights.
 fn plain_version(line: &str) -> &str {
     let line = line.trim();
     let start = line.find("PowerDNS").unwrap_or(0);

@@ -1,4 +1,5 @@
-//! CPU time per query beside other servers: the same load for each in turn, in interleaved rounds.
+//! CPU time per query compared with other servers: the same load for each in turn, in interleaved
+//! rounds.
 
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,13 @@ use super::veth::Veth;
 use super::workload::Workload;
 use super::{ask, configuration, goals, load, machine, material, packages, page, table};
 
-/// Names that are asked for again to see whether they are still cached.
+/// Names that are queried again to see whether they are still cached.
 const ASKED_AGAIN: u32 = 2_000;
-/// A cache that keeps less is not one whose size per name could be told.
+/// A cache that keeps less than this share does not allow an estimate of its size per name.
 const LEAST_KEPT: f64 = 0.1;
 
-/// Measures all wanted pairs, prints the tables, keeps the samples and writes the page if nothing
-/// was left out by the command line.
+/// Measures all selected pairs, prints the tables and stores the samples. Writes the page if the
+/// command line leaves nothing out.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let report = measure(options)?;
     println!("{}", table::details(&report).join("\n"));
@@ -52,7 +53,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     })
 }
 
-/// Measures step by step; what fails twice is left out, and the rest goes on.
+/// Measures step by step. A step that fails twice is left out, and the rest goes on.
 fn measure(options: &Options) -> Result<Report, String> {
     let is_wanted =
         |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
@@ -100,7 +101,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Makes the pair of devices if it is needed; without it, what needs it is left out.
+    /// Creates the veth pair if it is needed. If that fails, the steps that need it are left out.
     fn set_up_veth(&mut self, peers: &[Peer]) {
         let wanting: Vec<_> = peers
             .iter()
@@ -125,8 +126,7 @@ impl Bench<'_> {
         self.report.fail(peer, workload, reason);
     }
 
-    /// Compares answers to questions like those of the workloads that need an empty cache, in a
-    /// start of its own.
+    /// Compares answers for the workloads that need an empty cache, in a separate start.
     fn try_cold(&mut self, peer: Peer) {
         let workloads: Vec<_> = self
             .options
@@ -152,8 +152,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Takes one step. What fails is tried once more, in a start of its own, before it is left out
-    /// for good.
+    /// Takes one step. On failure, tries once more with a new start before the step is left out for
+    /// good.
     fn take(&mut self, step: &Step) {
         let session: Vec<_> = step
             .session
@@ -239,8 +239,8 @@ impl Bench<'_> {
         let grown = server.memory_bytes() as f64 - start_bytes;
         let growth = workload.cached_names().map(|_| self.growth(grown, &load)).transpose()?;
         if workload.is_cold() {
-            // That the zone's names are right is seen before; here, that the server has not broken
-            // under the load.
+            // The answers for zone names are compared earlier; this checks that the server survived
+            // the load.
             ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
         }
         let micros = |secs: f64| secs * 1e6 / load.answered as f64;
@@ -261,8 +261,7 @@ impl Bench<'_> {
         })
     }
 
-    /// What of the names just asked for is still cached, and what each of these takes of what was
-    /// grown by.
+    /// The share of these names that is still cached, and the memory per cached name.
     fn growth(&self, grown: f64, load: &Load) -> Result<Growth, String> {
         let file = self.setup.file("again.txt");
         let apart = load.answered as u32 / ASKED_AGAIN;

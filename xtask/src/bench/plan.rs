@@ -1,4 +1,4 @@
-//! What is measured after what, and how long that takes.
+//! The order of measurements, and their estimated duration.
 
 use std::time::Duration;
 
@@ -6,26 +6,26 @@ use super::options::Options;
 use super::peer::Peer;
 use super::workload::Workload;
 
-/// One start of a server and what is asked of it.
+/// One start of a server and its workloads.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// Counted from 1.
+    /// Starts at 1.
     pub(super) round: usize,
     pub(super) peer: Peer,
     /// Workloads that share the start.
     pub(super) session: Vec<Workload>,
 }
 
-/// Seconds a server takes to start and to end, and those its block list adds.
+/// Seconds for the start and end of a server, and for loading its block list.
 const START_SECS: f64 = 0.8;
 const LIST_SECS: f64 = 1.5;
-/// Seconds that warming up and comparing answers take.
+/// Seconds for warming up and comparing answers.
 const WARM_UP_SECS: f64 = 0.4;
-/// Names a second that a resolver caches.
+/// Names per second that a resolver caches.
 const CACHED_PER_SEC: f64 = 30_000.0;
 
 impl Step {
-    /// How long it is about to take.
+    /// Estimates the duration of this step.
     pub(super) fn estimate(&self, options: &Options) -> Duration {
         let secs = |workload: &Workload| match (workload.cached_names(), workload) {
             (Some(names), _) => names as f64 / CACHED_PER_SEC,
@@ -36,8 +36,7 @@ impl Step {
     }
 }
 
-/// All steps, round by round. Each round starts with another peer, so that none always runs after
-/// the same one.
+/// All steps, round by round. Each round starts with another peer, so that the order varies.
 pub(super) fn steps(peers: &[Peer], options: &Options) -> Vec<Step> {
     let rounds = 1..=options.rounds;
     let turns = rounds.flat_map(|round| {
@@ -55,13 +54,13 @@ pub(super) fn steps(peers: &[Peer], options: &Options) -> Vec<Step> {
         .collect()
 }
 
-/// The workloads of a peer by the starts of the server they need.
+/// The workloads of a peer, grouped by the starts of the server that they need.
 fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
     let mut found: Vec<Vec<Workload>> = Vec::new();
     for workload in
         options.workloads.iter().copied().filter(|workload| options.wants(peer, *workload))
     {
-        // Memory does not drift: once is enough.
+        // Memory does not vary between rounds: once is enough.
         if workload.cached_names().is_some() && round > 1 {
             continue;
         }
@@ -73,7 +72,7 @@ fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
     found
 }
 
-/// How much of a plan is done.
+/// The completed part of a plan.
 pub(super) struct Progress {
     total: Duration,
     done: Duration,
@@ -89,7 +88,7 @@ impl Progress {
         self.done += by;
     }
 
-    /// Whole minutes that are left, judged by the time that what is done has taken.
+    /// Whole minutes that remain, estimated from the completed steps.
     pub(super) fn minutes_left(&self, elapsed: Duration) -> u64 {
         let pace =
             if self.done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / self.done.as_secs_f64() };

@@ -1,4 +1,4 @@
-//! Servers as processes: started on one core, measured from outside, stopped for certain.
+//! Servers as processes: started on one core, measured from outside, and always stopped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,22 +6,22 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-/// The core of the server that is measured.
+/// The core of the measured server.
 pub(crate) const SERVER_CORE: &str = "0";
 /// The core of the generator and of the upstream.
 pub(crate) const LOAD_CORE: &str = "1";
 
-/// The kernel's unit in `/proc/PID/stat`: USER_HZ is 100 on every Linux.
+/// The unit of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
 const TICKS_PER_SEC: f64 = 100.0;
-/// How often a server that starts or ends is looked at.
+/// The interval at which a server that starts or ends is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A server that has not ended by then is killed.
+/// A server that has not ended within this time is killed.
 const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// Directories of servers that the search path of an ordinary user may lack.
 const SERVER_DIRECTORIES: &[&str] = &["/usr/local/sbin", "/usr/sbin", "/sbin"];
 
-/// The path of a program; none if it is not installed.
+/// The path of a program; `None` if it is not installed.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let search = std::env::var_os("PATH").unwrap_or_default();
     let directories =
@@ -29,17 +29,17 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     directories.map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
-/// Where cargo puts what it builds.
+/// The build directory of cargo.
 pub(crate) fn target_directory() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 
-/// Where the CoreDNS of `bench/peers/coredns` is built.
+/// The path of the CoreDNS built from `bench/peers/coredns`.
 pub(super) fn coredns() -> PathBuf {
     target_directory().join("peers/coredns")
 }
 
-/// A command bound to a core that ends when this process does, however that ends.
+/// A command that is bound to a core and ends when this process does, in whatever way.
 pub(super) fn pinned(core: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "taskset", "-c", core]);
@@ -50,20 +50,20 @@ pub(super) fn pinned(core: &str) -> Command {
 pub(crate) struct Launch<'a> {
     pub(crate) command: &'a [String],
     pub(crate) core: &'static str,
-    /// What it prints goes here.
+    /// The file for its output.
     pub(crate) log: &'a Path,
-    /// It has to be ready by then.
+    /// The time within which it must be ready.
     pub(crate) within: Duration,
 }
 
-/// A server that is not watched by anything is ready by then, a list of half a million names
-/// included.
+/// The time within which a server without instrumentation must be ready, including loading a list
+/// of half a million names.
 pub(super) const START_WITHIN: Duration = Duration::from_secs(60);
 
-/// A running server; dropping it stops the process and all it started.
+/// A running server. Dropping it ends the process and all its descendants.
 pub(crate) struct Server {
     child: Child,
-    /// How long it took to be ready.
+    /// The time until it was ready.
     pub(super) ready_after: Duration,
 }
 
@@ -101,7 +101,7 @@ impl Server {
         descendants(self.child.id())
     }
 
-    /// CPU time used so far by the process tree.
+    /// CPU time that the process tree has used.
     pub(crate) fn cpu(&self) -> Cpu {
         self.tree().into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
             user_secs: sum.user_secs + one.user_secs,
@@ -109,7 +109,8 @@ impl Server {
         })
     }
 
-    /// Octets of the server's own process in memory, now and at most since [`Self::forget_peak`].
+    /// Resident memory of the server's own process, in octets: now, and the peak since
+    /// [`Self::forget_peak`].
     pub(super) fn resident_bytes(&self) -> Option<(u64, u64)> {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let value = |name: &str| {
@@ -119,13 +120,13 @@ impl Server {
         Some((value("VmRSS:")?, value("VmHWM:")?))
     }
 
-    /// Begins to note the most memory anew.
+    /// Resets the peak of the resident memory.
     pub(super) fn forget_peak(&self) -> Result<(), String> {
         let path = format!("/proc/{}/clear_refs", self.child.id());
         fs::write(&path, "5").map_err(|error| format!("{path}: {error}"))
     }
 
-    /// Memory of the process tree in bytes, shared pages by their share.
+    /// Memory of the process tree in bytes, with shared pages divided among their users.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tree().into_iter().filter_map(pss_bytes).sum()
     }
@@ -133,7 +134,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The number of a process that has ended may be another's by now.
+        // The id of an ended process may belong to another one by now.
         if !matches!(self.child.try_wait(), Ok(None)) {
             return;
         }
@@ -146,7 +147,7 @@ impl Drop for Server {
             thread::sleep(LOOK_EVERY);
         }
         signal("KILL", &self.tree());
-        // Nothing is left to be done about a process that cannot even be waited for.
+        // If even waiting fails, nothing more can be done.
         let _ = self.child.wait();
     }
 }
@@ -158,12 +159,12 @@ pub(crate) struct Cpu {
     pub(crate) system_secs: f64,
 }
 
-/// Whether a text is the number of a process that is no more.
+/// Whether a text is the id of a process that has ended.
 pub(super) fn has_ended(number: &str) -> bool {
     number.parse::<u32>().is_ok() && !Path::new("/proc").join(number).exists()
 }
 
-/// Sends a signal to processes; those that are gone do not mind.
+/// Sends a signal to processes; ignores those that have ended.
 pub(super) fn signal(name: &str, processes: &[u32]) {
     let numbers = processes.iter().map(u32::to_string);
     let _ =
@@ -184,8 +185,7 @@ fn descendants(process: u32) -> Vec<u32> {
     found
 }
 
-/// The fields of `/proc/PID/stat` that follow the command, which may itself hold spaces and
-/// brackets.
+/// The fields of `/proc/PID/stat` after the command, which may itself contain spaces and brackets.
 fn stat_fields(process: u32) -> Option<Vec<u64>> {
     let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let (_, fields) = text.rsplit_once(')')?;
@@ -199,7 +199,7 @@ fn parent_of(process: u32) -> Option<u32> {
 fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
-    // With that of children that have ended: some servers start one for each connection.
+    // Includes children that have ended: some servers start one for each connection.
     Some(Cpu { user_secs: secs(10)? + secs(12)?, system_secs: secs(11)? + secs(13)? })
 }
 

@@ -1,13 +1,13 @@
-//! A million names swapped again and again under an open loop of queries: what is lost, how late
-//! answers come, and what memory it takes.
+//! The cost of replacing a list of a million names repeatedly under an open loop of queries:
+//! losses, latency and memory.
 //!
-//! The server has one core for its worker and for the thread that compiles, as on the smallest
-//! machine. Half of what is asked is on the list, and half is resolved once and cached; each swap
-//! makes all of it to be decided anew.
+//! The server has one core for its worker and the compiling thread, as on the smallest machine.
+//! Half of the queries are for names on the list; the other half is cached. Each replacement makes
+//! the policy evaluate all of them again.
 //!
-//! Beside the quiet server there is the same beside a process that only turns in circles, at the
-//! lowest priority on the server's core: what a machine costs by itself whose cores are all busy.
-//! One that others share may take a busy core away for milliseconds, and lends an idle one at once.
+//! The same load is also run next to a busy loop at the lowest priority on the server's core. It
+//! shows the latency that a busy core alone causes: a shared machine may take a busy core away for
+//! milliseconds, but gives an idle one at once.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -30,22 +30,22 @@ use super::{blocklist, json, machine};
 
 /// Names on the list.
 const NAMES: u32 = 1_000_000;
-/// Lists that take turns.
+/// Lists that alternate.
 const LISTS: usize = 2;
-/// Names of the list that are asked.
+/// Names on the list that are queried.
 const ASKED_OF_LIST: u32 = 10_000;
-/// A second unless told otherwise: what a machine that does other things too keeps up with.
+/// Default rate per second, which a machine that also does other work can sustain.
 const RATE: u64 = 20_000;
 /// The first compilation is part of the start.
 const START_WITHIN: Duration = Duration::from_secs(120);
-/// What a swap leaves behind is given back by then.
+/// Seconds after which the memory of a replacement has been freed.
 const SETTLED_AFTER_SECS: u64 = 3;
-/// So many questions are in flight while names are only to be cached.
+/// Queries in flight while names are being cached.
 const CACHING_WINDOW: u64 = 48;
 
-/// Takes `--rate N` beside the options of all benches; `--secs` is the time of each of the three
-/// runs of a round. Rounds take turns, so that what else the machine does is in all; their medians
-/// are compared.
+/// Measures; takes `--rate N` in addition to the options of all benches. `--secs` is the duration
+/// of each of the three runs of a round. Rounds alternate, so that other work on the machine
+/// affects all of them; their medians are compared.
 pub(super) fn run(words: &[&str]) -> Result<(), String> {
     let (rate, rest) = rate_of(words)?;
     let options = Options::parse_for(&[Peer::Avocet], &rest)?;
@@ -105,7 +105,7 @@ fn rate_of<'w>(words: &[&'w str]) -> Result<(u64, Vec<&'w str>), String> {
     Ok((rate.ok_or("--rate wants a positive number")?, rest))
 }
 
-/// A process that turns in circles on the server's core wherever nobody else wants it.
+/// A process that loops on the server's core at the lowest priority.
 struct Circles(Child);
 
 impl Circles {
@@ -123,7 +123,7 @@ impl Drop for Circles {
     }
 }
 
-/// Octets in memory.
+/// Resident memory, in octets.
 #[derive(Default)]
 struct Memories {
     before: u64,
@@ -142,7 +142,7 @@ fn memory(server: &Server) -> Result<Memory, String> {
     Ok(Memory { now, peak })
 }
 
-/// The files of the server that is measured.
+/// The files of the measured server.
 struct Site {
     dns: SocketAddrV4,
     config: PathBuf,
@@ -162,7 +162,7 @@ impl Site {
             queries: setup.file("reload.queries"),
             control: data.join("control.sock"),
         };
-        // It need not be fetched from, but metrics show what goes on.
+        // Fetching is optional here, but the metrics show the progress.
         let http =
             TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
         let http = http.map_err(|error| error.to_string())?;
@@ -200,7 +200,7 @@ impl Site {
         self.list.with_extension(number.to_string())
     }
 
-    /// A list, with one name that the other lists have not.
+    /// Writes a list, with one name that the other lists lack.
     fn write_list(&self, number: usize) -> std::io::Result<()> {
         let mut file = std::io::BufWriter::new(fs::File::create(self.list(number))?);
         for index in 0..NAMES {
@@ -210,14 +210,15 @@ impl Site {
         file.flush()
     }
 
-    /// Puts one of the lists where the server looks, which costs the machine nothing.
+    /// Moves one of the lists to the server's path: a rename, which costs next to nothing.
     fn put_list(&self, number: usize) -> std::io::Result<()> {
         let beside = self.list.with_extension("beside");
         fs::hard_link(self.list(number % LISTS), &beside)?;
         fs::rename(beside, &self.list)
     }
 
-    /// Swaps the list again and again, as was done so often before; how long each took, in seconds.
+    /// Replaces the list until `goes_on` is false, after `before` earlier replacements; returns the
+    /// seconds each one took.
     fn swap_while(&self, before: usize, goes_on: impl Fn() -> bool) -> Result<Vec<f64>, String> {
         let mut took = Vec::new();
         while goes_on() {
@@ -235,8 +236,8 @@ impl Site {
         status["image"]["octets"].as_u64().ok_or_else(|| format!("there is no image: {status}"))
     }
 
-    /// Gives an order over the control socket; the last line of the answer. A process that gave it
-    /// would take its time from the generator, whose delay would be taken for the server's.
+    /// Sends a request over the control socket and returns the last line of the reply. A separate
+    /// process for this would compete with the generator, whose delay would count as the server's.
     fn order(&self, order: &str) -> Result<Value, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.control.display());
         let mut stream = UnixStream::connect(&self.control).map_err(failed)?;
@@ -253,12 +254,12 @@ impl Site {
     }
 }
 
-/// What was measured.
+/// The measurements.
 #[derive(Default)]
 struct Outcome {
     rate: u64,
     quiet: Vec<Load>,
-    /// With the server's core busy otherwise.
+    /// With a busy loop on the server's core.
     busy: Vec<Load>,
     swapped: Vec<Load>,
     swaps: Vec<f64>,
@@ -301,12 +302,12 @@ impl Outcome {
         );
     }
 
-    /// How much more than `others` the p99 while swapped is.
+    /// By how many percent the p99 during replacements exceeds that of `others`.
     fn p99_percent(&self, others: &[Load]) -> f64 {
         (medians(&self.swapped).p99_us / medians(others).p99_us - 1.0) * 100.0
     }
 
-    /// What is more than before, in images.
+    /// Memory above the initial state, in multiples of the image size.
     fn images(&self, bytes: u64) -> f64 {
         (bytes as f64 - self.memory.before as f64) / self.image as f64
     }
@@ -343,7 +344,7 @@ impl Outcome {
     }
 }
 
-/// The median of each quantile over the rounds.
+/// The median over the rounds, for each quantile.
 fn medians(loads: &[Load]) -> Latency {
     let median = |of: fn(&Latency) -> f64| {
         let mut values: Vec<f64> = loads.iter().map(|load| of(&latency(load))).collect();
@@ -357,7 +358,7 @@ fn medians(loads: &[Load]) -> Latency {
     }
 }
 
-/// Answers, and queries without one.
+/// Responses, and queries without one.
 fn sums(loads: &[Load]) -> (u64, u64) {
     (loads.iter().map(|load| load.answered).sum(), loads.iter().map(|load| load.lost).sum())
 }

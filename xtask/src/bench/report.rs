@@ -1,4 +1,4 @@
-//! Samples, what is made of them, and their JSON.
+//! Samples, their evaluation, and their JSON.
 
 use serde_json::Value;
 
@@ -13,31 +13,31 @@ use super::workload::{Measure, Workload};
 pub(super) struct Sample {
     pub(super) peer: Peer,
     pub(super) workload: Workload,
-    /// Counted from 1. Only samples of the same round are divided by each other.
+    /// Starts at 1. Ratios are formed within a round only.
     pub(super) round: usize,
     /// CPU microseconds of the server's processes per answer, user and system.
     pub(super) cpu_us: f64,
-    /// The user part of it. It is sampled by the kernel's tick and coarser than the whole.
+    /// The user part of it. The kernel samples it by the tick, so it is less precise than the sum.
     pub(super) user_us: f64,
     /// From the start of the process to its first right answer.
     pub(super) ready_secs: f64,
-    /// Memory of its processes then.
+    /// Memory of its processes at that moment.
     pub(super) start_bytes: f64,
     pub(super) growth: Option<Growth>,
     pub(super) load: Load,
 }
 
-/// What a cache took.
+/// The cost of a cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Growth {
-    /// Memory the processes grew by, for each name that is still cached.
+    /// Growth of the processes, per name that is still cached.
     pub(super) bytes_per_name: f64,
-    /// The share of the names asked first that are still cached.
+    /// The share of the names queried first that is still cached.
     pub(super) kept: f64,
 }
 
 impl Sample {
-    /// The headline of the workload, in its unit.
+    /// The headline figure of the workload, in its unit.
     pub(super) fn figure(&self) -> f64 {
         match self.workload.measure() {
             Measure::Cpu => self.cpu_us,
@@ -46,7 +46,7 @@ impl Sample {
         }
     }
 
-    /// The sample on one line, to be seen while the bench runs.
+    /// The sample on one line, for progress output.
     pub(super) fn line(&self) -> String {
         let pair = format!("{}/{}", self.peer.name(), self.workload.name());
         format!(
@@ -130,7 +130,7 @@ impl Sample {
     }
 }
 
-/// A pair that could not be measured, or not rightly.
+/// A pair that could not be measured, or gave wrong answers.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
     pub(super) peer: Peer,
@@ -138,7 +138,7 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
-/// All that came of a bench.
+/// All results of a bench.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Report {
     pub(super) samples: Vec<Sample>,
@@ -146,7 +146,7 @@ pub(super) struct Report {
     pub(super) left_out: Vec<LeftOut>,
 }
 
-/// The middle of several values, and how far they lie apart.
+/// The median of several values, with minimum and maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     pub(super) median: f64,
@@ -155,7 +155,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// None of no values.
+    /// `None` if there are no values.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -170,7 +170,7 @@ impl Spread {
 }
 
 impl Report {
-    /// Removes the samples of a pair and says why.
+    /// Removes the samples of a pair and records the reason.
     pub(super) fn fail(&mut self, peer: Peer, workload: Workload, reason: String) {
         self.samples.retain(|sample| (sample.peer, sample.workload) != (peer, workload));
         self.failures.push(Failure { peer, workload, reason });
@@ -180,12 +180,12 @@ impl Report {
         self.failures.iter().any(|failure| (failure.peer, failure.workload) == (peer, workload))
     }
 
-    /// The samples of a pair, one for each round.
+    /// The samples of a pair, one per round.
     fn of_pair(&self, peer: Peer, workload: Workload) -> impl Iterator<Item = &Sample> {
         self.samples.iter().filter(move |sample| (sample.peer, sample.workload) == (peer, workload))
     }
 
-    /// The spread of a value of a pair; none if the pair was not measured or has no such value.
+    /// The spread of a value of a pair; `None` if the pair was not measured or has no such value.
     pub(super) fn spread(
         &self,
         peer: Peer,
@@ -195,19 +195,19 @@ impl Report {
         Spread::of(&self.of_pair(peer, workload).filter_map(value).collect::<Vec<_>>())
     }
 
-    /// The headline of a pair.
+    /// The headline figure of a pair.
     pub(super) fn figure(&self, peer: Peer, workload: Workload) -> Option<Spread> {
         self.spread(peer, workload, |sample| Some(sample.figure()))
     }
 
-    /// How a peer's headline compares with another's: the spread of the ratios of each round.
+    /// The ratio of one peer's headline figure to another's, formed in each round.
     ///
-    /// What drifts between rounds is thus in both and cancels.
+    /// Drift between rounds affects both and cancels.
     pub(super) fn ratio(&self, peer: Peer, other: Peer, workload: Workload) -> Option<Spread> {
         self.ratio_of((peer, workload), (other, workload))
     }
 
-    /// The same of any two pairs.
+    /// The same for any two pairs.
     pub(super) fn ratio_of(
         &self,
         one: (Peer, Workload),
@@ -220,8 +220,7 @@ impl Report {
         })
     }
 
-    /// What the block list takes in a server's memory, in bytes, and how long it is in loading, in
-    /// seconds.
+    /// Memory of the block list in a server, in bytes, and its loading time, in seconds.
     pub(super) fn list_cost(&self, peer: Peer) -> Option<(f64, f64)> {
         let start = |workload| self.spread(peer, workload, |sample| Some(sample.start_bytes));
         let ready = self.spread(peer, Workload::Blocked, |sample| Some(sample.ready_secs))?.median;
@@ -247,7 +246,7 @@ impl Report {
         ])
     }
 
-    /// Reads what [`Report::json`] wrote.
+    /// Parses the output of [`Report::json`].
     pub(super) fn parse(value: &Value) -> Result<Self, String> {
         let list = |key: &str| value[key].as_array().into_iter().flatten();
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
@@ -300,7 +299,7 @@ mod tests {
         let mut report = Report { samples, ..Report::default() };
         let same = Spread { median: 1.5, least: 1.5, most: 1.5 };
         assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
-        // A round without the other has no ratio.
+        // A round in which the other was not measured gives no ratio.
         report.samples.truncate(3);
         assert_eq!(report.ratio(Peer::Nsd, Peer::Bare, HOT), Some(same));
         assert_eq!(report.ratio(Peer::Nsd, Peer::Unbound, HOT), None);

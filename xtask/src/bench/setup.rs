@@ -1,4 +1,5 @@
-//! What all benches share: binaries, material in a temporary directory, ports, and the upstream.
+//! The common setup of all benches: binaries, material in a temporary directory, ports, and the
+//! upstream.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
@@ -14,29 +15,29 @@ use super::veth::{self, Veth};
 use super::workload::Workload;
 use super::{ask, configuration, process};
 
-/// Names of the temporary directories start so; the number of the process that made one follows.
+/// The prefix of temporary directories; the id of the process follows.
 const PREFIX: &str = "avocet-bench-";
 
-/// Our own programs, which are packages of the same names: the floors, and the server.
+/// Our own programs and their packages, which have the same names.
 const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
 
-/// The place of a bench; dropping it stops the upstream and removes the files.
+/// The environment of a bench. Dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
     pub(super) directory: PathBuf,
     pub(super) material: Material,
-    /// The port of the server that is measured.
+    /// The port of the measured server.
     pub(super) port: u16,
     pub(super) upstream_port: u16,
-    /// Our floor and generator.
+    /// Our lower bound and generator.
     pub(super) bare: PathBuf,
     pub(super) avocet: PathBuf,
-    /// For servers that take packets past the sockets, where they can be measured.
+    /// For servers that bypass sockets, where they can be measured.
     pub(super) veth: Option<Veth>,
     upstream: Option<Server>,
 }
 
 impl Setup {
-    /// Builds the binaries these peers need, writes the material and starts the upstream.
+    /// Builds the binaries that these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
         let built = target_directory().join("dist");
         let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
@@ -71,7 +72,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Chooses another port: what the last server had may not be free at once.
+    /// Chooses another port: that of the previous server may not be free immediately.
     pub(super) fn renew_port(&mut self) -> Result<(), String> {
         self.port = free_port()?;
         Ok(())
@@ -82,7 +83,7 @@ impl Setup {
         self.directory.join(name)
     }
 
-    /// Where the server that is measured is asked.
+    /// The address at which the measured server is queried.
     pub(super) fn target(&self, workload: Workload) -> SocketAddrV4 {
         let address = if workload == Workload::Veth { veth::INSIDE } else { Ipv4Addr::LOCALHOST };
         SocketAddrV4::new(address, self.port)
@@ -108,17 +109,17 @@ impl Setup {
 impl Drop for Setup {
     fn drop(&mut self) {
         self.upstream = None;
-        // What stays behind is removed by the next run.
+        // The next run removes what remains.
         let _ = fs::remove_dir_all(&self.directory);
     }
 }
 
-/// Removes what benches that were killed have left.
+/// Removes directories of benches that were killed.
 fn remove_abandoned() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
-            // Another user's stays.
+            // Directories of other users cannot be removed.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

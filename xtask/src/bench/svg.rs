@@ -1,4 +1,4 @@
-//! Pictures of figures: small SVG files that read well on light and on dark ground.
+//! Charts as small SVG files, readable on light and dark backgrounds.
 
 use std::fmt::Write as _;
 
@@ -11,27 +11,27 @@ pub(super) struct Row {
     pub(super) marks: Marks,
 }
 
-/// How much a row stands out.
+/// How prominent a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// What the picture is about.
+    /// The subject of the chart.
     Ours,
     Other,
-    /// What the machine allows.
+    /// The limit of the machine.
     Limit,
 }
 
-/// What a row shows.
+/// The marks of a row.
 pub(super) enum Marks {
-    /// A bar to the median, with a line from the least to the most.
+    /// A bar to the median, with a line from minimum to maximum.
     Bar(Spread),
-    /// Three dots on a logarithmic scale: 50, 99 and 99.9 % of the answers.
+    /// Three dots on a logarithmic scale: 50, 99 and 99.9 % of the responses.
     Dots([f64; 3]),
 }
 
 const WIDTH: f64 = 760.0;
 const LABELS: f64 = 128.0;
-/// Room for the figure at the right of the longest bar.
+/// Space for the figure to the right of the longest bar.
 const FIGURES: f64 = 170.0;
 const ROW: f64 = 24.0;
 const HEAD: f64 = 34.0;
@@ -53,7 +53,7 @@ impl Standing {
     }
 }
 
-/// Draws rows under a title; `digits` are those of the figures after the point.
+/// Draws rows under a title; figures have `digits` decimal places.
 pub(super) fn picture(title: &str, rows: &[Row], digits: usize) -> String {
     let height = HEAD + ROW * rows.len() as f64 + 8.0;
     let mut text = format!(
@@ -119,11 +119,11 @@ fn draw(text: &mut String, row: &Row, top: f64, (scale, digits): (&Scale, usize)
     }
 }
 
-/// From values to places.
+/// Maps values to positions.
 enum Scale {
-    /// From nothing to the most.
+    /// From zero to the maximum.
     Linear { most: f64 },
-    /// From the least to the most, each ten times as far as the one before.
+    /// From minimum to maximum, with powers of ten equally far apart.
     Logarithmic { least: f64, most: f64 },
 }
 

@@ -1,4 +1,4 @@
-//! System calls per missed query, counted by strace while 5,000 unique names are asked for.
+//! System calls per cache miss, counted by strace over 5,000 unique names.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,18 +13,18 @@ use super::workload::Workload;
 use super::{ask, configuration, json, load, machine};
 
 const COUNT: &str = "5000";
-/// Queries asked before, of other names.
+/// Queries for other names that precede the count.
 const WARM: &str = "100000";
 const WINDOW: &str = "64";
 const RUN_SECS: &str = "60";
 /// Calls rarer than this per query are not shown.
 const SHOWN: f64 = 0.05;
 
-/// The peers that are counted if none are named.
+/// The peers that are counted by default.
 pub(super) const PEERS: &[Peer] =
     &[Peer::Bare, Peer::BarePool, Peer::Dnsdist, Peer::Unbound, Peer::Avocet];
 
-/// Counts for each peer, prints the figures and keeps them.
+/// Counts for each peer, prints the figures and stores them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
     let peers = &options.peers;
     let setup = Setup::prepare(peers, options)?;
@@ -41,13 +41,13 @@ pub(super) fn run(options: &Options) -> Result<(), String> {
     machine::keep("syscalls", peers, json::object(figures)).map(drop)
 }
 
-/// The calls of a server by name, each divided by the answers.
+/// The calls of a server by name, each divided by the number of responses.
 fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
     let log = setup.file(&format!("{}.log", peer.name()));
     let command = configuration::prepare(setup, peer, Workload::Miss)?;
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
     let server = Server::start(&launch, || ask::is_ready(setup.target(Workload::Miss)))?;
-    // What is opened once and kept, such as a pool of sockets, is open before the count begins.
+    // What is opened once, such as a pool of sockets, is open before the count begins.
     load::blast(
         setup,
         &setup.material.zipf,
@@ -66,7 +66,7 @@ fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
         .collect())
 }
 
-/// A strace that watches all threads of a server.
+/// A strace that traces all threads of a server.
 struct Tracer {
     child: Child,
 }
@@ -86,7 +86,7 @@ impl Tracer {
             .map_while(Result::ok);
         let attached =
             lines.by_ref().filter(|line| line.contains("attached")).take(processes.len()).count();
-        // What else it says is read to its end, so that it never waits for a reader.
+        // Further output is read to its end, so that strace never blocks on the pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let tracer = Self { child };
         if attached == processes.len() {
@@ -97,11 +97,11 @@ impl Tracer {
     }
 }
 
-/// Lets go of the server; strace then writes its counts and ends.
+/// Detaches from the server; strace then writes its counts and ends.
 impl Drop for Tracer {
     fn drop(&mut self) {
         signal("INT", &[self.child.id()]);
-        // If it cannot be waited for, its counts are missing, and that is reported.
+        // If waiting fails, the counts are missing, which is reported.
         let _ = self.child.wait();
     }
 }

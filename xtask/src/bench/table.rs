@@ -12,9 +12,9 @@ pub(super) struct Table {
     rows: Vec<Vec<String>>,
 }
 
-/// What stands where nothing was measured because there is nothing to measure.
+/// The cell of a measurement that does not apply.
 const NONE: &str = "-";
-/// What stands where Avocet cannot do yet what the others do.
+/// The cell of a feature that Avocet lacks.
 const NOT_YET: &str = "not yet";
 
 impl Table {
@@ -59,7 +59,7 @@ impl Table {
     }
 }
 
-/// One row a peer, one column a workload: the medians.
+/// One row per peer and one column per workload, with medians.
 pub(super) fn summary(report: &Report) -> Table {
     let is_measured = |workload: &Workload| {
         Peer::ALL.iter().any(|peer| report.figure(*peer, *workload).is_some())
@@ -88,13 +88,13 @@ fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
     }
 }
 
-/// One table a workload, each row a peer with its spread and with what Avocet is beside it, the
-/// least first.
+/// One table per workload: each row is a peer with its spread and the ratio to Avocet, the lowest
+/// first.
 pub(super) fn details(report: &Report) -> Vec<String> {
     Workload::ALL.iter().filter_map(|workload| Some(detail(report, *workload)?.text())).collect()
 }
 
-/// The table of a workload; none if it was not measured.
+/// The table of a workload; `None` if it was not measured.
 pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     let peers = ranked(report, workload);
     if peers.is_empty() {
@@ -126,7 +126,7 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     Some(table)
 }
 
-/// The peers that were measured, the least headline first.
+/// The measured peers, the lowest headline figure first.
 pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
     let figures =
         Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
@@ -146,7 +146,7 @@ fn figure_text(workload: Workload, value: f64) -> String {
     }
 }
 
-/// What a workload tells beside its headline.
+/// The figures of a workload in addition to its headline.
 fn extra_heads(workload: Workload) -> &'static [&'static str] {
     match workload {
         Workload::Latency => &["p50 us", "p99.9 us", "CPU us"],

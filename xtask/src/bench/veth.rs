@@ -1,7 +1,7 @@
-//! A pair of virtual Ethernet devices with the server's end in a network namespace of its own.
+//! A pair of virtual Ethernet devices with the server's end in its own network namespace.
 //!
-//! Loopback has no place for a server that takes its packets from the device. The pair has, and it
-//! is the same detour for the servers on sockets beside it.
+//! A server that takes packets from the device cannot use loopback. It can use the pair, which
+//! costs servers with sockets the same detour.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -10,26 +10,30 @@ use std::process::Command;
 use super::load::output;
 use super::process;
 
-/// The ends of the pair, from the range that is set aside for benches (RFC 2544, appendix C.2.2).
+/// The addresses of the pair, from the range reserved for benches (RFC 2544, appendix C.2.2).
 const OUTSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 1);
 pub(super) const INSIDE: Ipv4Addr = Ipv4Addr::new(198, 18, 83, 2);
 
-/// Names of the namespaces start so; the number of the process that made one follows.
+/// The prefix of the namespaces' names; the id of the process follows.
 const PREFIX: &str = "avocet-bench-";
 
-/// The pair; dropping it removes namespace and devices.
+/// The pair. Dropping it removes namespace and devices.
 pub(super) struct Veth {
     process: u32,
 }
 
 impl Veth {
-    /// Makes namespace and pair; says why that cannot be done here.
+    /// Creates namespace and pair.
+    ///
+    /// # Errors
+    ///
+    /// Says why that is not possible.
     pub(super) fn create() -> Result<Self, String> {
         let veth = Self { process: std::process::id() };
         let (namespace, outside, inside) = (veth.namespace(), veth.outside(), veth.interface());
         ip(&format!("netns add {namespace}"))?;
-        // One queue each: a server past the sockets serves the queues it is given, and one core is
-        // measured.
+        // One queue each: a server that bypasses sockets serves the queues it is given, and one
+        // core is measured.
         let queues = "numrxqueues 1 numtxqueues 1";
         ip(&format!(
             "link add {outside} {queues} type veth peer name {inside} {queues} netns {namespace}"
@@ -55,7 +59,7 @@ impl Veth {
         format!("{PREFIX}{}", self.process)
     }
 
-    /// The words before a command that run it in the namespace.
+    /// The start of a command line that runs it in the namespace.
     pub(super) fn inside(&self) -> Vec<String> {
         ["ip", "netns", "exec", &self.namespace()].map(str::to_owned).to_vec()
     }
@@ -63,7 +67,7 @@ impl Veth {
 
 impl Drop for Veth {
     fn drop(&mut self) {
-        // The pair goes with the namespace. One that stays is removed by the next run.
+        // The pair disappears with the namespace. If removal fails, the next run removes it.
         let _ = ip(&format!("netns delete {}", self.namespace()));
     }
 }
@@ -73,7 +77,7 @@ pub(super) fn remove_abandoned() {
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
-            // Whoever may not remove it may not make one either, and is told so then.
+            // If permission is missing, creating a namespace fails too and reports it.
             let _ = ip(&format!("netns delete {name}"));
         }
     }

@@ -1,17 +1,17 @@
-//! The workloads, and what their answers have to look like for a run to count.
+//! The workloads, and the checks that their answers pass for a run to count.
 
 use super::ask::Transport;
 use super::load::Load;
 use super::peer::Refusal;
 
-/// What is asked of a server.
+/// The queries that a server gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Workload {
     /// 10,000 cached names over UDP.
     Hot,
-    /// The same, each query with an OPT record.
+    /// The same; each query has an OPT record.
     HotEdns,
-    /// The same names, 20,000 queries per second whatever the server does.
+    /// The same names, 20,000 queries per second regardless of the server.
     Latency,
     /// The same names over persistent TCP connections.
     Tcp,
@@ -19,39 +19,38 @@ pub(super) enum Workload {
     Miss,
     /// 200,000 names by Zipf's law from an empty cache.
     Zipf,
-    /// The names of `Hot`, which are not on the block list that the server has.
+    /// The names of `Hot`, which are not on the server's block list.
     Unlisted,
     /// 10,000 of the 500,000 names on a block list.
     Blocked,
-    /// What the process grows by for 200,000 cached names.
+    /// The growth of the process for 200,000 cached names.
     MemorySmall,
-    /// What the process grows by for 1,000,000 cached names.
+    /// The growth of the process for 1,000,000 cached names.
     Memory,
-    /// The names of `Hot` through a pair of virtual Ethernet devices, which servers past the
-    /// sockets need.
+    /// The names of `Hot` through a pair of virtual Ethernet devices, for servers that bypass
+    /// sockets.
     Veth,
 }
 
-/// What the headline of a workload is in.
+/// The quantity of a workload's headline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     /// CPU microseconds of the server's processes per answer, user and system.
     Cpu,
-    /// The latency that 99 % of the answers stay within, in microseconds.
+    /// The 99th percentile of the latency, in microseconds.
     Latency,
-    /// Bytes the process grew by for each name it still has cached.
+    /// Growth of the process in bytes per name that is still cached.
     Memory,
 }
 
-/// Queries a second of the latency workload.
+/// Queries per second of the latency workload.
 pub(super) const LATENCY_RATE: u64 = 20_000;
 
-/// The most answers that may be missing, as a share: retransmission is left to clients.
+/// The largest share of responses that may be missing: retransmission is left to clients.
 const LOST_SHARE: f64 = 0.005;
-/// The same where a lost answer is in the figure already, as one that took as long as it was waited
-/// for.
+/// The same where a lost response already counts in the figure, with the time waited for it.
 const LOST_SHARE_AT_RATE: f64 = 0.2;
-/// The share of NXDOMAIN in the Zipf mix, and how far it may be off in a short run.
+/// The share of NXDOMAIN in the Zipf mix, and the tolerance for a short run.
 const ZIPF_NXDOMAIN: (f64, f64) = (0.05, 0.02);
 
 impl Workload {
@@ -69,7 +68,7 @@ impl Workload {
         Self::Veth,
     ];
 
-    /// The workloads of the bench that is over in two minutes.
+    /// The workloads of the two-minute bench.
     pub(super) const QUICK: &[Self] = &[Self::Hot, Self::Tcp, Self::Miss];
 
     pub(super) fn name(self) -> &'static str {
@@ -93,7 +92,7 @@ impl Workload {
         found.ok_or_else(|| format!("there is no workload `{name}`"))
     }
 
-    /// What it asks, in the words of a heading.
+    /// The heading of the workload.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Hot => "Cached names over UDP",
@@ -118,7 +117,7 @@ impl Workload {
         }
     }
 
-    /// Names a memory workload has cached.
+    /// Names that a memory workload caches.
     pub(super) fn cached_names(self) -> Option<u64> {
         match self {
             Self::MemorySmall => Some(200_000),
@@ -132,14 +131,13 @@ impl Workload {
         matches!(self, Self::Unlisted | Self::Blocked)
     }
 
-    /// Whether all names are cached before the run, by one configuration, so that one start serves
-    /// several.
+    /// Whether all names are cached before the run with the same configuration, so that one start
+    /// serves several workloads.
     pub(super) fn is_warm(self) -> bool {
         matches!(self, Self::Hot | Self::HotEdns | Self::Latency | Self::Tcp)
     }
 
-    /// Whether the cache has to be empty when the run begins, so that answers cannot be tried out
-    /// before.
+    /// Whether the cache must be empty at the start, so that answers cannot be compared before.
     pub(super) fn is_cold(self) -> bool {
         matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory)
     }
@@ -152,9 +150,12 @@ impl Workload {
         }
     }
 
-    /// Whether the answers are those that are right; says what is wrong with them.
+    /// Checks the answers of a run. `refusal` is the response to blocked names, if the workload
+    /// queries these.
     ///
-    /// `refusal` is how the server answers for blocked names, where these are asked for.
+    /// # Errors
+    ///
+    /// Says what is wrong with the answers.
     pub(super) fn judge(self, load: &Load, refusal: Option<Refusal>) -> Result<(), String> {
         if load.answered == 0 {
             return Err("no answers".to_owned());

@@ -1,8 +1,8 @@
-//! Counts as the tree keeps them, and how two of them compare.
+//! Stored instruction counts and their comparison.
 
 use std::fmt::Write as _;
 
-/// More instructions than this are a regression, in hundredths of the kept count.
+/// A larger increase is a regression, in percent of the stored count.
 pub(super) const LIMIT_PERCENT: f64 = 3.0;
 
 const HEAD: &str = "\
@@ -11,30 +11,30 @@ const HEAD: &str = "\
 ";
 const COUNTS: &str = "[instructions]";
 
-/// Counts and what they were made with.
+/// Counts and the surroundings in which they were made.
 #[derive(Debug, PartialEq)]
 pub(super) struct Baseline {
-    /// Compiler, architecture and the like: name and value.
+    /// Name and value of compiler, architecture and so on.
     pub(super) surroundings: Vec<(String, String)>,
-    /// Name of the operation, instructions of one repetition.
+    /// The name of an operation and the instructions of one repetition.
     pub(super) counts: Vec<(String, f64)>,
 }
 
-/// An operation beside its kept count.
+/// The comparison of an operation with its stored count.
 #[derive(Debug, PartialEq)]
 pub(super) enum Verdict {
     /// Both counts are known.
     Compared {
         /// The operation.
         name: String,
-        /// Instructions as kept.
+        /// The stored instructions.
         kept: f64,
-        /// Instructions now.
+        /// The current instructions.
         found: f64,
     },
-    /// It was not counted when the counts were kept.
+    /// There is no stored count.
     Unknown(String, f64),
-    /// It is kept and was not counted now.
+    /// There is a stored count but no current one.
     Gone(String),
 }
 
@@ -43,7 +43,7 @@ impl Baseline {
     pub(super) fn text(&self) -> String {
         let mut text = HEAD.to_owned();
         for (key, value) in &self.surroundings {
-            // A String takes whatever is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{key} = \"{value}\"");
         }
         let _ = writeln!(text, "\n{COUNTS}");
@@ -53,7 +53,11 @@ impl Baseline {
         text
     }
 
-    /// Reads what [`Baseline::text`] wrote; the error names the line.
+    /// Parses the output of [`Baseline::text`].
+    ///
+    /// # Errors
+    ///
+    /// Names the faulty line.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut baseline = Self { surroundings: Vec::new(), counts: Vec::new() };
         let mut in_counts = false;
@@ -77,7 +81,8 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// Each operation of these counts beside the kept one, and what is kept and no longer there.
+    /// Compares each operation with its stored count, and lists stored operations that no longer
+    /// exist.
     pub(super) fn against(&self, kept: &Self) -> Vec<Verdict> {
         let beside = |(name, found): &(String, f64)| match kept.count(name) {
             Some(kept) => Verdict::Compared { name: name.clone(), kept, found: *found },
@@ -104,7 +109,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the gate stays shut.
+    /// Whether the gate fails.
     pub(super) fn is_refused(&self) -> bool {
         match self {
             Self::Compared { kept, found, .. } => *found > kept * (1.0 + LIMIT_PERCENT / 100.0),
@@ -112,7 +117,7 @@ impl Verdict {
         }
     }
 
-    /// One line for people.
+    /// The verdict as a line of text.
     pub(super) fn line(&self) -> String {
         match self {
             Self::Compared { name, kept, found } => {

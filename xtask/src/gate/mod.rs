@@ -1,9 +1,9 @@
-//! The gate: instructions of the hot operations, counted by callgrind and held against the counts
-//! that the tree keeps.
+//! The gate: instructions of the hot operations, counted by callgrind and compared with the counts
+//! stored in the tree.
 //!
-//! Counts do not depend on how busy a machine is. They do depend on the compiler, on the system's C
-//! library and on the processor's instruction set, so where these differ from those of the kept
-//! counts, the gate reports and refuses nothing.
+//! Counts do not depend on the load of the machine. They do depend on the compiler, the C library
+//! and the instruction set of the processor: where these differ from the stored ones, the gate
+//! reports and never fails.
 
 mod baseline;
 
@@ -14,20 +14,19 @@ use std::process::Command;
 use crate::bench::{output, target_directory};
 use baseline::{Baseline, Verdict};
 
-/// The kept counts.
+/// The stored counts.
 const KEPT: &str = "bench/baseline/instructions.toml";
 /// The operations; see bench/micro/src/main.rs.
 const PACKAGE: &str = "avocet-bench-micro";
-/// A build that is quick to make and near the release in what it runs.
+/// A profile that builds quickly and is near the release in what it runs.
 const PROFILE: &str = "bench-quick";
-/// The function whose calls are counted, each to a file of its own: callgrind takes no pattern for
-/// that.
+/// The function whose calls are counted, each to a file: callgrind accepts no pattern for that.
 const COUNTED: &str = "avocet_bench_micro::count::counted_operation";
-/// Repetitions of an operation in one count: enough that hash tables with random keys even out.
+/// Repetitions of an operation in one count: enough to average over hash tables with random keys.
 const RUNS: u32 = 1000;
 const OUTPUT: &str = "gate.out";
 
-/// Counts, and compares with the kept counts or keeps the new ones.
+/// Counts, and compares with the stored counts or replaces them.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let update = match words {
         [] => false,
@@ -52,7 +51,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     judge(&kept, &found)
 }
 
-/// A continuous build has it, so there its lack is a fault.
+/// Continuous builds have valgrind, so there its absence is an error.
 fn without_valgrind() -> Result<(), String> {
     if std::env::var("CI").is_ok_and(|value| value == "true") {
         return Err("valgrind is not installed: the gate cannot count".to_owned());
@@ -95,7 +94,7 @@ fn build() -> Result<PathBuf, String> {
     Ok(target_directory().join(PROFILE).join(PACKAGE))
 }
 
-/// What counts depend on beside the code.
+/// What the counts depend on besides the code.
 fn surroundings() -> Result<Vec<(String, String)>, String> {
     let first_line = |program: &str, argument: &str| {
         let mut command = Command::new(program);
@@ -111,11 +110,11 @@ fn surroundings() -> Result<Vec<(String, String)>, String> {
     Ok(known.map(|(key, value)| (key.to_owned(), value)).into())
 }
 
-/// Runs the operations under callgrind: one process, one file of counts for each.
+/// Runs the operations under callgrind: one process with one file of counts for each.
 fn count(binary: &Path) -> Result<Vec<(String, f64)>, String> {
     let directory = target_directory().join("gate");
     let said = |error: std::io::Error| format!("{}: {error}", directory.display());
-    // What an earlier run left would be read as of this one.
+    // Files of an earlier run would be counted as part of this one.
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).map_err(said)?;
     let out = directory.join(OUTPUT);
@@ -123,7 +122,7 @@ fn count(binary: &Path) -> Result<Vec<(String, f64)>, String> {
     command.args(["--quiet", "--tool=callgrind", "--collect-atstart=no"]);
     command.arg(format!("--toggle-collect={COUNTED}")).arg(format!("--dump-after={COUNTED}"));
     command.arg(format!("--callgrind-out-file={}", out.display()));
-    // Else the C library takes the widest instructions that this processor happens to have.
+    // Otherwise the C library uses the widest instructions of this processor.
     command.env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-ERMS,-FSRM");
     command.arg(binary).args(["count", &RUNS.to_string()]);
     let names = output(command)?;

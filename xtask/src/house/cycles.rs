@@ -2,8 +2,7 @@
 
 use super::modules::Imports;
 
-/// The groups of files that all lead to one another, the largest first; files on their own are left
-/// out.
+/// The groups of files that all depend on one another, the largest first, without single files.
 pub(super) fn cycles(imports: &Imports) -> Vec<Vec<usize>> {
     let mut search = Search::of(imports);
     for file in 0..imports.len() {

@@ -1,4 +1,4 @@
-//! Functions and types, measured.
+//! Measures functions and types.
 
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
@@ -8,28 +8,27 @@ use super::source::{Crate, is_test};
 
 /// A function of the product.
 pub(super) struct Function {
-    /// Where: crate, file and name.
+    /// Crate, file and name.
     pub(super) place: String,
     /// Lines from signature to closing brace.
     pub(super) lines: usize,
-    /// Whether a parameter is a tuple of three values or more, those of tuples within it counted
-    /// too.
+    /// Whether a parameter is a tuple of three or more values, nested tuples included.
     pub(super) takes_tuple: bool,
     /// Whether a parameter is a `bool`.
     pub(super) takes_bool: bool,
-    /// Parameters, with tuples taken apart.
+    /// The number of parameters, with each value of a tuple counted.
     pub(super) parameters: usize,
 }
 
-/// What is defined in the product.
+/// The definitions of the product.
 #[derive(Default)]
 pub(super) struct Items {
     pub(super) functions: Vec<Function>,
-    /// Names of types and traits, one for each definition, with the place.
+    /// Name and place of each definition of a type or trait.
     pub(super) types: Vec<(String, String)>,
 }
 
-/// Measures all that the crates define.
+/// Measures all definitions of the crates.
 pub(super) fn of(crates: &[Crate]) -> Items {
     let mut items = Items::default();
     for krate in crates {
@@ -45,7 +44,7 @@ pub(super) fn of(crates: &[Crate]) -> Items {
 struct Visitor<'a> {
     place: String,
     items: &'a mut Items,
-    /// Within the implementation of a trait, whose signatures are the trait's.
+    /// Inside an implementation of a trait, which determines the signatures.
     is_foreign_trait: bool,
 }
 
@@ -77,7 +76,7 @@ impl Visitor<'_> {
     }
 }
 
-/// How many values a parameter of this type is.
+/// The number of values in a parameter of this type.
 fn values(ty: &Type) -> usize {
     match ty {
         Type::Tuple(tuple) => tuple.elems.iter().map(values).sum(),

@@ -3,8 +3,7 @@
 use super::modules::{Imports, imports};
 use super::source::{Crate, File};
 
-/// The crates whose folders are in order, and that order: from the folders that import none to
-/// those that import all.
+/// The crates with ordered folders, and that order: each folder imports only those before it.
 const LAYERS: &[(&str, &[&str])] = &[(
     "server",
     &[
@@ -28,7 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
     ],
 )];
 
-/// Returns a fault for each import from a later folder, and for each folder without a place.
+/// Returns a fault for each import from a later folder, and for each folder that is not listed.
 pub(super) fn upward(krate: &Crate) -> Vec<String> {
     let Some((_, order)) = LAYERS.iter().find(|(name, _)| *name == krate.name) else {
         return Vec::new();

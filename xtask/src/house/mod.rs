@@ -1,9 +1,9 @@
-//! House: figures of the code's structure, printed by `cargo xtask house`.
+//! Figures of the code's structure, printed by `cargo xtask house`.
 //!
 //! [`source`] reads the crates of the product as the compiler does, without tests. [`modules`]
-//! finds out which file takes what from which; [`cycles`] finds the circles in that. [`items`]
-//! measures functions and types. The report names what is worst of each, so that the next move can
-//! be chosen from it.
+//! finds the imports between files, and [`cycles`] the cycles among them. [`items`] measures
+//! functions and types. The report names the worst of each, so that the next change can be chosen
+//! from it.
 
 mod cycles;
 mod items;
@@ -15,8 +15,8 @@ mod source;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Prints the figures of the tree below `root`; with `--cycles`, each file of each cycle and what
-/// ties it.
+/// Prints the figures of the tree below `root`; with `--cycles`, also the files and imports of each
+/// cycle.
 pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
     let details = match options {
         [] => report::Details::Figures,
@@ -28,14 +28,14 @@ pub(crate) fn run(root: &Path, options: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// Most files of a crate that may lead to one another in a circle.
+/// Most files of a crate that may form a cycle.
 const MAX_CYCLE: usize = 5;
 
-/// Most types of the product that may share a name: readers cannot tell more of them apart.
+/// Most types of the product that may share a name: readers cannot keep more of them apart.
 const MAX_NAMESAKES: usize = 3;
 
-/// Finds what `cargo xtask tidy` refuses: large cycles of files, imports from a layer above,
-/// parameters whose values have no names, and type names that occur too often.
+/// Finds large cycles of files, imports from a higher layer, parameters whose values have no names,
+/// and type names that occur too often.
 pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     let crates = source::read(root)?;
     let mut faults = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn faults(root: &Path) -> Result<Vec<String>, String> {
     Ok(faults)
 }
 
-/// Finds names that more than [`MAX_NAMESAKES`] types have. Takes names with places.
+/// Finds names that more than [`MAX_NAMESAKES`] types share, in a list of names with places.
 fn namesakes(types: Vec<(String, String)>) -> impl Iterator<Item = String> {
     let mut by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (name, place) in types {

@@ -1,7 +1,7 @@
-//! Which file of a crate takes what from which other file.
+//! The imports between the files of a crate.
 //!
-//! A path counts wherever it is written, in `use` or in code. A name that a module passes on by
-//! `pub use` counts as taken from the file that defines it.
+//! A path counts in `use` and in code. A name that a module re-exports counts as imported from the
+//! file that defines it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,15 +10,13 @@ use syn::{Item, ItemMod, UseTree, Visibility};
 
 use super::source::{Crate, is_test};
 
-/// How often names are followed from one `pub use` to the next.
+/// How many re-exports are followed for one name.
 const MAX_HOPS: usize = 8;
 
-/// Files by their place in [`Crate::files`], and for each the files that it imports with the names
-/// it takes.
+/// For each file, by index in [`Crate::files`]: the imported files with the imported names.
 pub(super) type Imports = Vec<BTreeMap<usize, BTreeSet<String>>>;
 
-/// Finds the imports between the files of a crate; those between a file and what is above or below
-/// it in the tree of modules are left out.
+/// Finds the imports between the files of a crate, except those between a module and its ancestors.
 pub(super) fn imports(krate: &Crate) -> Imports {
     let index = Index::of(krate);
     let mut imports = Imports::new();
@@ -41,7 +39,7 @@ fn are_in_line(one: &[String], other: &[String]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// Modules of a crate and what they pass on.
+/// The modules of a crate and their re-exports.
 struct Index {
     modules: HashMap<Vec<String>, usize>,
     passed_on: HashMap<(usize, String), Vec<String>>,
@@ -68,7 +66,7 @@ impl Index {
         Self { modules, passed_on }
     }
 
-    /// The file that defines what a path from the crate's root leads to, and its name there.
+    /// The file that defines the target of a path from the crate's root, and the name there.
     fn resolve(&self, mut path: Vec<String>) -> Option<(usize, String)> {
         for _ in 0..MAX_HOPS {
             let length = (0..=path.len())
@@ -87,7 +85,7 @@ impl Index {
     }
 }
 
-/// The paths of a file that begin in its own crate, from the crate's root.
+/// The paths of a file into its own crate, from the crate's root.
 struct Seen {
     module: Vec<String>,
     paths: Vec<Vec<String>>,
@@ -124,7 +122,7 @@ fn is_keyword(word: &str) -> bool {
     matches!(word, "crate" | "self" | "super")
 }
 
-/// The path from the crate's root of one that is written in a module.
+/// Converts a path as written in a module to one from the crate's root.
 fn absolute(path: Vec<String>, module: &[String]) -> Vec<String> {
     let mut out = match path.first().map(String::as_str) {
         Some("crate") => Vec::new(),
@@ -140,7 +138,7 @@ fn absolute(path: Vec<String>, module: &[String]) -> Vec<String> {
     out
 }
 
-/// The paths of a `use`, each with the name that it gets.
+/// Collects the paths of a `use`, each with the name it introduces.
 fn flatten(tree: &UseTree, before: Vec<String>, leaves: &mut Vec<(Vec<String>, String)>) {
     match tree {
         UseTree::Path(path) => {

@@ -1,4 +1,4 @@
-//! The figures, in words.
+//! The report as text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -8,20 +8,20 @@ use super::items::{self, Function, Items};
 use super::modules::{Imports, imports};
 use super::source::{Crate, File};
 
-/// Longer lines are counted.
+/// Longer lines are counted, in columns.
 const WIDTH: usize = 100;
-/// Longer functions are counted.
+/// Longer functions are counted, in lines.
 const LONG_FUNCTION: usize = 30;
-/// Longest functions that are named.
+/// Number of longest functions that are listed.
 const NAMED: usize = 10;
-/// A name that more types have is counted.
+/// Names that more types share are counted.
 const MAX_HOMONYMS: usize = 3;
 
-/// How much is printed.
+/// The level of detail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Details {
     Figures,
-    /// The files of each cycle, and what ties them.
+    /// Also the files and imports of each cycle.
     Cycles,
 }
 
@@ -100,7 +100,7 @@ fn spread(values: &mut [usize]) -> (usize, usize, usize) {
     )
 }
 
-/// Cycles of files within each crate, and of the folders at its top.
+/// Reports the cycles of files within each crate, and of its top folders.
 fn ties(crates: &[Crate], details: Details, out: &mut String) {
     let mut largest = 0;
     for krate in crates {
@@ -141,7 +141,7 @@ fn describe(krate: &Crate, imports: &Imports, cycle: &[usize], out: &mut String)
     }
 }
 
-/// The modules at the top of a crate.
+/// The top modules of a crate.
 struct Folders {
     names: Vec<String>,
     imports: Imports,

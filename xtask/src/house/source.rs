@@ -1,11 +1,11 @@
-//! The source files of the product, parsed, without what is there for tests only.
+//! The parsed source files of the product, without test code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use syn::{Attribute, Item, Meta};
 
-/// Crates that no user runs.
+/// Crates that are not part of the product.
 const NOT_PRODUCT: &[&str] = &["testkit"];
 
 /// A crate of the product.
@@ -17,13 +17,13 @@ pub(super) struct Crate {
 
 /// A source file of a crate.
 pub(super) struct File {
-    /// Its path below `src`, as `query/asked.rs`.
+    /// The path below `src`, such as `query/asked.rs`.
     pub(super) path: String,
-    /// The module that it is, from the crate's root: `query`, `asked`.
+    /// The module path from the crate's root: `query`, `asked`.
     pub(super) module: Vec<String>,
-    /// Its lines, without those of tests.
+    /// The lines, without those of tests.
     pub(super) lines: Vec<String>,
-    /// Its items, without those of tests.
+    /// The items, without those of tests.
     pub(super) items: Vec<Item>,
 }
 
@@ -118,7 +118,7 @@ pub(super) fn is_test(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// The first and last line of an item with its attributes, from 1.
+/// The first and last line of an item with its attributes, starting at 1.
 fn lines_of(item: &Item) -> (usize, usize) {
     use syn::spanned::Spanned;
     let first = attributes(item).iter().map(|attribute| attribute.span().start().line).min();

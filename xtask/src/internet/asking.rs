@@ -1,4 +1,4 @@
-//! Asks a server many questions, a few at a time, as impatient clients do.
+//! Sends many questions to a server, a few at a time, as impatient clients do.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
@@ -11,22 +11,22 @@ use super::message::{self, Answer, Question, Reply};
 
 /// Questions in flight.
 const CLIENTS: usize = 32;
-/// A resolver that has to wait for silent servers takes seconds.
+/// A resolver that waits for silent servers takes seconds.
 const PATIENCE: Duration = Duration::from_millis(5500);
-/// How often a question is sent before its client gives up.
+/// How often a question is sent before the client gives up.
 const TRIES: u32 = 2;
 const LOOK_FOR: Duration = Duration::from_millis(50);
 
-/// What came of a question.
+/// The result of a question.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
-    /// None if there was silence.
+    /// `None` if there was no answer.
     pub(super) answer: Option<Answer>,
-    /// Until the answer, or until the client gave up.
+    /// The time until the answer, or until the client gave up.
     pub(super) took: Duration,
 }
 
-/// Asks all questions; the answers are in their order.
+/// Sends all questions; returns the results in their order.
 pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked> {
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(vec![Asked::default(); questions.len()]);
@@ -50,7 +50,7 @@ pub(super) fn ask_all(server: SocketAddrV4, questions: &[Question]) -> Vec<Asked
     answers.into_inner().unwrap_or_default()
 }
 
-/// Whether a server answers at all; takes a while if not.
+/// Whether a server answers; takes some time if it does not.
 pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
     let question = Question {
         name: name.to_owned(),
@@ -59,7 +59,7 @@ pub(super) fn is_answering(server: SocketAddrV4, name: &str) -> bool {
         is_checking_disabled: false,
     };
     let heard = || -> io::Result<bool> {
-        // Unconnected, so that a port without a listener is silence too.
+        // The socket is not connected, so that a port without a listener is silent too.
         let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
         socket.set_read_timeout(Some(LOOK_FOR))?;
         socket.send_to(&question.wire(1), server)?;

@@ -1,5 +1,5 @@
-//! The name servers: NSD processes on addresses of their own, and addresses where queries arrive in
-//! vain.
+//! The name servers: NSD processes with their addresses, and addresses that receive queries and
+//! never answer.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,14 +21,14 @@ use crate::bench::process::{LOAD_CORE, Launch, Server};
 pub(super) const PORT: u16 = 53;
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-/// All name servers; dropping them stops the processes.
+/// All name servers. Dropping them stops the processes.
 pub(super) struct Authorities {
     daemons: Vec<(Server, PathBuf)>,
     traffic: Traffic,
 }
 
 impl Authorities {
-    /// Starts them and waits until each answers.
+    /// Starts the servers and waits until each answers.
     pub(super) fn start(
         internet: &Internet,
         weather: Weather,
@@ -52,7 +52,7 @@ impl Authorities {
         Ok(Self { daemons, traffic })
     }
 
-    /// Queries that have arrived so far, by UDP and TCP, answered or not.
+    /// The number of queries that have arrived by UDP and TCP, answered or not.
     pub(super) fn queries(&self) -> Result<Queries, String> {
         let mut queries = Queries {
             total: self.traffic.lost().load(Ordering::Relaxed),
@@ -66,14 +66,14 @@ impl Authorities {
         Ok(queries)
     }
 
-    /// The queries that came by on the ways to them since this was last asked; none where the
-    /// weather is clear.
+    /// The queries that passed the links since the last call; empty if the links neither delay nor
+    /// lose.
     pub(super) fn passed(&self) -> Vec<Passed> {
         self.traffic.take()
     }
 }
 
-/// Numbers of queries; the types are those of queries that were answered.
+/// Numbers of queries. Types are counted for answered queries.
 #[derive(Default)]
 pub(super) struct Queries {
     pub(super) total: u64,
@@ -81,7 +81,7 @@ pub(super) struct Queries {
 }
 
 impl Queries {
-    /// Adds what `nsd-control` says of a process.
+    /// Adds the statistics that `nsd-control` prints for a process.
     fn add(&mut self, statistics: &str) {
         for (key, value) in statistics.lines().filter_map(|line| line.split_once('=')) {
             let Ok(count) = value.trim().parse::<u64>() else { continue };
@@ -93,7 +93,7 @@ impl Queries {
         }
     }
 
-    /// How many there are more than before.
+    /// The difference to an earlier count.
     pub(super) fn since(mut self, before: &Self) -> Self {
         self.total -= before.total;
         for (kind, count) in &mut self.by_type {
@@ -103,7 +103,7 @@ impl Queries {
     }
 }
 
-/// Counts what arrives at an address and answers nothing, for as long as this process lives.
+/// Counts the queries at an address and answers none, until this process ends.
 fn listen_silently(address: Ipv4Addr, count: Arc<AtomicU64>) -> Result<(), String> {
     let socket = UdpSocket::bind((address, PORT)).map_err(|error| format!("{address}: {error}"))?;
     thread::spawn(move || {

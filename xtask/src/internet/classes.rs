@@ -1,4 +1,4 @@
-//! The checked-in list of differences that have a reason.
+//! The checked-in list of accepted differences and their reasons.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use super::message::type_name;
 
 const FILE: &str = "tests/internet/differences.toml";
 
-/// Differences of one reason. What is left out fits everything.
+/// Differences with one reason. A missing condition matches everything.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct Class {
     pub(super) name: String,
     servers: Option<Vec<String>>,
-    /// Labels of zone families, one of which the answers touch.
+    /// Labels of zone families; the answers must involve one of them.
     families: Option<Vec<String>>,
     types: Option<Vec<String>>,
     checking_disabled: Option<bool>,
@@ -23,11 +23,11 @@ pub(super) struct Class {
     differs: Option<String>,
     got: Option<String>,
     expected: Option<String>,
-    /// Why this is no fault, with the section of the RFC.
+    /// Why this is not a fault, with the section of the RFC.
     reason: String,
 }
 
-/// All classes, in the order of the list: the first that fits explains.
+/// All classes. The first match explains a difference.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Classes {
@@ -36,7 +36,7 @@ pub(super) struct Classes {
 }
 
 impl Classes {
-    /// Reads the list of the tree.
+    /// Reads the list from the tree.
     pub(super) fn read() -> Result<Self, String> {
         let text = fs::read_to_string(crate::root().join(FILE))
             .map_err(|error| format!("{FILE}: {error}"))?;

@@ -1,4 +1,4 @@
-//! What the peers agree on, and where an answer departs from that.
+//! The majority of the peers' answers, and the differences of an answer from it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,7 +7,7 @@ use super::message::{ANY, Answer, CNAME, DNAME, DS, Question, Record};
 use super::plan::Internet;
 use super::zone::Security;
 
-/// The first thing in which an answer differs from the majority's.
+/// The first part of an answer that differs from the majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aspect {
     Silence,
@@ -27,11 +27,11 @@ impl Aspect {
     }
 }
 
-/// An answer that the majority did not give.
+/// An answer that differs from the majority.
 pub(super) struct Difference {
     pub(super) aspect: Aspect,
     pub(super) question: Question,
-    /// The families of all zones that the answers are from.
+    /// The families of all zones that the answers come from.
     pub(super) families: BTreeSet<&'static str>,
     pub(super) got: String,
     pub(super) expected: String,
@@ -51,11 +51,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares an answer with those of the voters; none if it is as one of the greater part of them
-/// is.
+/// Compares an answer with those of the voters; `None` if it matches the majority.
 ///
-/// RCODE, AD and records are voted on each by itself; where no two voters agree, any voter's will
-/// do.
+/// RCODE, AD and records are voted on separately. If no two voters agree, any voter's value is
+/// accepted.
 pub(super) fn difference(
     internet: &Internet,
     question: &Question,
@@ -84,18 +83,17 @@ pub(super) fn difference(
     if !answer.is_conclusive() {
         return None;
     }
-    // Who answers with another RCODE has no vote on what stands beside it.
+    // A voter with another RCODE has no vote on the rest.
     let alike: Vec<&Answer> =
         heard.iter().copied().filter(|vote| vote.rcode == answer.rcode).collect();
     let flags = accepted(alike.iter().map(|vote| authenticity(vote)));
-    // With CD set a server need not validate (RFC 6840 §5.9): AD then tells what its cache happens
-    // to know.
+    // With CD set a server need not validate (RFC 6840 §5.9): AD then depends on its cache.
     if !question.is_checking_disabled && !alike.is_empty() && !flags.contains(&authenticity(answer))
     {
         return found(Aspect::Authenticity, authenticity(answer).to_owned(), flags.join(" or "));
     }
     let records = accepted(alike.iter().map(|vote| &vote.records));
-    // What answers a question for everything is the server's choice (RFC 8482).
+    // The server chooses which records answer ANY (RFC 8482).
     if question.kind != ANY && !alike.is_empty() && !records.contains(&&answer.records) {
         let expected: Vec<_> = records.into_iter().map(written).collect();
         return found(Aspect::Records, written(&answer.records), expected.join(" OR "));
@@ -112,7 +110,7 @@ fn written(records: &BTreeSet<Record>) -> String {
     format!("[{}]", records.join("; "))
 }
 
-/// What most votes are for; all of them if no two agree.
+/// The values with the most votes; all values if no two agree.
 fn accepted<T: PartialEq>(votes: impl Iterator<Item = T>) -> Vec<T> {
     let mut counted: Vec<(T, usize)> = Vec::new();
     for vote in votes {
@@ -145,15 +143,15 @@ fn families<'a>(
     families
 }
 
-/// Family and security of the zone that has the DS of a name.
+/// Family and best security status of the zone with the DS records of a name.
 fn parent_side(internet: &Internet, name: &str) -> (&'static str, Security) {
     let zone = internet.zone_of(name);
     let zone = if zone.name == name { &internet.zones[zone.parent] } else { zone };
     (zone.family.label, zone.security)
 }
 
-/// Whether an answer is called authentic though its name is in no secure zone: wrong whoever else
-/// says so.
+/// Whether an answer has AD set although its name is in no secure zone. This is wrong regardless of
+/// the votes.
 pub(super) fn is_falsely_authentic(
     internet: &Internet,
     question: &Question,

@@ -1,4 +1,4 @@
-//! What stands in a zone, and the names that are worth asking for.
+//! The records of a zone, and the names to query.
 
 use std::fmt::Write as _;
 
@@ -9,35 +9,35 @@ use super::zone::{Fault, Liveness, Zone};
 
 const WORDS: &[&str] =
     &["api", "app", "beta", "cdn", "db", "edge", "files", "git", "img", "lab", "news", "shop"];
-/// Addresses of an RRset that no UDP answer holds.
+/// Addresses of an RRset that is too large for UDP.
 const MANY_ADDRESSES: u32 = 100;
-/// Aliases in a row within one zone, fewer than any resolver allows.
+/// Length of an alias chain within one zone, below the limit of every resolver.
 const CHAIN_LINKS: u32 = 7;
 /// Strings of the large TXT RRset, each of 200 bytes.
 const LARGE_STRINGS: u32 = 12;
 
-/// The name that a replayed wildcard answers for, below the wildcard's parent.
+/// The name for which a wildcard is replayed, below the wildcard's parent.
 pub(super) const REPLAYED: &str = "replayed.wild";
 
-/// Labels of aliases into another zone, whatever that is like, and of those in a circle.
+/// Labels of aliases into another zone, which may have any fault, and of alias loops.
 const LEADING_AWAY: &[&str] =
     &["loop", "far", "far-alias", "far-gone", "twice", "wfar", "away", "deep"];
 
-/// Whether the answer for a name is not in its own zone alone.
+/// Whether the answer for a name depends on other zones.
 pub(super) fn leads_away(name: &str) -> bool {
     name.split('.').any(|label| LEADING_AWAY.contains(&label))
 }
 
-/// A zone's records but for the delegations, and names in and beside them.
+/// The records of a zone except its delegations, and names in it and near it.
 pub(super) struct Content {
     /// Lines of a zone file, names relative to the zone.
     pub(super) text: String,
-    /// Names to ask for, absolute.
+    /// Absolute names to query.
     pub(super) names: Vec<String>,
 }
 
 impl Content {
-    /// Writes a zone by its number.
+    /// Writes a zone, given by its index.
     pub(super) fn draw(internet: &Internet, zone: usize, seed: u64) -> Self {
         let random = Random(seed ^ (zone as u64).wrapping_mul(0x1234_5678_9abc_def1));
         let of = &internet.zones[zone];
@@ -94,7 +94,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The root and the top-level domains hold little but delegations.
+    /// The root and the top-level domains contain little besides delegations.
     fn top_names(&mut self) {
         self.ask(&["nic", "none", "ns1.none", "*"]);
     }
@@ -248,8 +248,8 @@ impl Writer<'_> {
         ]);
     }
 
-    /// DS where none belongs: at the apex, which is the parent's to answer for, and at a name that
-    /// is no zone.
+    /// DS records in wrong places: at the apex, where the parent answers, and at a name that is no
+    /// zone cut.
     fn misplaced_ds(&mut self) {
         let digest = "5ca1ab1e".repeat(8);
         self.line("@", &format!("DS 12345 13 2 {digest}"));

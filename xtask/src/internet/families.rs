@@ -1,12 +1,11 @@
-//! The zones of the internet by make: every algorithm, every form of denial, every way to be
-//! broken.
+//! The families of zones: every algorithm, every form of denial, every fault.
 
 use super::zone::{
     Anchor, Denial, Family, Fault, Hosting, KeySet, Liveness, Place, Security, Signing,
 };
 
 const NSEC: Denial = Denial::Nsec;
-/// As RFC 9276 §3.1 wants it.
+/// The parameters that RFC 9276 §3.1 recommends.
 const NSEC3: Denial = Denial::Nsec3 { salt: "-", iterations: 0 };
 
 const P256: &[u8] = &[13];
@@ -26,8 +25,7 @@ pub(super) const fn unsigned(label: &'static str, count: usize) -> Family {
     }
 }
 
-/// A family of zones signed with these algorithms below signed top-level domains, each with its DS
-/// there.
+/// A family of zones below signed top-level domains, signed with these algorithms, with DS records.
 pub(super) const fn signed(
     label: &'static str,
     count: usize,
@@ -43,7 +41,7 @@ pub(super) const fn signed(
     }
 }
 
-/// The usual signed family.
+/// The default signed family.
 const fn p256(label: &'static str, count: usize) -> Family {
     signed(label, count, P256, NSEC)
 }
@@ -110,10 +108,11 @@ pub(super) const TLDS: &[(&str, Family)] = &[
     ("xyz", unsigned("tld", 1)),
 ];
 
-/// Where the names of the root's servers are, at these servers.
+/// The zone of the root servers' names, on these servers.
 pub(super) const ROOT_SERVERS: Family = unsigned("root-servers", 1).at(Place::Tld("net"));
 
-/// Zones that others have their servers' names in; the last one has its own in the first.
+/// Zones with the names of other zones' servers. The servers of the last one have names in the
+/// first.
 pub(super) const HOSTERS: &[Family] = &[
     unsigned("hoster-a", 1).at(Place::Tld("com")).hosted(Hosting::InBailiwick),
     p256("hoster-b", 1).at(Place::Tld("org")).hosted(Hosting::InBailiwick),
@@ -121,13 +120,13 @@ pub(super) const HOSTERS: &[Family] = &[
     p256("hoster-d", 1).at(Place::Tld("cz")),
 ];
 
-/// All other zones. A family below another stands after it.
+/// All other zones. A family below another follows it.
 pub(super) const FAMILIES: &[Family] = &[
     unsigned("plain", 18),
     p256("nsec", 10),
     hashed("hashed", 8),
     signed("optout", 6, P256, Denial::OptOut),
-    // Algorithms (RFC 8624 §3.1), in both forms of denial where the algorithm has both.
+    // Algorithms (RFC 8624 §3.1), with each form of denial that the algorithm supports.
     signed("alg5", 1, &[5], NSEC),
     signed("alg7", 1, &[7], NSEC),
     signed("alg7-hashed", 1, &[7], NSEC3),
@@ -195,7 +194,7 @@ pub(super) const FAMILIES: &[Family] = &[
     unsigned("one-lame", 2).served(Liveness::OneLame),
     p256("one-lame-signed", 2).served(Liveness::OneLame),
     unsigned("all-lame", 1).served(Liveness::NoneButLame),
-    // Zones below zones, at servers of their own and at those of their parents.
+    // Zones below zones, on separate servers and on those of their parents.
     p256("parent", 3),
     p256("child", 1).at(Place::Below("parent")),
     hashed("child-beside", 1).at(Place::Below("parent")).hosted(Hosting::WithParent),

@@ -1,9 +1,9 @@
-//! Breaks signed zones: one edit of the records for each fault.
+//! Breaks signed zones, with one edit of the records per fault.
 
 use super::content::REPLAYED;
 use super::zone::{Fault, Zone};
 
-/// A record of a signed zone, one a line, as `dnssec-signzone -O full` writes it.
+/// A record of a signed zone, one per line, as `dnssec-signzone -O full` writes it.
 #[derive(Clone)]
 struct Record {
     owner: String,
@@ -24,7 +24,7 @@ impl Record {
         format!("{} {} IN {} {}\n", self.owner, self.ttl, self.kind, self.data.join(" "))
     }
 
-    /// Whether it is the signature over an RRset of this type.
+    /// Whether this is the signature over an RRset of the given type.
     fn covers(&self, kind: &str) -> bool {
         self.kind == "RRSIG" && self.data.first().is_some_and(|covered| covered == kind)
     }
@@ -38,15 +38,15 @@ impl Record {
     }
 }
 
-/// The fields of an RRSIG, and those of a DNSKEY, that faults change.
+/// Indexes of the RRSIG and DNSKEY fields that faults change.
 const RRSIG_ALGORITHM: usize = 1;
 const RRSIG_LABELS: usize = 2;
 const RRSIG_SIGNER: usize = 7;
 const DNSKEY_ALGORITHM: usize = 2;
-/// An algorithm that nobody has.
+/// An unassigned algorithm.
 const UNASSIGNED: &str = "200";
 
-/// The zone as it is served.
+/// The text of the zone as it is served.
 pub(super) fn apply(zone: &Zone, signed: &str) -> String {
     let mut records: Vec<_> = signed.lines().filter_map(Record::parse).collect();
     match zone.family.fault {
@@ -101,7 +101,7 @@ fn shift_labels(data: &mut [String], by: i8) {
     data[RRSIG_LABELS] = (labels + by).to_string();
 }
 
-/// Another address, but not for the zone's own servers, who must be found.
+/// Changes an address, except those of the zone's own servers, which must stay reachable.
 fn forge(data: &mut [String]) {
     if data[0].starts_with("10.") {
         data[0] = "10.66.66.66".to_owned();
@@ -120,7 +120,7 @@ fn remove_every_second_denial(records: &mut Vec<Record>) {
     });
 }
 
-/// Gives a name that the chain does not have what the wildcard beside it has.
+/// Copies the records of the wildcard to a name that the NSEC chain does not have.
 fn replay(zone: &Zone, records: &mut Vec<Record>) {
     let (wildcard, owner) = (zone.below("*.wild"), zone.below(REPLAYED));
     let is_data = |record: &&Record| !record.is_denial() && !record.covers_denial();

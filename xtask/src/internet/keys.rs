@@ -1,4 +1,4 @@
-//! A few keys for all zones: the material is the same in each, only the owner differs.
+//! A small pool of keys for all zones: zones share the key material under different owners.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use super::zone::{KeySet, Signing};
 use crate::bench::output;
 
-/// Algorithms by number, as `dnssec-keygen` names them, with the bits of those that want them said.
+/// Algorithms by number with their names in `dnssec-keygen`, and the key size where one is needed.
 const ALGORITHMS: &[(u8, &str, Option<&str>)] = &[
     (5, "RSASHA1", Some("1024")),
     (7, "NSEC3RSASHA1", Some("1024")),
@@ -19,7 +19,7 @@ const ALGORITHMS: &[(u8, &str, Option<&str>)] = &[
     (16, "ED448", None),
 ];
 
-/// What a key is for.
+/// The role of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     KeySigning,
@@ -42,7 +42,7 @@ pub(super) struct Pool {
     keys: Vec<Key>,
 }
 
-/// The files of a zone's keys, without their endings.
+/// The files of a zone's keys, without their extensions.
 #[derive(Default)]
 pub(super) struct ZoneKeys {
     pub(super) key_signing: Vec<PathBuf>,
@@ -54,7 +54,7 @@ pub(super) struct ZoneKeys {
 }
 
 impl Pool {
-    /// Makes the keys in a directory.
+    /// Generates the keys in a directory.
     pub(super) fn generate(directory: &Path) -> Result<Self, String> {
         let mut keys = Vec::new();
         for (algorithm, name, bits) in ALGORITHMS {
@@ -75,7 +75,7 @@ impl Pool {
         let mut command = Command::new("dnssec-revoke");
         command.arg("-K").arg(directory).arg(revoked);
         let file = output(command)?;
-        // It prints the path, not the name alone as `dnssec-keygen` does.
+        // It prints the path, where `dnssec-keygen` prints only the name.
         let name = file.trim().rsplit('/').next().unwrap_or_default();
         let mut key = read(directory, name, 13, Role::KeySigning)?;
         key.is_revoked = true;

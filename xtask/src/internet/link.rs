@@ -1,8 +1,7 @@
-//! The way to a name server: a relay that delays and loses datagrams, as far as the weather wants
-//! it.
+//! The link to a name server: a relay that delays and loses datagrams according to the weather.
 //!
-//! Kernels can do that too, where they have the module for it; this works on all. TCP is delayed
-//! and not lost: its own retransmission would only add to the delay.
+//! Kernels with the right module can do that too; this works on all. TCP is delayed but not lost,
+//! because its retransmission would only add to the delay.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -15,19 +14,19 @@ use super::authority::PORT;
 use super::message;
 use crate::random::Random;
 
-/// Queries on their way at one server; what exceeds them is lost.
+/// Queries in flight to one server; further ones are lost.
 const MOST_ON_THE_WAY: usize = 1024;
-/// One query at a time on small stacks.
+/// Stack size of the threads, one per query in flight.
 const STACK_BYTES: usize = 128 * 1024;
-/// The server is near: without an answer by then there is none.
+/// The server is local: if it has not answered by then, it will not.
 const SERVER_WITHIN: Duration = Duration::from_secs(2);
 
-/// What the ways are like.
+/// The properties of all links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weather {
-    /// There and back.
+    /// Round-trip time.
     pub(super) round_trip: Duration,
-    /// How many of a hundred datagrams are lost each way.
+    /// How many of a hundred datagrams are lost, in each direction.
     pub(super) loss_percent: u64,
 }
 
@@ -36,21 +35,21 @@ impl Weather {
     pub(super) const CLEAR: Self = Self { round_trip: Duration::ZERO, loss_percent: 0 };
 }
 
-/// A query that came by, each time it did.
+/// A query that passed a link, once for each transmission.
 #[derive(Clone, Debug)]
 pub(super) struct Passed {
     pub(super) at: Instant,
-    /// The server that it was sent to.
+    /// The destination.
     pub(super) server: Ipv4Addr,
     /// Name and type.
     pub(super) question: String,
 }
 
-/// What came by on all ways.
+/// The traffic on all links.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traffic {
     passed: Arc<Mutex<Vec<Passed>>>,
-    /// Queries that were lost: the servers know nothing of them.
+    /// Queries that were lost before they reached a server.
     lost: Arc<AtomicU64>,
 }
 
@@ -61,7 +60,7 @@ impl Traffic {
         passed.push(Passed { at: Instant::now(), server, question });
     }
 
-    /// What came by since this was last asked.
+    /// The queries that passed since the last call.
     pub(super) fn take(&self) -> Vec<Passed> {
         std::mem::take(&mut self.passed.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -71,7 +70,7 @@ impl Traffic {
     }
 }
 
-/// Relays what arrives at an address to the server behind it, for as long as this process lives.
+/// Relays queries at an address to the server behind it, until this process ends.
 pub(super) fn lay(
     weather: Weather,
     from: Ipv4Addr,
@@ -107,7 +106,7 @@ impl Way {
         let mut buffer = [0; 4096];
         while let Ok((length, client)) = listener.recv_from(&mut buffer) {
             self.traffic.note(self.from, &buffer[..length]);
-            // Each way holds its listener once, and each query on its way once more.
+            // The relay and each query in flight hold one reference.
             let is_full = Arc::strong_count(listener) > MOST_ON_THE_WAY;
             if is_full || random.percent(self.weather.loss_percent) {
                 self.traffic.lost.fetch_add(1, Ordering::Relaxed);
@@ -121,7 +120,7 @@ impl Way {
                 let Ok(answer) = exchange(&query, server) else { return };
                 thread::sleep(one_way);
                 if returns {
-                    // Who has closed its socket does not want it any more.
+                    // A client that closed its socket no longer needs the answer.
                     let _ = listener.send_to(&answer, client);
                 }
             });
@@ -132,7 +131,7 @@ impl Way {
     fn relay_stream(&self, mut client: TcpStream) -> io::Result<()> {
         let mut server = TcpStream::connect(self.server)?;
         let round_trip = self.weather.round_trip;
-        // The handshake takes a round trip before the first message is on its way.
+        // The handshake takes one round trip before the first message is sent.
         thread::sleep(round_trip);
         loop {
             let query = read_message(&mut client)?;
@@ -147,7 +146,7 @@ impl Way {
 }
 
 fn start(work: impl FnOnce() + Send + 'static) {
-    // Without a thread for it a query is lost, as on any way that is too narrow.
+    // If no thread can be started, the query is lost.
     let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn(work);
 }
 
@@ -162,7 +161,7 @@ fn exchange(query: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// A message with its length before it.
+/// Reads a message with its length prefix.
 fn read_message(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut length = [0; 2];
     stream.read_exact(&mut length)?;

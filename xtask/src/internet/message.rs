@@ -1,10 +1,10 @@
-//! As much of the wire format as a comparison needs (RFC 1035 §4), apart from the code that is
-//! compared.
+//! The part of the wire format that a comparison needs (RFC 1035 §4). It is independent of the code
+//! under test.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// What this asks for, and what is written by name.
+/// Types that are queried, and types that are shown by name.
 const TYPES: &[(u16, &str)] = &[
     (1, "A"),
     (2, "NS"),
@@ -39,9 +39,9 @@ pub(super) const RRSIG: u16 = 46;
 const OPT: u16 = 41;
 pub(super) const ANY: u16 = 255;
 
-/// The size that is announced, the field's own since 2020.
+/// The announced size, as recommended since the DNS flag day of 2020.
 const UDP_PAYLOAD: [u8; 2] = 1232_u16.to_be_bytes();
-/// More pointers than a name of 255 octets can need.
+/// More pointers than a name of 255 octets can contain.
 const MOST_POINTERS: usize = 128;
 
 /// The mnemonic of a type.
@@ -50,10 +50,10 @@ pub(super) fn type_name(kind: u16) -> String {
     known.map_or_else(|| format!("TYPE{kind}"), |(_, name)| (*name).to_owned())
 }
 
-/// What is asked.
+/// A question.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Question {
-    /// Absolute, in lower case.
+    /// The absolute name, in lower case.
     pub(super) name: String,
     pub(super) kind: u16,
     pub(super) is_dnssec_ok: bool,
@@ -61,8 +61,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// The query as it is sent. Without DO it has AD set, which asks for AD all the same (RFC 6840
-    /// §5.7).
+    /// The query in wire format. Without DO it has AD set, which also requests AD (RFC 6840 §5.7).
     pub(super) fn wire(&self, id: u16) -> Vec<u8> {
         let mut wire = id.to_be_bytes().to_vec();
         let ad = if self.is_dnssec_ok { 0 } else { 0x20 };
@@ -95,8 +94,8 @@ impl fmt::Display for Question {
 pub(super) struct Record {
     pub(super) owner: String,
     pub(super) kind: u16,
-    /// Names in lower case and expanded; what is no name as hexadecimal digits; an RRSIG without
-    /// its octets.
+    /// Names are expanded and in lower case; other data is hexadecimal; an RRSIG is without its
+    /// signature.
     pub(super) data: String,
 }
 
@@ -106,7 +105,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// What is compared of an answer.
+/// The compared parts of an answer.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) rcode: u16,
@@ -115,7 +114,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether it says what there is, or that there is nothing: the records beside an error mean
+    /// Whether the answer is data or a negative response: the records of an error response mean
     /// nothing.
     pub(super) const fn is_conclusive(&self) -> bool {
         matches!(self.rcode, NOERROR | NXDOMAIN)
@@ -129,21 +128,21 @@ impl Answer {
     }
 }
 
-/// The name and type that a query asks for, the name in lower case; none if it is malformed.
+/// Name and type of a query, the name in lower case; `None` if it is malformed.
 pub(super) fn question_of(query: &[u8]) -> Option<String> {
     let mut cursor = Cursor { message: query, at: 12 };
     let name = cursor.name()?;
     Some(format!("{name} {}", type_name(cursor.number()?)))
 }
 
-/// What came back.
+/// A response.
 pub(super) enum Reply {
     Whole(Answer),
-    /// It wants to be asked by TCP.
+    /// The response is truncated: the query must be sent over TCP.
     Truncated,
 }
 
-/// Reads an answer to the query with this identifier; none if it is another's or malformed.
+/// Parses a response to the query with this id; `None` if the id differs or it is malformed.
 pub(super) fn read(message: &[u8], id: u16) -> Option<Reply> {
     let header = message.first_chunk::<12>()?;
     if header[..2] != id.to_be_bytes() || header[2] & 0x80 == 0 {

@@ -1,9 +1,10 @@
-//! An internet on loopback, and the same questions to Avocet and its peers over it.
+//! A simulated Internet on loopback, over which Avocet and its peers answer the same questions.
 //!
-//! Root, top-level domains and leaf zones are drawn from a seed, signed by BIND's tools, broken in
-//! every way a zone can be, and served by NSD. Each resolver starts with a cold cache and answers
-//! alone, so that its CPU time and its queries to the authorities are its own. What most peers say
-//! is right; where Avocet differs, the list in `tests/internet` says why, or the command fails.
+//! Root, top-level domains and leaf zones are drawn from a seed, signed with BIND's tools, broken
+//! in many ways, and served by NSD. Each resolver starts with a cold cache and runs alone, so that
+//! CPU time and queries to the name servers can be attributed. The answer of most peers is taken as
+//! right. Where Avocet differs, the list in `tests/internet` gives the reason, or the command
+//! fails.
 
 mod asking;
 mod authority;
@@ -38,8 +39,11 @@ use plan::Internet;
 use question::Scope;
 use report::Run;
 
-/// Makes the internet, asks everyone, and prints one table; an error if Avocet differs without a
-/// reason.
+/// Creates the internet, queries all resolvers, and prints one table.
+///
+/// # Errors
+///
+/// When Avocet differs without a listed reason.
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let options = Options::parse(words)?;
     if !namespace::is_inside() {
@@ -51,7 +55,7 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     compare_all(&options, &resolvers, &directory.path)
 }
 
-/// The files of a run; removed when dropped unless they are to be kept.
+/// The directory of a run; removed when dropped unless it is to be kept.
 struct Directory {
     path: PathBuf,
     is_kept: bool,
@@ -73,7 +77,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         if !self.is_kept {
-            // What stays behind is in the system's temporary directory.
+            // The directory is among the system's temporary files.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -131,7 +135,7 @@ fn write(directory: &Path, name: &str, text: &str) -> Result<(), String> {
     fs::write(directory.join(name), text).map_err(|error| format!("{name}: {error}"))
 }
 
-/// Whom to ask; says who is left out.
+/// The resolvers to query; prints those that are left out.
 fn resolvers(options: &Options) -> Vec<Peer> {
     let own = options.avocet.clone().map(Peer::Avocet);
     if own.is_none() {

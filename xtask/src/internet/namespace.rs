@@ -1,7 +1,7 @@
-//! The network namespace that an internet lives in, so that every address and its port 53 are free.
+//! The network namespace of an internet, in which every address and port 53 is free.
 //!
-//! The command starts itself again inside. A process namespace of its own ends with it, and all
-//! servers with that.
+//! The command starts itself again inside. It also has a process namespace, which ends with it and
+//! ends all servers.
 
 use std::env;
 use std::net::Ipv4Addr;
@@ -10,15 +10,19 @@ use std::process::Command;
 use super::plan::{BEHIND, NETWORK};
 use crate::bench::output;
 
-/// Set inside; its value means nothing.
+/// Set inside the namespace; its value has no meaning.
 const INSIDE: &str = "AVOCET_INTERNET_NAMESPACE";
 
-/// Whether this process is inside already.
+/// Whether this process is inside the namespace.
 pub(super) fn is_inside() -> bool {
     env::var_os(INSIDE).is_some()
 }
 
-/// Runs the same command inside; the error says with what status it ended.
+/// Runs the same command inside the namespace.
+///
+/// # Errors
+///
+/// Names the status with which it ended.
 pub(super) fn enter() -> Result<(), String> {
     let program = env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new("unshare");
@@ -28,8 +32,8 @@ pub(super) fn enter() -> Result<(), String> {
     if status.success() { Ok(()) } else { Err(format!("inside the network namespace: {status}")) }
 }
 
-/// Brings loopback up, with the name servers' network behind it, and gives it the addresses of the
-/// resolvers: some only listen on those that an interface has.
+/// Brings loopback up, routes the name servers' network to it, and adds the addresses of the
+/// resolvers: some listen only on addresses of an interface.
 pub(super) fn raise_loopback(addresses: impl Iterator<Item = Ipv4Addr>) -> Result<(), String> {
     ip(&["link", "set", "lo", "up"])?;
     for (first, second) in [NETWORK, BEHIND] {

@@ -1,4 +1,4 @@
-//! The options of the internet.
+//! The options of the simulated Internet.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,27 +7,31 @@ use super::link::Weather;
 use super::peer::Peer;
 use super::plan::Alive;
 
-/// What is asked, and of whom.
+/// The questions and the resolvers.
 pub(super) struct Options {
-    /// The peers whose majority counts.
+    /// The peers that vote.
     pub(super) voters: Vec<Peer>,
     pub(super) avocet: Option<PathBuf>,
     pub(super) seed: u64,
     pub(super) questions: usize,
     pub(super) weather: Weather,
     pub(super) alive: Alive,
-    /// Where everything is kept; otherwise it goes with the run.
+    /// The directory in which everything is kept; `None` removes it after the run.
     pub(super) keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// Whether something is in the way of answers: then it counts who gets through, not who says
-    /// what.
+    /// Whether something hinders answers. Then the report counts answered questions instead of
+    /// comparing answers.
     pub(super) fn is_rough(&self) -> bool {
         self.weather != Weather::CLEAR || self.alive == Alive::Half
     }
 
-    /// Parses the words after `internet`; the error says which one is wrong.
+    /// Parses the words after `internet`.
+    ///
+    /// # Errors
+    ///
+    /// Says which word is wrong.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
         let mut options = Self {
             voters: Peer::VOTERS.to_vec(),

@@ -1,5 +1,5 @@
-//! The resolvers: each with the root hints and the trust anchor of this internet, and nothing else
-//! out of the way.
+//! The resolvers. Each is configured with the root hints and the trust anchor of this internet, and
+//! otherwise with its defaults.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,17 +15,17 @@ use crate::bench::process::{Launch, SERVER_CORE, Server};
 
 const START_WITHIN: Duration = Duration::from_secs(30);
 
-/// A resolver that is compared.
+/// A compared resolver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Peer {
     Unbound,
     Named,
     Kresd,
-    /// Ours, by the path of its binary.
+    /// Avocet, by the path of its binary.
     Avocet(PathBuf),
 }
 
-/// What all resolvers are told.
+/// The common configuration of all resolvers.
 pub(super) struct Surroundings<'a> {
     pub(super) internet: &'a Internet,
     /// The DS records of the root.
@@ -34,7 +34,7 @@ pub(super) struct Surroundings<'a> {
 }
 
 impl Peer {
-    /// The peers that have a vote.
+    /// The peers that vote.
     pub(super) const VOTERS: [Self; 3] = [Self::Unbound, Self::Named, Self::Kresd];
 
     pub(super) fn named(name: &str) -> Result<Self, String> {
@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Whether its program can be started.
+    /// Whether the program is installed.
     pub(super) fn is_installed(&self) -> bool {
         match self {
             Self::Avocet(path) => path.is_file(),
@@ -69,7 +69,7 @@ impl Peer {
         SocketAddrV4::new(Ipv4Addr::new(127, 0, 8, last), PORT)
     }
 
-    /// Starts it with a cold cache and waits until it answers.
+    /// Starts the resolver with a cold cache and waits until it answers.
     pub(super) fn start(&self, around: &Surroundings<'_>) -> Result<Server, String> {
         let home = around.directory.join(self.name());
         fs::create_dir_all(&home).map_err(|error| format!("{}: {error}", home.display()))?;
@@ -77,7 +77,7 @@ impl Peer {
         write(&home.join("anchors"), &(around.anchors.join("\n") + "\n"))?;
         let command = self.configure(&home, around.anchors)?;
         let log = around.directory.join(format!("{}.log", self.name()));
-        // A name that costs no query to anyone.
+        // A name that causes no upstream query.
         let is_ready = || asking::is_answering(self.address(), "localhost.");
         Server::start(
             &Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN },

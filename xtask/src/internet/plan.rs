@@ -1,4 +1,4 @@
-//! The internet as a list of zones: names, parents and servers, drawn from a seed.
+//! The internet as a list of zones, with names, parents and servers drawn from a seed.
 
 use std::net::Ipv4Addr;
 
@@ -7,57 +7,57 @@ use crate::random::Random;
 use super::families::{FAMILIES, HOSTERS, ROOT, ROOT_SERVERS, TLDS};
 use super::zone::{Family, Hosting, Liveness, Place, Security, Server, Zone};
 
-/// The process that serves the root and the zone of its servers' names.
+/// The process of the root and of the zone with its servers' names.
 const ROOT_DAEMON: usize = 0;
-/// The processes that serve the top-level domains.
+/// The processes of the top-level domains.
 const TLD_DAEMONS: [usize; 2] = [1, 2];
-/// The processes that serve everything else.
+/// The processes of all other zones.
 pub(super) const LEAF_DAEMONS: [usize; 4] = [3, 4, 5, 6];
 /// All name server processes.
 pub(super) const DAEMONS: usize = 7;
 
-/// The first octets of all name servers' addresses (RFC 2544): some resolvers take no loopback
-/// address from a zone.
+/// The first octets of all name servers' addresses (RFC 2544): some resolvers ignore loopback
+/// addresses in zones.
 pub(super) const NETWORK: (u8, u8) = (198, 18);
-/// Where the servers are when a link is laid to them: the other half of that network.
+/// The network of the servers if links are used: the other half of that range.
 pub(super) const BEHIND: (u8, u8) = (198, 19);
-/// The third octet of the first top-level domain's servers; the others follow.
+/// The third octet of the first top-level domain's servers; those of the others follow.
 const TLD_ADDRESSES_AT: u8 = 100;
 const SILENT_ADDRESSES_AT: u8 = 99;
 /// Addresses of each leaf process.
 pub(super) const LEAF_ADDRESSES: u8 = 12;
-/// Addresses at which queries arrive and nothing answers.
+/// Addresses that receive queries and never answer.
 pub(super) const SILENT_ADDRESSES: u8 = 4;
 const ROOT_SERVER_LETTERS: [&str; 3] = ["a", "b", "c"];
 
-/// The address of a leaf process by its number there, from 1.
+/// The address of a leaf process by its number, from 1.
 pub(super) fn leaf_address(daemon: usize, number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, daemon as u8, number)
 }
 
-/// An address that is silent, by its number from 1.
+/// A silent address by its number, from 1.
 pub(super) fn silent_address(number: u8) -> Ipv4Addr {
     Ipv4Addr::new(NETWORK.0, NETWORK.1, SILENT_ADDRESSES_AT, number)
 }
 
-/// How many of the servers answer, beside what families want of theirs.
+/// How many servers answer, in addition to the settings of the families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Alive {
     All,
-    /// One of two is silent at each zone, the root and the top-level domains included.
+    /// One of the two servers of each zone is silent, including the root and the top-level domains.
     Half,
 }
 
-/// The address of the server that a link leads to.
+/// The address of the server behind a link.
 pub(super) const fn behind(address: Ipv4Addr) -> Ipv4Addr {
     let [_, _, third, last] = address.octets();
     Ipv4Addr::new(BEHIND.0, BEHIND.1, third, last)
 }
 
-/// The zones; the root is the first.
+/// The zones, the root first.
 pub(super) struct Internet {
     pub(super) zones: Vec<Zone>,
-    /// The zones that have the names of others' servers.
+    /// The zones with the names of other zones' servers.
     pub(super) hosters: Vec<usize>,
 }
 
@@ -83,7 +83,7 @@ impl Internet {
         builder.internet
     }
 
-    /// The zone that a name is in.
+    /// The zone that contains a name.
     pub(super) fn zone_of(&self, name: &str) -> &Zone {
         let containing = self.zones.iter().filter(|zone| zone.contains(name));
         // The root contains every name.
@@ -99,13 +99,13 @@ impl Internet {
             .map(|(_, zone)| zone)
     }
 
-    /// How far below the root a zone is.
+    /// The number of zone cuts between the root and a zone.
     pub(super) fn depth(&self, zone: usize) -> usize {
         let parent = self.zones[zone].parent;
         if parent == zone { 0 } else { 1 + self.depth(parent) }
     }
 
-    /// The addresses at which a process answers.
+    /// The addresses of a process.
     pub(super) fn addresses(&self, daemon: usize) -> Vec<Ipv4Addr> {
         if LEAF_DAEMONS.contains(&daemon) {
             return (1..=LEAF_ADDRESSES).map(|number| leaf_address(daemon, number)).collect();
@@ -157,7 +157,7 @@ impl Builder {
         daemon: usize,
         mut servers: Vec<Server>,
     ) {
-        // The servers of leaf zones have names at hosters and are silenced by their spots.
+        // Servers of leaf zones have names at hosters; their spots decide whether they are silent.
         if self.alive == Alive::Half && !LEAF_DAEMONS.contains(&daemon) {
             servers[0].address = silent_address(1);
         }
@@ -216,7 +216,7 @@ impl Builder {
         self.push(name, *family, parent, daemon, servers);
     }
 
-    /// Two servers, as far as the family wants them alive.
+    /// Two servers, silent or not as the family requires.
     fn servers(&mut self, family: &Family, name: &str, daemon: usize) -> Vec<Server> {
         let hoster = self.hoster(family.hosting);
         let other = LEAF_DAEMONS.into_iter().find(|other| *other != daemon).unwrap_or(ROOT_DAEMON);
@@ -242,7 +242,7 @@ impl Builder {
             .collect()
     }
 
-    /// Where the names of the servers are: in the zone itself if nowhere else.
+    /// The zone with the names of the servers; `None` is the zone itself.
     fn hoster(&mut self, hosting: Hosting) -> Option<usize> {
         let hosters = &self.internet.hosters;
         match hosting {
@@ -268,7 +268,7 @@ impl Builder {
     }
 }
 
-/// Where a server is.
+/// The position of a server.
 #[derive(Clone, Copy)]
 pub(super) enum Spot {
     At(usize, u8),
@@ -283,7 +283,7 @@ impl Spot {
         }
     }
 
-    /// Its name at a hoster.
+    /// The label of its name at a hoster.
     pub(super) fn label(self) -> String {
         match self {
             Self::At(daemon, number) => format!("n{number}.rack{daemon}"),
@@ -291,7 +291,7 @@ impl Spot {
         }
     }
 
-    /// Every place a server can be.
+    /// All positions.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let leaves = LEAF_DAEMONS
             .into_iter()

@@ -1,4 +1,4 @@
-//! The questions: names that exist and names that do not, of all types, drawn from a seed.
+//! Questions for existing and missing names, of all types, drawn from a seed.
 
 use std::collections::HashSet;
 
@@ -25,20 +25,21 @@ const KINDS: &[(u16, u64)] = &[
 ];
 const DNSSEC_OK_PERCENT: u64 = 85;
 const CHECKING_DISABLED_PERCENT: u64 = 10;
-/// A zone none of whose servers answers costs seconds for each name: one question in so many.
+/// A zone without a responding server costs seconds per name: limit its share to one question per
+/// this many.
 const QUESTIONS_PER_SILENCE: usize = 1000;
-/// A small internet may run out of questions that differ: then some stand there twice.
+/// A small internet may not have enough different questions: then some are drawn twice.
 const DRAWS_PER_QUESTION: usize = 20;
 
-/// Which zones are asked about.
+/// The zones of the questions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
     All,
-    /// Those that nothing is wrong with: each question has an answer.
+    /// Zones without faults: each question has an answer.
     Sound,
 }
 
-/// Draws questions, no two alike as far as there are so many.
+/// Draws questions, without duplicates while there are enough.
 pub(super) fn draw(
     internet: &Internet,
     contents: &[Content],
@@ -82,7 +83,7 @@ pub(super) fn draw(
     questions
 }
 
-/// Whether a zone and all above it are as they should be.
+/// Whether a zone and its ancestors have no faults.
 fn is_sound(internet: &Internet, zone: usize) -> bool {
     let of = &internet.zones[zone];
     let is_served = !matches!(of.family.liveness, Liveness::NoneButSilent | Liveness::NoneButLame);

@@ -1,5 +1,4 @@
-//! One table of all servers, what explains their differences, and the differences that nothing
-//! explains.
+//! A table of all servers, the reasons for their differences, and the unexplained differences.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,36 +11,36 @@ use super::link::Passed;
 use super::message::Question;
 use super::plan::Internet;
 
-/// As many unexplained differences are printed for each server.
+/// How many unexplained differences are printed for each server.
 const SHOWN: usize = 12;
-/// As many types of upstream queries are printed.
+/// How many types of upstream queries are printed.
 const TYPES_SHOWN: usize = 10;
-/// A difference is printed up to here; the file has it whole.
+/// A printed difference is cut at this length; the file has all of it.
 const SHOWN_CHARS: usize = 300;
 
-/// A server and what it did.
+/// A server and its results.
 pub(super) struct Run {
     pub(super) server: &'static str,
     pub(super) answers: Vec<Asked>,
-    /// Queries at the authorities.
+    /// Queries at the name servers.
     pub(super) upstream_queries: Queries,
-    /// Each of them, in their order, where there is a way that they came by.
+    /// Each of these queries in order, if there are links that record them.
     pub(super) passed: Vec<Passed>,
     pub(super) cpu_secs: f64,
 }
 
-/// What became of a server's answers.
+/// The evaluation of a server's answers.
 pub(super) struct Findings {
     server: &'static str,
     equal: usize,
-    /// Numbers by name of the class.
+    /// Number of differences by class.
     explained: BTreeMap<String, usize>,
     pub(super) unexplained: Vec<Difference>,
-    /// Questions whose answers are called authentic and cannot be.
+    /// Questions whose answers have AD set although they cannot be secure.
     pub(super) falsely_authentic: Vec<String>,
 }
 
-/// Compares a run with the votes of others.
+/// Compares a run with the votes of other servers.
 pub(super) fn judge(
     internet: &Internet,
     questions: &[Question],
@@ -74,7 +73,7 @@ pub(super) fn judge(
 }
 
 impl Findings {
-    /// What it did otherwise, by class, and a few differences that no class explains.
+    /// The differences by class, and some of the unexplained ones.
     pub(super) fn details(&self) -> String {
         let mut text = String::new();
         for (class, count) in &self.explained {
@@ -90,7 +89,7 @@ impl Findings {
         text
     }
 
-    /// All unexplained differences, one a line.
+    /// All unexplained differences, one per line.
     pub(super) fn lines(&self) -> String {
         let lines =
             self.unexplained.iter().map(|difference| format!("{}\t{difference}\n", self.server));
@@ -102,7 +101,7 @@ impl Findings {
     }
 }
 
-/// One row a server.
+/// One row per server.
 pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     let mut text = format!(
         "{:<8} {:>7} {:>9} {:>11} {:>6} {:>8} {:>8} {:>13} {:>11} {:>9} {:>9}\n",
@@ -141,7 +140,7 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
     text
 }
 
-/// What each server asked the authorities for, the types that matter.
+/// The queries of each server to the name servers, by the most frequent types.
 pub(super) fn upstream(runs: &[Run]) -> String {
     let mut text = String::new();
     for run in runs {
@@ -158,8 +157,8 @@ pub(super) fn upstream(runs: &[Run]) -> String {
     text
 }
 
-/// Each query of a server to the authorities, one a line: how many ms after the first one, where it
-/// went, and what it asked.
+/// Each query of a server to the name servers, one per line: ms after the first one, destination,
+/// question.
 pub(super) fn passed(run: &Run) -> String {
     let Some(first) = run.passed.first() else { return String::new() };
     let line = |query: &Passed| {
@@ -169,7 +168,7 @@ pub(super) fn passed(run: &Run) -> String {
     run.passed.iter().map(line).collect()
 }
 
-/// The time within which so many in a hundred questions were done with.
+/// The time within which this percentage of the questions was completed.
 fn percentile_ms(run: &Run, percent: usize) -> f64 {
     let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
     times.sort_unstable();

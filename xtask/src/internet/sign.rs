@@ -1,4 +1,4 @@
-//! Zones as files: delegations added, signed by `dnssec-signzone` from the leaves up, then broken.
+//! Zone files: delegations added, signed by `dnssec-signzone` from the leaves up, then broken.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,12 @@ use super::plan::Internet;
 use super::zone::{Anchor, Denial, Fault, KeySet, Signing, Zone};
 use crate::bench::output;
 
-/// As many programs sign at the same time.
+/// Number of programs that sign at the same time.
 const SIGNERS: usize = 2;
-/// A month, the time a signature is good for and, where it is not valid yet, the time until it is.
+/// The validity of a signature, or the time until it begins.
 const MONTH_SECS: &str = "+2592000";
 
-/// Writes all zones, each at the path that `served` gives for it, and returns the trust anchors of
-/// the root.
+/// Writes each zone to the path given by `served`; returns the trust anchors of the root.
 pub(super) fn write(
     internet: &Internet,
     contents: &[Content],
@@ -47,7 +46,7 @@ pub(super) fn write(
     Ok(root.flat_map(|(_, records)| records).collect())
 }
 
-/// The file that a zone is served from.
+/// The zone file of a zone.
 pub(super) fn served(directory: &Path, zone: usize) -> PathBuf {
     directory.join("served").join(format!("{zone}.zone"))
 }
@@ -61,12 +60,12 @@ struct Writer<'a> {
     contents: &'a [Content],
     directory: &'a Path,
     pool: Pool,
-    /// DS records by the number of the zone they are for.
+    /// DS records by the index of the child zone.
     anchors: Mutex<Vec<(usize, Vec<String>)>>,
 }
 
 impl Writer<'_> {
-    /// Writes the zones of one depth, whose children are written.
+    /// Writes the zones of one depth, after their children.
     fn write_level(&self, level: &[(usize, usize)]) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let work = || {
@@ -162,7 +161,7 @@ fn sign(zone: &Zone, signing: Signing, keys: &ZoneKeys, directory: &Path) -> Res
     output(command).map(drop)
 }
 
-/// The DS records that the parent has.
+/// The DS records in the parent.
 fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>, String> {
     let digest = |key: Option<&PathBuf>, digest: &str| {
         let mut command = Command::new("dnssec-dsfromkey");
@@ -194,7 +193,7 @@ fn anchors(zone: &Zone, keys: &ZoneKeys, directory: &Path) -> Result<Vec<String>
     })
 }
 
-/// A digest of the right length that is wrong.
+/// Turns the digest into a wrong one of the right length.
 fn reverse_last_word(record: &str) -> String {
     let (start, digest) = record.rsplit_once(' ').unwrap_or(("", record));
     format!("{start} {}", digest.chars().rev().collect::<String>())

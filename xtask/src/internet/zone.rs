@@ -1,9 +1,8 @@
-//! What a zone of the internet is, before it is written: how it is signed, delegated, served and
-//! broken.
+//! The properties of a zone: how it is signed, delegated, served and broken.
 
 use std::net::Ipv4Addr;
 
-/// How the absence of names and types is proved.
+/// The proof of denial of existence.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
     Nsec,
@@ -12,23 +11,24 @@ pub(super) enum Denial {
         salt: &'static str,
         iterations: u16,
     },
-    /// The same, the insecure delegations left out of the chain (RFC 5155 §6).
+    /// NSEC3 with Opt-Out: insecure delegations are not in the chain (RFC 5155 §6).
     OptOut,
 }
 
-/// Which keys a zone shows, and which of them sign.
+/// The keys of a zone, and which of them sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeySet {
     Usual,
-    /// One key for everything.
+    /// One key that signs everything.
     Single,
-    /// Two keys sign the DNSKEY RRset, as while the key-signing key is rolled (RFC 6781 §4.1.2).
+    /// Two keys sign the DNSKEY RRset, as during a rollover of the key-signing key (RFC 6781
+    /// §4.1.2).
     TwoKeySigning,
     /// Two keys sign the data.
     TwoZoneSigning,
-    /// A second zone-signing key is shown and does not sign yet (RFC 6781 §4.1.1.1).
+    /// A second zone-signing key is published and does not sign yet (RFC 6781 §4.1.1.1).
     Prepublished,
-    /// The key that the DS names is revoked (RFC 5011 §2.1).
+    /// The key that the DS refers to is revoked (RFC 5011 §2.1).
     Revoked,
 }
 
@@ -40,24 +40,24 @@ pub(super) struct Signing {
     pub(super) keys: KeySet,
 }
 
-/// What the parent says of the keys.
+/// The DS records at the parent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Anchor {
     Matching,
     Missing,
-    /// The DS of a key that the zone does not have.
+    /// The DS of a key that the zone lacks.
     WrongKey,
-    /// The right DS beside that of a key not shown yet.
+    /// The right DS, and one for a key that is not published yet.
     Double,
     Sha1,
     Sha384,
-    /// A right SHA-1 beside a wrong SHA-256, which forbids the former (RFC 4509 §3).
+    /// A right SHA-1 digest and a wrong SHA-256 digest, which takes precedence (RFC 4509 §3).
     WrongSha256,
     UnknownDigest,
     UnknownAlgorithm,
 }
 
-/// How a signed zone is broken.
+/// The fault of a signed zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
@@ -68,34 +68,34 @@ pub(super) enum Fault {
     NoKeySignatures,
     NoDenial,
     NoDenialSignatures,
-    /// Every second record of the chain is gone.
+    /// Every second record of the NSEC or NSEC3 chain is missing.
     DenialGap,
-    /// The signatures over addresses are not over these.
+    /// The addresses differ from the signed ones.
     ForgedAddresses,
     MoreLabels,
     FewerLabels,
     WrongSigner,
-    /// An existing name is answered with what a wildcard's signature covers, without the proof that
-    /// it may be.
+    /// An existing wildcard signature is replayed for a name, without the proof that the name does
+    /// not exist.
     ReplayedWildcard,
     UnknownAlgorithm,
     /// Only the first of the algorithms signs, which validators accept (RFC 6840 §5.11).
     OneAlgorithmSigns,
 }
 
-/// Where the names of a zone's servers are.
+/// The zone with the names of a zone's servers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hosting {
-    /// Drawn for each zone.
+    /// Drawn separately for each zone.
     Any,
     InBailiwick,
-    /// At a zone whose own servers have no glue either.
+    /// In a zone whose own servers have no glue either.
     GluelessTwice,
-    /// At the servers of the parent zone.
+    /// The servers of the parent zone.
     WithParent,
 }
 
-/// Which servers of a zone answer for it.
+/// The responding servers of a zone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Liveness {
     All,
@@ -105,7 +105,7 @@ pub(super) enum Liveness {
     NoneButLame,
 }
 
-/// Below what the zones of a family are.
+/// The parents of the zones of a family.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Root,
@@ -116,7 +116,7 @@ pub(super) enum Place {
     Below(&'static str),
 }
 
-/// The most that a validator may find a zone's data to be.
+/// The best security status that a validator may find for a zone's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Security {
     Secure,
@@ -124,11 +124,11 @@ pub(super) enum Security {
     Bogus,
 }
 
-/// Zones of one make.
+/// Zones with the same properties.
 #[derive(Clone, Copy)]
 pub(super) struct Family {
     pub(super) label: &'static str,
-    /// How many zones; below another family, how many in each of its zones.
+    /// The number of zones; below another family, the number in each of its zones.
     pub(super) count: usize,
     pub(super) place: Place,
     pub(super) signing: Option<Signing>,
@@ -144,21 +144,21 @@ pub(super) struct Family {
 pub(super) struct Server {
     pub(super) host: String,
     pub(super) address: Ipv4Addr,
-    /// Whether the parent gives its address.
+    /// Whether the parent has its address as glue.
     pub(super) has_glue: bool,
 }
 
-/// A zone of the internet. All names are absolute, in lower case and with their final dot.
+/// A zone of the internet. All names are absolute and in lower case, with a final dot.
 #[derive(Clone)]
 pub(super) struct Zone {
     pub(super) name: String,
     pub(super) family: Family,
-    /// Its place in the list of zones; the root is its own parent.
+    /// Its index in the list of zones; the root is its own parent.
     pub(super) parent: usize,
-    /// The name server process that has it.
+    /// The name server process that serves it.
     pub(super) daemon: usize,
     pub(super) servers: Vec<Server>,
-    /// What its data can be at most, its ancestors considered.
+    /// The best possible security status, with regard to its ancestors.
     pub(super) security: Security,
 }
 

@@ -1,15 +1,15 @@
-//! Calls that break a principle of the design where they stand, each with what to use instead.
+//! Calls that break a design principle outside the listed places, with their replacements.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// A call and where it may stand.
+/// A call and its permitted places.
 struct Ban {
     call: &'static str,
     instead: &'static str,
     /// Paths, or starts of paths, that may use it.
     allowed: &'static [&'static str],
-    /// Whether tests and benches are held to it too.
+    /// Whether the ban also covers tests and benches.
     in_tests: bool,
 }
 
@@ -32,7 +32,7 @@ const BANS: &[Ban] = &[
         call: "thread::sleep",
         instead: "wait for the event itself: a channel, a poll with a deadline, virtual time in \
                   tests",
-        // A relay that delays is asleep by purpose.
+        // A relay that simulates delay has to sleep.
         allowed: &["xtask/src/bench/process.rs", "xtask/src/internet/link.rs"],
         in_tests: true,
     },
@@ -117,7 +117,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// Finds banned calls outside the places that may use them.
+/// Finds banned calls outside the permitted places.
 pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
     tree.ending(".rs").flat_map(|(path, text)| banned_in(path, text)).collect()
 }
@@ -148,7 +148,7 @@ fn is_test_file(path: &str) -> bool {
         || matches!(parts[directories], "tests.rs" | "build.rs")
 }
 
-/// Finds tests that are switched off.
+/// Finds disabled tests.
 pub(super) fn ignored_tests(tree: &Tree) -> Vec<Fault> {
     let found = tree.ending(".rs").flat_map(|(path, text)| {
         let code = Code::of(text);

@@ -1,7 +1,7 @@
-//! Rust source with comments and literals blanked out, so that what is left is code.
+//! Rust source with comments and literals blanked out, so that only code remains.
 //!
-//! This is a scanner, not a parser: it knows where strings, characters and comments end, counts
-//! braces, and that is enough to measure functions and to find words.
+//! This is a scanner, not a parser: it finds the ends of strings, characters and comments, and
+//! counts braces. That is enough to measure functions and to find words.
 
 use std::ops::Range;
 
@@ -12,13 +12,13 @@ pub(super) struct Code {
     text: String,
 }
 
-/// A function with a body, as it stands in a file.
+/// A function with a body.
 pub(super) struct Function {
     /// Its name.
     pub(super) name: String,
-    /// The line of its `fn`, counted from 1.
+    /// The line of its `fn`, starting at 1.
     pub(super) line: usize,
-    /// Lines from `fn` to the closing brace, both counted.
+    /// Lines from `fn` to the closing brace, inclusive.
     pub(super) lines: usize,
 }
 
@@ -45,12 +45,12 @@ impl Code {
         &self.text
     }
 
-    /// The line of a byte offset, counted from 1.
+    /// The line of a byte offset, starting at 1.
     pub(super) fn line(&self, offset: usize) -> usize {
         1 + self.text.as_bytes()[..offset].iter().filter(|byte| **byte == b'\n').count()
     }
 
-    /// Offsets at which `word` stands by itself, not as a part of a longer identifier.
+    /// Offsets of `word` as a whole identifier.
     pub(super) fn words<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let bytes = self.text.as_bytes();
         let free = move |at: &usize| {
@@ -62,7 +62,7 @@ impl Code {
         self.text.match_indices(word).map(|(at, _)| at).filter(free)
     }
 
-    /// The identifier that follows an offset after white space; empty if there is none.
+    /// The identifier after an offset and white space; empty if there is none.
     pub(super) fn identifier_after(&self, offset: usize) -> &str {
         let rest = self.text[offset..].trim_start();
         let rest = rest.strip_prefix("r#").unwrap_or(rest);
@@ -70,7 +70,7 @@ impl Code {
         &rest[..end]
     }
 
-    /// The functions that have a body, nested ones too.
+    /// The functions with a body, including nested ones.
     pub(super) fn functions(&self) -> Vec<Function> {
         let measure = |at: usize| {
             let name = self.identifier_after(at + 2);
@@ -85,7 +85,7 @@ impl Code {
         self.words("fn").filter_map(measure).collect()
     }
 
-    /// The byte ranges that only tests compile: the items under `#[cfg(test)]` and its like.
+    /// The byte ranges of test code: the items under `#[cfg(test)]` and similar attributes.
     pub(super) fn test_ranges(&self) -> Vec<Range<usize>> {
         let attributes = self.text.match_indices("#[cfg(").filter(|(at, _)| {
             let line = self.text[*at..].split(']').next().unwrap_or_default();
@@ -94,7 +94,7 @@ impl Code {
         attributes.filter_map(|(at, _)| Some(at..self.block_after(at)?.end)).collect()
     }
 
-    /// The next block in braces, from its `{` to past its `}`; none if `;` comes first.
+    /// The next block, from its `{` to past its `}`; `None` if `;` comes first.
     fn block_after(&self, offset: usize) -> Option<Range<usize>> {
         let bytes = self.text.as_bytes();
         let mut depth = 0_usize;
@@ -114,22 +114,22 @@ impl Code {
     }
 }
 
-/// A stretch of source that people read: a comment or a literal.
+/// A piece of source for readers: a comment or a literal.
 pub(super) struct Prose<'a> {
-    /// Where it starts, in bytes.
+    /// Its offset in bytes.
     pub(super) at: usize,
     /// Its text, with its marks.
     pub(super) text: &'a str,
 }
 
 impl Prose<'_> {
-    /// Whether it is a comment, and not a literal.
+    /// Whether it is a comment rather than a literal.
     pub(super) fn is_comment(&self) -> bool {
         self.text.starts_with('/')
     }
 }
 
-/// Returns the comments and literals of a source in their order.
+/// Returns the comments and literals of a source in order.
 pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
     let bytes = source.as_bytes();
     let (mut found, mut at) = (Vec::new(), 0);
@@ -143,7 +143,7 @@ pub(super) fn prose(source: &str) -> Vec<Prose<'_>> {
     found
 }
 
-/// The offset past the brace that closes the one at `opens`, or the end of the text.
+/// The offset past the brace that matches the one at `opens`, or the end of the text.
 fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in bytes.iter().enumerate().skip(opens) {
@@ -157,12 +157,12 @@ fn closing_brace(bytes: &[u8], opens: usize) -> usize {
     bytes.len()
 }
 
-/// Whether a byte may stand in an identifier.
+/// Whether a byte may be part of an identifier.
 pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
 }
 
-/// Where the comment or literal that starts at `at` ends; `at` itself if none starts there.
+/// The end of the comment or literal that starts at `at`; `at` itself if there is none.
 fn skipped_end(bytes: &[u8], at: usize) -> usize {
     let rest = &bytes[at..];
     let in_word = at > 0 && is_word(bytes[at - 1]);
@@ -177,7 +177,7 @@ fn skipped_end(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-/// The length of a block comment; they nest.
+/// The length of a block comment, which may be nested.
 fn block_comment(rest: &[u8]) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < rest.len() {
@@ -191,7 +191,7 @@ fn block_comment(rest: &[u8]) -> usize {
     rest.len()
 }
 
-/// The length of a literal between two `quote`s, in which a backslash escapes.
+/// The length of a literal between two `quote`s with backslash escapes.
 fn quoted(rest: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while at < rest.len() {
@@ -217,8 +217,8 @@ fn character(rest: &[u8]) -> usize {
     }
 }
 
-/// The length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero if it is
-/// none.
+/// The length of a raw string whose prefix (`r`, `br`, `cr`) has `prefix` bytes; zero for other
+/// text.
 fn raw_string(rest: &[u8], prefix: usize) -> usize {
     let hashes = rest[prefix..].iter().take_while(|byte| **byte == b'#').count();
     let start = prefix + hashes;
@@ -234,7 +234,7 @@ fn raw_string(rest: &[u8], prefix: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Compares what is left as code, with runs of spaces as one, and its length with the source's.
+    /// Compares the remaining code, with runs of spaces as one, and its length with the source's.
     #[track_caller]
     fn check(source: &str, code: &str) {
         let found = Code::of(source);

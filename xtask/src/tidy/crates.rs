@@ -1,15 +1,15 @@
-//! Which crate may import which, and how dependencies are declared.
+//! The permitted imports between crates, and how dependencies are declared.
 
 use super::manifest::{self, Entry};
 use super::{Fault, Tree};
 
 const ROOT: &str = "Cargo.toml";
 
-/// A crate of ours and the crates of ours it may import.
+/// One of our crates and those of our crates that it may import.
 struct Layer {
     name: &'static str,
     imports: &'static [&'static str],
-    /// Whether it knows no socket, no runtime and no clock.
+    /// Whether it uses no socket, no runtime and no clock.
     pure: bool,
 }
 
@@ -40,7 +40,7 @@ const ALL: &[&str] = &[
     "avocet-import",
 ];
 
-/// Dependencies point down only. A new edge needs a decision record.
+/// Dependencies point downward. A new edge needs a decision record.
 const LAYERS: &[Layer] = &[
     pure("avocet-wire", &[]),
     pure("avocet-cache", &["avocet-wire"]),
@@ -101,7 +101,7 @@ const LAYERS: &[Layer] = &[
 
 const TESTKIT: &str = "avocet-testkit";
 
-/// What a crate without input and output must not depend on.
+/// Libraries that a crate without input and output must not depend on.
 const RIM_LIBRARIES: &[&str] = &[
     "async-std",
     "h2",
@@ -121,7 +121,7 @@ const RIM_LIBRARIES: &[&str] = &[
     "tokio-rustls",
 ];
 
-/// Checks that crates of ours import only those below them, and the test kit only for tests.
+/// Checks that our crates import only those below them, and the test kit only for tests.
 pub(super) fn directions(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, entries) in members(tree) {
@@ -147,7 +147,7 @@ pub(super) fn directions(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Checks that the crates which know no socket, runtime or clock depend on no library for them.
+/// Checks that pure crates depend on no library for sockets, runtimes or clocks.
 pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, entries) in members(tree) {
@@ -157,7 +157,7 @@ pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
         }
         let shipped =
             dependencies(&entries).filter(|entry| !entry.section.ends_with("dev-dependencies"));
-        // The caches tell the kernel how their memory is used; `unsafe.txt` names the one file.
+        // The caches advise the kernel on the use of their memory; `unsafe.txt` names the file.
         let permitted = |key: &str| key == "libc" && name == "avocet-cache";
         for entry in
             shipped.filter(|entry| RIM_LIBRARIES.contains(&entry.key) && !permitted(entry.key))
@@ -175,7 +175,7 @@ pub(super) fn pure_dependencies(tree: &Tree) -> Vec<Fault> {
 /// Checks that crates take their dependencies from the workspace.
 pub(super) fn declared_once(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
-    // The fuzz crate is a workspace of its own: cargo-fuzz builds it with other flags.
+    // The fuzz crate is a separate workspace: cargo-fuzz builds it with other flags.
     for (path, entries) in members(tree).filter(|(path, _)| !path.starts_with("fuzz/")) {
         for entry in dependencies(&entries)
             .filter(|entry| !entry.rest.replace(' ', "").contains("workspace=true"))
@@ -190,7 +190,7 @@ pub(super) fn declared_once(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Checks that each dependency in the root manifest has its reason beside it.
+/// Checks that each dependency in the root manifest has a comment with its reason.
 pub(super) fn reasons(tree: &Tree) -> Vec<Fault> {
     let entries = manifest::entries(tree.text(ROOT).unwrap_or_default());
     let bare = entries

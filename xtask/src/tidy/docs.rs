@@ -1,11 +1,11 @@
-//! What stands at the root, whether links lead somewhere, and whether decisions are numbered.
+//! The permitted files at the root, the targets of links, and the numbers of decisions.
 
 use std::collections::BTreeSet;
 
 use super::tree::resolve;
 use super::{Fault, Tree};
 
-/// All that may stand at the root, in the order a reader meets it.
+/// All permitted files at the root, in the order for a reader.
 const ROOT: &[&str] = &[
     "README.md",
     "ARCHITECTURE.md",
@@ -38,7 +38,7 @@ const ROOT: &[&str] = &[
 
 const DECISIONS: &str = "docs/decisions/";
 
-/// Finds files and directories that have no place at the root.
+/// Finds unlisted files and directories at the root.
 pub(super) fn root_files(tree: &Tree) -> Vec<Fault> {
     let names: BTreeSet<_> =
         tree.paths().map(|path| path.split('/').next().unwrap_or(path)).collect();
@@ -50,7 +50,7 @@ pub(super) fn root_files(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// Finds relative links in Markdown that lead nowhere.
+/// Finds relative links in Markdown with missing targets.
 pub(super) fn dead_links(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (path, text) in tree.ending(".md") {
@@ -95,7 +95,7 @@ fn is_relative(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// Checks that decisions are numbered 0001, 0002 and on, each number once.
+/// Checks that decisions are numbered consecutively from 0001.
 pub(super) fn decision_numbers(tree: &Tree) -> Vec<Fault> {
     let names = tree
         .paths()

@@ -1,6 +1,6 @@
-//! The little of TOML that the manifests of this workspace use.
+//! A parser for the part of TOML that the manifests of this workspace use.
 
-/// One key of a manifest, with the section it stands in.
+/// A key of a manifest, with its section.
 pub(super) struct Entry<'a> {
     /// The section's name without brackets, e.g. `dev-dependencies`.
     pub(super) section: &'a str,
@@ -8,13 +8,13 @@ pub(super) struct Entry<'a> {
     pub(super) key: &'a str,
     /// The rest of the line.
     pub(super) rest: &'a str,
-    /// Its line, counted from 1.
+    /// Its line, starting at 1.
     pub(super) line: usize,
-    /// Whether a comment stands on the same line or on the one above.
+    /// Whether there is a comment on the same line or on the line above.
     pub(super) has_comment: bool,
 }
 
-/// The entries of a manifest in order; the lines of a value that spans several are one entry.
+/// The entries of a manifest in order. A value that spans several lines is one entry.
 pub(super) fn entries(text: &str) -> Vec<Entry<'_>> {
     let (mut found, mut section, mut depth, mut above) = (Vec::new(), "", 0_isize, false);
     for (index, raw) in text.lines().enumerate() {
@@ -40,7 +40,7 @@ pub(super) fn entries(text: &str) -> Vec<Entry<'_>> {
     found
 }
 
-/// The line before its comment, trimmed, and whether there is one that says something.
+/// Splits a line at its comment: the trimmed line, and whether there is a comment with text.
 fn split_comment(line: &str) -> (&str, bool) {
     let mut quoted = false;
     let hash = line.char_indices().find(|(_, c)| {
@@ -53,13 +53,13 @@ fn split_comment(line: &str) -> (&str, bool) {
     }
 }
 
-/// How many brackets and braces the text leaves open.
+/// The number of open brackets and braces at the end of the text.
 fn nesting(text: &str) -> isize {
     let count = |c: char| isize::try_from(text.matches(c).count()).unwrap_or(0);
     count('[') + count('{') - count(']') - count('}')
 }
 
-/// The value of `key = "value"` in a section, where it stands on one line.
+/// The value of `key = "value"` in a section, if it is on one line.
 pub(super) fn string<'a>(entries: &[Entry<'a>], section: &str, key: &str) -> Option<&'a str> {
     let entry = entries.iter().find(|entry| entry.section == section && entry.key == key)?;
     entry.rest.split('"').nth(1)

@@ -1,8 +1,8 @@
-//! Tidy: the rules of CONTRIBUTING.md that a machine can check, run as tests by
-//! `cargo test -p xtask`.
+//! Tidy: the rules of CONTRIBUTING.md that a machine can check, run as tests by `cargo test -p
+//! xtask`.
 //!
-//! Every check is a function from the [`Tree`] to its [`Fault`]s, so each is tried on a small
-//! planted tree as well as on the real one. Tidy reads; it never changes a file.
+//! Every check is a function from the [`Tree`] to its [`Fault`]s, so that it can be tested on a
+//! small planted tree. Tidy never changes a file.
 
 mod calls;
 mod code;
@@ -21,7 +21,7 @@ mod words;
 
 pub(crate) use tree::{Fault, Tree};
 
-/// A check with the name its test and its report carry.
+/// A check with the name for its test and its report.
 struct Check {
     name: &'static str,
     run: fn(&Tree) -> Vec<Fault>,

@@ -1,4 +1,4 @@
-//! Names that say nothing, or that tell history instead of what a thing is.
+//! Names without meaning, or that describe history.
 
 use super::code::Code;
 use super::{Fault, Tree};
@@ -20,7 +20,7 @@ const BANNED: &[&str] = &[
     "unified",
 ];
 
-/// Words that declare a type or a module, each followed by its name.
+/// Keywords that are followed by the name of a type or a module.
 const DECLARATIONS: &[&str] = &["struct", "enum", "trait", "union", "type", "mod"];
 
 /// Finds banned words in the names of files, directories, types and modules.
@@ -42,7 +42,7 @@ pub(super) fn banned(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Files whose names are not ours to choose: the scenarios keep those of their origin.
+/// Files with names that are not ours: scenarios keep their original names.
 fn is_foreign(path: &str) -> bool {
     path.starts_with("tests/scenarios/") || path.starts_with("fuzz/corpus/")
 }
@@ -57,7 +57,7 @@ fn advice(name: &str, word: &str) -> String {
     format!("`{name}`: name it by what it is in the words of RFC 9499, not `{word}`")
 }
 
-/// The first banned segment of a snake, kebab or camel case name; its plural counts too.
+/// The first banned segment of a name in snake, kebab or camel case, also in the plural.
 fn banned_word(name: &str) -> Option<&'static str> {
     let segments = segments(name);
     BANNED.iter().copied().find(|word| {

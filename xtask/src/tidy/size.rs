@@ -1,18 +1,18 @@
-//! Files and functions stay small enough to read.
+//! Limits for the length of files and functions.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// The exceptions: a path for a long file, `path::function` for a long function. The list only
+/// The exceptions: `path` for a long file, `path::function` for a long function. The list only
 /// shrinks.
 const EXCEPTIONS: &str = "xtask/tidy/exceptions.txt";
 
-/// A longer file wants a split by idea.
+/// Longer files are split by idea, in lines.
 const FILE_LINES: usize = 700;
-/// A longer function hides a step that has a name.
+/// A longer function contains a step that deserves a name, in lines.
 const FUNCTION_LINES: usize = 70;
 
-/// Finds the Rust files that are too long and not excepted.
+/// Finds Rust files that are too long and not excepted.
 pub(super) fn long_files(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_files(tree).filter(|(path, _)| !is_listed(&listed, path));
@@ -23,7 +23,7 @@ pub(super) fn long_files(tree: &Tree) -> Vec<Fault> {
         .collect()
 }
 
-/// Finds the functions that are too long and not excepted.
+/// Finds functions that are too long and not excepted.
 pub(super) fn long_functions(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(EXCEPTIONS);
     let unlisted = oversized_functions(tree).filter(|long| !is_listed(&listed, &long.entry));
@@ -37,7 +37,7 @@ pub(super) fn long_functions(tree: &Tree) -> Vec<Fault> {
     unlisted.map(fault).collect()
 }
 
-/// Finds the exceptions nothing needs any more.
+/// Finds exceptions that are no longer needed.
 pub(super) fn spent_exceptions(tree: &Tree) -> Vec<Fault> {
     let files = oversized_files(tree).map(|(path, _)| path);
     let needed: Vec<String> =

@@ -1,19 +1,19 @@
-//! The stages of the query path: each is called by the path, and none by another stage.
+//! The stages of the query path: only the path calls them, never another stage.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// Where the query path is.
+/// The directory of the query path.
 const FOLDER: &str = "crates/nameserver/src/query/";
 
 /// The stages. `ARCHITECTURE.md` and the head of `query/mod.rs` show how the path calls them.
 const STAGES: &[&str] =
     &["admission", "chaos", "judge", "local", "minimal_any", "packet", "rrsets", "special"];
 
-/// The modules that lead from stage to stage: no stage imports them either.
+/// The modules that call several stages: no stage imports them either.
 const PARENTS: &[&str] = &["own", "path", "rehearsal"];
 
-/// Finds stages that import another stage or a parent of stages, outside tests.
+/// Finds stages that import another stage or one of [`PARENTS`], outside tests.
 pub(super) fn imports(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for stage in STAGES {

@@ -1,19 +1,18 @@
-//! Words no file of the tree should carry: unfinished marks, paths of one machine, private
-//! registries.
+//! Text that no file may contain: unfinished marks, paths of one machine, private registries.
 
 use super::code::is_word;
 use super::{Fault, Tree};
 
-/// Tidy itself has to name what it bans.
+/// Tidy itself must contain what it bans.
 const TIDY: &str = "xtask/src/tidy/";
 
 const UNFINISHED: &[&str] = &["TODO", "FIXME", "XXX"];
 const MACHINE_PATHS: &[&str] = &["/root/", "/work/", "/home/"];
 
-/// The only places packages come from, as lock files write them.
+/// The permitted sources of packages, as lock files write them.
 const REGISTRIES: &[&str] =
     &["registry+https://github.com/rust-lang/crates.io-index", "https://registry.npmjs.org/"];
-/// Where lock files and settings name a registry.
+/// The keys with which lock files and settings name a registry.
 const REGISTRY_MARKS: &[&str] =
     &["source = \"", "\"resolved\": \"", "registry=", "replace-with = \"", "registry = \""];
 /// The files in which these marks have that meaning.
@@ -41,7 +40,7 @@ pub(super) fn unfinished_marks(tree: &Tree) -> Vec<Fault> {
     })
 }
 
-/// Finds paths that exist on one machine only.
+/// Finds paths of one machine.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Fault> {
     lines(tree, |line| {
         let path = MACHINE_PATHS.iter().find(|path| line.contains(**path))?;
@@ -49,7 +48,7 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Fault> {
     })
 }
 
-/// Finds packages that come from elsewhere than the public registries.
+/// Finds packages from other sources than the public registries.
 pub(super) fn registries(tree: &Tree) -> Vec<Fault> {
     let is_package_file = |path: &str| {
         PACKAGE_FILES.iter().any(|file| path == *file || path.ends_with(&format!("/{file}")))

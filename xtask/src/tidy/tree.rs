@@ -1,10 +1,10 @@
-//! The files tidy looks at, read once, and the faults it finds in them.
+//! The files that tidy checks, read once, and the faults it finds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::{fmt, fs, io};
 
-/// One broken rule, with the place and what to do instead.
+/// A broken rule, with its place and a replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     path: String,
@@ -13,7 +13,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// A fault at a line, counted from 1.
+    /// A fault at a line, starting at 1.
     pub(super) fn at(path: &str, line: usize, message: impl Into<String>) -> Self {
         Self { path: path.to_owned(), line, message: message.into() }
     }
@@ -35,8 +35,8 @@ impl fmt::Display for Fault {
 
 /// Every file of the workspace by its path from the root, with `/` between the parts.
 ///
-/// What `.gitignore` names is left out, and so is the directory of git itself. Files that are not
-/// UTF-8 are known by their path and have no text.
+/// Files that `.gitignore` names and the directory `.git` are left out. Files that are not UTF-8
+/// have a path but no text.
 pub(crate) struct Tree {
     files: BTreeMap<String, Option<String>>,
 }
@@ -74,7 +74,7 @@ impl Tree {
         Ok(())
     }
 
-    /// A tree made of the given paths and texts.
+    /// A tree with the given paths and texts.
     #[cfg(test)]
     pub(super) fn planted(files: &[(&str, &str)]) -> Self {
         let own = |(path, text): &(&str, &str)| ((*path).to_owned(), Some((*text).to_owned()));
@@ -91,12 +91,12 @@ impl Tree {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
-    /// All texts whose path ends so, in order.
+    /// All texts with a path that ends in `end`, in order.
     pub(super) fn ending(&self, end: &str) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(move |(path, _)| path.ends_with(end))
     }
 
-    /// The text at a path; none if there is no such file or it is not text.
+    /// The text at a path; `None` if there is no such file or it is not text.
     pub(super) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
@@ -110,7 +110,7 @@ impl Tree {
             || self.files.keys().any(|file| file.starts_with(&below))
     }
 
-    /// The entries of a list file of tidy: one a line, `#` starts a comment; with line numbers.
+    /// The entries of a list file of tidy, one per line with its line number; `#` starts a comment.
     pub(super) fn list(&self, path: &str) -> Vec<(usize, &str)> {
         let lines = self.text(path).unwrap_or_default().lines().enumerate();
         lines
@@ -120,7 +120,8 @@ impl Tree {
     }
 }
 
-/// The parts of `.gitignore` that this tree uses: names at any depth, paths from the root, `*.ext`.
+/// The subset of `.gitignore` that this tree uses: names at any depth, paths from the root,
+/// `*.ext`.
 struct Ignored {
     patterns: Vec<String>,
 }
@@ -146,9 +147,9 @@ impl Ignored {
     }
 }
 
-/// Joins a relative link to the directory of the file it stands in and resolves `.` and `..`.
+/// Joins a relative link to the directory of its file and resolves `.` and `..`.
 ///
-/// Returns none when it leaves the tree.
+/// Returns `None` when it leaves the tree.
 pub(super) fn resolve(from: &str, target: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -1,9 +1,9 @@
-//! `unsafe` stands in the crate `io` and in few listed files; every other crate forbids it.
+//! Restricts `unsafe` to the crate `io` and a few listed files; every other crate forbids it.
 
 use super::code::Code;
 use super::{Fault, Tree};
 
-/// The files outside `crates/io` that may use `unsafe`, one a line.
+/// The files outside `crates/io` that may use `unsafe`, one per line.
 const LIST: &str = "xtask/tidy/unsafe.txt";
 const IO: &str = "crates/io/";
 const FORBID: &str = "#![forbid(unsafe_code)]";
@@ -29,7 +29,7 @@ pub(super) fn outside_list(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// Checks that each crate root forbids `unsafe`, save `io` and crates whose own sources are listed.
+/// Checks that each crate root forbids `unsafe`, except `io` and crates with listed files.
 pub(super) fn forbidden_in_roots(tree: &Tree) -> Vec<Fault> {
     let listed = tree.list(LIST);
     let mut faults = Vec::new();

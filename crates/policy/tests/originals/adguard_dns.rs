@@ -34,7 +34,7 @@ fn special_characters() {
     check(
         Adblock,
         &[
-            // Any text, or none.
+            // Matches any text, including the empty one.
             ("||exam*ple.org^", "example.org", "blocked"),
             ("||exam*ple.org^", "exam.a.b.ple.org", "blocked"),
             ("||example.org", "example.org", "blocked"),
@@ -131,7 +131,7 @@ fn client() {
             ("example.org", Who("192.168.1.0", "", ""), "-"),
         ],
     );
-    // Double quotes do as single ones; a pipe is escaped as a comma is.
+    // Double quotes work like single ones; a pipe is escaped like a comma.
     check_who(
         Adblock,
         r#"||example.org^$client="Frank\"s \| laptop""#,
@@ -156,7 +156,8 @@ fn denyallow() {
         "||example.org^$denyallow=sub.example.org",
         &[("example.org", "blocked"), ("a.example.org", "blocked"), ("sub.example.org", "-")],
     );
-    // The page blocks everything with this, to say why denyallow is better. Nobody's list may.
+    // The page uses this rule, which blocks everything, to explain denyallow. Lists may not contain
+    // it.
     broken(Adblock, &[("/.*/", "the line matches every name")]);
 }
 
@@ -176,7 +177,7 @@ fn dnstype() {
         "||example.org^$dnstype=~A|~CNAME",
         &[("example.org A", "-"), ("example.org CNAME", "-"), ("example.org AAAA", "blocked")],
     );
-    // Of mixed ones, those with a tilde do nothing.
+    // In a mix of both, types with a tilde have no effect.
     for rule in ["||example.org^$dnstype=~A|AAAA", "||example.org^$dnstype=AAAA"] {
         check_all(
             Adblock,
@@ -206,7 +207,7 @@ fn dnstype_of_the_record_that_leads_to_a_name() {
         &[("canon.example.com A", "blocked")],
     );
     check_behind(Adblock, "||canon.example.com^", &[("canon.example.com A", "blocked")]);
-    // The type that was asked for counts as well, as Pi-hole has it.
+    // The queried type counts as well, as in Pi-hole.
     let text = "||canon.example.com^$dnstype=AAAA";
     check_behind(
         Adblock,
@@ -228,7 +229,7 @@ fn dnsrewrite_in_its_short_form() {
             ("||a.example^$dnsrewrite=NXDOMAIN", "a.example", "=NXDOMAIN"),
             ("||a.example^$dnsrewrite=SERVFAIL", "a.example", "=SERVFAIL"),
             ("||a.example^$dnsrewrite=NOERROR", "a.example", "=NODATA"),
-            // Keywords are capitals: this is a name.
+            // Keywords are upper case: this is a name.
             ("||a.example^$dnsrewrite=refused", "a.example", "=CNAME refused."),
         ],
     );
@@ -307,7 +308,7 @@ fn dnsrewrite_goes_before_other_rules_and_exceptions_take_it_away() {
                 "example.com",
                 "=A 1.2.3.4",
             ),
-            // Of `important` the page says that it goes before any rule without it; here it does.
+            // According to the page, `important` precedes any rule without it; here it does.
             (
                 "@@||example.com^$important\n||example.com^$dnsrewrite=1.2.3.4",
                 "example.com",
@@ -480,7 +481,7 @@ fn lists_of_domains() {
             &[("example.com", "blocked"), ("example.net", "blocked"), ("www.example.com", "-")],
         );
     }
-    // What is no domain is a rule, and its anchors are those of a rule.
+    // Text that is not a domain is a rule, and its anchors are those of a rule.
     check_all(
         Adblock,
         "*.example.org",

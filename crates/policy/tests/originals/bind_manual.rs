@@ -1,8 +1,8 @@
 //! The BIND 9 Administrator Reference Manual, "Response Policy Zone (RPZ) Rewriting":
 //! `doc/arm/reference.rst` at commit 000b63ad.
 //!
-//! Where it says that of names of servers the smallest goes first, the draft says the last (§5.5),
-//! and `named` does as the draft has it.
+//! According to the manual, the smallest of several matching server names takes precedence. The
+//! draft says the last (§5.5), and `named` behaves like the draft.
 
 use crate::zones::Of::{Answer, Client, Name, ServerAddresses, Servers};
 use crate::zones::{check, find, read};

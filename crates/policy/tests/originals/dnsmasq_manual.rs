@@ -54,8 +54,8 @@ fn the_standard_servers_take_names_out_of_a_domain() {
             ("a.www.google.com", "allowed"),
         ],
     );
-    // dnsmasq goes by the more specific domain; here an exception holds for all below it, in
-    // whichever line it stands.
+    // dnsmasq uses the more specific domain; here an exception applies to all subdomains,
+    // regardless of the order of lines.
     check_all(
         Dnsmasq,
         "server=/google.com/#\naddress=/ads.google.com/",
@@ -73,7 +73,7 @@ fn a_domain_without_a_server_is_never_forwarded() {
             &[("example.com", "blocked"), ("a.b.example.com AAAA", "blocked"), ("com", "-")],
         );
     }
-    // A server of its own is no matter of lists.
+    // Lists cannot set a server for a domain.
     broken(
         Dnsmasq,
         &[
@@ -97,7 +97,7 @@ fn addresses_are_returned_for_any_host_in_the_domains() {
             ("address=/example.com/2001:db8::1", "example.com AAAA", "=AAAA 2001:db8::1"),
             ("address=/a.example/b.example/1.2.3.4", "x.a.example", "=A 1.2.3.4"),
             ("address=/a.example/b.example/1.2.3.4", "x.b.example", "=A 1.2.3.4"),
-            // Several addresses, and both families, are said by several lines.
+            // Several addresses, and both families, need several lines.
             (
                 "address=/a.example/1.2.3.4\naddress=/a.example/1.2.3.5",
                 "a.example",
@@ -108,7 +108,7 @@ fn addresses_are_returned_for_any_host_in_the_domains() {
                 "a.example AAAA",
                 "=AAAA 2001:db8::1",
             ),
-            // As dnsmasq did before 2.86: other types have no data and are asked nowhere.
+            // As in dnsmasq before 2.86: other types have no data and are not forwarded.
             ("address=/example.com/1.2.3.4", "example.com MX", "=NODATA"),
             ("address=/example.com/1.2.3.4\nlocal=/example.com/", "example.com MX", "=NODATA"),
         ],

@@ -11,7 +11,7 @@ fn an_address_and_names_divided_by_any_blanks_and_tabs() {
         "192.0.2.1\t \tfoo.example  foo \t bar.example\n2001:db8::1 foo.example\n",
         &[
             ("foo.example", "=A 192.0.2.1"),
-            // Both versions of the Internet Protocol may have a line.
+            // Both IP versions may have a line.
             ("foo.example AAAA", "=AAAA 2001:db8::1"),
             ("foo", "=A 192.0.2.1"),
             ("bar.example", "=A 192.0.2.1"),
@@ -53,8 +53,8 @@ fn names_have_letters_digits_hyphens_and_dots() {
         Hosts,
         &[
             ("0.0.0.0 a-1.b2.example", "a-1.b2.example", "blocked"),
-            // Taken though the page asks for a letter first: such names exist (RFC 1123 §2.1), with
-            // underscores too.
+            // Accepted although the page requires a letter first: such names exist (RFC 1123 §2.1),
+            // also with underscores.
             ("0.0.0.0 1a.example", "1a.example", "blocked"),
             ("0.0.0.0 a_b.example", "a_b.example", "blocked"),
             ("0.0.0.0 Example.ORG.", "example.org", "blocked"),
@@ -82,7 +82,7 @@ fn generic_names_of_the_machine_are_about_nobody_else() {
             "0.0.0.0 0.0.0.0",
         ],
     );
-    // `hostname -i` has it so on Debian; a name of one label with an address of nobody could be a
-    // top-level domain.
+    // Debian writes this line for the machine's own name. A name of one label with a loopback
+    // address could be a top-level domain.
     broken(Hosts, &[("127.0.1.1 mymachine", "the line matches a top-level domain")]);
 }

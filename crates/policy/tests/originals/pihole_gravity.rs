@@ -1,5 +1,5 @@
-//! What Pi-hole takes of a subscribed list: `src/tools/gravity-parseList.c` of FTL at commit
-//! 04742405, and before that the comments that `gravity.sh` of version 6 leaves out.
+//! What Pi-hole reads from a subscribed list: `src/tools/gravity-parseList.c` of FTL at commit
+//! 04742405, after `gravity.sh` of version 6 has removed comments.
 
 use avocet_policy::list::Format::{Adblock, Domains, Hosts};
 
@@ -30,7 +30,7 @@ fn exact_domains() {
             ("192.0.2.1", "an address where a name is expected"),
         ],
     );
-    // Pi-hole takes no name in Unicode; its A-label is the same name.
+    // Pi-hole rejects names in Unicode; the A-label is the same name.
     check(Domains, &[("b\u{fc}cher.example", "xn--bcher-kva.example", "blocked")]);
 }
 
@@ -89,7 +89,7 @@ fn comments_headers_and_cosmetic_rules_are_left_out() {
         ],
     );
     passed_over(Domains, &["# comment", "! comment", "; comment"]);
-    // Without a blank the mark may be that of a cosmetic rule, which is about pages of the domain,
-    // not about its name.
+    // Without a blank, the mark may belong to a cosmetic rule, which concerns pages of the domain,
+    // not its name.
     broken(Domains, &[("example.com##.ad", "'#' is not a valid character in a host name")]);
 }

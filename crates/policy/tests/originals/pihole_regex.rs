@@ -5,7 +5,7 @@ use avocet_policy::list::Format::PiholeRegex;
 
 use crate::asking::{broken, check, check_all};
 
-/// Expressions with names in which they are found, and names in which they are not.
+/// Expressions, with names that match and names that do not.
 const TUTORIAL: &[(&str, &[&str], &[&str])] = &[
     ("domain", &["some.domain.com", "domain.com", "verylongdomain.com"], &["example.com"]),
     ("^localhost$", &["localhost"], &["a.localhost", "localhost.com"]),
@@ -81,8 +81,8 @@ fn the_tutorial() {
             .collect();
         check_all(PiholeRegex, regex, &questions);
     }
-    // These would be found in every name: the tutorial shows what they are made of, and no list
-    // means that.
+    // These match every name: the tutorial uses them to explain the syntax, and no list intends
+    // that.
     for line in [".", "do.*|", "[a-z]", "[^0-9]", "(abc)*", "a?"] {
         broken(PiholeRegex, &[(line, "the line matches every name")]);
     }
@@ -111,7 +111,7 @@ fn types_of_queries() {
     check_all(PiholeRegex, ".*;querytype=A,AAAA", &several);
     let all_but = [("a.example A", "-"), ("a.example AAAA", "-"), ("a.example MX", "blocked")];
     check_all(PiholeRegex, ".*;querytype=!A,AAAA", &all_but);
-    // Others are those that Pi-hole counts by no name of their own.
+    // OTHER includes the types that Pi-hole does not count by name.
     let others = [
         ("a.example IXFR", "blocked"),
         ("a.example CAA", "blocked"),
@@ -128,7 +128,7 @@ fn inverted_expressions() {
         "^abc$;invert",
         &[("abc", "-"), ("abcd", "blocked"), ("a.example", "blocked")],
     );
-    // The type is not inverted with the expression.
+    // Inverting the expression does not invert the type.
     check_all(
         PiholeRegex,
         "^abc$;querytype=AAAA;invert",
@@ -144,11 +144,11 @@ fn replies() {
             ("myregex;reply=nodata", "myregex", "=NODATA"),
             ("myregex;reply=nxdomain", "myregex", "=NXDOMAIN"),
             ("myregex;reply=refused", "myregex", "=REFUSED"),
-            // Pi-hole's own address, and silence, are here what every block is answered with.
+            // Pi-hole's own address and dropping are replaced by the usual block response.
             ("myregex;reply=ip", "myregex", "blocked"),
             ("myregex;reply=none", "myregex", "blocked"),
             ("myregex;reply=1.2.3.4", "myregex", "=A 1.2.3.4"),
-            // Pi-hole gives the null address of the other family; here that has no data.
+            // Pi-hole returns the null address of the other family; here there is no data.
             ("myregex;reply=1.2.3.4", "myregex AAAA", "=NODATA"),
             ("myregex;reply=fe80::1234", "myregex AAAA", "=AAAA fe80::1234"),
             ("myregex;reply=fe80::1234", "myregex A", "=NODATA"),

@@ -1,4 +1,4 @@
-//! The example that PowerDNS Recursor has of a policy zone, `pdns/basic.rpz` at commit 0b7c9fa7.
+//! The example of a policy zone from PowerDNS Recursor, `pdns/basic.rpz` at commit 0b7c9fa7.
 
 use crate::zones::Of::{Answer, Client, Name, Servers};
 use crate::zones::{check, read};
@@ -53,7 +53,7 @@ fn the_zone_does_what_its_comments_say() {
             (Servers(&["dns-eu1.powerdns.net"]), "nxdomain"),
             (Servers(&["dns-us1.powerdns.net"]), "nxdomain"),
             (Servers(&["a.gtld-servers.net"]), "tcp-only"),
-            // The exact name goes before the wildcard of the others.
+            // The exact name takes precedence over the wildcard of the others.
             (Servers(&["a.gtld-servers.net", "dns-eu1.powerdns.net"]), "nxdomain"),
         ],
     );

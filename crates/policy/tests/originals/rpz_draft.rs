@@ -1,8 +1,8 @@
 //! draft-vixie-dnsop-dns-rpz-00, "DNS Response Policy Zones (RPZ)", of 2018-06-21. Tests are named
-//! by its sections.
+//! after its sections.
 //!
-//! What concerns whole answers (§5.1 chains of aliases, §6 synthetic data and truncation) is in
-//! `tests/conformance/rpz.rs`, beside BIND, Unbound and Knot Resolver.
+//! Sections on complete answers (§5.1 chains of aliases, §6 synthetic data and truncation) are
+//! covered by `tests/conformance/rpz.rs`, in comparison with BIND, Unbound and Knot Resolver.
 
 use avocet_policy::rpz::{Found, TriggerKind, ZoneSet};
 use avocet_wire::Rtype;
@@ -16,7 +16,7 @@ fn behind_head(records: &str) -> String {
 
 #[test]
 fn section_2_the_apex_and_proofs_are_no_policy() {
-    // The SOA and NS records of the head are not triggers, nor is anything else there.
+    // The SOA and NS records at the apex are not triggers.
     let (zones, report) = zone(HEAD);
     assert_eq!((report.triggers, report.faults, report.skipped), ([0; 5], 0, 2));
     assert_eq!(zones.origin().to_string().to_ascii_lowercase(), "rpz.example.org.");
@@ -40,7 +40,7 @@ fn section_2_a_broken_rrset_is_ignored_and_the_rest_counts() {
     assert_eq!((report.faults, report.triggers), (2, [0, 1, 0, 0, 0]));
     let zones = avocet_policy::rpz::Zones::of(vec![found]).unwrap();
     check(&zones, &[(Name("b.example"), "nxdomain"), (Name("a.example"), "-")]);
-    // Triggers and actions of a later format are errors, and not local data.
+    // Triggers and actions of a later format are errors, not local data.
     broken(&[
         ("c.rpz-unheard-of CNAME .", "the owner is not a trigger"),
         ("c.example CNAME rpz-unheard-of.", "unknown action"),
@@ -97,7 +97,7 @@ fn section_3_3_passthru_exempts_names_and_clients() {
 
 #[test]
 fn section_3_6_local_data() {
-    // The draft's own example has names where A records want addresses.
+    // The draft's own example has names where A records need addresses.
     let zones = read(&behind_head(
         "bad1.example.com CNAME garden.example.net.\nbad2.example.com A \
          192.0.2.80\nbad2.example.com MX 10 garden-mail.example.net.\n\
@@ -214,13 +214,13 @@ fn section_4_1_1_encodings_that_are_not_valid() {
         "33.1.2.0.192.rpz-client-ip",
         "0.zz.rpz-client-ip",
         "129.1.zz.db8.2001.rpz-client-ip",
-        // All four octets are there, as decimal integers.
+        // All four octets are present, as decimal integers.
         "24.0.2.192.rpz-client-ip",
         "24.0.0.2.0.192.rpz-client-ip",
         "24.0.256.0.192.rpz-client-ip",
         "24.0.-2.0.192.rpz-client-ip",
         "0.2.0.192.rpz-client-ip",
-        // Leading zeros are suppressed.
+        // Leading zeros are not allowed.
         "024.0.2.0.192.rpz-client-ip",
         "24.0.02.0.192.rpz-client-ip",
         "128.03.zz.db8.2001.rpz-client-ip",
@@ -232,14 +232,14 @@ fn section_4_1_1_encodings_that_are_not_valid() {
         "128.10000.zz.db8.2001.rpz-client-ip",
         "128.g.zz.db8.2001.rpz-client-ip",
         "128.zzz.db8.2001.rpz-client-ip",
-        // The draft's own example in §4.3 has a colon for a dot.
+        // The draft's own example in §4.3 has a colon in place of a dot.
         "128.3.zz.101:db8.2001.rpz-ip",
-        // No bits may follow the prefix: the draft's example.
+        // Bits after the prefix must be zero: the draft's example.
         "8.2.0.0.10.rpz-client-ip",
         "24.1.2.0.192.rpz-ip",
         "32.10.zz.db8.2001.rpz-ip",
         "127.1.zz.db8.2001.rpz-nsip",
-        // No address at all.
+        // An address is missing.
         "rpz-ip",
         "24.rpz-ip",
         "example.com.rpz-ip",
@@ -268,7 +268,7 @@ fn section_4_2_names() {
             (Name("example.com.rpz.example.org"), "-"),
         ],
     );
-    // Absolute owners are those of the zone.
+    // Absolute owners belong to the zone.
     check(
         &read(&behind_head("EXAMPLE.COM.RPZ.EXAMPLE.ORG. CNAME .\n")),
         &[(Name("example.com"), "nxdomain")],
@@ -308,7 +308,7 @@ fn section_4_4_and_4_5_names_and_addresses_of_servers() {
             (Servers(&["a.example.net"]), "-"),
             (ServerAddresses(&["198.51.100.1", "192.0.2.53"]), "nxdomain"),
             (ServerAddresses(&["198.51.100.1"]), "-"),
-            // They are about servers alone.
+            // They apply to servers only.
             (Name("ns.example.com"), "-"),
             (Answer(&["192.0.2.53"]), "-"),
         ],
@@ -349,13 +349,12 @@ fn section_5_3_the_closest_name_goes_first() {
             (Name("b.a.example.com"), "drop"),
             (Name("c.a.example.com"), "nodata"),
             (Name("c.example.com"), "nxdomain"),
-            // As in any zone, a wildcard is not for names below one that is there (RFC 4592
-            // §3.3.1).
+            // As in any zone, a wildcard does not apply below an existing name (RFC 4592 §3.3.1).
             (Name("c.b.a.example.com"), "-"),
         ],
     );
-    // Of names of servers, the exact one goes before wildcards, and of these the one of most
-    // labels.
+    // Among names of servers, the exact one precedes wildcards; of these, the one with the most
+    // labels comes first.
     let zones = read(&behind_head(
         "*.com.rpz-nsdname CNAME .\n*.example.com.rpz-nsdname CNAME *.\nns.a.test.rpz-nsdname \
          CNAME rpz-drop.\n",
@@ -397,7 +396,7 @@ fn section_5_4_kinds_of_triggers_in_their_order() {
 
 #[test]
 fn section_5_5_of_names_of_servers_the_last_in_canonical_order_goes_first() {
-    // From the best to the last, as the draft has them.
+    // In the draft's order, from the first to the last.
     let servers = [
         "z.example",
         "zABC.a.EXAMPLE",
@@ -422,7 +421,7 @@ fn section_5_5_of_names_of_servers_the_last_in_canonical_order_goes_first() {
             assert_eq!(target, format!("{}.found.", better.to_ascii_lowercase()), "{pair:?}");
         }
     }
-    // It is the servers' names that are compared, not the triggers'.
+    // The servers' names are compared, not those of the triggers.
     let zones =
         read(&behind_head("*.a.example.rpz-nsdname CNAME .\n*.b.example.rpz-nsdname CNAME *.\n"));
     check(&zones, &[(Servers(&["z.a.example", "a.b.example"]), "nodata")]);
@@ -443,7 +442,7 @@ fn section_5_6_the_longest_prefix_goes_first() {
             (Answer(&["10.1.0.1"]), "nodata"),
             (Answer(&["10.2.0.1"]), "nxdomain"),
             (Answer(&["10.2.0.1", "10.1.0.1"]), "nodata"),
-            // 96 + 8 is more than 103, and 96 + 16, too.
+            // 96 + 8 is more than 103, and so is 96 + 16.
             (Answer(&["2001:db8::1", "10.2.0.1"]), "nxdomain"),
             (Answer(&["2001:db8::1"]), "drop"),
             (ServerAddresses(&["10.2.0.1", "10.1.0.1"]), "nodata"),
@@ -495,7 +494,7 @@ fn appendix_a() {
     }
 }
 
-/// The extended example, but for its comments.
+/// The extended example, without its comments.
 const EXTENDED: &str = r#"
     $ORIGIN rpz.example.net.
 $TTL 1H

@@ -1,5 +1,5 @@
 //! unbound.conf(5) of version 1.17.1, "local-zone", "local-data" and "Response Policy Zone
-//! Options", with the types of zones that the page of commit 469cc09c adds.
+//! Options", with the zone types that the page adds at commit 469cc09c.
 
 use avocet_policy::list::Format::Unbound;
 
@@ -7,7 +7,7 @@ use crate::asking::{broken, check, check_all, passed_over};
 use crate::zones::Of::{Answer, Client, Name, ServerAddresses, Servers};
 use crate::zones::{HEAD, broken as broken_records, check as check_zone, read};
 
-/// `example.com` as a zone of this type.
+/// A zone of this type for `example.com`.
 fn zone(kind: &str) -> String {
     format!("local-zone: \"example.com.\" {kind}")
 }
@@ -55,7 +55,7 @@ fn zones_that_are_resolved_normally_are_let_through() {
             &[("example.com", "allowed"), ("a.example.com", "allowed"), ("com", "-")],
         );
     }
-    // A part of a zone is taken out of it.
+    // A nested zone is an exception to its parent.
     check_all(
         Unbound,
         "local-zone: \"example.com\" static\nlocal-zone: \"ok.example.com\" transparent",
@@ -65,7 +65,7 @@ fn zones_that_are_resolved_normally_are_let_through() {
             ("a.ok.example.com", "allowed"),
         ],
     );
-    // Unbound goes by the closest zone; here what lets through holds for all below it.
+    // Unbound uses the closest zone; here an exception applies to all subdomains.
     check_all(
         Unbound,
         "local-zone: \"example.com\" transparent\nlocal-zone: \"ads.example.com\" refuse",
@@ -102,13 +102,13 @@ fn local_data_is_answered_whatever_the_zone() {
             &format!("{data}{}", zone(kind)),
             &[
                 ("www.example.com A", "=A 192.0.2.1"),
-                // The name is there, the type is not.
+                // The name exists, the type does not.
                 ("www.example.com AAAA", "=NODATA"),
                 ("a.example.com", "allowed"),
             ],
         );
     }
-    // Each line is read by itself: unlike in Unbound, data are the answer in these zones, too, and
+    // Each line is read independently: unlike in Unbound, data are the answer in these zones too,
     // for all types.
     for (kind, elsewhere) in
         [("always_nxdomain", "blocked"), ("always_null", "blocked"), ("typetransparent", "allowed")]
@@ -123,7 +123,7 @@ fn local_data_is_answered_whatever_the_zone() {
             ],
         );
     }
-    // Data make a transparent zone where there is none.
+    // Data create a transparent zone if there is none.
     check_all(
         Unbound,
         data,
@@ -162,7 +162,7 @@ fn data_have_types_classes_and_quotes() {
 fn a_redirected_zone_answers_with_the_data_of_its_name() {
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. A 127.0.0.1\"";
     check_all(Unbound, text, &[("example.com", "blocked"), ("www.foo.example.com", "blocked")]);
-    // Names below it are blocked where Unbound gives them the data: each line is read by itself.
+    // Subdomains are blocked, where Unbound returns the data: each line is read independently.
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. A 192.0.2.1\"";
     check_all(Unbound, text, &[("example.com", "=A 192.0.2.1"), ("www.example.com", "blocked")]);
     let text = "local-zone: \"example.com.\" redirect\nlocal-data: \"example.com. CNAME \
@@ -172,7 +172,7 @@ fn a_redirected_zone_answers_with_the_data_of_its_name() {
         text,
         &[("example.com", "=CNAME www.example.org."), ("www.example.com", "blocked")],
     );
-    // An alias to the name asked for with another behind it is none that a line of a list can make.
+    // A line of a list cannot create an alias to the queried name followed by another.
     broken(
         Unbound,
         &[(
@@ -223,7 +223,7 @@ fn policy_zones() {
             (Name("other.example"), "alias walled.example."),
         ],
     );
-    // The page's own examples have bits behind the prefix: the draft calls such owners invalid
+    // The page's own examples have non-zero bits after the prefix, which the draft calls invalid
     // (§4.1.1).
     broken_records(&[
         ("24.10.100.51.198.rpz-ip CNAME .", "the owner is not a trigger"),

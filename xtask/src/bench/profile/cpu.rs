@@ -1,13 +1,12 @@
-//! CPU time: perf samples the server's stacks by the clock, which works where there are no
-//! counters.
+//! CPU time: perf samples the server's stacks by the clock, which needs no hardware counters.
 
 use std::process::Command;
 
 use super::{SERVER_CORE, Setup, Stacks, Watcher, Workload, ids, load, put_under_load, start};
 
-/// Samples a second: no divisor of the kernel's tick.
+/// Samples per second: not a divisor of the kernel's tick rate.
 const RATE: &str = "997";
-/// Octets of each stack that are kept: the release has no frame pointers.
+/// Octets of each stack that are recorded: the release build has no frame pointers.
 const STACK: &str = "dwarf,8192";
 
 pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Stacks, String> {
@@ -31,7 +30,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     watcher.end()?;
     drop(server);
     let mut script = Command::new("perf");
-    // Inlined functions would have to be looked up address by address, which takes minutes.
+    // Resolving inlined functions address by address takes minutes.
     script.args(["script", "--no-inline", "-F", "comm,ip,sym", "-i"]).arg(&data);
     let text = load::output(script).map_err(|error| {
         format!(
@@ -41,7 +40,7 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     Ok(read(&text))
 }
 
-/// Reads perf's script: a line with the thread, a line for each frame with the innermost first, an
+/// Parses perf's script: a line with the thread, one line per frame with the innermost first, an
 /// empty line.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();

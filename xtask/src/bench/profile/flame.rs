@@ -1,5 +1,5 @@
-//! A flame graph: each function a box over its caller, as wide as its share. Names and weights show
-//! where the pointer rests; there is no script in the picture.
+//! A flame graph: each function is a box above its caller, as wide as its share. Tooltips show
+//! names and weights; the picture contains no script.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use super::stacks::Stacks;
 /// Width of the picture and height of a box, in pixels.
 const WIDTH: f64 = 1600.0;
 const ROW: f64 = 17.0;
-/// Room for the title.
+/// Height of the title.
 const HEAD: f64 = 30.0;
-/// Narrower boxes are left out: nobody could see them.
+/// Narrower boxes are left out: they are not visible.
 const NARROWEST: f64 = 0.3;
 /// Width of a letter.
 const LETTER: f64 = 6.6;
 
-/// A function with all that it calls.
+/// A function with its callees.
 #[derive(Default)]
 struct Frame<'s> {
     name: &'s str,
@@ -59,7 +59,7 @@ pub(super) fn draw(title: &str, stacks: &Stacks) -> String {
     svg
 }
 
-/// Draws a frame with its lower left corner at a place, and its callees on top of it.
+/// Draws a frame with its lower left corner at a point, and its callees above it.
 fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f64) {
     let width = frame.weight as f64 * scale;
     if width < NARROWEST {
@@ -67,7 +67,7 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     }
     let name = escaped(frame.name);
     let share = width / WIDTH * 100.0;
-    // A String takes whatever is written to it.
+    // Writing to a String cannot fail.
     let _ = write!(
         svg,
         "<g><title>{name}: {} ({share:.2} %)</title><rect x=\"{x:.1}\" y=\"{y:.1}\" \
@@ -96,7 +96,7 @@ fn draw_frame(svg: &mut String, frame: &Frame<'_>, (x, y): (f64, f64), scale: f6
     }
 }
 
-/// Ours green, all else warm; the shade is the name's.
+/// Green for our functions, a warm colour for others; the name determines the shade.
 fn colour(name: &str) -> String {
     let shade =
         name.bytes().fold(7u32, |sum, octet| sum.wrapping_mul(31).wrapping_add(u32::from(octet)))

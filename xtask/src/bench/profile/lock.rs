@@ -1,13 +1,13 @@
-//! Waits for locks: strace sees every futex(2) of two workers, with its stack and how long it took.
+//! Lock contention: strace records every futex(2) call of two workers with stack and duration.
 //!
-//! A lock that is free costs no system call, so what is drawn is contention and waking alone.
+//! An uncontended lock makes no system call, so the picture shows only contention and wake-ups.
 
 use std::fs;
 use std::process::Command;
 
 use super::{Setup, Stacks, Watcher, Workload, put_under_load, start};
 
-/// Both cores, so that two workers can meet.
+/// Both cores, so that two workers can contend.
 const CORES: &str = "0,1";
 const TWO_WORKERS: &[&str] = &["env", "AVOCET_SERVER__WORKERS=2"];
 
@@ -31,9 +31,8 @@ pub(super) fn stacks(setup: &Setup, workload: Workload, secs: u64) -> Result<Sta
     })
 }
 
-/// Reads strace's output: a line for each call with its time in angle brackets, and then its
-/// frames, the innermost first. A call that is interrupted by another's line has its frames where
-/// it is resumed.
+/// Parses strace's output: a line for each call with its duration in angle brackets, then its
+/// frames, the innermost first. The frames of an interrupted call follow the line that resumes it.
 fn read(text: &str) -> Stacks {
     let mut stacks = Stacks::default();
     let (mut frames, mut micros) = (Vec::new(), 0);
@@ -50,7 +49,7 @@ fn read(text: &str) -> Stacks {
     stacks
 }
 
-/// `/path(symbol+0x1) [0x2]`, or the path where there is no symbol.
+/// `/path(symbol+0x1) [0x2]`, or the path if there is no symbol.
 fn symbol(frame: &str) -> &str {
     let name = frame.split_once('(').map_or(frame, |(_, rest)| rest);
     match name.rsplit_once("+0x") {
@@ -59,7 +58,7 @@ fn symbol(frame: &str) -> &str {
     }
 }
 
-/// The time of a call; at least one microsecond if it has one at all.
+/// The duration of a call, at least one microsecond; zero if there is none.
 fn took_micros(line: &str) -> u64 {
     let secs = line
         .trim_end()

@@ -1,4 +1,4 @@
-//! Where the running server spends its time, its allocations and its waits: a flame graph each.
+//! Flame graphs of the running server's CPU time, allocations and lock waits.
 
 mod alloc;
 mod cpu;
@@ -18,11 +18,11 @@ use super::{ask, configuration, load, material};
 use load::Generator;
 use stacks::Stacks;
 
-/// Queries in flight where the time is not the measure.
+/// Queries in flight for profiles that do not measure time.
 const WINDOW: &str = "48";
 
-/// Profiles the release build under a workload; `words` are
-/// `[--] [WORKLOAD] [--secs N] [--no-build]`.
+/// Profiles the release build under a workload; `words` are `[--] [WORKLOAD] [--secs N]
+/// [--no-build]`.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
     let words = words.strip_prefix(&["--"]).unwrap_or(words);
     let (workload, rest) = match words.split_first() {
@@ -76,8 +76,8 @@ fn keep(kind: &str, title: &str, stacks: &Stacks) -> Result<(), String> {
     Ok(())
 }
 
-/// Starts the server, with what stands before its command, and lets it answer each name once where
-/// the workload wants that.
+/// Starts the server, with `before` in front of its command, and queries each name once if the
+/// workload needs a warm cache.
 fn start(
     setup: &Setup,
     workload: Workload,
@@ -95,13 +95,13 @@ fn start(
     Ok(server)
 }
 
-/// Asks for some seconds; wrong answers make the profile void.
+/// Runs the workload for some seconds. Wrong answers invalidate the profile.
 fn put_under_load(setup: &Setup, workload: Workload, secs: u64) -> Result<(), String> {
     let load = load::timed(setup, workload, Generator::Blast, secs)?;
     workload.judge(&load, None)
 }
 
-/// A program that watches the server, ended by an interrupt, as a user would.
+/// A program that observes the server. It is ended with an interrupt.
 struct Watcher {
     child: Child,
 }
@@ -112,7 +112,7 @@ impl Watcher {
         spawned.map(|child| Self { child }).map_err(|error| format!("{command:?}: {error}"))
     }
 
-    /// Ends it and waits until it has written what it saw.
+    /// Ends the program and waits until it has written its output.
     fn end(mut self) -> Result<(), String> {
         signal("INT", &[self.child.id()]);
         self.child.wait().map(drop).map_err(|error| error.to_string())
@@ -121,7 +121,7 @@ impl Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        // Ended already, unless asking went wrong on the way.
+        // The program has ended unless the load failed.
         if matches!(self.child.try_wait(), Ok(None)) {
             signal("INT", &[self.child.id()]);
             let _ = self.child.wait();
@@ -129,7 +129,7 @@ impl Drop for Watcher {
     }
 }
 
-/// The server's processes as one argument.
+/// The process ids of the server, as one argument.
 fn ids(server: &Server) -> String {
     server.tree().iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,9 +1,9 @@
-//! Stacks with a weight each, equal ones together.
+//! Weighted stacks; equal stacks are merged.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Frames from the outermost on, and the weight.
+/// Frames, the outermost first, and the weight.
 #[derive(Default)]
 pub(super) struct Stacks {
     weights: BTreeMap<Vec<String>, u64>,
@@ -17,7 +17,7 @@ impl Stacks {
         }
     }
 
-    /// What these weigh more than others.
+    /// Subtracts the weights of other stacks.
     pub(super) fn without(mut self, others: &Self) -> Self {
         for (frames, weight) in &mut self.weights {
             *weight = weight.saturating_sub(others.weights.get(frames).copied().unwrap_or(0));
@@ -36,7 +36,7 @@ impl Stacks {
         self.weights.values().sum()
     }
 
-    /// The innermost functions that weigh most, with their share.
+    /// The innermost functions with the largest shares.
     pub(super) fn leaves(&self, most: usize) -> Vec<(String, f64)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (frames, weight) in self.iter() {
@@ -50,11 +50,11 @@ impl Stacks {
         leaves
     }
 
-    /// One stack a line, frames joined by semicolons, as other tools read it.
+    /// One stack per line with frames joined by semicolons, the input format of other tools.
     pub(super) fn folded(&self) -> String {
         let mut text = String::new();
         for (frames, weight) in self.iter() {
-            // A String takes whatever is written to it.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{} {weight}", frames.join(";"));
         }
         text
