@@ -21,7 +21,8 @@ mod sync;
 
 pub use failure::{Failure, FailureCache, FailureKey};
 pub use packet::{
-    PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, packet_flags,
+    PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, STALE_TTL_SECS,
+    packet_flags,
 };
 pub use rrset::{
     Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance,

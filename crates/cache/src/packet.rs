@@ -81,7 +81,7 @@ use crate::{
 /// The octets before the question.
 const HEADER_BYTES: usize = 12;
 /// The highest TTL of a stale response (RFC 8767 §4), in seconds.
-const STALE_TTL_SECS: u32 = 30;
+pub const STALE_TTL_SECS: u32 = 30;
 /// A popular entry is refreshed when less than one part in this many of its validity remains.
 const PREFETCH_DIVISOR: u32 = 10;
 /// Octets of EDE and flags after the TTL offsets.

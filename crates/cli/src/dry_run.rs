@@ -16,7 +16,7 @@ use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
 use avocet_wire::name::is_under;
-use avocet_wire::{Class, Rtype, text};
+use avocet_wire::{Class, MAX_MESSAGE, Rtype, text};
 use serde_json::{Value, json};
 
 use crate::args::PolicyDryRunArgs;
@@ -24,8 +24,6 @@ use crate::policy::{NOBODY, config, countries, policy, rtype, wire};
 
 /// Names that are shown of each kind of change.
 const SHOWN: usize = 20;
-/// Octets of an answer at most.
-const MAX_MESSAGE: usize = 65_535;
 
 /// What changes for names and clients.
 #[derive(Default)]

@@ -15,7 +15,7 @@ use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::Scratch as ListScratch;
 use avocet_policy::rule::{self, NamedTimeZone, Sample};
 use avocet_server::open_text;
-use avocet_wire::{Class, Rtype, rdata};
+use avocet_wire::{Class, Rtype, rdata, special_purpose};
 use serde_json::{Value, json};
 
 use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
@@ -203,7 +203,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         transport: Some(Way::Udp),
     };
     let inner = args.answer.iter().filter_map(|address| match address {
-        IpAddr::V6(address) => rule::embedded(*address).map(IpAddr::V4),
+        IpAddr::V6(address) => special_purpose::embedded(*address).map(IpAddr::V4),
         IpAddr::V4(_) => None,
     });
     let addresses: Vec<IpAddr> = args.answer.iter().copied().chain(inner).collect();

@@ -13,7 +13,7 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{QR, TC};
 use avocet_wire::{MessageView, Rcode};
 
-use crate::request::{Cookie, MAX_QUERY, Request};
+use crate::request::{Cookie, QUERY_ROOM, Request};
 
 /// How a reply came.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +52,7 @@ pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> 
 }
 
 fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Reply, String> {
-    let mut buffer = [0; MAX_QUERY];
+    let mut buffer = [0; QUERY_ROOM];
     let len = request
         .write(random() as u16, cookie, &mut buffer)
         .map_err(|_| "the query is too long for a message".to_owned())?;

@@ -9,15 +9,13 @@ use avocet_policy::rule::WrittenAddress;
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
-use avocet_wire::{Builder, Class, Rcode, Rtype, rdata};
+use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
-/// Port where none is written (RFC 1035 §4.2).
-const DNS_PORT: u16 = 53;
 /// UDP size in OPT unless written: nothing larger is fragmented on the way.
 const BUFFER_SIZE: u16 = 1232;
 /// Largest query: one question and an OPT with its options.
-pub const MAX_QUERY: usize = 512;
+pub const QUERY_ROOM: usize = 512;
 
 /// The forms of output.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -196,10 +194,10 @@ impl Request {
         &self,
         id: u16,
         cookie: &Cookie,
-        out: &mut [u8; MAX_QUERY],
+        out: &mut [u8; QUERY_ROOM],
     ) -> Result<usize, Full> {
         let flags = if self.recurse { RD } else { 0 } | if self.checking_disabled { CD } else { 0 };
-        let mut message = Builder::new(out, MAX_QUERY, id, flags)?;
+        let mut message = Builder::new(out, QUERY_ROOM, id, flags)?;
         message.question(&self.name, self.rtype, self.class)?;
         if let Some(edns) = &self.edns {
             edns.write(cookie, &mut message)?;

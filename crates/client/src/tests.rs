@@ -10,7 +10,7 @@ use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
 use super::*;
 use crate::exchange::{Carrier, Reply, exchange};
-use crate::request::{Cookie, MAX_QUERY, OutputForm, Request};
+use crate::request::{Cookie, OutputForm, QUERY_ROOM, Request};
 
 fn request(line: &str) -> Result<Request, String> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
@@ -20,7 +20,7 @@ fn request(line: &str) -> Result<Request, String> {
 /// The query that a line means, with a fixed ID and cookie.
 fn query(line: &str) -> Vec<u8> {
     let cookie = Cookie { client: *b"12345678", server: Vec::new() };
-    let mut out = [0; MAX_QUERY];
+    let mut out = [0; QUERY_ROOM];
     let len = request(line).unwrap().write(7, &cookie, &mut out).unwrap();
     out[..len].to_vec()
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use toml::Spanned;
 
+use avocet_resolver::{MAX_RACE, MAX_UPSTREAMS};
+
 use super::check::Check;
 use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
@@ -18,10 +20,6 @@ use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, upstream};
 
 /// Where the servers of this machine are listed.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
-/// Most servers of one rule: each has its own state on each shard.
-const MAX_UPSTREAMS: usize = 64;
-/// Most servers that "race" asks at once.
-const MAX_RACE: u8 = 8;
 const TIMEOUT_MIN_MS: u32 = 50;
 const TIMEOUT_MAX_MS: u32 = 2_000;
 

@@ -10,11 +10,14 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use avocet_policy::client::{ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec};
-use avocet_policy::rpz::MAX_ZONES;
+use avocet_policy::client::{
+    ClientFault, ClientSpec, DEFAULT_GROUP, Directory, GroupSpec, MAX_CLIENTS, MAX_GROUPS,
+};
+use avocet_policy::list::MAX_LISTS;
+use avocet_policy::rpz::MAX_POLICY_ZONES;
 use avocet_policy::rule::{
-    Action, ActionKind, BlockForm, LimitKey, NamedTimeZone, Over, RuleFault, RulePart, RuleSpec,
-    Rules, Target, Vocabulary,
+    Action, ActionKind, BlockForm, LimitKey, MAX_RULES, NamedTimeZone, Over, RuleFault, RulePart,
+    RuleSpec, Rules, Target, Vocabulary,
 };
 use toml::Spanned;
 
@@ -26,16 +29,8 @@ use super::setting::{FromText, List, Setting};
 use super::upstream::ServerAddress;
 use super::{ForwardConfig, UpstreamTransport};
 
-/// Most lists.
-const MAX_LISTS: usize = 256;
-/// Most groups.
-const MAX_GROUPS: usize = 1_000;
-/// Most clients with a name.
-const MAX_CLIENTS: usize = 60_000;
-/// Most rules.
-const MAX_RULES: usize = 20_000;
 /// Most octets of a name of a list, group, client or rule.
-const MAX_NAME: usize = 64;
+const MAX_ENTRY_NAME: usize = 64;
 /// The format of response policy zones.
 const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
@@ -479,8 +474,8 @@ fn all<S, T: Named>(
 fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
-    if name.is_empty() || name.len() > MAX_NAME || name.chars().any(char::is_control) {
-        check.fault(at, format!("expected a name of 1 to {MAX_NAME} octets, found {name:?}"));
+    if name.is_empty() || name.len() > MAX_ENTRY_NAME || name.chars().any(char::is_control) {
+        check.fault(at, format!("expected a name of 1 to {MAX_ENTRY_NAME} octets, found {name:?}"));
         return nameless();
     }
     name
@@ -542,8 +537,8 @@ fn is_fetched(url: &str) -> bool {
 /// The lists, of which only so many may be policy zones.
 fn few_zones(lists: Vec<(Range<usize>, ListConfig)>, check: &mut Check) -> Vec<ListConfig> {
     let mut zones = lists.iter().filter(|(_, list)| list.format.0 == RPZ);
-    if let Some((at, _)) = zones.nth(MAX_ZONES) {
-        check.fault(at.clone(), format!("more than {MAX_ZONES} response policy zones"));
+    if let Some((at, _)) = zones.nth(MAX_POLICY_ZONES) {
+        check.fault(at.clone(), format!("more than {MAX_POLICY_ZONES} response policy zones"));
     }
     lists.into_iter().map(|(_, list)| list).collect()
 }

@@ -9,6 +9,7 @@ use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::MAX_NEGATIVE_ANCHORS;
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{RootServer, StubZone};
+use avocet_wire::DNS_PORT;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
@@ -20,8 +21,6 @@ use super::{DnssecConfig, ResolverConfig, hints};
 
 /// Most servers of a stub zone.
 const MAX_SERVERS: usize = 32;
-/// Where servers listen that are written without a port.
-const DNS_PORT: u16 = 53;
 
 /// Servers that give the root zone to everybody (RFC 8806 appendix A): `lax` and
 /// `iad.xfr.dns.icann.org`, and the letters b, c, d, f, g and k of the root's own.

@@ -2,11 +2,12 @@
 //! against each other.
 
 use std::mem;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 use toml::Spanned;
 
@@ -22,17 +23,6 @@ use super::{
     record, setting::SettingFault,
 };
 
-/// Networks that are nobody's on the Internet: loopback, link-local, RFC 1918 and RFC 4193.
-pub(super) const PRIVATE_NETWORKS: [&str; 8] = [
-    "127.0.0.0/8",
-    "::1/128",
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "169.254.0.0/16",
-    "fc00::/7",
-    "fe80::/10",
-];
 /// Most hot threads.
 const MAX_WORKERS: usize = 256;
 
@@ -187,7 +177,8 @@ fn cores() -> usize {
 
 /// Loopback, link-local and private networks.
 pub fn private_networks() -> Vec<IpNet> {
-    PRIVATE_NETWORKS.iter().filter_map(|network| network.parse().ok()).collect()
+    let network = |(address, bits)| IpNet::new(address, bits).ok();
+    Scope::Local.prefixes().filter_map(network).collect()
 }
 
 fn listen(setting: Setting<List<Text<SocketAddr>>>, check: &mut Check) -> Vec<SocketAddr> {
@@ -220,17 +211,12 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
             return None;
         }
     };
-    if !is_private(address.ip()) {
+    if !Scope::Local.contains(address.ip()) {
         let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of \
                        your own network";
         check.fault(span, format!("{address} {message}"));
     }
     Some(address)
-}
-
-/// Is the address of a network that is nobody's on the Internet?
-pub fn is_private(address: IpAddr) -> bool {
-    private_networks().iter().any(|network| network.contains(&address.to_canonical()))
 }
 
 fn cookie_secret(setting: Setting<String>, check: &mut Check) -> Option<[u8; 16]> {

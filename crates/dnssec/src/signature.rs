@@ -87,7 +87,7 @@ fn check_size(rrset: &Rrset<'_>, budget: &mut Budget) -> Result<(), Reason> {
         return Err(Reason::Malformed);
     }
     let octets: usize = rrset.records.iter().map(|data| data.len()).sum();
-    if rrset.records.len() > MAX_RRSET_RECORDS as usize || octets > MAX_RRSET_OCTETS as usize {
+    if rrset.records.len() > MAX_RRSET_RECORDS || octets > MAX_RRSET_OCTETS {
         return Err(budget.reach(Limit::RrsetSize));
     }
     Ok(())

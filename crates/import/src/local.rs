@@ -2,11 +2,10 @@
 //!
 //! A rule on the question precedes local records, so it must exclude the names that have records.
 
+use avocet_policy::rule::MAX_EXPRESSION;
+
 use crate::draft::{Draft, Forward, Rule};
 use crate::server::Server;
-
-/// Most octets of a generated expression. The rule language accepts twice that.
-const MAX_EXPRESSION: usize = 32_768;
 
 /// Writes the local zones and adds the rule, once all records and forwarding rules are known.
 pub(crate) fn apply(draft: &mut Draft) {

@@ -2,8 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// Port of DNS over UDP and TCP (RFC 1035 §4.2).
-const DNS_PORT: u16 = 53;
+use avocet_wire::DNS_PORT;
 
 /// A server that queries can be forwarded to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

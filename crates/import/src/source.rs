@@ -11,7 +11,7 @@ pub(crate) const MAX_UNPACKED: u64 = 512 << 20;
 /// Most members of an archive, wanted or not.
 pub(crate) const MAX_MEMBERS: usize = 10_000;
 /// Most octets of a line. Longer lines are omitted with a note.
-pub(crate) const MAX_LINE: usize = 4_096;
+pub(crate) const MAX_SOURCE_LINE: usize = 4_096;
 /// Most lines of a file and rows of a table.
 pub(crate) const MAX_ROWS: usize = 1_000_000;
 /// Most files that one configuration includes.
@@ -97,11 +97,12 @@ pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().take(MAX_ROWS).enumerate();
     numbered
         .map(|(index, line)| (index + 1, line.trim()))
-        .filter(|(_, line)| (1..=MAX_LINE).contains(&line.len()))
+        .filter(|(_, line)| (1..=MAX_SOURCE_LINE).contains(&line.len()))
 }
 
 /// Returns how many lines [`lines`] omits because of a limit.
 pub(crate) fn lines_left_out(text: &str) -> usize {
-    let over = |(index, line): (usize, &str)| index >= MAX_ROWS || line.trim().len() > MAX_LINE;
+    let over =
+        |(index, line): (usize, &str)| index >= MAX_ROWS || line.trim().len() > MAX_SOURCE_LINE;
     text.lines().enumerate().filter(|numbered| over(*numbered)).count()
 }

@@ -3,6 +3,9 @@
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
 
+use avocet_policy::client::{MAX_CLIENTS, MAX_GROUPS};
+use avocet_policy::list::MAX_LISTS;
+use avocet_policy::rule::MAX_RULES;
 use toml::Value;
 
 use crate::draft::{Draft, Forward, Group, List, ListKind, Place, Reverse, Rule, Trust, one_line};
@@ -14,12 +17,6 @@ use crate::{Imported, Origin, local, types};
 const DEFAULT_LISTEN: &str = "127.0.0.1:5300";
 /// The default of `max-ttl-secs`.
 const DEFAULT_MAX_TTL_SECS: i64 = 86_400;
-
-/// Most lists, groups, clients and rules, as in the configuration reader.
-const MAX_LISTS: usize = 256;
-const MAX_GROUPS: usize = 1_000;
-const MAX_CLIENTS: usize = 60_000;
-const MAX_RULES: usize = 20_000;
 
 /// Completes the draft and writes it.
 ///

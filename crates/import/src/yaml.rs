@@ -12,7 +12,7 @@ use serde_json::{Map, Number, Value};
 use crate::source::{self, Error, malformed};
 
 /// Deepest nesting of a document.
-const MAX_DEPTH: usize = 64;
+const MAX_NESTING: usize = 64;
 /// Most values of a document, including those repeated by aliases.
 const MAX_VALUES: usize = 2_000_000;
 
@@ -85,7 +85,7 @@ impl Tree {
     }
 
     fn open(&mut self, anchor: usize, kind: Collection) -> Result<(), &'static str> {
-        if self.open.len() >= MAX_DEPTH {
+        if self.open.len() >= MAX_NESTING {
             return Err("too deeply nested");
         }
         self.open.push(Open { anchor, before: self.values, kind });

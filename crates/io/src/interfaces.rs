@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::netlink::{KernelTable, attributes, dump, ip};
 
 /// Most addresses that are read. A host with a bridge for each of many containers has hundreds.
-pub const MAX_ADDRESSES: usize = 4_096;
+pub const MAX_INTERFACE_ADDRESSES: usize = 4_096;
 
 /// Octets of `struct ifaddrmsg`.
 const FACTS: usize = 8;
@@ -26,14 +26,15 @@ pub struct OwnAddress {
     pub prefix_len: u8,
 }
 
-/// Returns the addresses of all interfaces, IPv4 and IPv6, in order, at most [`MAX_ADDRESSES`].
+/// Returns the addresses of all interfaces, IPv4 and IPv6, in order, at most
+/// [`MAX_INTERFACE_ADDRESSES`].
 ///
 /// # Errors
 /// The system does not report them.
 pub fn own_addresses() -> io::Result<Vec<OwnAddress>> {
     let mut found = Vec::new();
     dump(TABLE, |entry| {
-        if found.len() < MAX_ADDRESSES {
+        if found.len() < MAX_INTERFACE_ADDRESSES {
             found.extend(read_address(entry));
         }
     })?;

@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
+use avocet_wire::DNS_PORT;
+use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 
 use crate::args::LoadArgs;
-
-const DNS_PORT: u16 = 53;
 
 /// The addresses of the clients of a loopback server.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
@@ -31,19 +31,6 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| format!("{text:?} has no address"))
 }
 
-/// Reports whether only the local network can reach the address.
-pub(crate) fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, ..] = v4.octets();
-            // RFC 6598: shared by a provider and its customers, not routed further.
-            let is_shared = a == 100 && (64..128).contains(&b);
-            v4.is_loopback() || v4.is_private() || v4.is_link_local() || is_shared
-        }
-        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
-    }
-}
-
 /// The owner of a server, as stated by the operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
@@ -60,7 +47,7 @@ impl Owner {
 
 /// Refuses a server on a public address that may belong to someone else.
 pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), String> {
-    if owner == Owner::Operator || is_private(server.ip()) {
+    if owner == Owner::Operator || Scope::Internal.contains(server.ip()) {
         return Ok(());
     }
     Err(format!(

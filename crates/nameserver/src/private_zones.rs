@@ -6,7 +6,7 @@
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
-use avocet_config::validate::is_private;
+use avocet_wire::special_purpose::Scope;
 use avocet_wire::{NameBuf, name};
 
 use crate::query::special::{special_apexes, wire};
@@ -59,12 +59,12 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     };
     let forwards = config.forwards.iter().filter(|forward| !forward.exception).filter(|forward| {
         forward.zone.len() > 1
-            && forward.upstreams.iter().all(|upstream| is_private(upstream.addr.ip()))
+            && forward.upstreams.iter().all(|upstream| Scope::Internal.contains(upstream.addr.ip()))
     });
     let stubs = config
         .stubs
         .iter()
-        .filter(|stub| stub.servers.iter().all(|server| is_private(server.ip())));
+        .filter(|stub| stub.servers.iter().all(|server| Scope::Internal.contains(server.ip())));
     let zones = forwards.map(|forward| &*forward.zone).chain(stubs.map(|stub| &*stub.zone));
     let zones =
         zones.filter(|zone| !is_settled(zone)).filter_map(|zone| NameBuf::from_wire(zone).ok());

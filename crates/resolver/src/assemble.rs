@@ -1,8 +1,8 @@
 //! Answers from the RRset cache alone.
 
 use avocet_cache::{
-    Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView, Security,
-    Unsupported,
+    Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView,
+    STALE_TTL_SECS, Security, Unsupported,
 };
 use avocet_wire::header::AD;
 use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
@@ -14,9 +14,6 @@ use crate::plan::Plan;
 use crate::question::split_question;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
-
-/// TTL of records past their own, in seconds (RFC 8767 §4).
-const STALE_TTL_SECS: u32 = 30;
 
 /// A question to the cache.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use avocet_wire::special_purpose::Scope;
 use avocet_wire::{NameBuf, Rtype, name};
 
 /// The prefix that is the same everywhere (RFC 6052 §2.1).
@@ -126,14 +127,7 @@ fn reversed(qname: &[u8]) -> Option<Ipv6Addr> {
 }
 
 fn is_global(ip: Ipv4Addr) -> bool {
-    let [first, second, ..] = ip.octets();
-    let is_shared = first == 100 && second & 0xc0 == 64;
-    !(first == 0
-        || is_shared
-        || ip.is_private()
-        || ip.is_loopback()
-        || ip.is_link_local()
-        || ip.is_multicast())
+    !Scope::Internal.contains(ip.into()) && !ip.is_multicast()
 }
 
 #[cfg(test)]

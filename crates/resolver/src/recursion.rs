@@ -3,6 +3,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use avocet_wire::special_purpose::Scope;
 use avocet_wire::suffix::SuffixMap;
 
 use crate::local_root::LocalRootSlot;
@@ -116,19 +117,7 @@ pub(crate) fn may_ask(recursion: &Recursion, addr: SocketAddr) -> bool {
         let same = own.ip().to_canonical() == ip || own.ip().is_unspecified() && ip.is_loopback();
         same && own.port() == addr.port()
     });
-    is_host && family && !is_own && (recursion.query_private || !is_private(ip))
-}
-
-/// Loopback, link-local, RFC 1918, RFC 4193, RFC 6598 and "this network".
-fn is_private(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => {
-            let [first, second, ..] = ip.octets();
-            let shared = first == 100 && second & 0xc0 == 64;
-            first == 0 || shared || ip.is_private() || ip.is_loopback() || ip.is_link_local()
-        }
-        IpAddr::V6(ip) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
-    }
+    is_host && family && !is_own && (recursion.query_private || !Scope::Internal.contains(ip))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! to another rule's name, that rule's servers are asked.
 
 use avocet_cache::TtlBounds;
+use avocet_dnssec::budget::{MAX_RRSET_OCTETS, MAX_RRSET_RECORDS};
 use avocet_wire::view::RecordSection;
 use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
 
@@ -16,11 +17,7 @@ use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
 
 /// Most aliases followed for one question (BIND and Unbound: 11).
-pub(crate) const MAX_ALIASES: usize = 11;
-/// Most records of an RRset.
-pub(crate) const MAX_RRSET_RECORDS: usize = 256;
-/// Most octets of data of an RRset.
-const MAX_RRSET_OCTETS: usize = 65_535;
+pub const MAX_ALIASES: usize = 11;
 
 /// Most addresses that are given beside an answer: of 13 servers, of either family, two or three
 /// each.

@@ -21,7 +21,7 @@ use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
-use avocet_resolver::LocalRootSlot;
+use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
@@ -31,7 +31,7 @@ use crate::running::networks::own_networks;
 use crate::running::reload::without_missing_families;
 use crate::running::{OperationError, switches};
 use crate::state::Shared;
-use crate::worker::{Listeners, MAX_POOL, Setup, Worker};
+use crate::worker::{Listeners, Setup, Worker};
 
 /// Descriptors that are not for sockets towards upstreams: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;

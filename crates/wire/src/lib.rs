@@ -24,6 +24,7 @@ pub mod name;
 pub mod query;
 pub mod rdata;
 pub mod short;
+pub mod special_purpose;
 pub mod suffix;
 pub mod text;
 pub mod view;
@@ -34,3 +35,9 @@ pub use header::Header;
 pub use name::NameBuf;
 pub use query::{QueryError, QueryView};
 pub use view::{MessageView, RecordView, WireError};
+
+/// The port of DNS over UDP and TCP (RFC 1035 §4.2).
+pub const DNS_PORT: u16 = 53;
+/// Octets of the longest message: the length before a message over TCP has 16 bits (RFC 1035
+/// §4.2.2).
+pub const MAX_MESSAGE: usize = 65_535;

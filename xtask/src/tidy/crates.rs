@@ -46,7 +46,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-cache", &["avocet-wire"]),
     pure("avocet-policy", &["avocet-wire"]),
     pure("avocet-dnssec", &["avocet-wire"]),
-    pure("avocet-import", &["avocet-wire"]),
+    pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),

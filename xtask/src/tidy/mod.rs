@@ -8,6 +8,7 @@ mod calls;
 mod code;
 mod crates;
 mod docs;
+mod limits;
 mod manifest;
 mod modules;
 mod names;
@@ -34,6 +35,7 @@ const CHECKS: &[Check] = &[
     Check { name: "a reason beside each dependency", run: crates::reasons },
     Check { name: "orphan files", run: modules::orphans },
     Check { name: "stages of the query path", run: stages::imports },
+    Check { name: "limits defined twice", run: limits::defined_twice },
     Check { name: "long files", run: size::long_files },
     Check { name: "long functions", run: size::long_functions },
     Check { name: "exceptions still needed", run: size::spent_exceptions },

@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use serde_json::Value;
 
+use avocet_policy::client::{MAX_CLIENTS, MAX_GROUPS};
+
 use crate::draft::{Client, Draft, Group};
 use crate::name::{self, AssignedNames};
 use crate::section::shown;
@@ -17,10 +19,6 @@ use crate::section::shown;
 use super::blocking::ByName;
 
 const DEFAULT: &str = "default";
-/// Most keys and clients that are read: one more than a configuration can hold, which ends in an
-/// error.
-const MAX_KEYS: usize = 1_001;
-const MAX_CLIENTS: usize = 60_001;
 
 /// A key and the group created for it.
 struct Key {
@@ -49,20 +47,23 @@ impl Key {
     }
 }
 
-/// Reads both tables.
+/// Reads both tables, up to one entry more than a configuration can hold, which ends in an error.
 pub(super) fn read(
     by_client: Vec<(String, Value)>,
     clients: Vec<(String, Value)>,
     lists: &ByName,
     draft: &mut Draft,
 ) {
-    let clients: Vec<KnownClient> =
-        clients.into_iter().take(MAX_CLIENTS).map(|(name, value)| known(name, &value)).collect();
+    let clients: Vec<KnownClient> = clients
+        .into_iter()
+        .take(MAX_CLIENTS + 1)
+        .map(|(name, value)| known(name, &value))
+        .collect();
     let mut names = AssignedNames::default();
     names.unique(DEFAULT.to_owned());
     let mut keys: Vec<Key> = by_client
         .into_iter()
-        .take(MAX_KEYS)
+        .take(MAX_GROUPS + 1)
         .filter_map(|(text, value)| key(text, &value, lists, &mut names))
         .collect();
     if !keys.iter().any(|key| key.text == DEFAULT) {

@@ -9,7 +9,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row as SqlRow, config::DbConfig};
 use serde_json::Value;
 
-use crate::source::{Error, MAX_LINE, MAX_ROWS, MAX_UNPACKED, malformed};
+use crate::source::{Error, MAX_ROWS, MAX_SOURCE_LINE, MAX_UNPACKED, malformed};
 
 use super::DATABASE;
 use super::tables::{COLUMNS, Row, TABLES, Tables};
@@ -114,7 +114,7 @@ fn values(row: &SqlRow<'_>, columns: &[Option<&str>]) -> rusqlite::Result<Row> {
         };
         let value = match row.get_ref(index)? {
             ValueRef::Integer(number) => Value::from(number),
-            ValueRef::Text(text) if text.len() <= MAX_LINE => {
+            ValueRef::Text(text) if text.len() <= MAX_SOURCE_LINE => {
                 Value::from(String::from_utf8_lossy(text))
             }
             _ => continue,

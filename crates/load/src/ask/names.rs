@@ -10,7 +10,7 @@ use avocet_wire::{NameBuf, Rtype, rdata, text};
 use super::questions::{Form, Questions};
 
 /// Most octets of a line: a name with every octet escaped, and a type.
-const MAX_LINE: usize = 2048;
+const MAX_NAME_LINE: usize = 2048;
 
 /// Reads a file of queries.
 pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
@@ -30,13 +30,13 @@ impl Questions {
         for number in 1.. {
             line.clear();
             // One octet beyond the limit detects an overlong line without storing more of it.
-            let mut bounded = lines.by_ref().take(MAX_LINE as u64 + 1);
+            let mut bounded = lines.by_ref().take(MAX_NAME_LINE as u64 + 1);
             let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
             if read == 0 {
                 break;
             }
-            if read > MAX_LINE {
-                return Err(format!("line {number} is longer than {MAX_LINE} octets"));
+            if read > MAX_NAME_LINE {
+                return Err(format!("line {number} is longer than {MAX_NAME_LINE} octets"));
             }
             if let Some((name, qtype)) =
                 query(&line).map_err(|error| format!("line {number}: {error}"))?

@@ -10,18 +10,16 @@ use std::io::{self, BufReader, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use avocet_wire::QueryView;
 use avocet_wire::header::HEADER_LEN;
+use avocet_wire::{DNS_PORT, QueryView};
 
 use super::questions::{MAX_QUERY, Questions};
-
-const DNS_PORT: u16 = 53;
 
 /// Most octets of one captured packet, as in common capture tools.
 const MAX_PACKET: usize = 262_144;
 
 /// Distinct clients. Further ones share the sockets of the first.
-pub(crate) const MAX_CLIENTS: usize = 16_384;
+pub(crate) const MAX_RECORDED_CLIENTS: usize = 16_384;
 
 /// Link types of the global header.
 const ETHERNET: u32 = 1;
@@ -133,13 +131,13 @@ impl Recording {
     }
 }
 
-/// Returns the number of a client. Clients beyond [`MAX_CLIENTS`] share existing numbers.
+/// Returns the number of a client. Clients beyond [`MAX_RECORDED_CLIENTS`] share existing numbers.
 fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> u32 {
     let next = clients.len();
     match clients.get(&client) {
         Some(number) => *number,
-        None if next < MAX_CLIENTS => *clients.entry(client).or_insert(next as u32),
-        None => u32::from(client.port()) % MAX_CLIENTS as u32,
+        None if next < MAX_RECORDED_CLIENTS => *clients.entry(client).or_insert(next as u32),
+        None => u32::from(client.port()) % MAX_RECORDED_CLIENTS as u32,
     }
 }
 

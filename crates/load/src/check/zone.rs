@@ -14,7 +14,7 @@ use super::judge::{Expected, Rcodes, digest_record};
 use crate::ask::names::wire_name;
 
 /// Most aliases followed for one question.
-const MAX_ALIASES: usize = 8;
+const MAX_ZONE_ALIASES: usize = 8;
 
 /// Most octets of a zone file.
 const MAX_FILE: u64 = 1 << 30;
@@ -107,7 +107,7 @@ impl Zone {
     pub fn answer(&self, qname: &NameBuf, qtype: Rtype) -> Option<Expected> {
         let mut owner = qname.folded();
         let mut digest = 0u64;
-        for _ in 0..MAX_ALIASES {
+        for _ in 0..MAX_ZONE_ALIASES {
             let Some(rrsets) = self.find(&owner)? else {
                 return Some(Expected {
                     rcodes: Rcodes::only(Rcode::NXDOMAIN),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use avocet_config::policy::PolicyConfig;
-use avocet_policy::geo::{About, Countries, MAX_OCTETS};
+use avocet_policy::geo::{About, Countries, MAX_DATABASE_OCTETS};
 use avocet_policy::rule::Country;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ impl GeoDatabase {
             |why: &dyn fmt::Display| GeoFault { path: path.to_owned(), why: why.to_string() };
         // Before it is read: what is written while it is read makes another one.
         let fingerprint = FileFingerprint::of(path);
-        let octets = disk::read(path, MAX_OCTETS).map_err(|error| fault(&error))?;
+        let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(|error| fault(&error))?;
         let octets = octets.ok_or_else(|| fault(&io::Error::from(io::ErrorKind::NotFound)))?;
         let countries = Countries::read(&octets).map_err(|error| fault(&error))?;
         let About { database_type, nodes, countries: number, .. } = countries.about();

@@ -2,8 +2,9 @@
 
 use std::net::IpAddr;
 
-use avocet_policy::rule::{Country, embedded};
+use avocet_policy::rule::Country;
 use avocet_resolver::Dns64;
+use avocet_wire::special_purpose::embedded;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{MessageView, NameBuf, Rtype};
 

@@ -17,7 +17,7 @@ use super::ruling::{
 use super::{Answered, Asked, Moment, Policy, Scratch, Tokens};
 use crate::query::alias::Alias;
 use crate::query::asked::Transport;
-use crate::query::blocked::{Form, MAX_RECORDS};
+use crate::query::blocked::{Form, MAX_BLOCK_RECORDS};
 use crate::query::decision::Stage;
 
 /// The note of an answer with private addresses.
@@ -30,7 +30,7 @@ pub(super) const FIRST_LIST_NOTE: usize = 3;
 pub(super) const FIRST_ZONE_NOTE: usize = FIRST_LIST_NOTE + list::MAX_LISTS;
 /// The note of the first rule.
 pub(super) const FIRST_RULE_NOTE: usize =
-    FIRST_ZONE_NOTE + rpz::MAX_ZONES * rpz::TriggerKind::ALL.len();
+    FIRST_ZONE_NOTE + rpz::MAX_POLICY_ZONES * rpz::TriggerKind::ALL.len();
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
@@ -462,7 +462,7 @@ impl Policy {
                         Some(Rewrite::Record(rtype, rdata)) => Some((*rtype, rdata.clone())),
                         _ => None,
                     });
-                    let form = Form::Records(records.take(MAX_RECORDS).collect());
+                    let form = Form::Records(records.take(MAX_BLOCK_RECORDS).collect());
                     QuestionVerdict::Answer(Made { form, stage: Stage::Rewritten, ..made })
                 }
                 Some(Rewrite::Any) | None => QuestionVerdict::Pass,

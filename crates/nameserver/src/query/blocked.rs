@@ -16,7 +16,7 @@ const SOA_ROOM: usize = 64;
 const SOA_NAMES: &[u8] = b"\x06avocet\x07invalid\x00\x06nobody\x07invalid\x00";
 /// Most records of one answer: those of a trigger of a policy zone, and the aliases that lead to
 /// them.
-pub const MAX_RECORDS: usize = 64;
+pub const MAX_BLOCK_RECORDS: usize = 64;
 
 /// What the answer says.
 #[derive(Clone, Debug)]
@@ -140,7 +140,7 @@ fn records<'r>(
     denial_secs: u32,
     out: &mut [u8],
 ) -> Draft {
-    let mut wanted = list.take(MAX_RECORDS).peekable();
+    let mut wanted = list.take(MAX_BLOCK_RECORDS).peekable();
     if wanted.peek().is_none() {
         return deny(question, Rcode::NOERROR, denial_secs, out);
     }
@@ -193,7 +193,7 @@ fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
 }
 
 /// The places of the TTL fields of a message of ours, at most as many as there is room for.
-pub fn ttl_offsets(message: &[u8], room: &mut [u16; MAX_RECORDS]) -> usize {
+pub fn ttl_offsets(message: &[u8], room: &mut [u16; MAX_BLOCK_RECORDS]) -> usize {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return 0 };
     let mut count = 0;
     for (place, record) in room.iter_mut().zip(records.filter_map(Result::ok)) {
@@ -212,7 +212,7 @@ mod tests {
         let question = LocalQuestion { qname: b"\x03ads\x07example\x00", qtype: rtype, turn: 0 };
         let draft = draft(&question, &form, 60, &mut out);
         let view = MessageView::new(&out[..draft.len]).unwrap();
-        let mut offsets = [0; MAX_RECORDS];
+        let mut offsets = [0; MAX_BLOCK_RECORDS];
         let records: Vec<String> = view
             .records()
             .unwrap()

@@ -142,7 +142,7 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     };
     if made.validity.secs < u32::MAX {
         // Records of a policy zone, and the aliases before them, have TTLs of their own.
-        let mut offsets = [0; blocked::MAX_RECORDS];
+        let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
         let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
         cut_ttls(&mut out[..draft.len], &offsets[..count], made.validity.secs);
     }

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 
 use avocet_config::RecordConfig;
-use avocet_resolver::{Data, Own, OwnSet};
+use avocet_resolver::{Data, MAX_ALIASES, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
@@ -20,9 +20,6 @@ use super::finding::{Finding, Offer};
 use super::own_set::write_set;
 use super::question::LocalQuestion;
 use super::respond::Draft;
-
-/// Most CNAMEs followed for one question.
-pub const MAX_CNAMES: usize = 11;
 
 /// All local records.
 #[derive(Debug, Default)]
@@ -133,7 +130,7 @@ impl LocalRecords {
             let target = alias.target.folded();
             aliases.push(alias);
             match self.records_of(target.wire()) {
-                Some(next) if aliases.len() < MAX_CNAMES => records = next,
+                Some(next) if aliases.len() < MAX_ALIASES => records = next,
                 Some(_) => return local(servfail(question, out)),
                 None => return Finding::Aliases { aliases, note: 0 },
             }

@@ -158,7 +158,7 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
     };
     let (stored_at, epoch) = (cx.now.secs(), cx.state.epoch);
     let meta = PacketMeta { stored_at, valid_for, epoch, flags, ede };
-    let mut offsets = [0; blocked::MAX_RECORDS];
+    let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
     let count = if is_counting { blocked::ttl_offsets(message, &mut offsets) } else { 0 };
     insert(cx, query, (message, &offsets[..count]), &meta);
 }

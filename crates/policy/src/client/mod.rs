@@ -21,6 +21,7 @@ pub use build::{ClientFault, Directory};
 pub use identity::{Id, Identity, Mac, Neighbour};
 pub use profile::{Clients, ListSet, Origin, Profile};
 
+use crate::list::MAX_LISTS;
 use crate::rule::TextTest;
 
 /// The group of clients that are in no other group.
@@ -30,11 +31,9 @@ pub const MAX_PROFILES: usize = 65_535;
 /// Most neighbours whose MAC address or name is relevant to the policy.
 pub const MAX_NEIGHBOURS: usize = 65_536;
 /// Most configured clients.
-pub const MAX_CLIENTS: usize = 65_536;
-/// Most lists that groups can select.
-pub const MAX_LISTS: usize = 256;
+pub const MAX_CLIENTS: usize = 60_000;
 /// Most groups.
-pub const MAX_GROUPS: usize = 1_024;
+pub const MAX_GROUPS: usize = 1_000;
 
 /// The configuration of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -11,7 +11,7 @@
 //! country.
 //!
 //! The octets are untrusted: nothing recurses, each loop is bounded by the octets or by
-//! [`MAX_STEPS`], and no allocation has a claimed length.
+//! [`MAX_DATABASE_STEPS`], and no allocation has a claimed length.
 
 mod error;
 mod metadata;
@@ -23,23 +23,24 @@ use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
+use avocet_wire::special_purpose::embedded;
 use siphasher::sip::SipHasher13;
 
 pub use error::GeoError;
 
-use crate::rule::{Country, embedded};
+use crate::rule::Country;
 use metadata::Metadata;
 use tree::{Cell, Tree};
 use value::{DataSection, Steps};
 
 /// Most octets of a file. Country databases have 5 to 60 MB, city databases up to 150.
-pub const MAX_OCTETS: u64 = 256 << 20;
+pub const MAX_DATABASE_OCTETS: u64 = 256 << 20;
 /// Most values of one file that are examined. A city database takes about 50 million, one second of
 /// work.
-pub const MAX_STEPS: u64 = 1 << 30;
+pub const MAX_DATABASE_STEPS: u64 = 1 << 30;
 /// Most distinct records referenced by the tree, which are remembered while it is read. Country
 /// databases have several hundred, city databases up to a million.
-pub const MAX_RECORDS: usize = 4 << 20;
+pub const MAX_DATABASE_RECORDS: usize = 4 << 20;
 
 /// Zero octets between tree and data.
 const SEPARATOR: usize = 16;
@@ -75,11 +76,11 @@ impl Countries {
     /// # Errors
     /// The file is not a database, is damaged, exceeds a limit, or contains no country.
     pub fn read(octets: &[u8]) -> Result<Self, GeoError> {
-        Self::read_within(octets, &mut Steps::new(MAX_STEPS))
+        Self::read_within(octets, &mut Steps::new(MAX_DATABASE_STEPS))
     }
 
     fn read_within(octets: &[u8], steps: &mut Steps) -> Result<Self, GeoError> {
-        if octets.len() as u64 > MAX_OCTETS {
+        if octets.len() as u64 > MAX_DATABASE_OCTETS {
             return Err(GeoError::Limit("octets"));
         }
         let (before, metadata) = Metadata::find(octets, steps)?;

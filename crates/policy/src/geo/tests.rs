@@ -23,9 +23,9 @@ fn work_is_counted_and_ends() {
         database.put(&format!("10.0.{octet}.0/24"), record);
     }
     let octets = database.octets();
-    let mut steps = Steps::new(MAX_STEPS);
+    let mut steps = Steps::new(MAX_DATABASE_STEPS);
     assert!(Countries::read_within(&octets, &mut steps).is_ok());
-    let taken = MAX_STEPS - steps.left();
+    let taken = MAX_DATABASE_STEPS - steps.left();
     assert!(taken > 256 * 400, "{taken}");
     let stopped = Countries::read_within(&octets, &mut Steps::new(taken - 1));
     assert_eq!(stopped.err(), Some(GeoError::Limit("values that are looked at")));

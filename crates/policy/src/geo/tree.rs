@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
-use super::{GeoError, MAX_RECORDS, SEPARATOR};
+use super::{GeoError, MAX_DATABASE_RECORDS, SEPARATOR};
 use crate::rule::Country;
 
 /// Set in a leaf cell, whose low 16 bits are the country, or zero for none.
@@ -96,7 +96,7 @@ impl Tree {
                     *cell = *end;
                     continue;
                 }
-                if known.len() == MAX_RECORDS {
+                if known.len() == MAX_DATABASE_RECORDS {
                     return Err(GeoError::Limit("different records"));
                 }
                 let place =

@@ -132,7 +132,7 @@ impl Compiler {
         source: &Source,
         text: &[u8],
     ) -> Result<rpz::ZoneReport, Reason> {
-        if self.zones.len() >= rpz::MAX_ZONES {
+        if self.zones.len() >= rpz::MAX_POLICY_ZONES {
             return Err(Reason::Limit("policy zones"));
         }
         let rewrites = match source.rewrites {

@@ -3,7 +3,7 @@
 /// Most octets of the text of one list. The rest is not read.
 pub(super) const MAX_TEXT: u64 = 256 << 20;
 /// Most octets of a line. Longer lines count as errors and are never kept.
-pub(super) const MAX_LINE: usize = 4096;
+pub(super) const MAX_LIST_LINE: usize = 4096;
 /// Octets of a text that are used to detect its format.
 pub(super) const DETECTED_FROM: usize = 16 << 10;
 /// Errors of a list that are kept with line and reason. Others are only counted.

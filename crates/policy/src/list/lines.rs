@@ -1,17 +1,17 @@
 //! Splits chunks of text into lines of bounded length.
 
-use super::limits::MAX_LINE;
+use super::limits::MAX_LIST_LINE;
 
 /// A line from [`Lines`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Line<'a> {
     /// Its octets without the line ending.
     Whole(&'a [u8]),
-    /// The line is longer than [`MAX_LINE`] and was dropped.
+    /// The line is longer than [`MAX_LIST_LINE`] and was dropped.
     TooLong,
 }
 
-/// Assembles lines from chunks. Holds at most [`MAX_LINE`] octets.
+/// Assembles lines from chunks. Holds at most [`MAX_LIST_LINE`] octets.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: Vec<u8>,
@@ -58,7 +58,7 @@ impl Lines {
 
     fn keep(&mut self, part: &[u8]) {
         // One octet more than a line has, for the carriage return.
-        if self.overlong || self.begun.len() + part.len() > MAX_LINE + 1 {
+        if self.overlong || self.begun.len() + part.len() > MAX_LIST_LINE + 1 {
             self.overlong = true;
             self.begun.clear();
         } else {
@@ -69,7 +69,7 @@ impl Lines {
 
 fn bounded(line: &[u8]) -> Line<'_> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    if line.len() > MAX_LINE { Line::TooLong } else { Line::Whole(line) }
+    if line.len() > MAX_LIST_LINE { Line::TooLong } else { Line::Whole(line) }
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
         let mut chunks: Vec<&[u8]> = vec![&part; 10_000];
         chunks.push(b"\nnext\n");
         check(&chunks, &[(1, None), (2, Some(b"next"))]);
-        let (long, longest) = ([b'x'; MAX_LINE + 1], [b'x'; MAX_LINE]);
+        let (long, longest) = ([b'x'; MAX_LIST_LINE + 1], [b'x'; MAX_LIST_LINE]);
         check(&[&long, b"\n"], &[(1, None)]);
         check(&[&longest, b"\r\n"], &[(1, Some(&longest))]);
     }

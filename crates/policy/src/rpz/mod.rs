@@ -69,4 +69,4 @@ pub(crate) use zone::MAX_CLIENTS;
 pub use action::{Action, LocalRecord};
 pub use trigger::TriggerKind;
 pub use zone::{Zone, ZoneFault, ZoneReason, ZoneReport, ZoneRewrites};
-pub use zones::{Found, MAX_ZONES, ZoneSet, Zones};
+pub use zones::{Found, MAX_POLICY_ZONES, ZoneSet, Zones};

@@ -13,9 +13,9 @@ use super::trigger::TriggerKind;
 use super::zone::{Fired, NameTriggers, Zone};
 
 /// Most policy zones: the number of bits in a set of them.
-pub const MAX_ZONES: usize = 64;
+pub const MAX_POLICY_ZONES: usize = 64;
 
-const _: () = assert!(MAX_ZONES == Stand::MAX_ZONES);
+const _: () = assert!(MAX_POLICY_ZONES == Stand::MAX_ZONES);
 
 /// A set of zones, such as those in force for a client, by index.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -25,7 +25,7 @@ impl ZoneSet {
     /// The set of all zones.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// Adds the zone with this index. Indices from [`MAX_ZONES`] on are ignored.
+    /// Adds the zone with this index. Indices from [`MAX_POLICY_ZONES`] on are ignored.
     pub fn insert(&mut self, zone: usize) {
         self.0 |= 1_u64.checked_shl(zone as u32).unwrap_or(0);
     }
@@ -38,7 +38,7 @@ impl ZoneSet {
     /// Reports whether the zone is in force.
     #[must_use]
     pub const fn contains(self, zone: usize) -> bool {
-        zone < MAX_ZONES && self.0 >> zone & 1 == 1
+        zone < MAX_POLICY_ZONES && self.0 >> zone & 1 == 1
     }
 
     /// Reports whether no zone is in force.
@@ -91,11 +91,12 @@ pub struct Zones {
 }
 
 impl Zones {
-    /// Combines zones read with one hash key. Returns `None` if there are more than [`MAX_ZONES`].
+    /// Combines zones read with one hash key. Returns `None` if there are more than
+    /// [`MAX_POLICY_ZONES`].
     #[must_use]
     pub fn of(mut zones: Vec<Zone>) -> Option<Self> {
         let names: Option<Vec<NameTriggers>> = zones.iter_mut().map(Zone::take_names).collect();
-        let names = names.filter(|names| names.len() <= MAX_ZONES)?;
+        let names = names.filter(|names| names.len() <= MAX_POLICY_ZONES)?;
         let is_one_key = names.windows(2).all(|pair| pair[0].qnames.key == pair[1].qnames.key);
         let (qnames, nsnames) =
             names.into_iter().map(|names| (names.qnames, names.nsnames)).unzip();

@@ -41,7 +41,7 @@ pub use action::{
 pub use fault::{Fault, Shown, Span};
 pub use limit::{Admission, Limiter};
 pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};
-pub use rebinding::{Exceptions, embedded, is_private, rebinds};
+pub use rebinding::{Exceptions, rebinds};
 pub use rules::{Rule, RuleFault, RuleId, RulePart, Rules};
 pub use schedule::NamedTimeZone;
 pub use server::{SERVER_FORM, ServerFault, WrittenAddress, server_address};
@@ -58,7 +58,7 @@ pub const MAX_EXPRESSION: usize = 65_536;
 /// Deepest nesting of brackets and negations.
 pub const MAX_DEPTH: usize = 48;
 /// Most rules.
-pub const MAX_RULES: usize = 100_000;
+pub const MAX_RULES: usize = 20_000;
 /// Octets of a regular expression.
 pub const MAX_PATTERN: usize = 4_096;
 /// Octets of a compiled regular expression.

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// The default port of servers (RFC 1035 §4.2).
-const DNS_PORT: u16 = 53;
+use avocet_wire::DNS_PORT;
 
 /// The form of a server, for messages. `192.0.2.1@5353`, as in other software, means the same.
 pub const SERVER_FORM: &str =

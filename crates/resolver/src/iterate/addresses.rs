@@ -9,10 +9,10 @@ use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
-use avocet_wire::{Rcode, Rtype, name};
+use avocet_wire::{DNS_PORT, Rcode, Rtype, name};
 
 use super::Walker;
-use super::cut::{Cut, CutServers, DNS_PORT, NameServer, address};
+use super::cut::{Cut, CutServers, NameServer, address};
 use super::fetch::Extent;
 use super::frame::Frame;
 use super::part::Ending;

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use avocet_cache::Rank;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Rtype, name};
+use avocet_wire::{DNS_PORT, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
@@ -24,8 +24,6 @@ use crate::trace::Why;
 pub(crate) const MAX_NS: usize = 13;
 /// Most addresses used of one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
-/// Where authoritative servers listen.
-pub(super) const DNS_PORT: u16 = 53;
 /// How long the root's hints serve before its servers are asked for again, in seconds.
 const PRIMED_SECS: u32 = 86_400;
 

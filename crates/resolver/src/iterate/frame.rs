@@ -6,7 +6,7 @@ use super::fetch::Extent;
 use super::rrset::Name;
 
 /// How deep addresses of servers may be looked for, to find addresses of servers (BIND: 7).
-const MAX_DEPTH: u32 = 8;
+const MAX_NESTING: u32 = 8;
 
 /// What is being looked for, to find what else: a chain without circles.
 pub(crate) struct Frame<'a> {
@@ -38,7 +38,7 @@ impl Frame<'_> {
 
     /// One step deeper. None where that leads in a circle, or too far.
     pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
-        let fits = self.depth < MAX_DEPTH && !self.contains(name, qtype);
+        let fits = self.depth < MAX_NESTING && !self.contains(name, qtype);
         let (depth, to_deny) = (self.depth + 1, Extent::Whole);
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
     }
@@ -66,6 +66,6 @@ mod tests {
                 .below(&[1, octet, 0].as_slice().into(), Rtype::A)
                 .map_or(0, |frame| 1 + deeper(&frame, octet + 1))
         }
-        assert_eq!(deeper(&first, b'b'), MAX_DEPTH);
+        assert_eq!(deeper(&first, b'b'), MAX_NESTING);
     }
 }

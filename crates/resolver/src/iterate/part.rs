@@ -16,7 +16,8 @@ use crate::configured::Configured;
 use crate::failure::Failure;
 use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
-use crate::scrub::{Asked, Belief, MAX_RRSET_RECORDS, Scrubber, Verdict};
+use crate::scrub::{Asked, Belief, Scrubber, Verdict};
+use avocet_dnssec::budget::MAX_RRSET_RECORDS;
 
 /// See the module.
 #[derive(Clone, Debug)]

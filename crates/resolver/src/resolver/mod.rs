@@ -42,8 +42,8 @@ use crate::trace::{Kept, Traced};
 use crate::upstream::Upstream;
 use crate::wheel::Wheel;
 
-/// Most sockets of a pool.
-const MAX_POOL: usize = 4096;
+/// Most sockets of the pool towards an upstream, in each worker (RFC 5452 §9.2).
+pub const MAX_POOL: usize = 4096;
 
 /// What a resolver is given with each event.
 pub struct Context<'a, W> {

@@ -38,7 +38,7 @@ use crate::running::{OperationError, Running};
 use crate::trace::{self, TraceQuestion, dump};
 
 /// Clients served at once.
-const MAX_CLIENTS: usize = 8;
+const MAX_CONTROL_CLIENTS: usize = 8;
 /// How long a client may keep silent, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -87,7 +87,7 @@ impl ControlSocket {
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
-            if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CLIENTS {
+            if self.clients.fetch_add(1, Ordering::Relaxed) >= MAX_CONTROL_CLIENTS {
                 self.clients.fetch_sub(1, Ordering::Relaxed);
                 refuse(stream, "too many control clients at once; try again");
                 continue;

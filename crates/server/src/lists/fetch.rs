@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use avocet_config::validate::is_private;
+use avocet_wire::special_purpose::Scope;
 use ureq::http::header::{
     CONTENT_LENGTH, ETAG, HeaderName, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
@@ -300,7 +300,7 @@ impl OwnResolver {
         let is_configured = *self.configured.lock().unwrap_or_else(PoisonError::into_inner)
             == host.to_ascii_lowercase();
         if !is_configured {
-            addresses.retain(|address| !is_private(*address) && !address.is_unspecified());
+            addresses.retain(|address| !Scope::Internal.contains(*address));
             if addresses.is_empty() {
                 return Err(Unresolved::Private);
             }

@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_client::stub as stub_client;
-use avocet_config::validate::is_private;
 use avocet_io::neighbours::neighbours;
 use avocet_nameserver::policy::are_wanted;
-use avocet_policy::client::Neighbour;
+use avocet_policy::client::{MAX_NEIGHBOURS, Neighbour};
+use avocet_wire::special_purpose::Scope;
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -138,8 +138,9 @@ fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
         .iter()
         .flat_map(|worker| worker.all().collect::<Vec<_>>());
     // Where it cannot be read there are those who ask.
-    let present = neighbours().unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
-    callers.chain(present).filter(|ip| is_private(*ip))
+    let present =
+        neighbours(MAX_NEIGHBOURS).unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
+    callers.chain(present).filter(|ip| Scope::Local.contains(*ip))
 }
 
 /// Addresses with their names.

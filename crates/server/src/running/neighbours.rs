@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use avocet_config::policy::PolicyConfig;
 use avocet_io::neighbours::neighbours;
 use avocet_nameserver::clock::wall_secs;
-use avocet_policy::client::{Mac, Neighbour};
+use avocet_policy::client::{MAX_NEIGHBOURS, Mac, Neighbour};
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -61,7 +61,7 @@ impl NeighbourWatch {
             running.conditions.set(Condition::Neighbours, None);
             return Vec::new();
         };
-        let fault = match neighbours() {
+        let fault = match neighbours(MAX_NEIGHBOURS) {
             Ok(found) => {
                 self.last = wanted.pick(found);
                 None
@@ -77,7 +77,7 @@ impl NeighbourWatch {
 /// none.
 pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
     WantedMacs::of(policy)?;
-    neighbours().err().map(|error| fault(&error))
+    neighbours(MAX_NEIGHBOURS).err().map(|error| fault(&error))
 }
 
 fn fault(error: &io::Error) -> String {

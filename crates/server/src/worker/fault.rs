@@ -16,11 +16,13 @@ use avocet_nameserver::query::scratch::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use chacha20::rand_core::Rng;
 
+use avocet_wire::MAX_MESSAGE;
+
 use super::authorities::Authorities;
 use super::share::Shares;
 use super::traces::TraceOrders;
 use super::upstreams::Upstreams;
-use super::{MAX_MESSAGE, Waiter, Worker};
+use super::{Waiter, Worker};
 
 /// Makes the next turn of a worker panic.
 #[cfg(test)]

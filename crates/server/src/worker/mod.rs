@@ -40,6 +40,7 @@ use avocet_nameserver::query::{
 };
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_resolver::{Actions, Resolver};
+use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
@@ -63,10 +64,6 @@ const MAX_BATCHES: usize = 16;
 const MAX_ACCEPTS: usize = 64;
 /// Below so many datagrams in a batch the queue is taken to be empty, and the poller is asked.
 const SMALL_BATCH: usize = 8;
-/// Most slots of the pool towards an upstream, in each worker (RFC 5452 §9.2).
-pub(crate) const MAX_POOL: usize = 4096;
-/// Octets of the largest message.
-const MAX_MESSAGE: usize = 65_535;
 /// Milliseconds between looks at timeouts of connections.
 const SWEEP_MS: u64 = 500;
 /// Milliseconds between turns of an idle worker while it opens sockets ahead of need.

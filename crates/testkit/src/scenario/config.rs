@@ -12,7 +12,7 @@ use avocet_resolver::{
     Validation, ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::{DNS_PORT, NameBuf, Rtype};
 
 use super::read::without_comment;
 use super::record::{wire_name, word};
@@ -28,7 +28,6 @@ const STALE_CLIENT_MS: u32 = 1_800;
 const WALL_SECS: u64 = 1_735_689_600;
 /// The name of the root's server if only its address is given.
 const HINT: &str = "k.root-servers.net.";
-const DNS_PORT: u16 = 53;
 
 /// The settings of the server.
 #[derive(Debug)]
