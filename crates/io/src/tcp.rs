@@ -139,6 +139,16 @@ fn is_of_system(error: &io::Error) -> bool {
     error.raw_os_error().is_none_or(|code| OURS.contains(&code))
 }
 
+/// Acknowledges what was received at once. The kernel otherwise waits up to 40 ms for data to send
+/// along, and a peer with Nagle's algorithm (RFC 896) waits for the acknowledgement. The kernel
+/// returns to delayed acknowledgements by itself, so this is needed after each read.
+///
+/// # Errors
+/// The system has no such option.
+pub fn acknowledge_at_once(stream: &TcpStream) -> io::Result<()> {
+    socket2::SockRef::from(stream).set_tcp_quickack(true)
+}
+
 /// Starts a connection to `remote`, from `local` if given (port 0: any).
 ///
 /// The connection is established when the socket is writable and `TcpStream::take_error` returns
@@ -168,7 +178,7 @@ pub fn connect(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpS
 mod tests {
     use super::*;
     use crate::poll::{Events, Interest, Poller, Trigger};
-    use std::io::Read;
+    use std::io::{Read, Write};
 
     fn wait(fd: &impl AsFd, interest: Interest) {
         let (mut poller, mut events) = (Poller::new().unwrap(), Events::with_capacity(1));
@@ -189,6 +199,23 @@ mod tests {
         let error = accepted.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert!(listener.accept().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_connection_with_data_in_both_directions_acknowledges_at_once_when_told_to() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        for _ in 0..30 {
+            client.write_all(b"q").unwrap();
+            server.read_exact(&mut [0]).unwrap();
+            server.write_all(b"a").unwrap();
+            client.read_exact(&mut [0]).unwrap();
+        }
+        let is_quick = || socket2::SockRef::from(&client).tcp_quickack().unwrap();
+        assert!(!is_quick(), "the kernel delays acknowledgements of a dialogue");
+        acknowledge_at_once(&client).unwrap();
+        assert!(is_quick());
     }
 
     #[test]

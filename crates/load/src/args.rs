@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::check::Depth;
+use crate::check::{Depth, Deviation};
 use crate::drive::Carrier;
 use crate::units;
 
@@ -70,7 +70,7 @@ pub struct LoadArgs {
     /// Search for the highest rate within --max-loss and --max-p99, starting at --rate or 1000
     #[arg(long, conflicts_with = "window")]
     pub ramp: bool,
-    /// Fail if a larger share of the queries is lost [with --ramp: 0.1%]
+    /// Fail if a larger share of the queries is lost [1%; with --ramp: 0.1%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     pub max_loss: Option<f64>,
     /// Fail if the 99th percentile of latency is above this [with --ramp: 10ms]
@@ -112,6 +112,9 @@ pub struct LoadArgs {
     /// Expected RCODEs, such as NOERROR,NXDOMAIN, instead of those of the scenario
     #[arg(long, value_name = "RCODES", value_delimiter = ',')]
     pub expect: Vec<String>,
+    /// Deviations of answers that are no faults, in addition to those that the scenario expects
+    #[arg(long, value_enum, value_name = "KINDS", value_delimiter = ',')]
+    pub allow: Vec<Deviation>,
     /// Skew of Zipf's law
     #[arg(long, value_name = "S", default_value = "1.0")]
     pub zipf: f64,
@@ -127,7 +130,8 @@ pub struct LoadArgs {
     /// Seed of all random choices: the same seed sends the same queries
     #[arg(long, value_name = "N", default_value = "1")]
     pub seed: u64,
-    /// Process ID of the server, to report its CPU time and memory
+    /// Process ID of the server, to report its CPU time and memory [endurance: the process that
+    /// listens at the address, if it is on this host]
     #[arg(long, value_name = "PID")]
     pub pid: Option<u32>,
     /// Write the results as JSON to a file, or to standard output instead of the text (-)
@@ -136,12 +140,12 @@ pub struct LoadArgs {
     /// Write an HTML report with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Compare with the results of an earlier run, and fail if this one is worse
+    /// Compare with the results of earlier runs, and fail if this one is worse
     #[arg(long, value_name = "FILE")]
-    pub baseline: Option<PathBuf>,
-    /// Difference that counts as worse
-    #[arg(long, value_name = "SHARE", value_parser = units::share, default_value = "5%")]
-    pub max_regression: f64,
+    pub baseline: Vec<PathBuf>,
+    /// What counts as worse.
+    #[command(flatten)]
+    pub limits: RegressionArgs,
     /// Confirm that the server on a public address is yours
     #[arg(long)]
     pub i_own_this_server: bool,
@@ -163,15 +167,30 @@ pub enum Task {
     Compare(CompareArgs),
 }
 
+/// The differences that count as worse.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct RegressionArgs {
+    /// Difference of CPU time or rate that counts as worse [3%; with fewer than three runs: 10%]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    pub max_regression: Option<f64>,
+    /// Difference of latency that counts as worse [15%; with fewer than three runs latency is
+    /// judged only with this option]
+    #[arg(long, value_name = "SHARE", value_parser = units::share)]
+    pub max_latency_regression: Option<f64>,
+}
+
 /// Arguments of `avocet load compare`.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Results of --json; the others are compared with the first
-    #[arg(required = true, num_args = 2.., value_name = "FILE")]
+    /// Results of --json: of the earlier version with --with, else each is compared with the first
+    #[arg(required = true, num_args = 1.., value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Difference that counts as worse
-    #[arg(long, value_name = "SHARE", value_parser = units::share, default_value = "5%")]
-    pub max_regression: f64,
+    /// Results of the later version; the medians of both sides are compared
+    #[arg(long, num_args = 1.., value_name = "FILE")]
+    pub with: Vec<PathBuf>,
+    /// What counts as worse.
+    #[command(flatten)]
+    pub limits: RegressionArgs,
     /// Write an HTML report with all runs in each chart
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,

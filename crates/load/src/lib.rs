@@ -16,6 +16,7 @@ mod args;
 mod ask;
 mod check;
 mod drive;
+mod listener;
 mod machine;
 mod material;
 mod measure;
@@ -31,14 +32,14 @@ mod version;
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use avocet_io::signals::Signals;
 
-pub use args::{CompareArgs, LoadArgs, Scenario, Task};
+pub use args::{CompareArgs, LoadArgs, RegressionArgs, Scenario, Task};
 pub use ask::{Form, Questions, Recording};
-pub use check::{Depth, Expected, Rcodes, Zone};
+pub use check::{Depth, Deviation, Expected, Rcodes, Zone};
 pub use drive::Carrier;
 pub use drive::ramp::{Bounds, Ramp, RampStep};
 pub use measure::measure;
@@ -70,22 +71,30 @@ pub fn run(args: &LoadArgs) -> ExitCode {
 }
 
 fn run_load(args: &LoadArgs) -> Result<bool, String> {
-    let baseline = args.baseline.as_deref().map(Report::read).transpose()?;
+    let baseline = read_all(&args.baseline)?;
     let signals = Signals::block().map_err(|error| error.to_string())?;
     let report = measure(args, Some(signals))?;
     write_json(args, &report)?;
     if args.json.as_deref() != Some(Path::new("-")) {
         show(&text::write(&report))?;
     }
-    let runs: Vec<Report> = baseline.into_iter().chain([report]).collect();
+    let has_passed = report.passed;
+    let latest = [report];
     if let Some(path) = &args.html {
+        let runs: Vec<Report> = baseline.iter().chain(&latest).cloned().collect();
         write(path, &html::write(&runs))?;
     }
-    let [earlier, latest] = &runs[..] else { return Ok(runs.iter().all(|run| run.passed)) };
-    let comparison = compare::compare(earlier, latest, args.max_regression);
+    if baseline.is_empty() {
+        return Ok(has_passed);
+    }
+    let comparison = compare::compare(&baseline, &latest, args.limits);
     // A failure to print does not affect the outcome.
     let _ = write!(io::stderr(), "{}", comparison.text());
-    Ok(latest.passed && !comparison.is_worse())
+    Ok(has_passed && !comparison.is_worse())
+}
+
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Report>, String> {
+    paths.iter().map(|path| Report::read(path)).collect()
 }
 
 fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
@@ -113,12 +122,32 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
 }
 
 fn run_compare(args: &CompareArgs) -> Result<bool, String> {
-    let runs = args.files.iter().map(|path| Report::read(path)).collect::<Result<Vec<_>, _>>()?;
-    let Some((first, others)) = runs.split_first() else { return Ok(true) };
+    let runs = read_all(&args.files)?;
+    let others = read_all(&args.with)?;
+    let is_worse = match others.is_empty() {
+        true => compare_with_first(args, &runs)?,
+        false => {
+            let comparison = compare::compare(&runs, &others, args.limits);
+            show(&comparison.text())?;
+            comparison.is_worse()
+        }
+    };
+    if let Some(path) = &args.html {
+        write(path, &html::write(&[runs, others].concat()))?;
+    }
+    Ok(!is_worse)
+}
+
+/// Compares each run with the first one.
+fn compare_with_first(args: &CompareArgs, runs: &[Report]) -> Result<bool, String> {
+    let [before, paths @ ..] = &args.files[..] else { return Ok(false) };
+    if paths.is_empty() {
+        return Err("specify a second file, or the later runs by --with".to_owned());
+    }
     let mut is_worse = false;
-    for (path, other) in args.files.iter().skip(1).zip(others) {
-        let comparison = compare::compare(first, other, args.max_regression);
-        let before = args.files.first().map_or(path, |first| first);
+    for (path, run) in paths.iter().zip(runs.iter().skip(1)) {
+        let earlier = runs.get(..1).unwrap_or_default();
+        let comparison = compare::compare(earlier, std::slice::from_ref(run), args.limits);
         show(&format!(
             "{} compared with {}\n{}",
             path.display(),
@@ -127,8 +156,5 @@ fn run_compare(args: &CompareArgs) -> Result<bool, String> {
         ))?;
         is_worse |= comparison.is_worse();
     }
-    if let Some(path) = &args.html {
-        write(path, &html::write(&runs))?;
-    }
-    Ok(!is_worse)
+    Ok(is_worse)
 }

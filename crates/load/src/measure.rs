@@ -19,10 +19,14 @@ use crate::drive::ramp::{self, Bounds, RampStep};
 use crate::drive::{Carrier, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
 use crate::material::Material;
 use crate::record::Recorder;
+use crate::report::checks::Checks;
 use crate::report::{FORMAT, PaceReport, Report, Server};
 use crate::scenario::{self, Prepared};
 use crate::target::Owner;
-use crate::{machine, target, verdict, version};
+use crate::{listener, machine, target, verdict, version};
+
+/// Share of the names that a warm-up must have answered.
+const WARM_SHARE: f64 = 0.999;
 
 /// Longest warm-up of caches.
 const WARM_UP_MAX: Duration = Duration::from_secs(30);
@@ -41,6 +45,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// an error but yields a report that did not pass.
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
     let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
+    let wants_memory = args.scenario == Scenario::Endurance && args.pid.is_none();
+    let pid = if wants_memory { listener::process_at(server, args.transport) } else { args.pid };
+    let args = &LoadArgs { pid, ..args.clone() };
     target::check_permitted(server, Owner::of(args))?;
     let material = Material::read(args)?;
     let failed = |error: io::Error| format!("{server}: {error}");
@@ -63,10 +70,11 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Stri
         remarks: remarks(args, &material),
     };
     let (warm, signals) = run.warm_up(&prepared, signals)?;
-    if !warm {
-        run.remarks.push(
-            "the caches are not warm: the first pass over the names was not answered".to_owned(),
-        );
+    if warm < WARM_SHARE {
+        run.remarks.push(format!(
+            "the caches are not warm: {:.1}% of the first pass over the names were not answered",
+            (1.0 - warm) * 100.0
+        ));
     }
     run.measure(prepared, signals).map_err(failed)
 }
@@ -83,6 +91,13 @@ fn remarks(args: &LoadArgs, material: &Material) -> Vec<String> {
             "unique names are not sent to the reference: only their RCODEs are checked".to_owned(),
         );
     }
+    if args.scenario == Scenario::Endurance && args.pid.is_none() {
+        remarks.push(
+            "memory is not measured: specify the process by --pid; none that this user may see \
+             listens at the address"
+                .to_owned(),
+        );
+    }
     remarks
 }
 
@@ -95,7 +110,7 @@ fn learn(
     let server: SocketAddr = target::parse_server(server)?;
     target::check_permitted(server, Owner::of(args))?;
     let listed = Workload::new(Arc::clone(&material.questions), None, Choice::Once, args.seed);
-    let judge = Judge { depth: Depth::Id, rcodes: Rcodes::ANY, source: Source::Scenario };
+    let judge = Judge::new(Depth::Id, Rcodes::ANY, Source::Scenario);
     let flow = Flow::new("reference", listed, Pace::window(1), judge, 4);
     let learning = Source::Learning(vec![None; material.questions.len()]);
     let flow = scenario::once(&flow, learning, args.timeout);
@@ -131,42 +146,59 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Sends each listed query once, if the scenario needs cached names.
+    /// Sends each listed query once, if the scenario needs cached names. Returns the share that was
+    /// answered.
     fn warm_up(
         &self,
         prepared: &Prepared,
         signals: Option<Signals>,
-    ) -> Result<(bool, Option<Signals>), String> {
+    ) -> Result<(f64, Option<Signals>), String> {
         let Some(first) = prepared.flows.first().filter(|_| prepared.warms_up) else {
-            return Ok((true, signals));
+            return Ok((1.0, signals));
         };
         let flow = scenario::once(first, Source::Scenario, self.args.timeout);
         let failed = |error: io::Error| format!("{}: {error}", self.route.server);
         let mut driver = Driver::open(vec![flow], &self.route, signals).map_err(failed)?;
         driver.run(WARM_UP_MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
-        let answered = driver.flows().iter().any(|flow| flow.tally.counts.answered > 0);
-        Ok((answered, driver.into_flows().1))
+        let answered: u64 = driver.flows().iter().map(|flow| flow.tally.counts.answered).sum();
+        let share = answered as f64 / first.workload.listed().max(1) as f64;
+        Ok((share, driver.into_flows().1))
     }
 
     fn measure(mut self, prepared: Prepared, signals: Option<Signals>) -> io::Result<Report> {
         let (clients, rate) = (prepared.clients, prepared.rate);
         let mut driver = Driver::open(prepared.flows, &self.route, signals)?;
+        let start = rate.unwrap_or_default();
         if prepared.ramps {
-            let start = rate.unwrap_or_default();
             let ramp = self.search(&mut driver, prepared.duration, start)?;
             set_rate(&mut driver, if ramp.highest_rate > 0.0 { ramp.highest_rate } else { start });
             self.ramp = Some(ramp);
         }
-        let mut recorder = Recorder::start(self.args, prepared.duration);
-        let every = recorder.every();
-        let asked_ns = driver.run(prepared.duration, every, &mut recorder)?;
-        recorder.finish();
+        let (recorder, asked_ns) = loop {
+            let mut recorder = Recorder::start(self.args, prepared.duration);
+            let every = recorder.every();
+            let asked_ns = driver.run(prepared.duration, every, &mut recorder)?;
+            recorder.finish();
+            let ramp = self
+                .ramp
+                .as_mut()
+                .filter(|ramp| ramp.highest_rate > 0.0 && !driver.was_interrupted());
+            let Some(ramp) = ramp else { break (recorder, asked_ns) };
+            let run = result_of(driver.flows(), ramp.highest_rate, asked_ns).judge(&ramp.bounds);
+            crate::record::show_step(self.args, &run);
+            match ramp.judge_run(run) {
+                Some(lower) => set_rate(&mut driver, lower),
+                None => break (recorder, asked_ns),
+            }
+        };
         if driver.was_interrupted() {
             self.remarks.push("the run ended early".to_owned());
         }
         let (flows, _) = driver.into_flows();
         let mut pace = pace_of(&flows, clients);
-        pace.rate = self.ramp.as_ref().map(|ramp| ramp.highest_rate).or(rate);
+        let searched =
+            self.ramp.as_ref().map(|ramp| ramp.runs.last().map_or(start, |run| run.rate));
+        pace.rate = searched.or(rate);
         Ok(self.report(&flows, recorder, asked_ns as f64 / 1e9, pace))
     }
 
@@ -210,6 +242,7 @@ impl Run<'_> {
     ) -> Report {
         let args = self.args;
         let summary = recorder.summary(flows, asked_secs);
+        let checks = Checks::of(flows, args);
         let report = Report {
             format: FORMAT.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -229,7 +262,9 @@ impl Run<'_> {
             },
             scenario: args.scenario,
             pace,
-            check: flows.first().map_or(Depth::Question, |flow| flow.judge.depth),
+            check: checks.depth,
+            checked: checks.checked(),
+            unchecked: checks.unchecked(),
             asked_secs,
             outcome: summary.outcome,
             latency: summary.latency,
@@ -276,21 +311,25 @@ fn attempt(
 ) -> io::Result<RampStep> {
     set_rate(driver, rate);
     let asked_ns = driver.run(time, time, &mut Unwatched)?;
+    Ok(result_of(driver.flows(), rate, asked_ns).judge(bounds))
+}
+
+/// Returns the result of a run at one rate, without a verdict.
+fn result_of(flows: &[Flow], rate: f64, asked_ns: u64) -> RampStep {
     let (mut counts, mut latencies, mut sent) = (Counts::default(), Latencies::new(), 0);
-    for flow in driver.flows_mut() {
+    for flow in flows {
         sent += flow.tally.counts.sent;
         if !flow.workload.is_unanswerable() {
             counts.add(&flow.tally.counts);
-            latencies.take(&mut flow.tally.latencies);
+            latencies.add(&flow.tally.latencies);
         }
     }
-    let step = RampStep {
+    RampStep {
         rate,
         offered: sent as f64 * 1e9 / asked_ns.max(1) as f64,
         loss: counts.loss(),
         p99_ns: latencies.at(0.99),
         wrong: counts.wrong.sum(),
         held: false,
-    };
-    Ok(step.judge(bounds))
+    }
 }

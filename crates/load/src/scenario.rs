@@ -9,9 +9,9 @@ use avocet_wire::Rcode;
 use crate::args::{LoadArgs, Scenario};
 use crate::ask::{Choice, Workload};
 use crate::check::judge::Source;
-use crate::check::{Depth, Expected, Judge, Rcodes};
-use crate::drive::{Flow, Pace};
-use crate::material::Material;
+use crate::check::{Depth, Deviation, Deviations, Expected, Judge, Rcodes};
+use crate::drive::{Carrier, Flow, Pace};
+use crate::material::{DNSSEC_SIZE, Material};
 use crate::random::Zipf;
 
 /// Default number of queries in flight in a closed loop.
@@ -53,6 +53,9 @@ const EXTREME: [(&str, f64); 7] = [
     ("flood", 0.05),
 ];
 
+/// Longest datagram without EDNS, in octets (RFC 1035 §4.2.1).
+const PLAIN_DATAGRAM: usize = 512;
+
 /// A prepared scenario.
 pub(crate) struct Prepared {
     pub(crate) flows: Vec<Flow>,
@@ -75,6 +78,7 @@ struct Setting<'a> {
     source: Source,
     depth: Depth,
     expected: Option<Rcodes>,
+    allowed: Deviations,
     clients: usize,
     rate: Option<f64>,
 }
@@ -105,6 +109,7 @@ pub(crate) fn prepare(
         source,
         depth,
         expected: expected(&args.expect)?,
+        allowed: args.allow.iter().copied().collect(),
         clients: clients(args, material, rate),
         rate,
     };
@@ -116,6 +121,18 @@ pub(crate) fn prepare(
     }
     let total = flows.iter().map(|flow| flow.clients().0).sum();
     Ok(Prepared { flows, duration, warms_up: warms_up(args.scenario), clients: total, rate, ramps })
+}
+
+/// Returns the deviations that a flow expects of a server without a fault.
+fn deviations(flow: &str) -> Deviations {
+    let either = Deviations::NONE.with(Deviation::Truncated).with(Deviation::Empty);
+    match flow {
+        // The names have the type that is asked for, and truncated answers are asked again.
+        "hit" | "large" => Deviations::NONE,
+        "types" | "replay" | "probe" => either,
+        "malformed" => Deviations::ALL,
+        _ => Deviations::NONE.with(Deviation::Empty),
+    }
 }
 
 fn warms_up(scenario: Scenario) -> bool {
@@ -231,9 +248,25 @@ impl Setting<'_> {
             _ => Rcodes::DATA_OR_NONE,
         });
         let source = if name == "blocked" { Source::Blocked } else { self.source.clone() };
-        let judge = Judge { depth: self.depth, rcodes, source };
-        Flow::new(name, workload, pace, judge, clients)
-            .with_timeout(self.args.timeout.as_nanos() as u64)
+        let mut judge = Judge::new(self.depth, rcodes, source);
+        judge.allowed = deviations(name).or(self.allowed);
+        let flow = Flow::new(name, workload, pace, judge, clients)
+            .with_timeout(self.args.timeout.as_nanos() as u64);
+        match self.args.transport {
+            Carrier::Udp => flow.with_longest(self.longest_datagram()),
+            Carrier::Tcp => flow,
+        }
+    }
+
+    /// Returns the longest answer that the queries permit over UDP (RFC 1035 §4.2.1, RFC 6891
+    /// §6.2.3). A recording has its own sizes, which are not read.
+    fn longest_datagram(&self) -> usize {
+        match (self.args.edns, self.args.dnssec) {
+            _ if self.args.scenario == Scenario::Replay => usize::MAX,
+            (Some(size), _) => usize::from(size),
+            (None, true) => usize::from(DNSSEC_SIZE),
+            (None, false) => PLAIN_DATAGRAM,
+        }
     }
 
     fn malformed(&self) -> Result<Vec<Flow>, String> {
@@ -316,7 +349,8 @@ fn name_of(scenario: Scenario) -> &'static str {
 /// Returns a flow that sends each listed query once, to warm a cache or to learn the reference
 /// answers.
 pub(crate) fn once(of: &Flow, source: Source, timeout: Duration) -> Flow {
-    let judge = Judge { depth: Depth::Answer, rcodes: Rcodes::ANY, source };
+    let mut judge = Judge::new(Depth::Answer, Rcodes::ANY, source);
+    judge.allowed = Deviations::ALL;
     let (clients, _) = of.clients();
     Flow::new(
         "once",

@@ -1,7 +1,8 @@
 //! Whether a run passed, and the reasons if not.
 
 use crate::args::{LoadArgs, Scenario};
-use crate::report::{Memory, Report};
+use crate::check::{Depth, Deviation};
+use crate::report::{FlowReport, Memory, Report, WrongReport};
 use crate::scenario::PROBES;
 use crate::units::{count_text, nanos_text};
 
@@ -15,6 +16,12 @@ const LATENCY_GROWTH: u64 = 2;
 /// Below this the 99th percentile depends more on the machine than on the server, in nanoseconds.
 const LATENCY_NOISE_NS: u64 = 1_000_000;
 
+/// Tolerated share of lost queries without `--max-loss`.
+const MAX_LOSS: f64 = 0.01;
+
+/// This many queries lost after the last answered one mean that the server has stopped.
+const SILENT_END: u64 = 10;
+
 /// Tolerated loss of valid queries among malformed packets, for `malformed`: a full queue loses
 /// some.
 const PROBE_LOSS: f64 = 0.1;
@@ -25,7 +32,9 @@ pub(crate) fn judge(mut report: Report, args: &LoadArgs) -> Report {
         wrong(&report),
         silence(&report),
         dead(&report, args),
+        duplicates(&report, args),
         loss(&report, args),
+        silent_end(&report),
         latency(&report, args),
         no_rate(&report),
         probes(&report),
@@ -42,19 +51,46 @@ pub(crate) fn judge(mut report: Report, args: &LoadArgs) -> Report {
 
 fn wrong(report: &Report) -> Option<String> {
     let wrong = &report.outcome.wrong;
-    let kinds = [
-        (wrong.malformed, "unreadable"),
-        (wrong.id, "with an unknown ID"),
-        (wrong.question, "with another question"),
-        (wrong.rcode, "with another RCODE"),
-        (wrong.records, "with other records"),
-    ];
-    let named: Vec<String> = kinds
+    let named: Vec<String> = WrongReport::KINDS
         .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, kind)| format!("{} {kind}", count_text(*count)))
+        .map(|(kind, count)| (kind, count(wrong)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(kind, count)| format!("{} {kind}", count_text(count)))
         .collect();
-    (wrong.total > 0).then(|| format!("wrong answers: {}", named.join(", ")))
+    let mut hints = String::new();
+    for (count, option) in [
+        (wrong.trailing, "trailing"),
+        (wrong.long, "long"),
+        (wrong.truncated, "truncated"),
+        (wrong.empty, "empty"),
+    ] {
+        if count > 0 {
+            hints.push_str(if hints.is_empty() { "; if intended: --allow " } else { "," });
+            hints.push_str(option);
+        }
+    }
+    (wrong.total > 0).then(|| format!("wrong answers: {}{hints}", named.join(", ")))
+}
+
+fn duplicates(report: &Report, args: &LoadArgs) -> Option<String> {
+    let count = report.outcome.duplicate;
+    let is_fault = count > 0
+        && report.check > Depth::Id
+        && report.scenario != Scenario::Malformed
+        && !args.allow.contains(&Deviation::Duplicate);
+    is_fault.then(|| {
+        format!("{} queries were answered twice; if intended: --allow duplicate", count_text(count))
+    })
+}
+
+/// Returns the flows whose queries must be answered. Nobody misses an answer to an attack.
+fn judged(report: &Report) -> impl Iterator<Item = &FlowReport> {
+    let is_attacked = report.scenario == Scenario::Flood;
+    report.flows.iter().filter(move |flow| {
+        let name = flow.name.as_str();
+        let is_attack = name == "malformed" || is_attacked && name == "flood";
+        !is_attack && name != "probe"
+    })
 }
 
 fn silence(report: &Report) -> Option<String> {
@@ -72,8 +108,14 @@ fn dead(report: &Report, args: &LoadArgs) -> Option<String> {
 }
 
 fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
-    let limit = args.max_loss.filter(|_| report.ramp.is_none())?;
-    let loss = report.outcome.loss;
+    let limit = match &report.ramp {
+        Some(ramp) => ramp.bounds.max_loss,
+        None => args.max_loss.unwrap_or(MAX_LOSS),
+    };
+    let (lost, answered) = judged(report).fold((0, 0), |(lost, answered), flow| {
+        (lost + flow.outcome.lost, answered + flow.outcome.answered)
+    });
+    let loss = lost as f64 / (lost + answered).max(1) as f64;
     (loss > limit).then(|| {
         format!(
             "{:.3}% of the queries were lost, but only {:.3}% are allowed",
@@ -83,8 +125,20 @@ fn loss(report: &Report, args: &LoadArgs) -> Option<String> {
     })
 }
 
+/// A server that stops answering before the end may have lost less than the limit.
+fn silent_end(report: &Report) -> Option<String> {
+    let enough = report.pace.window.map_or(SILENT_END, |window| SILENT_END.min(window as u64));
+    let lost: u64 = judged(report).map(|flow| flow.outcome.lost_at_end).sum();
+    (lost >= enough && report.outcome.answered > 0).then(|| {
+        format!("the server stopped responding: the last {} queries were lost", count_text(lost))
+    })
+}
+
 fn latency(report: &Report, args: &LoadArgs) -> Option<String> {
-    let limit = args.max_p99.filter(|_| report.ramp.is_none())?.as_nanos() as u64;
+    let limit = match &report.ramp {
+        Some(ramp) => ramp.bounds.max_p99_ns,
+        None => args.max_p99?.as_nanos() as u64,
+    };
     let p99 = report.latency.p99_ns;
     (p99 > limit).then(|| {
         format!(
@@ -97,7 +151,11 @@ fn latency(report: &Report, args: &LoadArgs) -> Option<String> {
 
 fn no_rate(report: &Report) -> Option<String> {
     let ramp = report.ramp.as_ref()?;
-    (ramp.highest_rate <= 0.0).then(|| "no rate is within the limits".to_owned())
+    let text = match ramp.runs.len() {
+        0 => "no rate is within the limits".to_owned(),
+        runs => format!("no rate held in a whole run: {runs} were tried"),
+    };
+    (ramp.highest_rate <= 0.0).then_some(text)
 }
 
 /// Malformed packets must not prevent valid queries from being answered.

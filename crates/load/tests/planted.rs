@@ -1,80 +1,15 @@
 //! The purpose of a generator: it finds the faults planted in a server, and no others.
 
+mod run;
 mod server;
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use avocet_load::measure;
 use avocet_load::report::Report;
-use avocet_load::{LoadArgs, measure};
-use clap::Parser;
 
+use run::{Scratch, load, parse, zone};
 use server::{Server, answer, answer_with, truncated};
-
-#[derive(Parser)]
-struct Cli {
-    #[command(flatten)]
-    load: LoadArgs,
-}
-
-fn parse(server: &str, options: &str) -> LoadArgs {
-    let words = ["load", server, "--quiet"].into_iter().chain(options.split_whitespace());
-    Cli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).load
-}
-
-/// Default options of the tests. The timeout exceeds possible stalls of a busy machine.
-const DEFAULTS: [&str; 6] = [
-    "--window 50",
-    "--clients 4",
-    "--count 1000",
-    "--duration 60s",
-    "--timeout 5s",
-    "--zone-name test. --population 10",
-];
-
-/// Runs a thousand queries over ten names, unless the options differ.
-fn load(server: &Server, options: &str) -> Report {
-    let is_given =
-        |default: &&&str| default.split(' ').next().is_some_and(|name| options.contains(name));
-    let names_given =
-        |default: &&&str| default.starts_with("--zone-name") && options.contains("--names");
-    let rate_given = |default: &&&str| {
-        default.starts_with("--window")
-            && (options.contains("--ramp") || options.contains("--rate"))
-    };
-    let left = DEFAULTS
-        .iter()
-        .filter(|default| !(is_given(default) || names_given(default) || rate_given(default)));
-    let options: Vec<&str> = left.copied().chain([options]).collect();
-    measure(&parse(&server.address(), &options.join(" ")), None).expect("a report")
-}
-
-/// A file of this test run, deleted at its end.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn write(name: &str, bytes: &[u8]) -> Self {
-        let path = std::env::temp_dir().join(format!("avocet-load-{}-{name}", std::process::id()));
-        fs::write(&path, bytes).expect("a file");
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().expect("a path")
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-fn zone() -> String {
-    let names: String = (0..10).map(|number| format!("www{number} A 192.0.2.{number}\n")).collect();
-    format!("$ORIGIN test.\n@ 60 SOA ns admin 1 1 1 1 1\n{names}")
-}
 
 #[test]
 fn an_honest_server_passes() {

@@ -72,6 +72,11 @@ impl Workload {
         Self { questions, unique, choice, random: Random::new(seed), seed, next: 0 }
     }
 
+    /// Returns the number of listed queries.
+    pub(crate) fn listed(&self) -> usize {
+        self.questions.len()
+    }
+
     /// Chooses the next query, or returns `None` when all were sent.
     #[inline]
     pub(crate) fn draw(&mut self) -> Option<Pick> {

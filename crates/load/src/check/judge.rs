@@ -7,11 +7,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_wire::header::{QR, TC};
-use avocet_wire::view::{RecordSection, WireError};
-use avocet_wire::{Header, MessageView, NameBuf, Rcode, Rtype, canonical};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Header, MessageView, Rcode, Rtype, canonical};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::form::{Deviation, Deviations, FormReader};
 use super::zone::Zone;
 use crate::ask::Pick;
 use crate::random::scramble;
@@ -33,7 +34,7 @@ use crate::random::scramble;
 pub enum Depth {
     /// The ID finds the query, and RCODEs are counted: no more than other generators do
     Id,
-    /// The question and the RCODE must be right too
+    /// The question, the RCODE and the form of the whole message must be right too
     Question,
     /// The records must be those of the zone file or the reference server
     Answer,
@@ -52,6 +53,32 @@ pub(crate) enum Wrong {
     Rcode,
     /// The records are not the expected ones.
     Answer,
+    /// A record has another class than the question.
+    Class,
+    /// Octets follow the last record.
+    Trailing,
+    /// The answer is longer than the client permits.
+    Long,
+    /// The answer is truncated, which the scenario does not expect.
+    Truncated,
+    /// NOERROR without a record, which the scenario does not expect.
+    Empty,
+}
+
+impl Wrong {
+    /// All problems, in the order of the counts.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Malformed,
+        Self::Id,
+        Self::Question,
+        Self::Rcode,
+        Self::Answer,
+        Self::Class,
+        Self::Trailing,
+        Self::Long,
+        Self::Truncated,
+        Self::Empty,
+    ];
 }
 
 /// A set of RCODEs below 32.
@@ -124,18 +151,34 @@ pub(crate) struct Judge {
     /// Expected if nothing more specific is known.
     pub(crate) rcodes: Rcodes,
     pub(crate) source: Source,
+    /// Deviations that are no faults.
+    pub(crate) allowed: Deviations,
+    form: FormReader,
 }
 
 impl Judge {
-    /// Judges an answer whose question matches its query.
-    pub(crate) fn look(&mut self, pick: Pick, octets: &[u8]) -> Result<(), Wrong> {
+    /// Creates a judge that permits no deviation.
+    pub(crate) fn new(depth: Depth, rcodes: Rcodes, source: Source) -> Self {
+        Self { depth, rcodes, source, allowed: Deviations::NONE, form: FormReader::new() }
+    }
+
+    /// Judges an answer whose question matches its query, and of which the client permits at most
+    /// `longest` octets.
+    pub(crate) fn look(&mut self, pick: Pick, octets: &[u8], longest: usize) -> Result<(), Wrong> {
         let Ok(message) = MessageView::new(octets) else { return Err(Wrong::Malformed) };
         if let Source::Learning(known) = &mut self.source {
-            let expected = learn(&message);
+            let expected = learn(&message, &mut self.form);
             if let Some(place) = pick.index().and_then(|index| known.get_mut(index)) {
                 *place = expected;
             }
             return Ok(());
+        }
+        match self.form.read(&message) {
+            Err(Wrong::Trailing) if self.allowed.has(Deviation::Trailing) => {}
+            read => read?,
+        }
+        if octets.len() > longest && !self.allowed.has(Deviation::Long) {
+            return Err(Wrong::Long);
         }
         let expected = self
             .expected(pick, &message)
@@ -144,17 +187,24 @@ impl Judge {
         if !expected.rcodes.has(rcode) {
             return Err(Wrong::Rcode);
         }
+        let header = message.header();
+        if header.has(TC) {
+            // A truncated answer contains the part that fits (RFC 2181 §9).
+            let is_allowed = self.allowed.has(Deviation::Truncated);
+            return if is_allowed { Ok(()) } else { Err(Wrong::Truncated) };
+        }
         if matches!(self.source, Source::Blocked) {
             return if leads_anywhere(&message) { Err(Wrong::Answer) } else { Ok(()) };
         }
-        match expected.answers {
-            // A truncated answer contains the part that fits (RFC 2181 §9).
-            Some(wanted) if !message.header().has(TC) => match digest(&message) {
-                Ok(found) if found == wanted => Ok(()),
-                Ok(_) => Err(Wrong::Answer),
-                Err(_) => Err(Wrong::Malformed),
-            },
-            _ => Ok(()),
+        let Some(wanted) = expected.answers else {
+            let is_empty = rcode == Rcode::NOERROR && header.counts[1] == 0;
+            let is_fault = is_empty && !self.allowed.has(Deviation::Empty);
+            return if is_fault { Err(Wrong::Empty) } else { Ok(()) };
+        };
+        match digest(&message, &mut self.form) {
+            Some(found) if found == wanted => Ok(()),
+            Some(_) => Err(Wrong::Answer),
+            None => Err(Wrong::Malformed),
         }
     }
 
@@ -186,12 +236,12 @@ fn rcode(message: &MessageView<'_>) -> Rcode {
     Rcode(u16::from(high) << 4 | header.rcode().0)
 }
 
-fn learn(message: &MessageView<'_>) -> Option<Expected> {
+fn learn(message: &MessageView<'_>, form: &mut FormReader) -> Option<Expected> {
     let rcode = rcode(message);
     if !Rcodes::DATA_OR_NONE.has(rcode) {
         return None;
     }
-    Some(Expected { rcodes: Rcodes::only(rcode), answers: Some(digest(message).ok()?) })
+    Some(Expected { rcodes: Rcodes::only(rcode), answers: Some(digest(message, form)?) })
 }
 
 /// Reports whether the answer contains an address that is not all zeros.
@@ -205,24 +255,22 @@ fn leads_anywhere(message: &MessageView<'_>) -> bool {
     })
 }
 
-/// Returns the digest of an answer section without signatures, which are sent only on request.
-fn digest(message: &MessageView<'_>) -> Result<u64, WireError> {
+/// Returns the digest of an answer section without signatures, which are sent only on request, or
+/// `None` if a record violates its format.
+fn digest(message: &MessageView<'_>, form: &mut FormReader) -> Option<u64> {
     let mut sum = 0u64;
-    let mut owner = NameBuf::from_wire(&[0]).map_err(WireError::from)?;
-    let mut data = [0; 4096];
     let mut folded = Vec::new();
-    for record in message.section(RecordSection::Answer)? {
-        let record = record?;
+    for record in message.section(RecordSection::Answer).ok()? {
+        let record = record.ok()?;
         if record.rtype == Rtype::RRSIG {
             continue;
         }
-        record.read_owner(&mut owner)?;
-        let len = record.expand_rdata(&mut data).map_err(|_| WireError::Short)?;
+        let (owner, data) = form.expand(&record)?;
         folded.clear();
-        canonical::append_rdata(record.rtype.0, data.get(..len).unwrap_or_default(), &mut folded);
+        canonical::append_rdata(record.rtype.0, data, &mut folded);
         sum = sum.wrapping_add(digest_record(owner.folded().wire(), record.rtype, &folded));
     }
-    Ok(sum)
+    Some(sum)
 }
 
 /// Returns the digest of one record. Owner and names in the data are folded.
@@ -262,14 +310,49 @@ mod tests {
     }
 
     fn judge(source: Source) -> Judge {
-        Judge { depth: Depth::Answer, rcodes: Rcodes::only(Rcode::NOERROR), source }
+        Judge::new(Depth::Answer, Rcodes::only(Rcode::NOERROR), source)
+    }
+
+    impl Judge {
+        fn look_udp(&mut self, pick: Pick, octets: &[u8]) -> Result<(), Wrong> {
+            self.look(pick, octets, 512)
+        }
     }
 
     #[test]
     fn the_rcode_is_checked() {
         let mut judge = judge(Source::Scenario);
-        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])), Ok(()));
-        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::SERVFAIL, &[])), Err(Wrong::Rcode));
+        let whole = answer(Rcode::NOERROR, &[[192, 0, 2, 1]]);
+        assert_eq!(judge.look_udp(Pick::listed(0), &whole), Ok(()));
+        assert_eq!(
+            judge.look_udp(Pick::listed(0), &answer(Rcode::SERVFAIL, &[])),
+            Err(Wrong::Rcode)
+        );
+    }
+
+    #[test]
+    fn deviations_are_wrong_unless_they_are_allowed() {
+        let whole = answer(Rcode::NOERROR, &[[192, 0, 2, 1]]);
+        let truncated = {
+            let mut octets = whole.clone();
+            octets[2] |= (TC >> 8) as u8;
+            octets
+        };
+        for (octets, longest, wrong, deviation) in [
+            (answer(Rcode::NOERROR, &[]), 512, Wrong::Empty, Deviation::Empty),
+            (truncated, 512, Wrong::Truncated, Deviation::Truncated),
+            ([&whole[..], b"x"].concat(), 512, Wrong::Trailing, Deviation::Trailing),
+            (whole.clone(), whole.len() - 1, Wrong::Long, Deviation::Long),
+        ] {
+            let mut strict = judge(Source::Scenario);
+            assert_eq!(strict.look(Pick::listed(0), &octets, longest), Err(wrong));
+            for allowed in Deviation::ALL {
+                let mut judge = strict.clone();
+                judge.allowed = Deviations::NONE.with(allowed);
+                let looked = judge.look(Pick::listed(0), &octets, longest);
+                assert_eq!(looked.is_ok(), allowed == deviation, "{wrong:?} {allowed:?}");
+            }
+        }
     }
 
     #[test]
@@ -278,8 +361,9 @@ mod tests {
             Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 192.0.2.1\na A 192.0.2.2\n")
                 .unwrap();
         let mut judge = judge(Source::Zone(Arc::new(zone)));
-        let mut look =
-            |addresses: &[[u8; 4]]| judge.look(Pick::listed(0), &answer(Rcode::NOERROR, addresses));
+        let mut look = |addresses: &[[u8; 4]]| {
+            judge.look_udp(Pick::listed(0), &answer(Rcode::NOERROR, addresses))
+        };
         assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 1]]), Ok(()));
         assert_eq!(look(&[[192, 0, 2, 2], [192, 0, 2, 3]]), Err(Wrong::Answer));
         assert_eq!(look(&[[192, 0, 2, 2]]), Err(Wrong::Answer));
@@ -289,17 +373,23 @@ mod tests {
     #[test]
     fn what_a_reference_answered_is_expected() {
         let mut learning = judge(Source::Learning(vec![None; 2]));
-        learning.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])).unwrap();
+        learning.look_udp(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])).unwrap();
         let Source::Learning(known) = learning.source else { panic!("learning") };
         let mut judge = judge(Source::Reference(known.into()));
-        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])), Ok(()));
         assert_eq!(
-            judge.look(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 5]])),
+            judge.look_udp(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 4]])),
+            Ok(())
+        );
+        assert_eq!(
+            judge.look_udp(Pick::listed(1), &answer(Rcode::NOERROR, &[[1, 2, 3, 5]])),
             Err(Wrong::Answer)
         );
-        assert_eq!(judge.look(Pick::listed(1), &answer(Rcode::NXDOMAIN, &[])), Err(Wrong::Rcode));
         assert_eq!(
-            judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[])),
+            judge.look_udp(Pick::listed(1), &answer(Rcode::NXDOMAIN, &[])),
+            Err(Wrong::Rcode)
+        );
+        assert_eq!(
+            judge.look_udp(Pick::listed(0), &answer(Rcode::NOERROR, &[[9, 9, 9, 9]])),
             Ok(()),
             "nothing is known of it"
         );
@@ -308,9 +398,9 @@ mod tests {
     #[test]
     fn a_blocked_name_leads_nowhere() {
         let mut judge = judge(Source::Blocked);
-        assert_eq!(judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[0; 4]])), Ok(()));
+        assert_eq!(judge.look_udp(Pick::listed(0), &answer(Rcode::NOERROR, &[[0; 4]])), Ok(()));
         assert_eq!(
-            judge.look(Pick::listed(0), &answer(Rcode::NOERROR, &[[192, 0, 2, 1]])),
+            judge.look_udp(Pick::listed(0), &answer(Rcode::NOERROR, &[[192, 0, 2, 1]])),
             Err(Wrong::Answer)
         );
     }
@@ -321,7 +411,7 @@ mod tests {
         whole.pop();
         let zone = Zone::parse(b"$ORIGIN test.\n@ SOA a b 1 1 1 1 1\na A 1.2.3.4\n").unwrap();
         let mut judge = judge(Source::Zone(Arc::new(zone)));
-        assert_eq!(judge.look(Pick::listed(0), &whole), Err(Wrong::Malformed));
-        assert_eq!(judge.look(Pick::listed(0), &whole[..11]), Err(Wrong::Malformed));
+        assert_eq!(judge.look_udp(Pick::listed(0), &whole), Err(Wrong::Malformed));
+        assert_eq!(judge.look_udp(Pick::listed(0), &whole[..11]), Err(Wrong::Malformed));
     }
 }

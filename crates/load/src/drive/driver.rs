@@ -27,6 +27,9 @@ const MAX_BATCHES: usize = 4;
 /// Interval between searches for timed-out queries.
 const SWEEP_EVERY_NS: u64 = 5_000_000;
 
+/// Time for which duplicates are awaited after the last answer.
+const LINGER_NS: u64 = 100_000_000;
+
 /// Time for which a full socket is skipped.
 const BLOCKED_NS: u64 = 50_000;
 
@@ -177,10 +180,20 @@ impl Driver {
                 interval = now;
             }
             if has_ended {
+                self.linger(now + LINGER_NS)?;
                 return Ok(asked_ns);
             }
             self.turn(interval + every)?;
         }
+    }
+
+    /// Keeps receiving after the last answer, so that duplicates of it are seen.
+    fn linger(&mut self, until_ns: u64) -> io::Result<()> {
+        while self.now_ns() < until_ns && !self.interrupted {
+            self.turn(until_ns)?;
+        }
+        self.flows.iter_mut().for_each(|flow| flow.tally.close_interval());
+        Ok(())
     }
 
     fn turn(&mut self, until_ns: u64) -> io::Result<()> {

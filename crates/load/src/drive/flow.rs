@@ -46,7 +46,12 @@ pub(crate) struct Flow {
     left: u64,
     /// The client of each listed query, if recorded.
     pub(crate) recorded_clients: Option<Arc<[u32]>>,
+    /// Longest answer over the flow's own transport, in octets.
+    longest: usize,
     timeout_ns: u64,
+    /// The order of the next query, and of the one after the latest answered one.
+    order: u64,
+    answered_to: u64,
     /// The clients that send, followed by those that retry over TCP.
     clients: Vec<Pending>,
     asking: usize,
@@ -56,6 +61,8 @@ pub(crate) struct Flow {
     /// Queries chosen but not accepted by a socket. The last one is the next.
     returned: Vec<(Pick, u64)>,
     retries: VecDeque<Sent>,
+    /// Room for the queries that a sweep gives up.
+    given_up: Vec<Sent>,
     started_ns: u64,
     is_asking: bool,
     /// ID of queries whose answers are not awaited.
@@ -84,13 +91,17 @@ impl Flow {
             limit: u64::MAX,
             left: 0,
             recorded_clients: None,
+            longest: usize::MAX,
             timeout_ns: 0,
+            order: 0,
+            answered_to: 0,
             clients: (0..clients.max(1)).map(first).collect(),
             asking: clients.max(1),
             next_client: 0,
             in_flight: 0,
             returned: Vec::new(),
             retries: VecDeque::new(),
+            given_up: Vec::new(),
             started_ns: 0,
             is_asking: false,
             next_id: 0,
@@ -100,6 +111,12 @@ impl Flow {
     /// Sets the timeout in nanoseconds.
     pub(crate) fn with_timeout(mut self, timeout_ns: u64) -> Self {
         self.timeout_ns = timeout_ns;
+        self
+    }
+
+    /// Sets the longest answer that clients permit, except in a retry over TCP.
+    pub(crate) fn with_longest(mut self, octets: usize) -> Self {
+        self.longest = octets;
         self
     }
 
@@ -193,7 +210,9 @@ impl Flow {
         };
         self.left -= 1;
         let len = self.workload.write(pick, out);
-        let id = self.note(client, Sent { pick, due_ns, sent_ns: now_ns });
+        let order = self.order;
+        self.order += 1;
+        let id = self.note(client, Sent { pick, due_ns, sent_ns: now_ns, order });
         self.tally.counts.sent += 1;
         if let Some(place) = out.first_chunk_mut() {
             *place = id.to_be_bytes();
@@ -218,9 +237,9 @@ impl Flow {
             return self.next_id;
         }
         let (id, lost) = self.clients[client].insert(sent);
-        match lost {
-            Some(_) => self.tally.counts.lost += 1,
-            None => self.in_flight += 1,
+        self.in_flight += 1;
+        if let Some(lost) = lost {
+            self.lose(&lost);
         }
         id
     }
@@ -235,8 +254,8 @@ impl Flow {
         let sent = self.retries.pop_front()?;
         let len = self.workload.write(sent.pick, out);
         let (id, lost) = self.clients.get_mut(client)?.insert(Sent { sent_ns: now_ns, ..sent });
-        if lost.is_some() {
-            self.lose(1);
+        if let Some(lost) = lost {
+            self.lose(&lost);
         }
         self.tally.counts.retried += 1;
         if let Some(place) = out.first_chunk_mut() {
@@ -307,11 +326,15 @@ impl Flow {
         }
         self.in_flight -= 1;
         self.tally.counts.answered += 1;
-        self.tally.counts.lost_at_end = 0;
+        if sent.order >= self.answered_to {
+            self.answered_to = sent.order + 1;
+            self.tally.counts.lost_at_end = 0;
+        }
         self.tally.header(header);
         self.tally.interval.record(now_ns.saturating_sub(sent.due_ns));
+        let longest = if client < self.asking { self.longest } else { usize::MAX };
         if self.judge.depth > Depth::Id
-            && let Err(wrong) = self.judge.look(sent.pick, octets)
+            && let Err(wrong) = self.judge.look(sent.pick, octets, longest)
         {
             self.wrong(wrong, Some(sent), octets);
         }
@@ -332,6 +355,15 @@ impl Flow {
                     format!("{asked}: the response has another question: {}", hex(octets))
                 }
                 Wrong::Malformed => format!("{asked}: malformed: {}", hex(octets)),
+                Wrong::Class => {
+                    format!("{asked}: a record has another class: {}", hex(octets))
+                }
+                Wrong::Trailing => {
+                    format!("{asked}: octets after the last record: {}", hex(octets))
+                }
+                Wrong::Long => format!("{asked}: {} octets over UDP", octets.len()),
+                Wrong::Truncated => format!("{asked}: truncated"),
+                Wrong::Empty => format!("{asked}: NOERROR without a record"),
             }
         });
     }
@@ -339,36 +371,46 @@ impl Flow {
     /// Gives up timed-out queries.
     pub(crate) fn sweep(&mut self, now_ns: u64) {
         let limit = now_ns.saturating_sub(self.timeout_ns);
-        let mut lost = 0;
-        for client in self.clients.iter_mut().filter(|client| client.waiting() > 0) {
-            client.give_up(limit, |_| lost += 1);
+        for client in 0..self.clients.len() {
+            self.give_up(client, limit);
         }
-        while self.retries.front().is_some_and(|sent| sent.sent_ns < limit) {
-            self.retries.pop_front();
-            lost += 1;
+        while let Some(sent) = self.retries.pop_front_if(|sent| sent.sent_ns < limit) {
+            self.lose(&sent);
         }
-        self.lose(lost);
     }
 
     /// Marks the queries in flight on a client's closed connection as lost.
     pub(crate) fn disconnected(&mut self, client: usize) {
-        let mut lost = 0;
-        if let Some(client) = self.clients.get_mut(client) {
-            client.give_up(u64::MAX, |_| lost += 1);
-        }
+        let lost = self.give_up(client, u64::MAX);
         self.tally.counts.disconnects += u64::from(lost > 0);
-        self.lose(lost);
     }
 
-    fn lose(&mut self, lost: usize) {
-        self.in_flight -= lost;
-        self.tally.counts.lost += lost as u64;
-        self.tally.counts.lost_at_end += lost as u64;
+    /// Gives up a client's queries that were sent before `limit_ns`, and returns how many.
+    fn give_up(&mut self, client: usize, limit_ns: u64) -> usize {
+        let mut lost = std::mem::take(&mut self.given_up);
+        if let Some(client) = self.clients.get_mut(client).filter(|client| client.waiting() > 0) {
+            client.give_up(limit_ns, |sent| lost.push(sent));
+        }
+        lost.iter().for_each(|sent| self.lose(sent));
+        let count = lost.len();
+        lost.clear();
+        self.given_up = lost;
+        count
+    }
+
+    /// Counts a query as lost. Its latency is at least the timeout, so that percentiles of all
+    /// queries do not improve when a server drops the slow ones.
+    fn lose(&mut self, sent: &Sent) {
+        self.in_flight -= 1;
+        self.tally.counts.lost += 1;
+        self.tally.counts.lost_at_end += u64::from(sent.order >= self.answered_to);
+        self.tally.interval.record(self.timeout_ns + sent.sent_ns.saturating_sub(sent.due_ns));
     }
 
     /// Resets the counts before another run. Queries in flight no longer count.
     pub(crate) fn reset(&mut self) {
         self.tally = Tally::new();
+        self.answered_to = self.order;
     }
 }
 

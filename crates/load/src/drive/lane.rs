@@ -314,7 +314,11 @@ impl LaneTransport for Connection {
             });
             match state {
                 Ok(ReadState::More) => {}
-                Ok(ReadState::Drained | ReadState::Stopped) => break,
+                Ok(ReadState::Drained | ReadState::Stopped) => {
+                    // Otherwise a server with Nagle's algorithm is measured by our delay.
+                    let _ = tcp::acknowledge_at_once(stream);
+                    break;
+                }
                 Ok(ReadState::Closed) | Err(_) => {
                     self.close();
                     return Heard { closed: true, failed: state.is_err(), ..heard };

@@ -20,6 +20,8 @@ pub(crate) struct Sent {
     pub(crate) due_ns: u64,
     /// Time of sending, from which the timeout counts.
     pub(crate) sent_ns: u64,
+    /// How many queries of its flow were sent before it.
+    pub(crate) order: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,7 +40,7 @@ struct PendingQuery {
 }
 
 const FREE: PendingQuery = PendingQuery {
-    sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0 },
+    sent: Sent { pick: Pick::listed(0), due_ns: 0, sent_ns: 0, order: 0 },
     sequence: 0,
     state: State::Free,
 };
@@ -185,7 +187,7 @@ mod tests {
     use std::collections::HashMap;
 
     fn sent(number: u64) -> Sent {
-        Sent { pick: Pick::listed(number as usize), due_ns: number, sent_ns: number }
+        Sent { pick: Pick::listed(number as usize), due_ns: number, sent_ns: number, order: number }
     }
 
     #[test]

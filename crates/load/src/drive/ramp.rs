@@ -2,7 +2,8 @@
 //!
 //! The rate doubles until a bound is violated. Then the gap between the highest successful and the
 //! lowest failed rate is halved repeatedly. A failed rate is tried once more, so that a hiccup of
-//! the machine does not count as a limit.
+//! the machine does not count as a limit. A short step can also succeed by luck: the rate counts
+//! only once a run of the whole duration satisfies the bounds, and is lowered until one does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,13 @@ const MAX_STEPS: usize = 40;
 
 /// The search ends when the gap is this share of the highest successful rate.
 const PRECISION: f64 = 0.03;
+
+/// A whole run that violates the bounds is repeated at a rate lower by at least this share, and by
+/// twice as much each time.
+const STEP_DOWN: f64 = 0.05;
+
+/// Most whole runs.
+const MAX_RUNS: usize = 6;
 
 /// If less than this share of a step's queries was sent, the generator is the bottleneck.
 const OFFERED_MIN: f64 = 0.95;
@@ -67,6 +75,27 @@ pub struct Ramp {
     pub own_limit: bool,
     /// All rates in the order in which they were tried.
     pub steps: Vec<RampStep>,
+    /// The runs of the whole duration at the rates found, from the highest down. The last one is
+    /// that of the report.
+    pub runs: Vec<RampStep>,
+}
+
+impl Ramp {
+    /// Adds a whole run. Returns the rate of the next one if this one did not hold.
+    pub(crate) fn judge_run(&mut self, run: RampStep) -> Option<f64> {
+        self.runs.push(run);
+        if run.held {
+            self.highest_rate = run.rate;
+            return None;
+        }
+        let down = (STEP_DOWN * 2f64.powi(self.runs.len() as i32 - 1)).min(0.5);
+        let lower = run.rate * (1.0 - down);
+        let held = self.steps.iter().filter(|step| step.held && step.rate <= lower);
+        let next = held.map(|step| step.rate).fold(0.0, f64::max).max(lower * (1.0 - STEP_DOWN));
+        let is_last = self.runs.len() >= MAX_RUNS;
+        self.highest_rate = if is_last { 0.0 } else { next };
+        (!is_last).then_some(next)
+    }
 }
 
 /// Searches upwards from `start`. `attempt` drives the server at a rate, or returns `None` to end
@@ -76,7 +105,8 @@ pub(crate) fn search(
     bounds: Bounds,
     mut attempt: impl FnMut(f64) -> Option<RampStep>,
 ) -> Ramp {
-    let mut ramp = Ramp { bounds, highest_rate: 0.0, own_limit: false, steps: Vec::new() };
+    let mut ramp =
+        Ramp { bounds, highest_rate: 0.0, own_limit: false, steps: Vec::new(), runs: Vec::new() };
     let (mut rate, mut failed) = (start, None::<f64>);
     while ramp.steps.len() < MAX_STEPS {
         let Some(step) = best_of_two(rate, &mut ramp.steps, &mut attempt) else { break };
@@ -130,6 +160,31 @@ mod tests {
             assert!(found <= limit * 1.001 && found > limit * 0.95, "{found} of {limit}");
             assert!(!ramp.own_limit);
         }
+    }
+
+    #[test]
+    fn a_rate_that_does_not_hold_for_a_whole_run_is_lowered() {
+        let mut ramp = search(1_000.0, BOUNDS, |rate| Some(step(rate, 50_000.0)));
+        let found = ramp.highest_rate;
+        let lower = ramp.judge_run(step(found, 40_000.0)).unwrap();
+        assert!(lower < found * 0.96, "{lower} of {found}");
+        let mut rate = lower;
+        while let Some(next) = ramp.judge_run(step(rate, 40_000.0)) {
+            assert!(next < rate);
+            rate = next;
+        }
+        assert!(ramp.highest_rate <= 40_000.0 && ramp.highest_rate > 30_000.0, "{ramp:?}");
+        assert!(ramp.runs.last().unwrap().held);
+    }
+
+    #[test]
+    fn a_server_that_holds_no_whole_run_has_no_rate() {
+        let mut ramp = search(1_000.0, BOUNDS, |rate| Some(step(rate, 50_000.0)));
+        let mut rate = ramp.highest_rate;
+        while let Some(next) = ramp.judge_run(step(rate, 0.0)) {
+            rate = next;
+        }
+        assert!(ramp.highest_rate < f64::EPSILON && ramp.runs.len() == MAX_RUNS);
     }
 
     #[test]

@@ -68,28 +68,28 @@ impl Latencies {
 
 /// Wrong answers by problem.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct WrongCounts {
-    pub(crate) malformed: u64,
-    pub(crate) id: u64,
-    pub(crate) question: u64,
-    pub(crate) rcode: u64,
-    pub(crate) answer: u64,
-}
+pub(crate) struct WrongCounts([u64; Wrong::ALL.len()]);
 
 impl WrongCounts {
     pub(crate) fn sum(&self) -> u64 {
-        self.malformed + self.id + self.question + self.rcode + self.answer
+        self.0.iter().sum()
+    }
+
+    /// Returns how many answers had this problem.
+    pub(crate) fn of(&self, wrong: Wrong) -> u64 {
+        self.0[wrong as usize]
+    }
+
+    fn count(&mut self, wrong: Wrong) {
+        self.0[wrong as usize] += 1;
     }
 
     fn add(&mut self, other: &Self) {
-        self.malformed += other.malformed;
-        self.id += other.id;
-        self.question += other.question;
-        self.rcode += other.rcode;
-        self.answer += other.answer;
+        for (ours, theirs) in self.0.iter_mut().zip(other.0) {
+            *ours += theirs;
+        }
     }
 }
-
 /// The counts of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counts {
@@ -178,15 +178,7 @@ impl Tally {
     /// Counts a wrong answer and keeps the first descriptions.
     #[cold]
     pub(crate) fn wrong(&mut self, wrong: Wrong, describe: impl FnOnce() -> String) {
-        let counts = &mut self.counts.wrong;
-        let count = match wrong {
-            Wrong::Malformed => &mut counts.malformed,
-            Wrong::Id => &mut counts.id,
-            Wrong::Question => &mut counts.question,
-            Wrong::Rcode => &mut counts.rcode,
-            Wrong::Answer => &mut counts.answer,
-        };
-        *count += 1;
+        self.counts.wrong.count(wrong);
         if self.examples.len() < EXAMPLES_MAX {
             self.examples.push(describe());
         }

@@ -1,12 +1,17 @@
-//! The comparison of two runs.
+//! The comparison of runs of two versions or servers, one run or several on each side.
 //!
 //! The main criterion is the CPU time per answer, which is independent of other load on the
 //! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
 //! only in open loops, whose schedule does not depend on the server.
+//!
+//! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, medians are
+//! compared, and a difference counts only if it also separates the runs: most pairs of an earlier
+//! and a later run must show it. With fewer, the limit is wider, and latency is only shown.
 
 use std::fmt::Write as _;
 
-use super::{Cpu, Report};
+use super::{Cpu, Latency, Report};
+use crate::args::RegressionArgs;
 use crate::units::nanos_text;
 
 /// Tolerated increase in the share of lost queries: occasional losses of a full queue.
@@ -15,132 +20,249 @@ const LOSS_NOISE: f64 = 0.001;
 /// Random difference between runs in nanoseconds. A latency below it is never worse.
 const LATENCY_NOISE_NS: f64 = 20_000.0;
 
-/// One figure of two runs.
+/// Runs on each side from which their spread is known.
+const ENOUGH_RUNS: usize = 3;
+
+/// Default limits for CPU time and rates, for few runs and for enough.
+const FEW_RUNS_LIMIT: f64 = 0.10;
+const LIMIT: f64 = 0.03;
+
+/// Default limit for latency.
+const LATENCY_LIMIT: f64 = 0.15;
+
+/// Share of the pairs of an earlier and a later run that must agree that the later one is worse.
+const SEPARATED: f64 = 0.8;
+
+/// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
 struct ComparedFigure {
     name: &'static str,
     earlier: String,
     later: String,
-    /// The relative deterioration, negative for an improvement.
+    /// The relative deterioration of the median, negative for an improvement.
     worse_by: f64,
     /// Whether that exceeds the limit. Informational figures are never worse.
     is_worse: bool,
 }
 
-/// The comparison of two runs.
+/// The comparison of two sides.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Comparison {
     lines: Vec<ComparedFigure>,
-    remarks: Vec<&'static str>,
+    remarks: Vec<String>,
 }
 
-/// The direction in which a figure is worse.
+/// The direction in which a figure is worse, and by which share.
 #[derive(Clone, Copy, PartialEq)]
 enum Worse {
-    Higher,
-    Lower,
+    Higher(f64),
+    Lower(f64),
     /// The figure is informational.
     Never,
 }
 
-/// Compares a later run with an earlier one.
-pub(crate) fn compare(earlier: &Report, later: &Report, max_regression: f64) -> Comparison {
-    let has_cpu = earlier.server_cpu.is_some() && later.server_cpu.is_some();
-    let is_open = earlier.pace.open_loop && later.pace.open_loop;
-    let mut lines = Vec::new();
-    let mut line = |name, values: [f64; 2], worse, show: &dyn Fn(f64) -> String| {
-        let [a, b] = values;
-        let worse_by = match worse {
-            // There is no relative change of zero.
-            _ if a <= 0.0 => 0.0,
-            Worse::Lower => (a - b) / a,
-            _ => (b - a) / a,
+/// The values of one figure in the runs of one side, sorted.
+struct Values(Vec<f64>);
+
+impl Values {
+    fn of<'a>(runs: &'a [Report], figure: impl Fn(&'a Report) -> Option<f64>) -> Option<Self> {
+        let mut values = runs.iter().map(figure).collect::<Option<Vec<f64>>>()?;
+        values.sort_unstable_by(f64::total_cmp);
+        (!values.is_empty()).then_some(Self(values))
+    }
+
+    fn median(&self) -> f64 {
+        let (below, above) = ((self.0.len() - 1) / 2, self.0.len() / 2);
+        (self.0[below] + self.0[above]) / 2.0
+    }
+
+    fn text(&self, show: &dyn Fn(f64) -> String) -> String {
+        match self.0.as_slice() {
+            [one] => show(*one),
+            [least, .., most] => {
+                format!("{} ({}-{})", show(self.median()), show(*least), show(*most))
+            }
+            [] => String::new(),
+        }
+    }
+
+    /// Returns the share of the pairs in which the value of `later` is higher.
+    fn below(&self, later: &Self) -> f64 {
+        let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b > a));
+        pairs.filter(|is_higher| *is_higher).count() as f64 / (self.0.len() * later.0.len()) as f64
+    }
+}
+
+/// Both sides, while their figures are collected.
+struct Sides<'a> {
+    earlier: &'a [Report],
+    later: &'a [Report],
+    has_enough: bool,
+    lines: Vec<ComparedFigure>,
+}
+
+impl<'a> Sides<'a> {
+    /// Adds the line of a figure that all runs have.
+    fn line(
+        &mut self,
+        name: &'static str,
+        figure: impl Fn(&'a Report) -> Option<f64> + Copy,
+        worse: Worse,
+        show: &dyn Fn(f64) -> String,
+    ) {
+        let sides = (Values::of(self.earlier, figure), Values::of(self.later, figure));
+        let (Some(earlier), Some(later)) = sides else { return };
+        let (a, b) = (earlier.median(), later.median());
+        let (change, separated) = match worse {
+            Worse::Lower(_) => (a - b, later.below(&earlier)),
+            _ => (b - a, earlier.below(&later)),
         };
-        let is_worse = worse != Worse::Never && worse_by > max_regression;
-        lines.push(ComparedFigure { name, earlier: show(a), later: show(b), worse_by, is_worse });
-    };
-    let micros = |value: f64| format!("{value:.3} us");
+        // There is no relative change of zero.
+        let worse_by = if a <= 0.0 { 0.0 } else { change / a };
+        let is_worse = match worse {
+            Worse::Never => false,
+            Worse::Higher(limit) | Worse::Lower(limit) => {
+                worse_by > limit && (!self.has_enough || separated >= SEPARATED)
+            }
+        };
+        let (earlier, later) = (earlier.text(show), later.text(show));
+        self.lines.push(ComparedFigure { name, earlier, later, worse_by, is_worse });
+    }
+
+    fn any(&self, holds: impl Fn(&Report) -> bool) -> bool {
+        self.earlier.iter().chain(self.later).any(holds)
+    }
+
+    fn cpu(&mut self, limit: f64) {
+        let micros = |value: f64| format!("{value:.3} us");
+        let mut part = |name, part: fn(&Cpu) -> f64, worse| {
+            self.line(name, |run| run.server_cpu.as_ref().map(part), worse, &micros);
+        };
+        part("CPU per answer", |cpu| cpu.total_us, Worse::Higher(limit));
+        part("  user", |cpu| cpu.user_us, Worse::Never);
+        part("  system", |cpu| cpu.system_us, Worse::Never);
+    }
+
+    /// Adds the lines of latency, held to `limit` if there is one.
+    fn latency(&mut self, limit: Option<f64>) {
+        let limit = limit.filter(|_| !self.any(|run| !run.pace.open_loop));
+        self.percentile("P50", |latency| latency.p50_ns, limit);
+        self.percentile("P99", |latency| latency.p99_ns, limit);
+        self.percentile("P99.9", |latency| latency.p999_ns, None);
+    }
+
+    fn percentile(&mut self, name: &'static str, of: fn(&Latency) -> u64, limit: Option<f64>) {
+        let time = |value: f64| nanos_text(value as u64);
+        let figure = |run: &Report| Some(of(&run.latency) as f64);
+        let [before, after] = [self.earlier, self.later]
+            .map(|runs| Values::of(runs, figure).map_or(0.0, |values| values.median()));
+        let worse = match limit {
+            Some(limit) if after - before > LATENCY_NOISE_NS => Worse::Higher(limit),
+            _ => Worse::Never,
+        };
+        self.line(name, figure, worse, &time);
+    }
+
+    fn loss(&mut self) {
+        let share = |loss: f64| format!("{:.3}%", loss * 100.0);
+        self.line("lost", |run| Some(run.outcome.loss), Worse::Never, &share);
+        let medians = [self.earlier, self.later].map(|runs| {
+            Values::of(runs, |run| Some(run.outcome.loss)).map_or(0.0, |values| values.median())
+        });
+        if let Some(line) = self.lines.last_mut() {
+            line.worse_by = medians[1] - medians[0];
+            line.is_worse = line.worse_by > LOSS_NOISE;
+        }
+    }
+
+    fn wrong(&mut self) {
+        let count = |count: f64| format!("{count:.0}");
+        let wrong = |run: &Report| Some(run.outcome.wrong.total as f64);
+        self.line("wrong", wrong, Worse::Never, &count);
+        let is_worse = self.later.iter().any(|run| run.outcome.wrong.total > 0);
+        if let Some(line) = self.lines.last_mut() {
+            (line.worse_by, line.is_worse) = (0.0, is_worse);
+        }
+    }
+}
+
+/// Compares later runs with earlier ones.
+pub(crate) fn compare(earlier: &[Report], later: &[Report], limits: RegressionArgs) -> Comparison {
+    let has_enough = earlier.len().min(later.len()) >= ENOUGH_RUNS;
+    let mut sides = Sides { earlier, later, has_enough, lines: Vec::new() };
+    let limit = limits.max_regression.unwrap_or(if has_enough { LIMIT } else { FEW_RUNS_LIMIT });
+    let latency_limit = limits.max_latency_regression.or(has_enough.then_some(LATENCY_LIMIT));
+    let has_cpu = !sides.any(|run| run.server_cpu.is_none());
+    let is_open = !sides.any(|run| !run.pace.open_loop);
+    sides.cpu(limit);
     let rate = |value: f64| format!("{value:.0}/s");
-    let time = |value: f64| nanos_text(value as u64);
-    if let (Some(a), Some(b)) = (earlier.server_cpu, later.server_cpu) {
-        let each = |part: fn(Cpu) -> f64| [part(a), part(b)];
-        line("CPU per answer", each(|cpu| cpu.total_us), Worse::Higher, &micros);
-        line("  user", each(|cpu| cpu.user_us), Worse::Never, &micros);
-        line("  system", each(|cpu| cpu.system_us), Worse::Never, &micros);
+    let worse = if has_cpu || is_open { Worse::Never } else { Worse::Lower(limit) };
+    sides.line("answers", |run| Some(run.outcome.answered_per_sec), worse, &rate);
+    let highest = |run: &Report| run.ramp.as_ref().map(|ramp| ramp.highest_rate);
+    sides.line("highest rate", highest, Worse::Lower(limit), &rate);
+    sides.latency(latency_limit);
+    sides.loss();
+    sides.wrong();
+    let mut remarks = remarks(&sides);
+    if latency_limit.is_none() && is_open {
+        remarks.push(format!(
+            "latency is not judged: that takes {ENOUGH_RUNS} runs on each side, or \
+             --max-latency-regression"
+        ));
     }
-    let rates = [earlier.outcome.answered_per_sec, later.outcome.answered_per_sec];
-    line("answers", rates, if has_cpu || is_open { Worse::Never } else { Worse::Lower }, &rate);
-    if let (Some(a), Some(b)) = (&earlier.ramp, &later.ramp) {
-        line("highest rate", [a.highest_rate, b.highest_rate], Worse::Lower, &rate);
-    }
-    for (name, a, b) in [
-        ("P50", earlier.latency.p50_ns, later.latency.p50_ns),
-        ("P99", earlier.latency.p99_ns, later.latency.p99_ns),
-        ("P99.9", earlier.latency.p999_ns, later.latency.p999_ns),
-    ] {
-        let is_held = is_open && name != "P99.9" && b as f64 - a as f64 > LATENCY_NOISE_NS;
-        line(name, [a as f64, b as f64], if is_held { Worse::Higher } else { Worse::Never }, &time);
-    }
-    lines.push(loss(earlier, later));
-    lines.push(wrong(earlier, later));
-    Comparison { lines, remarks: remarks(earlier, later) }
+    Comparison { lines: sides.lines, remarks }
 }
 
-fn loss(earlier: &Report, later: &Report) -> ComparedFigure {
-    let (a, b) = (earlier.outcome.loss, later.outcome.loss);
-    let show = |loss: f64| format!("{:.3}%", loss * 100.0);
-    ComparedFigure {
-        name: "lost",
-        earlier: show(a),
-        later: show(b),
-        worse_by: b - a,
-        is_worse: b - a > LOSS_NOISE,
-    }
-}
-
-fn wrong(earlier: &Report, later: &Report) -> ComparedFigure {
-    let (a, b) = (earlier.outcome.wrong.total, later.outcome.wrong.total);
-    ComparedFigure {
-        name: "wrong",
-        earlier: a.to_string(),
-        later: b.to_string(),
-        worse_by: 0.0,
-        is_worse: b > 0,
-    }
-}
-
-fn remarks(earlier: &Report, later: &Report) -> Vec<&'static str> {
+fn remarks(sides: &Sides<'_>) -> Vec<String> {
+    let Some(first) = sides.earlier.first() else { return Vec::new() };
+    let pace = |run: &Report| (run.pace.window, run.pace.rate.map(f64::to_bits));
+    let is_search = first.ramp.is_some();
     let differs = [
         (
-            earlier.machine != later.machine,
+            sides.any(|run| run.machine != first.machine),
             "the runs are from different machines or kernels: compare only ratios within one",
         ),
-        (earlier.scenario != later.scenario, "the runs have different scenarios"),
-        (earlier.server.transport != later.server.transport, "the runs have different transports"),
-        (earlier.check != later.check, "the runs checked responses at different depths"),
+        (sides.any(|run| run.scenario != first.scenario), "the runs have different scenarios"),
         (
-            (earlier.pace.window, earlier.pace.rate.map(f64::to_bits))
-                != (later.pace.window, later.pace.rate.map(f64::to_bits)),
+            sides.any(|run| run.server.transport != first.server.transport),
+            "the runs have different transports",
+        ),
+        (
+            sides.any(|run| run.check != first.check),
+            "the runs checked responses at different depths",
+        ),
+        (
+            // The rate of a search is its result.
+            !is_search && sides.any(|run| pace(run) != pace(first)),
             "the runs have different windows or rates",
         ),
+        (sides.any(|run| !run.passed), "some runs did not pass"),
     ];
-    differs.into_iter().filter(|(differs, _)| *differs).map(|(_, remark)| remark).collect()
+    differs
+        .into_iter()
+        .filter(|(differs, _)| *differs)
+        .map(|(_, remark)| remark.to_owned())
+        .collect()
 }
 
 impl Comparison {
-    /// Reports whether the later run is worse.
+    /// Reports whether the later side is worse.
     pub(crate) fn is_worse(&self) -> bool {
         self.lines.iter().any(|line| line.is_worse)
     }
 
     /// Formats the figures side by side.
     pub(crate) fn text(&self) -> String {
+        let width = |text: fn(&ComparedFigure) -> &String| {
+            self.lines.iter().map(|line| text(line).len()).max().unwrap_or_default().max(14)
+        };
+        let (left, right) = (width(|line| &line.earlier), width(|line| &line.later));
         let mut out = String::new();
         for ComparedFigure { name, earlier, later, worse_by, is_worse } in &self.lines {
             let mark = if *is_worse { "  WORSE" } else { "" };
             let _ = writeln!(
                 out,
-                "{name:<16} {earlier:>14} {later:>14} {:>+8.1}%{mark}",
+                "{name:<16} {earlier:>left$} {later:>right$} {:>+8.1}%{mark}",
                 worse_by * 100.0
             );
         }
@@ -156,16 +278,35 @@ mod tests {
     use super::*;
     use crate::report::tests::report;
 
+    const DEFAULTS: RegressionArgs =
+        RegressionArgs { max_regression: None, max_latency_regression: None };
+
+    fn limits(share: f64) -> RegressionArgs {
+        RegressionArgs { max_regression: Some(share), max_latency_regression: Some(share) }
+    }
+
     fn verdict(change: impl Fn(&mut Report)) -> bool {
-        let (earlier, mut later) = (report(), report());
+        let mut later = report();
         change(&mut later);
-        compare(&earlier, &later, 0.05).is_worse()
+        compare(&[report()], &[later], limits(0.05)).is_worse()
+    }
+
+    /// Runs whose CPU time and P99 are these multiples of the usual ones.
+    fn runs(factors: &[f64]) -> Vec<Report> {
+        let run = |factor: &f64| {
+            let mut run = report();
+            run.pace.open_loop = true;
+            run.server_cpu.as_mut().unwrap().total_us *= factor;
+            run.latency.p99_ns = (run.latency.p99_ns as f64 * factor) as u64;
+            run
+        };
+        factors.iter().map(run).collect()
     }
 
     #[test]
     fn the_same_run_is_not_worse() {
         assert!(!verdict(|_| {}));
-        let comparison = compare(&report(), &report(), 0.05);
+        let comparison = compare(&[report()], &[report()], DEFAULTS);
         assert!(comparison.remarks.is_empty() && comparison.text().contains("CPU per answer"));
     }
 
@@ -177,10 +318,37 @@ mod tests {
     }
 
     #[test]
+    fn several_runs_show_less_than_one() {
+        let slower = [1.05, 1.07, 1.03, 1.06, 1.05];
+        let as_before = [0.99, 1.02, 1.0, 1.01, 0.98];
+        assert!(compare(&runs(&as_before), &runs(&slower), DEFAULTS).is_worse());
+        assert!(!compare(&runs(&slower), &runs(&as_before), DEFAULTS).is_worse());
+        assert!(!compare(&runs(&[1.0]), &runs(&[1.05]), DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn a_difference_within_the_spread_is_not_worse() {
+        let scattered = [0.7, 1.5, 1.0, 0.8, 1.3];
+        let others = [1.2, 0.8, 1.1, 1.6, 0.7];
+        assert!(!compare(&runs(&scattered), &runs(&others), DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn latency_of_single_runs_is_shown_and_not_judged() {
+        let later = runs(&[3.0]);
+        let comparison = compare(
+            &runs(&[1.0]),
+            &later,
+            RegressionArgs { max_regression: Some(9.0), ..DEFAULTS },
+        );
+        assert!(!comparison.is_worse() && comparison.text().contains("latency is not judged"));
+    }
+
+    #[test]
     fn a_figure_that_was_nothing_has_no_share() {
         let (mut earlier, later) = (report(), report());
         earlier.server_cpu.as_mut().unwrap().user_us = 0.0;
-        let text = compare(&earlier, &later, 0.05).text();
+        let text = compare(&[earlier], &[later], DEFAULTS).text();
         assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
     }
 
@@ -189,8 +357,9 @@ mod tests {
         let (mut earlier, mut later) = (report(), report());
         earlier.server_cpu = None;
         later.outcome.answered_per_sec *= 0.9;
-        assert!(compare(&earlier, &later, 0.05).is_worse());
-        assert!(!compare(&earlier, &later, 0.15).is_worse());
+        let (earlier, later) = ([earlier], [later]);
+        assert!(compare(&earlier, &later, limits(0.05)).is_worse());
+        assert!(!compare(&earlier, &later, limits(0.15)).is_worse());
     }
 
     #[test]
@@ -200,7 +369,7 @@ mod tests {
         let (mut earlier, mut later) = (report(), report());
         (earlier.pace.open_loop, later.pace.open_loop) = (true, true);
         slower(&mut later);
-        assert!(compare(&earlier, &later, 0.05).is_worse());
+        assert!(compare(&[earlier], &[later], limits(0.05)).is_worse());
     }
 
     #[test]
@@ -214,6 +383,6 @@ mod tests {
         let mut other = report();
         other.machine.kernel = "other".to_owned();
         other.pace.window = Some(7);
-        assert_eq!(compare(&report(), &other, 0.05).remarks.len(), 2);
+        assert_eq!(compare(&[report()], &[other], DEFAULTS).remarks.len(), 2);
     }
 }

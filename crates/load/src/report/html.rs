@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::chart::{COLOURS, Chart, ChartLine, Mark, Scale, escape};
-use super::{Cpu, Report, Sample};
+use super::{Cpu, Outcome, Report, Sample, WrongReport};
 use crate::units::{count_text, nanos_text};
 
 /// Most runs on one page: more lines in one chart cannot be told apart.
@@ -110,6 +110,16 @@ fn table(runs: &[Report], out: &mut String) {
     row("sent", &|run| count_text(run.outcome.sent));
     row("lost", &|run| format!("{:.3}%", run.outcome.loss * 100.0));
     row("wrong", &|run| count_text(run.outcome.wrong.total));
+    for (label, count) in WrongReport::KINDS {
+        if runs.iter().any(|run| count(&run.outcome.wrong) > 0) {
+            row(label, &|run| count_text(count(&run.outcome.wrong)));
+        }
+    }
+    for (label, count) in Outcome::OTHERS {
+        if runs.iter().any(|run| count(&run.outcome) > 0) {
+            row(label, &|run| count_text(count(&run.outcome)));
+        }
+    }
     row("P50", &|run| nanos_text(run.latency.p50_ns));
     row("P90", &|run| nanos_text(run.latency.p90_ns));
     row("P99", &|run| nanos_text(run.latency.p99_ns));
@@ -125,7 +135,7 @@ fn table(runs: &[Report], out: &mut String) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Draws latency over the share of answers within it, with the upper end stretched.
+/// Draws latency over the share of queries within it, with the upper end stretched.
 fn percentiles(runs: &[Report], out: &mut String) {
     let place = |share: f64| -(1.0 - share).max(1e-7).log10();
     let lines = runs.iter().enumerate().map(|(colour, run)| ChartLine {
@@ -144,7 +154,7 @@ fn percentiles(runs: &[Report], out: &mut String) {
         .collect();
     Chart {
         title: "Latency by percentile",
-        x_name: "share of responses within this latency",
+        x_name: "share of queries answered within this latency",
         x_marks: marks,
         y_scale: Scale::Logarithmic,
         y_text: &|nanos| nanos_text(nanos as u64),
@@ -276,6 +286,11 @@ fn origin(run: &Report, out: &mut String) {
         escape(&machine.kernel),
         escape(&run.command_line.join(" "))
     );
+    for (label, texts) in [("Checked", &run.checked), ("Not checked", &run.unchecked)] {
+        if !texts.is_empty() {
+            let _ = write!(out, "<p>{label}: {}.</p>", escape(&texts.join("; ")));
+        }
+    }
     for remark in run.remarks.iter().chain(&run.examples) {
         let _ = write!(out, "<p><code>{}</code></p>", escape(remark));
     }

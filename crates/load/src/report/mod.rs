@@ -4,6 +4,7 @@
 //! one or changing its meaning does.
 
 pub(crate) mod chart;
+pub(crate) mod checks;
 pub(crate) mod compare;
 pub(crate) mod html;
 pub(crate) mod text;
@@ -16,21 +17,33 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::args::Scenario;
-use crate::check::Depth;
+use crate::check::{Depth, Wrong};
 use crate::drive::ramp::Ramp;
 use crate::drive::tally::rcode_name;
 use crate::drive::{Carrier, Counts, Latencies};
 
 /// What `format` says in files of this form.
-pub const FORMAT: &str = "avocet-load/1";
+pub const FORMAT: &str = "avocet-load/2";
 
 /// Most octets of a results file.
 const MAX_FILE: u64 = 64 << 20;
 
+/// Returns a report as text for a terminal.
+#[must_use]
+pub fn as_text(report: &Report) -> String {
+    text::write(report)
+}
+
+/// Returns a report as a self-contained HTML page.
+#[must_use]
+pub fn as_html(report: &Report) -> String {
+    html::write(std::slice::from_ref(report))
+}
+
 /// The results of one run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
-    /// `avocet-load/1`.
+    /// `avocet-load/2`.
     pub format: String,
     /// Version of the generator.
     pub version: String,
@@ -50,6 +63,10 @@ pub struct Report {
     pub pace: PaceReport,
     /// How deep answers were checked.
     pub check: Depth,
+    /// What was checked, in words.
+    pub checked: Vec<String>,
+    /// What was not checked, in words.
+    pub unchecked: Vec<String>,
     /// For how long it asked, in seconds.
     pub asked_secs: f64,
     /// What came of all queries.
@@ -174,9 +191,51 @@ pub struct WrongReport {
     pub rcode: u64,
     /// Other records than expected.
     pub records: u64,
+    /// A record of another class than the question.
+    pub class: u64,
+    /// Octets after the last record.
+    pub trailing: u64,
+    /// Longer over UDP than the client permits.
+    pub long: u64,
+    /// Truncated, where the scenario does not expect it.
+    pub truncated: u64,
+    /// NOERROR without a record, where the scenario does not expect it.
+    pub empty: u64,
 }
 
-/// Latencies in nanoseconds.
+/// A kind of counts in words, and how to get it.
+type Kind<T> = (&'static str, fn(&T) -> u64);
+
+impl WrongReport {
+    /// The kinds of wrong answers.
+    pub(crate) const KINDS: [Kind<Self>; 10] = [
+        ("unreadable", |wrong| wrong.malformed),
+        ("with an unknown ID", |wrong| wrong.id),
+        ("with another question", |wrong| wrong.question),
+        ("with another RCODE", |wrong| wrong.rcode),
+        ("with other records", |wrong| wrong.records),
+        ("with another class", |wrong| wrong.class),
+        ("with trailing octets", |wrong| wrong.trailing),
+        ("too long for UDP", |wrong| wrong.long),
+        ("truncated without need", |wrong| wrong.truncated),
+        ("empty without reason", |wrong| wrong.empty),
+    ];
+}
+
+impl Outcome {
+    /// What else happened to queries and answers.
+    pub(crate) const OTHERS: [Kind<Self>; 7] = [
+        ("truncated", |outcome| outcome.truncated),
+        ("repeated over TCP", |outcome| outcome.retried_over_tcp),
+        ("without records", |outcome| outcome.empty),
+        ("late", |outcome| outcome.late),
+        ("duplicate", |outcome| outcome.duplicate),
+        ("disconnects", |outcome| outcome.disconnects),
+        ("errors", |outcome| outcome.errors),
+    ];
+}
+
+/// Latencies of all queries in nanoseconds. Those of lost queries are at least the timeout.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Mean.
@@ -193,7 +252,7 @@ pub struct Latency {
     pub p9999_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Shares of the answers with the latency that each did not exceed: the curve.
+    /// Shares of the queries with the latency that each did not exceed: the curve.
     pub curve: Vec<(f64, u64)>,
 }
 
@@ -286,11 +345,16 @@ impl Outcome {
             errors: counts.errors,
             wrong: WrongReport {
                 total: wrong.sum(),
-                malformed: wrong.malformed,
-                id: wrong.id,
-                question: wrong.question,
-                rcode: wrong.rcode,
-                records: wrong.answer,
+                malformed: wrong.of(Wrong::Malformed),
+                id: wrong.of(Wrong::Id),
+                question: wrong.of(Wrong::Question),
+                rcode: wrong.of(Wrong::Rcode),
+                records: wrong.of(Wrong::Answer),
+                class: wrong.of(Wrong::Class),
+                trailing: wrong.of(Wrong::Trailing),
+                long: wrong.of(Wrong::Long),
+                truncated: wrong.of(Wrong::Truncated),
+                empty: wrong.of(Wrong::Empty),
             },
             rcodes: seen.map(|(rcode, count)| (rcode_name(rcode), *count)).collect(),
         }
@@ -378,6 +442,8 @@ pub(crate) mod tests {
             scenario: Scenario::Hit,
             pace: PaceReport { open_loop: false, rate: None, window: Some(100), clients: 16 },
             check: Depth::Question,
+            checked: Vec::new(),
+            unchecked: Vec::new(),
             asked_secs: 10.0,
             outcome: Outcome::of(&counts, 10.0),
             latency: Latency::of(&latencies),

@@ -37,6 +37,11 @@ pub(crate) fn write(report: &Report) -> String {
             memory.drift_bytes_per_sec / 1024.0
         );
     }
+    for (label, texts) in [("checked", &report.checked), ("not checked", &report.unchecked)] {
+        if !texts.is_empty() {
+            let _ = writeln!(out, "{label:<16} {}", texts.join("; "));
+        }
+    }
     for remark in &report.remarks {
         let _ = writeln!(out, "remark           {remark}");
     }
@@ -101,18 +106,10 @@ fn outcome(outcome: &Outcome, out: &mut String) {
         .map(|(name, count)| format!("{name} {}", count_text(*count)))
         .collect();
     let _ = writeln!(out, "answers          {}", rcodes.join(", "));
-    let others = [
-        ("wrong", outcome.wrong.total),
-        ("truncated", outcome.truncated),
-        ("repeated over TCP", outcome.retried_over_tcp),
-        ("without records", outcome.empty),
-        ("late", outcome.late),
-        ("duplicate", outcome.duplicate),
-        ("disconnects", outcome.disconnects),
-        ("errors", outcome.errors),
-    ];
-    let seen: Vec<String> = others
+    let others = Outcome::OTHERS.map(|(name, count)| (name, count(outcome)));
+    let seen: Vec<String> = [("wrong", outcome.wrong.total)]
         .iter()
+        .chain(&others)
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{} {name}", count_text(*count)))
         .collect();

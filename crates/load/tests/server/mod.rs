@@ -9,8 +9,8 @@ use avocet_wire::builder::{Record, Section};
 use avocet_wire::header::{HEADER_LEN, QR, RD, TC};
 use avocet_wire::{Builder, Class, QueryView, Rcode, Rtype};
 
-/// Creates the reply to a query with this number.
-type Answer = dyn Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync;
+/// Creates the replies to a query with this number.
+type Answer = dyn Fn(u64, &[u8]) -> Vec<Vec<u8>> + Send + Sync;
 
 /// Ends the thread for datagrams. No mutation produces this packet.
 const STOP: &[u8] = b"stop the server";
@@ -27,6 +27,17 @@ impl Server {
     pub(crate) fn start(
         udp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
         tcp: impl Fn(u64, &[u8]) -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_each(
+            move |number, query| udp(number, query).into_iter().collect(),
+            move |number, query| tcp(number, query).into_iter().collect(),
+        )
+    }
+
+    /// Sends any number of replies over UDP by one function and over TCP by another.
+    pub(crate) fn start_each(
+        udp: impl Fn(u64, &[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static,
+        tcp: impl Fn(u64, &[u8]) -> Vec<Vec<u8>> + Send + Sync + 'static,
     ) -> Self {
         let (listener, socket) = sockets();
         let address = listener.local_addr().expect("loopback");
@@ -81,7 +92,7 @@ fn serve_udp(socket: &UdpSocket, answer: &Answer) {
         if buffer.starts_with(STOP) && len == STOP.len() {
             return;
         }
-        if let Some(reply) = answer(number, &buffer[..len]) {
+        for reply in answer(number, &buffer[..len]) {
             let _ = socket.send_to(&reply, from);
         }
     }
@@ -108,7 +119,7 @@ fn serve_connection(mut stream: TcpStream, mut length: [u8; 2], answer: &Answer)
         if stream.read_exact(&mut query).is_err() {
             return;
         }
-        if let Some(reply) = answer(number, &query) {
+        for reply in answer(number, &query) {
             let framed = [&(reply.len() as u16).to_be_bytes()[..], &reply].concat();
             if stream.write_all(&framed).is_err() {
                 return;

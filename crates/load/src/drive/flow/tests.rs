@@ -1,7 +1,7 @@
 use super::*;
 use crate::ask::{Choice, Form, names};
-use crate::check::Rcodes;
 use crate::check::judge::Source;
+use crate::check::{Deviations, Rcodes};
 use avocet_wire::header::QR;
 use avocet_wire::{Rcode, Rtype};
 
@@ -12,11 +12,9 @@ fn flow(pace: Pace, choice: Choice) -> Flow {
     let form = Form { edns_size: None, dnssec_ok: false };
     let zone = names::wire_name(b"test").unwrap();
     let questions = names::numbered(&zone, "www", 10, &[Rtype::A], &form).unwrap();
-    let judge = Judge {
-        depth: Depth::Question,
-        rcodes: Rcodes::only(Rcode::NOERROR),
-        source: Source::Scenario,
-    };
+    let mut judge = Judge::new(Depth::Question, Rcodes::only(Rcode::NOERROR), Source::Scenario);
+    // The answers of these tests have no records.
+    judge.allowed = Deviations::ALL;
     let workload = Workload::new(Arc::new(questions), None, choice, 1);
     Flow::new("test", workload, pace, judge, 4).with_timeout(2 * SECOND)
 }
@@ -120,6 +118,26 @@ fn lost_answers_are_counted() {
 }
 
 #[test]
+fn lost_queries_take_at_least_the_timeout() {
+    let mut flow = flow(Pace::rate(1_000.0), Choice::Cycle);
+    simulate(&mut flow, 5, |number, now| (number % 10 != 0).then_some(now));
+    assert_eq!(flow.tally.latencies.len(), 5_000);
+    assert!(flow.tally.latencies.at(0.89) <= MILLI);
+    assert!(flow.tally.latencies.at(0.91) >= 2 * SECOND);
+}
+
+#[test]
+fn only_a_server_that_ends_loses_the_last_queries() {
+    let mut scattered = flow(Pace::rate(1_000.0), Choice::Cycle);
+    simulate(&mut scattered, 5, |number, now| (number % 10 != 5).then_some(now));
+    assert_eq!(scattered.tally.counts.lost_at_end, 0, "{:?}", scattered.tally.counts);
+    let mut dead = flow(Pace::rate(1_000.0), Choice::Cycle);
+    simulate(&mut dead, 5, |_, now| (now < 4_980 * MILLI).then_some(now));
+    let found = dead.tally.counts.lost_at_end;
+    assert!((19..=20).contains(&found), "{found}");
+}
+
+#[test]
 fn a_closed_loop_keeps_its_window() {
     let mut flow = flow(Pace::window(5), Choice::Cycle);
     flow.start(0);
@@ -149,7 +167,9 @@ fn wrong_answers_are_told_by_what_is_wrong() {
     give(4, &|_| {});
     let counts = flow.tally.counts;
     let wrong = counts.wrong;
-    assert_eq!((wrong.id, wrong.question, wrong.rcode, wrong.malformed), (1, 1, 1, 1));
+    for kind in [Wrong::Id, Wrong::Question, Wrong::Rcode, Wrong::Malformed] {
+        assert_eq!(wrong.of(kind), 1, "{kind:?}");
+    }
     assert_eq!((counts.duplicate, counts.answered), (1, 2));
     assert_eq!(flow.tally.examples.len(), 4);
     assert!(flow.tally.examples.iter().any(|text| text.contains("A: SERVFAIL, expected NOERROR")));
