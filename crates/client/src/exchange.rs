@@ -1,7 +1,7 @@
-//! Sends a query and waits for its reply, over UDP and TCP, by plain blocking sockets.
+//! Sends a query and waits for its reply over UDP and TCP, with blocking sockets.
 //!
 //! A datagram counts as the reply if it comes from the server, is a response, and has the query's
-//! ID and question (RFC 5452 §9.1); others are left lying.
+//! ID and question (RFC 5452 §9.1); others are ignored.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -15,30 +15,30 @@ use avocet_wire::{MessageView, Rcode};
 
 use crate::request::{Cookie, QUERY_ROOM, Request};
 
-/// How a reply came.
+/// The transport of a reply.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Carrier {
     /// A datagram.
     Udp,
-    /// A frame on a stream of its own.
+    /// A TCP connection for this query.
     Tcp,
 }
 
-/// A reply, not yet read but for its header and question.
+/// A reply. Only its header and question have been read.
 #[derive(Debug)]
 pub struct Reply {
-    /// The whole message.
+    /// The complete message.
     pub octets: Vec<u8>,
     /// The server that sent it.
     pub server: SocketAddr,
-    /// The transport that carried it.
+    /// Its transport.
     pub carrier: Carrier,
-    /// From the sending of the query that was answered to its reply.
+    /// Time between the query and the reply.
     pub elapsed: Duration,
 }
 
-/// Asks `server`: over UDP, over TCP where the reply was truncated, and once more where the server
-/// wanted its cookie back (RFC 7873 §5.3).
+/// Sends a query to `server` over UDP; over TCP if the reply is truncated, and once more if the
+/// server requests its cookie (RFC 7873 §5.3).
 pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
     let mut cookie = Cookie { client: random().to_be_bytes(), server: Vec::new() };
     let reply = ask_with(request, server, &cookie)?;
@@ -70,7 +70,7 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
         .map_err(|error| format!("no answer from {server} over TCP: {}", reason(&error)))
 }
 
-/// The server cookie of a BADCOOKIE reply to our cookie.
+/// The server cookie in a BADCOOKIE reply to our cookie.
 fn cookie_wanted(reply: &[u8], ours: &Cookie) -> Option<Vec<u8>> {
     let message = MessageView::new(reply).ok()?;
     let edns = message.edns().ok()??;
@@ -122,7 +122,7 @@ fn one_try(socket: &UdpSocket, query: &[u8], timeout: Duration) -> io::Result<(V
 fn over_tcp(query: &[u8], timeout: Duration, server: SocketAddr) -> io::Result<Reply> {
     let start = Instant::now();
     let mut stream = TcpStream::connect_timeout(&server, timeout)?;
-    // Length and query leave in one segment (RFC 7766 §8).
+    // Length and query are sent in one segment (RFC 7766 §8).
     let mut framed = (query.len() as u16).to_be_bytes().to_vec();
     framed.extend_from_slice(query);
     stream.set_write_timeout(Some(time_left(start, timeout)?))?;
@@ -140,7 +140,7 @@ fn over_tcp(query: &[u8], timeout: Duration, server: SocketAddr) -> io::Result<R
     Ok(Reply { octets, server, carrier: Carrier::Tcp, elapsed: start.elapsed() })
 }
 
-/// Fills `out` before the time is over, however slowly the octets come.
+/// Fills `out` before the deadline, even if single octets arrive.
 fn read_whole(
     stream: &mut TcpStream,
     out: &mut [u8],
@@ -165,8 +165,8 @@ fn time_left(start: Instant, timeout: Duration) -> io::Result<Duration> {
         .ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-/// Is this the reply to the query? One without a question is, if it reports an error (RFC 1035
-/// §4.1.1: FORMERR).
+/// Whether this is the reply to the query. An error reply may lack the question (RFC 1035 §4.1.1:
+/// FORMERR).
 fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     let (Ok(asked), Ok(message)) = (MessageView::new(query), MessageView::new(reply)) else {
         return false;
@@ -181,7 +181,7 @@ fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     }
 }
 
-/// Why there is no answer, and what to do about it.
+/// Why there is no reply, and what to do about it.
 fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),
@@ -191,8 +191,7 @@ fn reason(error: &io::Error) -> String {
     }
 }
 
-/// Sixty-four bits from the keys that the system gives to each hash map: enough for one query of a
-/// person's.
+/// Sixty-four bits from the random keys of hash maps: sufficient for single queries.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

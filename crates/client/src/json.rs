@@ -1,4 +1,4 @@
-//! A reply as one JSON object; names, types and data are the texts of a zone file.
+//! A reply as one JSON object; names, types and data are in presentation format.
 
 use avocet_wire::edns::{Edns, EdnsError, EdnsOption};
 use avocet_wire::view::{RecordSection, RecordView, WireError};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::text::{data, flags, harmless, hex, name, rcode, subnet};
 use crate::exchange::{Carrier, Reply};
 
-/// The whole reply.
+/// Converts a reply.
 pub fn object(reply: &Reply) -> Result<Value, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let header = message.header();

@@ -1,7 +1,7 @@
-//! A DNS client: a question from words as dig takes them, its exchange with one server over UDP and
-//! TCP, and the reply as text or JSON.
+//! A DNS client: reads a question from words as dig does, sends it to one server over UDP or TCP,
+//! and shows the reply as text or JSON.
 //!
-//! It resolves nothing by itself and judges nothing: it shows what the server said.
+//! It neither resolves nor validates: it shows the server's response.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What is asked: the words of the command line, and the message they mean.
+//! A request: the words of the command line, and the query they stand for.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -12,82 +12,83 @@ use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
-/// UDP size in OPT unless written: nothing larger is fragmented on the way.
+/// The default UDP size in OPT, which avoids fragmentation.
 const BUFFER_SIZE: u16 = 1232;
-/// Largest query: one question and an OPT with its options.
+/// Most octets of a query: one question and an OPT with its options.
 pub const QUERY_ROOM: usize = 512;
 
-/// The forms of output.
+/// The output format.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OutputForm {
-    /// All sections, as dig writes them.
+    /// All sections, like dig.
     Text,
-    /// The data of the answer alone.
+    /// Only the data of the answer.
     Short,
     /// One JSON object.
     Json,
 }
 
-/// One question to one server, and how it is asked.
+/// A question to one server, with its options.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The server, where one is written.
+    /// The server, if the words name one.
     pub server: Option<SocketAddr>,
-    /// Name in wire form, as written.
+    /// The name in wire format, as written.
     pub name: Box<[u8]>,
     /// QTYPE.
     pub rtype: Rtype,
     /// QCLASS.
     pub class: Class,
-    /// Ask over TCP at once.
+    /// Whether to start with TCP.
     pub tcp: bool,
-    /// Show a truncated reply.
+    /// Whether to show a truncated reply instead of retrying over TCP.
     pub ignore_truncation: bool,
     /// RD.
     pub recurse: bool,
     /// CD.
     pub checking_disabled: bool,
-    /// The OPT record, unless there is to be none.
+    /// The OPT record; `None` omits it.
     pub edns: Option<EdnsRequest>,
     /// How long to wait for a reply to one query.
     pub timeout: Duration,
     /// How often a UDP query is sent.
     pub tries: u32,
-    /// The form in which the reply is written.
+    /// The output format.
     pub form: OutputForm,
-    /// The running server is to resolve it and tell how.
+    /// Whether the running server resolves the question and shows its trace.
     pub trace: bool,
 }
 
-/// What is asked in the OPT record.
+/// The settings of the OPT record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EdnsRequest {
-    /// The largest datagram that the client takes, in octets.
+    /// The largest datagram that the client accepts, in octets.
     pub buffer_size: u16,
     /// DO.
     pub dnssec: bool,
-    /// Send a cookie (RFC 7873).
+    /// Whether to send a cookie (RFC 7873).
     pub cookie: bool,
-    /// Ask for the identity of the server (RFC 5001).
+    /// Whether to request the identity of the server (RFC 5001).
     pub nsid: bool,
     /// The network in the client subnet option (RFC 7871).
     pub subnet: Option<IpNet>,
 }
 
-/// A DNS cookie (RFC 7873): ours, and what the server gave for it, at first nothing.
+/// A DNS cookie (RFC 7873).
 #[derive(Debug, Clone)]
 pub struct Cookie {
-    /// The part that the client draws.
+    /// The client's random part.
     pub client: [u8; 8],
-    /// The part that the server gave; empty before its first reply.
+    /// The server's part; empty before its first reply.
     pub server: Vec<u8>,
 }
 
 impl Request {
-    /// Reads the words of the command line.
+    /// Parses the words of the command line.
     ///
     /// # Errors
-    /// A word that is not understood, with what would be.
+    ///
+    /// Names the first invalid word, with a suggestion.
     pub fn from_words(words: &[String]) -> Result<Self, String> {
         let mut request = Self {
             server: None,
@@ -111,7 +112,7 @@ impl Request {
             trace: false,
         };
         let mut without_edns = false;
-        // PTR asks for the name of an address.
+        // PTR queries the name of an address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
             if let Some(server) = word.strip_prefix('@') {
@@ -136,7 +137,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The name, then type and class in either order.
+    /// Sets the name, then type and class in either order.
     fn set_plain(&mut self, word: &str) -> Result<(), String> {
         if self.name.is_empty() {
             self.name = typed_name(word)?;
@@ -156,7 +157,7 @@ impl Request {
         Ok(())
     }
 
-    /// One option without its plus sign.
+    /// Sets an option, given without its plus sign.
     fn set_option(&mut self, option: &str) -> Result<(), String> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -230,7 +231,7 @@ impl EdnsRequest {
     }
 }
 
-/// As many octets of the address as its prefix needs (RFC 7871 §6).
+/// The octets of the address that its prefix needs (RFC 7871 §6).
 fn address_octets(network: IpNet) -> Vec<u8> {
     let mut octets = match network.network() {
         IpAddr::V4(address) => address.octets().to_vec(),
@@ -270,7 +271,7 @@ fn class_from(word: &str) -> Option<Class> {
     }
 }
 
-/// An address with or without port, or a host name, which the system resolves.
+/// Parses an address with or without port, or a host name, which the system resolves.
 fn server_address(text: &str) -> Result<SocketAddr, String> {
     if let Some(written) = WrittenAddress::read(text, interface_index) {
         return Ok(written.addr);

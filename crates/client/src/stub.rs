@@ -1,4 +1,5 @@
-//! A stub resolver of the server itself, for the names of its clients and of the servers of lists.
+//! A stub resolver that queries this server itself, for the names of clients and of the servers of
+//! lists.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -10,15 +11,17 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 use crate::exchange;
 use crate::request::Request;
 
-/// How long to wait for the name of an address: longer than the server takes to give up.
+/// How long to wait for the name of an address: longer than the server's own timeout.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
-/// Octets of a record between the place of its TTL and its data.
+/// Octets of TTL and length, which precede a record's data.
 const TTL_AND_LENGTH: usize = 6;
 
-/// The name of an address as `server` knows it, with its TTL in seconds; none where there is none.
+/// Returns the name of an address according to `server`, with its TTL in seconds; `None` if there
+/// is none.
 ///
 /// # Errors
-/// The server does not answer, or with an error.
+///
+/// The server does not answer, or answers with an error.
 pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
     let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
     let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
@@ -39,7 +42,11 @@ pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u3
     Ok(answer.filter(|record| record.rtype == Rtype::PTR).find_map(name))
 }
 
-/// The addresses in the answer section, or the RCODE of an error.
+/// Returns the addresses in the answer section.
+///
+/// # Errors
+///
+/// The RCODE of an error response.
 pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     let message = MessageView::new(octets).map_err(|_| Rcode::FORMERR)?;
     match message.header().rcode() {
@@ -57,7 +64,7 @@ pub fn addresses_in(octets: &[u8]) -> Result<Vec<IpAddr>, Rcode> {
     Ok(answer.filter_map(address).collect())
 }
 
-/// Where a server of this machine that listens on `listen` is reached.
+/// The address at which this machine reaches a local server that listens on `listen`.
 pub fn from_here(listen: SocketAddr) -> SocketAddr {
     let mut server = listen;
     if server.ip().is_unspecified() {

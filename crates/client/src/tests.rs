@@ -17,7 +17,7 @@ fn request(line: &str) -> Result<Request, String> {
     Request::from_words(&words)
 }
 
-/// The query that a line means, with a fixed ID and cookie.
+/// Returns the query for a command line, with a fixed ID and cookie.
 fn query(line: &str) -> Vec<u8> {
     let cookie = Cookie { client: *b"12345678", server: Vec::new() };
     let mut out = [0; QUERY_ROOM];
@@ -25,7 +25,7 @@ fn query(line: &str) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// A reply to `query` with one address for the name, and these flags and options.
+/// Returns a reply to `query` with one address for the name, and these flags and options.
 fn reply_to(query: &[u8], flags: u16, rcode: Rcode, options: &[EdnsOption<'_>]) -> Vec<u8> {
     let view = MessageView::new(query).unwrap();
     let question = view.question().unwrap();
@@ -49,7 +49,7 @@ fn reply_to(query: &[u8], flags: u16, rcode: Rcode, options: &[EdnsOption<'_>]) 
     out
 }
 
-/// A UDP server that gives each datagram it gets to `answer` and sends what that returns.
+/// Starts a UDP server that sends the results of `answer` for each datagram.
 fn udp_server(
     mut answer: impl FnMut(usize, &[u8]) -> Vec<Vec<u8>> + Send + 'static,
     queries: usize,
@@ -193,7 +193,7 @@ fn a_truncated_reply_is_asked_for_again_over_tcp() {
         let mut query = vec![0; usize::from(u16::from_be_bytes(length))];
         stream.read_exact(&mut query).unwrap();
         let reply = reply_to(&query, RA, Rcode::NOERROR, &[]);
-        // In two pieces: a reply over TCP arrives as it likes.
+        // In two pieces: TCP does not preserve message boundaries.
         stream.write_all(&(reply.len() as u16).to_be_bytes()).unwrap();
         stream.write_all(&reply).unwrap();
     });

@@ -1,4 +1,4 @@
-//! A reply as text, in the form that dig made usual.
+//! A reply as text, in the format of dig.
 
 use std::fmt::{self, Write};
 
@@ -9,7 +9,7 @@ use avocet_wire::{MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
 use crate::exchange::{Carrier, Reply};
 
-/// Names of the header's flags, in the order dig shows them.
+/// Names of the header's flags, in dig's order.
 pub(super) const FLAGS: [(u16, &str); 8] =
     [(QR, "qr"), (AA, "aa"), (TC, "tc"), (RD, "rd"), (RA, "ra"), (Z, "z"), (AD, "ad"), (CD, "cd")];
 
@@ -18,7 +18,7 @@ pub(super) fn flags(header: &Header) -> Vec<&'static str> {
     FLAGS.iter().filter(|(flag, _)| header.has(*flag)).map(|(_, name)| *name).collect()
 }
 
-/// The whole RCODE, the bits in OPT included.
+/// The RCODE, with the upper bits in OPT.
 pub(super) fn rcode(message: &MessageView<'_>) -> Rcode {
     let high = message.edns().ok().flatten().map_or(0, |edns| u16::from(edns.rcode_high));
     Rcode(high << 4 | message.header().rcode().0)
@@ -31,9 +31,9 @@ pub(super) fn name(name: &NameBuf) -> String {
     out
 }
 
-/// The data of a record as text; names in it are written in full.
+/// The data of a record as text, with complete names.
 pub(super) fn data(record: &RecordView<'_>) -> String {
-    // Decompressed data can outgrow the message it came in.
+    // Decompressed data can be longer than its message.
     let mut wire = vec![0; usize::from(u16::MAX)];
     let octets = match record.expand_rdata(&mut wire) {
         Ok(len) => wire.get(..len).unwrap_or_default(),
@@ -50,7 +50,7 @@ pub(super) fn hex(octets: &[u8]) -> String {
     })
 }
 
-/// Text from the network, with nothing in it that a terminal would obey.
+/// Text from the network, with control characters escaped for terminals.
 pub(super) fn harmless(octets: &[u8]) -> String {
     String::from_utf8_lossy(octets)
         .chars()
@@ -62,7 +62,7 @@ pub(super) fn harmless(octets: &[u8]) -> String {
         .collect()
 }
 
-/// Each answer's data on a line of its own.
+/// Returns the data of each answer on a separate line.
 pub fn short(reply: &Reply) -> Result<String, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let mut out = String::new();
@@ -72,7 +72,7 @@ pub fn short(reply: &Reply) -> Result<String, WireError> {
     Ok(out)
 }
 
-/// The whole reply.
+/// Returns the complete reply.
 pub fn full(reply: &Reply) -> Result<String, WireError> {
     let message = MessageView::new(&reply.octets)?;
     let mut out = String::new();
@@ -150,7 +150,7 @@ fn write_option(option: &EdnsOption<'_>, out: &mut String) -> fmt::Result {
     }
 }
 
-/// The address of a client subnet, with the octets that were left out as zero.
+/// The address of a client subnet, with omitted octets as zero.
 pub(super) fn subnet(family: u16, octets: &[u8]) -> String {
     let mut whole = [0; 16];
     for (place, octet) in whole.iter_mut().zip(octets) {
@@ -201,7 +201,7 @@ fn write_section(
     Ok(())
 }
 
-/// Text followed by tabs up to a column, at least one.
+/// The text, followed by at least one tab, up to a column.
 fn padded(mut text: String, column: usize) -> String {
     let mut at = text.chars().count();
     loop {

@@ -1,4 +1,4 @@
-//! The text form of metrics that Prometheus reads (exposition format 0.0.4).
+//! The text format of Prometheus metrics (exposition format 0.0.4).
 
 use std::fmt::{Display, Write};
 
@@ -8,12 +8,12 @@ pub(super) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8"
 /// A label and its value.
 pub(super) type Label<'a> = (&'a str, &'a str);
 
-/// What the samples of a family are.
+/// The type of a family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetricType {
-    /// Only grows; its name ends with `_total`.
+    /// Only increases; its name ends with `_total`.
     Counter,
-    /// Goes up and down.
+    /// May increase and decrease.
     Gauge,
     /// Counts by upper bounds.
     Histogram,
@@ -25,7 +25,7 @@ pub(super) struct Exposition {
     text: String,
 }
 
-/// A family of samples under one name; each family is written once.
+/// A family of samples with one name; each family is written once.
 pub(super) struct Family<'a> {
     text: &'a mut String,
     name: &'a str,
@@ -49,17 +49,17 @@ impl Exposition {
         Family { text: &mut self.text, name }
     }
 
-    /// A counter of one sample.
+    /// Writes a counter with one sample.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, MetricType::Counter, help).sample(&[], value);
     }
 
-    /// A gauge of one sample.
+    /// Writes a gauge with one sample.
     pub(super) fn gauge(&mut self, name: &str, help: &str, value: u64) {
         self.family(name, MetricType::Gauge, help).sample(&[], value);
     }
 
-    /// All of it.
+    /// Returns the complete text.
     pub(super) fn into_text(self) -> String {
         self.text
     }
@@ -71,8 +71,8 @@ impl Family<'_> {
         self.line("", labels, value);
     }
 
-    /// Adds the samples of a histogram: the counts up to each bound in seconds, of which the last
-    /// has none, and the sum of all in seconds.
+    /// Adds the samples of a histogram: the counts up to each bound in seconds, where the last has
+    /// no bound, and the sum of all in seconds.
     pub(super) fn histogram(
         &mut self,
         labels: &[Label<'_>],
@@ -103,7 +103,7 @@ impl Family<'_> {
 }
 
 fn put(text: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a `String` does not fail.
+    // Writing to a `String` cannot fail.
     let _ = text.write_fmt(line);
 }
 

@@ -1,7 +1,8 @@
-//! All metrics of the server: the workers' counters summed, the caches, the upstreams, the rest.
+//! All metrics of the server: the sums of the workers' counters, the caches, the upstreams, the
+//! rest.
 //!
-//! Labels have values out of fixed sets and out of the configuration, never from clients: whatever
-//! is asked, the number of series stays.
+//! Label values come from fixed sets and from the configuration, never from clients: queries cannot
+//! increase the number of series.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,10 +18,10 @@ use crate::running::Running;
 use crate::state::Shared;
 use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 
-/// What is read of a worker.
+/// Reads a counter of a worker.
 type Count = fn(&WorkerMetrics) -> u64;
 
-/// The metrics as they stand.
+/// Writes the current metrics.
 pub(super) fn text(running: &Running) -> String {
     let mut metrics = Exposition::default();
     let shared = &running.shared;
@@ -327,7 +328,7 @@ fn lists(metrics: &mut Exposition, running: &Running) {
     }
 }
 
-/// The database of countries, where there is one.
+/// The geo database, if there is one.
 fn geo(metrics: &mut Exposition, running: &Running) {
     let state = running.shared.snapshot();
     let Some(database) = &state.parts.countries else { return };
@@ -345,7 +346,7 @@ fn geo(metrics: &mut Exposition, running: &Running) {
     );
 }
 
-/// What held how often: rules and lists by their names.
+/// The numbers of matches of rules and lists, by name.
 fn policy(metrics: &mut Exposition, shared: &Shared) {
     let state = shared.snapshot();
     let Some(policy) = &state.policy else { return };

@@ -1,7 +1,7 @@
-//! The HTTP listeners: `/metrics` for Prometheus, `/health` and `/ready` for whoever keeps the
-//! server running, and on addresses of its own the page for whoever was led to it by the answer for
-//! a blocked name. One thread, apart from the workers; one request for each connection, bounded in
-//! time, size and number.
+//! The HTTP listeners. One serves `/metrics` for Prometheus, and `/health` and `/ready` for the
+//! supervisor of the process. Others serve the block page to browsers that the answer for a blocked
+//! name led here. They share one thread apart from the workers, and serve one request per
+//! connection, bounded in time, size and number.
 
 mod exposition;
 mod metrics;
@@ -31,38 +31,38 @@ use tokio::time::timeout;
 use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::running::Running;
 
-/// Connections of the one listener served at once; more wait in the kernel's queue.
+/// Connections of the first listener that are served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;
-/// Connections of one client served at once; further ones are closed. One that says nothing must
-/// not keep out others.
+/// Connections of one client that are served at once; further ones are closed. A silent client must
+/// not block others.
 const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// How long a request may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// How long a connection may last in all.
+/// The longest duration of a connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(15);
-/// Octets of a request's head at most (the least that hyper allows).
+/// Most octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
-/// Pause after the system refused a connection, as it has no descriptors left.
+/// Pause after the system ran out of descriptors.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Listening sockets.
 pub(crate) struct Listeners {
-    /// For metrics and health.
+    /// The listener for metrics and health.
     pub(crate) own: Option<StdTcpListener>,
-    /// For the page of blocked names.
+    /// The listeners for the block page.
     pub(crate) pages: Vec<StdTcpListener>,
 }
 
-/// What a listening socket is for, as a label.
+/// The label of the first listener.
 pub(crate) const OWN: &[u8] = b"http";
-/// The same for the page of blocked names.
+/// The label of the listeners for the block page.
 pub(crate) const PAGE: &[u8] = b"page";
 
-/// The listeners and their thread. When it is dropped no more connections are taken.
+/// The listeners and their thread. Dropping the value stops accepting connections.
 pub(crate) struct HttpServer {
     listeners: Vec<(&'static [u8], OwnedFd)>,
     _stop: oneshot::Sender<()>,
@@ -72,7 +72,8 @@ impl HttpServer {
     /// Serves on listening sockets.
     ///
     /// # Errors
-    /// The system has no thread or descriptor left.
+    ///
+    /// The system cannot provide a thread or a descriptor.
     pub(crate) fn start(listeners: Listeners, running: Arc<Running>) -> io::Result<Self> {
         let labelled = listeners
             .own
@@ -92,7 +93,7 @@ impl HttpServer {
         Ok(Self { listeners: copies, _stop: stop })
     }
 
-    /// The listening sockets with their labels, to be handed over.
+    /// The listening sockets with their labels, for the take-over by a new process.
     pub(crate) fn listeners(&self) -> impl Iterator<Item = (&'static [u8], BorrowedFd<'_>)> {
         self.listeners.iter().map(|(label, listener)| (*label, listener.as_fd()))
     }
@@ -108,7 +109,7 @@ async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Rece
         let running = running.clone();
         tokio::spawn(async move { accept_for_page(&listener, running).await });
     }
-    // It is never sent to, only dropped; the runtime ends with this thread.
+    // Nothing is ever sent, only the sender is dropped; the runtime ends with this thread.
     let _ = stopped.await;
 }
 
@@ -138,7 +139,7 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
                             Asks { path: request.uri().path(), whose: whose_host(host, &running) };
                         respond(request.method(), &asks, &running)
                     };
-                    // A client that is slow or gone is no news.
+                    // Slow and closed connections are normal.
                     let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
                     clients.close(ip);
                     drop(place);
@@ -149,8 +150,8 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-/// As above for strangers: whoever may not ask this server, and whoever is too many, is turned away
-/// at once.
+/// Accepts connections for the block page. A client that may not query this server, or exceeds the
+/// limit, is disconnected at once.
 async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
     loop {
         let Ok((stream, peer)) = listener.accept().await else {
@@ -184,24 +185,24 @@ fn serve(
         .serve_connection(TokioIo::new(stream), service)
 }
 
-/// What a request asks for.
+/// The relevant parts of a request.
 struct Asks<'a> {
     path: &'a str,
     whose: Whose,
 }
 
-/// Whose name a request has in its `Host`.
+/// The owner of the name in the `Host` of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Whose {
     /// An address, or a name of this network.
     Ours,
-    /// Some name that leads here: a web page of its owner would read what a browser in this network
-    /// is given.
+    /// A foreign name that resolves to this address: a web page of its owner could read the
+    /// response in a browser of this network.
     Foreign,
 }
 
-/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and what is reserved for the purpose
-/// or used for it.
+/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and others that are reserved or used
+/// for this purpose.
 const PRIVATE_DOMAINS: [&str; 9] = [
     "localhost",
     "local",
@@ -244,7 +245,7 @@ fn text_to_name(text: &str) -> Option<NameBuf> {
     NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
 }
 
-/// The body of a request is never read: nothing here takes one.
+/// The body of a request is never read: no path accepts one.
 fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full<Bytes>> {
     let (status, kind, body) = match asks.path {
         _ if method != Method::GET && method != Method::HEAD => {
@@ -272,7 +273,8 @@ fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full
     response(status, kind, body)
 }
 
-/// A line that says how the server is, and one for each condition that its operator has to know of.
+/// A line with the server's health, followed by one line per condition that the operator should
+/// know.
 fn with_warnings(first: &str, running: &Running) -> String {
     let warnings = running.conditions.all().into_values().map(|text| format!("warning: {text}\n"));
     format!("{first}\n{}", warnings.collect::<String>())

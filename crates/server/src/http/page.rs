@@ -1,9 +1,9 @@
-//! The page that whoever is led here by the answer for a blocked name gets to see: which name, why,
-//! and when.
+//! The block page, for browsers that the answer for a blocked name led here: the name, the reason,
+//! and the time.
 //!
-//! What a browser sends is a stranger's word: the name is read as a name, written in ASCII, and
-//! escaped. Only those who may ask the server are told anything, and each of what is decided for
-//! himself.
+//! The request is untrusted: the name is parsed as a domain name, written in ASCII, and escaped.
+//! The page is only for clients that may query the server; it shows the decision for the client's
+//! own profile.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -36,12 +36,12 @@ const MAX_VISITS: usize = 64;
 const MAX_VISITS_PER_CLIENT: usize = 8;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_VISITS, per_client: MAX_VISITS_PER_CLIENT };
-/// Octets of a Host header that are looked at: a name in text with all its octets escaped does not
-/// come from a browser.
+/// Most octets of a Host header. A longer one, which would need every octet of the name escaped,
+/// does not come from a browser.
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Nothing is loaded, run or framed, and nothing is sent anywhere.
+/// Loads, runs and frames nothing, and sends nothing anywhere.
 const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
                               base-uri 'none'; frame-ancestors 'none'";
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
@@ -57,7 +57,7 @@ pub(super) struct Visit {
 }
 
 impl Visit {
-    /// Lets a client in; none if he is turned away.
+    /// Admits a client; `None` if it is refused.
     pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
         let (ip, visits) = (ip.to_canonical(), &running.visits);
         let is_allowed = running.shared.snapshot().allow.contains(ip);
@@ -103,7 +103,7 @@ impl Visit {
         closed(response(status, HTML, body))
     }
 
-    /// Why the name is not answered truly for this client; none if it is.
+    /// The decision on the name for this client; `None` if it is not blocked or rewritten.
     fn verdict(&self, state: &Snapshot, name: &NameBuf, at_secs: u64) -> Option<Outcome> {
         let mut types =
             if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }
@@ -122,7 +122,7 @@ impl Drop for Visit {
     }
 }
 
-/// The folded name in a Host header (RFC 9110 §7.2); none where it is an address or no name.
+/// The folded name in a Host header (RFC 9110 §7.2); `None` if it is an address or not a name.
 fn host_name(host: &[u8]) -> Option<NameBuf> {
     let host =
         str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
@@ -136,7 +136,7 @@ fn host_name(host: &[u8]) -> Option<NameBuf> {
     NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
 }
 
-/// The time as the network's people read it.
+/// The time in the configured time zone.
 fn time(state: &Snapshot, now: u64) -> String {
     let name = &state.config.policy.time_zone;
     NamedTimeZone::named(name)
@@ -174,7 +174,7 @@ fn page(title: &str, text: &str) -> String {
     )
 }
 
-/// The name without its closing dot, escaped.
+/// The name without its final dot, escaped.
 fn shown(name: &NameBuf) -> String {
     let text = name.to_string();
     escaped(text.strip_suffix('.').filter(|text| !text.is_empty()).unwrap_or(&text))
@@ -195,7 +195,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Says that nobody is to keep, frame or sniff at it.
+/// Forbids caching, framing and content sniffing.
 fn closed(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
     for (header, value) in [
         (CACHE_CONTROL, "no-store"),

@@ -1,4 +1,4 @@
-//! The thread that takes copies of the root zone when they are due, verifies them and puts them
+//! The thread that fetches copies of the root zone when they are due, verifies them and puts them
 //! into use.
 
 use std::net::SocketAddr;
@@ -20,22 +20,23 @@ use crate::root::{RootKeeping, Status};
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Time between looks at the configuration, at a file and at what is due.
+/// Interval between checks of the configuration, of a file and of what is due.
 const TICK: Duration = Duration::from_secs(1);
-/// Bounds of the time between looks at primaries, whatever the SOA record says.
+/// Bounds of the interval between checks of the primaries, regardless of the SOA record.
 const LOOK_SECS: (u32, u32) = (60, 86_400);
-/// After a failure while there is no copy yet.
+/// After a failure while there is no copy.
 const FIRST_RETRY: Duration = Duration::from_secs(60);
-/// Where what was transferred is kept, in the data directory.
+/// The file of transferred copies in the data directory.
 const KEPT: &str = "root.zone";
 
-/// What is reported when a fault ends the thread.
+/// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that maintains the copy of the root zone, see the log; restart the server";
 
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+///
+/// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let work = Work {
         running,
@@ -53,12 +54,12 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
 
 struct Work {
     running: Arc<Running>,
-    /// Where the copy in use is from.
+    /// The source of the copy in use.
     source: LocalRootSource,
-    /// When the primaries are to be looked at.
+    /// When the primaries are checked next.
     due: Instant,
     watch: FileWatch,
-    /// The primary that is asked first.
+    /// The primary that is tried first.
     next: usize,
 }
 
@@ -92,7 +93,7 @@ impl Work {
         }
     }
 
-    /// The configuration names another source, or this is the start.
+    /// Starts with a source from the configuration, at the start or after a change.
     fn begin(&mut self, source: LocalRootSource, config: &Config) {
         let keeping = &self.running.root;
         keeping.slot.clear();
@@ -110,7 +111,7 @@ impl Work {
         self.source = source;
     }
 
-    /// Takes up what was transferred before the start.
+    /// Loads the copy that an earlier process transferred.
     fn take_kept(&mut self, config: &Config) {
         let path = kept(config);
         if !path.exists() {
@@ -137,7 +138,7 @@ impl Work {
         }
     }
 
-    /// Verifies a copy and puts it into use. Its expiry counts from `checked_at_secs`.
+    /// Verifies a copy and puts it into use. It expires relative to `checked_at_secs`.
     fn take(
         &self,
         lines: &[UnverifiedRecord],
@@ -177,7 +178,7 @@ impl Work {
         Some(timers)
     }
 
-    /// Asks the primaries, one after another, until one has the latest zone.
+    /// Tries the primaries one after another, until one has the latest zone.
     fn look_at_primaries(&mut self, config: &Config) {
         let usable = |addr: &&SocketAddr| {
             if addr.is_ipv4() { config.resolver.ipv4 } else { config.resolver.ipv6 }
@@ -192,7 +193,7 @@ impl Work {
                     self.due = Instant::now() + refresh(timers);
                     return;
                 }
-                // It was refused, and that was told.
+                // The copy was refused, and that was logged.
                 Ok(None) => fault.clear(),
                 Err(TransferError::Closed) => return,
                 Err(error) => fault = format!("{primary} did not transfer it: {error}"),
@@ -208,7 +209,7 @@ impl Work {
         self.due = Instant::now() + retry.unwrap_or(FIRST_RETRY);
     }
 
-    /// Has this primary another version than we have? Then it is taken.
+    /// Fetches the zone if this primary has another version.
     fn look_at(
         &self,
         primary: SocketAddr,
@@ -255,7 +256,7 @@ fn refresh(timers: Timers) -> Duration {
     bounded(timers.refresh_secs)
 }
 
-/// In the arithmetic of serial numbers (RFC 1982 §3.2).
+/// Compares in serial number arithmetic (RFC 1982 §3.2).
 fn is_newer(theirs: u32, ours: u32) -> bool {
     theirs.wrapping_sub(ours).cast_signed() > 0
 }

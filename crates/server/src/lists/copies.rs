@@ -22,25 +22,25 @@ use super::fetch::MAX_LIST_BYTES;
 
 /// Most octets of a head.
 const MAX_HEAD: usize = 16 << 10;
-/// Most octets of texts that are kept in memory, as the disk does not take them.
+/// Most octets of texts that are kept in memory because the disk cannot be written.
 const MAX_UNSAVED: usize = 512 << 20;
 const EXTENSION: &str = "list";
 
-/// What is known of a copy besides its text.
+/// The properties of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct Head {
-    /// Where it came from: URL or path.
+    /// Its URL or path.
     pub(crate) source: String,
-    /// `ETag` of the answer.
+    /// `ETag` of the response.
     pub(crate) etag: Option<String>,
-    /// `Last-Modified` of the answer.
+    /// `Last-Modified` of the response.
     pub(crate) last_modified: Option<String>,
-    /// What told the file from what it was before.
+    /// The fingerprint of the file that was read.
     pub(crate) fingerprint: Option<String>,
     /// Wall time in seconds.
     pub(crate) fetched_at_secs: u64,
-    /// Entries that were taken of the text.
+    /// Valid entries of the text.
     pub(crate) entries: u64,
     /// Octets of the text.
     pub(crate) octets: u64,
@@ -48,20 +48,20 @@ pub(crate) struct Head {
     pub(crate) crc32: u32,
 }
 
-/// A text with its head.
+/// A text with its properties.
 pub(crate) struct Copy {
-    /// What is known of it.
+    /// Its properties.
     pub(crate) head: Head,
     octets: Vec<u8>,
     begins: usize,
 }
 
-/// Why a copy is not used.
+/// Why a copy cannot be used.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     /// It cannot be read.
     Io(io::Error),
-    /// It is not as it was written.
+    /// The checksum or length does not match.
     Damaged,
 }
 
@@ -74,23 +74,23 @@ impl fmt::Display for CopyError {
     }
 }
 
-/// Where a text is kept.
+/// Where a text is stored.
 #[derive(Debug)]
 pub(crate) enum Kept {
     /// On disk.
     OnDisk,
-    /// In memory, until the server ends: why the disk did not take it.
+    /// In memory, until the server ends, because of this disk error.
     InMemory(io::Error),
 }
 
 impl Head {
-    /// Notes what the text is.
+    /// Records length and checksum of the text.
     pub(crate) fn seal(&mut self, text: &[u8]) {
         self.octets = text.len() as u64;
         self.crc32 = crc32fast::hash(text);
     }
 
-    /// What tells the text from others.
+    /// A value that identifies the text.
     pub(crate) fn stamp(&self) -> String {
         format!("{:08x}-{}", self.crc32, self.octets)
     }
@@ -118,22 +118,23 @@ impl AsRef<[u8]> for Copy {
     }
 }
 
-/// All copies. Those that the disk does not take are kept in memory.
+/// All copies. Those that cannot be written to disk are kept in memory.
 pub(crate) struct Copies {
     directory: PathBuf,
     unsaved: HashMap<String, (Head, Vec<u8>)>,
 }
 
 impl Copies {
-    /// Of the directory, which need not be there.
+    /// Uses this directory, which may not exist yet.
     pub(crate) fn new(directory: &Path) -> Self {
         Self { directory: directory.to_owned(), unsaved: HashMap::new() }
     }
 
-    /// Keeps a text as the last good one of the list.
+    /// Stores a text as the last good one of the list.
     ///
     /// # Errors
-    /// The disk did not take it, and there is too much in memory.
+    ///
+    /// The disk cannot be written, and the limit for texts in memory is reached.
     pub(crate) fn keep(
         &mut self,
         list: &ListConfig,
@@ -157,10 +158,11 @@ impl Copies {
         }
     }
 
-    /// The last good text of the list, if there is one.
+    /// Opens the last good text of the list, if there is one.
     ///
     /// # Errors
-    /// There is a copy that cannot be used.
+    ///
+    /// The copy cannot be used.
     pub(crate) fn open(&self, list: &ListConfig) -> Result<Option<Copy>, CopyError> {
         if let Some((head, text)) = self.unsaved.get(&list.name) {
             return Ok(Some(Copy { head: head.clone(), octets: text.clone(), begins: 0 }));
@@ -173,8 +175,8 @@ impl Copies {
         }
     }
 
-    /// What is known of the last good text, which is not looked at; none also where there is
-    /// something else.
+    /// The properties of the last good text, without reading the text; `None` if there is no valid
+    /// head.
     pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         if let Some((head, _)) = self.unsaved.get(&list.name) {
             return Some(head.clone());
@@ -191,7 +193,7 @@ impl Copies {
         let _ = fs::remove_file(self.path(&list.name));
     }
 
-    /// Removes the copies of lists that are no more.
+    /// Removes the copies of lists that are no longer configured.
     pub(crate) fn clear(&mut self, lists: &[ListConfig]) {
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
@@ -205,8 +207,8 @@ impl Copies {
         }
     }
 
-    /// Letters of the name that are no trouble anywhere, and a hash that tells names with the same
-    /// letters apart.
+    /// Uses the safe characters of the name, and a hash that distinguishes names with the same
+    /// ones.
     fn path(&self, name: &str) -> PathBuf {
         let letters: String =
             name.chars().filter(|letter| letter.is_ascii_alphanumeric()).take(32).collect();

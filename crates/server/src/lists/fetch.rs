@@ -1,9 +1,9 @@
-//! Fetching one list over http or https, within bounds of size, time and redirects.
+//! Fetches one list over HTTP or HTTPS, with limits on size, time and redirects.
 //!
-//! Names are resolved by the server itself, whatever the system is configured to ask. A redirect
-//! leads to no private address: who serves a list must not have this host ask its neighbours.
-//! Nothing here keeps or judges a text. A server that closes the connection early is noticed, but
-//! for HTTP/1.0 without `Content-Length`.
+//! This server resolves the names itself, independent of the system's resolver. Redirects to
+//! private addresses are refused: the operator of a list must not make this host query its
+//! neighbours. A connection that closes early is detected, except with HTTP/1.0 without
+//! `Content-Length`. Storing and judging a text is not done here.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -29,15 +29,15 @@ pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
 const MAX_REDIRECTS: u32 = 5;
 /// Addresses of a server that are tried.
 const MAX_ADDRESSES: usize = 8;
-/// Most octets of a validator that are sent back.
+/// Most octets of a validator that is sent back.
 const MAX_VALIDATOR: usize = 1024;
-/// Octets that are read at once.
+/// Octets per read.
 const CHUNK: usize = 64 << 10;
 
-/// Bounds of one fetch.
+/// Limits of one fetch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// From the question for the address to the last octet.
+    /// From the address query to the last octet.
     pub(crate) time: Duration,
     /// For a connection to one address.
     pub(crate) connect: Duration,
@@ -45,21 +45,21 @@ pub(crate) struct Bounds {
     pub(crate) octets: u64,
 }
 
-/// The bounds in force.
+/// The limits in force.
 pub(crate) const BOUNDS: Bounds = Bounds {
     time: Duration::from_secs(300),
     connect: Duration::from_secs(15),
     octets: MAX_LIST_BYTES,
 };
 
-/// What came of a fetch.
+/// The result of a fetch.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Fetched {
-    /// The copy is still what the source has.
+    /// The source has no newer text than the copy.
     Unchanged,
-    /// A text, and what the next fetch is to tell the source.
+    /// A text, with the validators for the next fetch.
     Text {
-        /// The text, whole.
+        /// The complete text.
         text: Vec<u8>,
         /// `ETag`.
         etag: Option<String>,
@@ -68,28 +68,28 @@ pub(crate) enum Fetched {
     },
 }
 
-/// Why there is no text.
+/// Why a fetch failed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum FetchError {
-    /// The name of its server has no address, or none that could be: why.
+    /// The name of the server has no usable address, with the reason.
     Unresolved(String),
-    /// An answer other than a text.
+    /// A status other than success.
     Status(u16),
-    /// Too many redirects, or one that leads nowhere.
+    /// Too many redirects, or one without a valid target.
     Redirects,
     /// A redirect from https to http.
     Downgrade,
-    /// What answers at the port of an https source is no TLS.
+    /// The port of an HTTPS source does not speak TLS.
     NoTls,
     /// A redirect to an address of a private network.
     Private,
-    /// The connection ended before the text did.
+    /// The connection ended before the text was complete.
     Truncated,
-    /// More than a list may have.
+    /// The text exceeds the limit.
     TooLarge,
-    /// It took too long.
+    /// The time limit was reached.
     TimedOut,
-    /// Anything else that the source or the way to it is at fault for.
+    /// Any other fault of the source or the network.
     Source(String),
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for FetchError {
     }
 }
 
-/// Gives the addresses of a host, or says why there are none.
+/// Resolves the addresses of a host, or returns the reason why there are none.
 pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, String> + Send + Sync>;
 
 /// Fetches lists, one after the other.
@@ -121,7 +121,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// Certificates are held against those that the system trusts now.
+    /// Certificates are verified against the system's trust store.
     pub(crate) fn new(lookup: Lookup, bounds: Bounds) -> Self {
         let config = Config::builder()
             .tls_config(tls())
@@ -142,10 +142,11 @@ impl Fetcher {
         }
     }
 
-    /// Fetches a text; `known` is what is there of it.
+    /// Fetches a text; `known` describes the existing copy.
     ///
     /// # Errors
-    /// There is no whole text, or a larger one than is taken.
+    ///
+    /// The text is incomplete or too large, or there is none.
     pub(crate) fn fetch(&self, url: &str, known: Option<&Head>) -> Result<Fetched, FetchError> {
         *self.configured.lock().unwrap_or_else(PoisonError::into_inner) = host_of(url);
         let mut request =
@@ -222,7 +223,7 @@ fn fault(error: ureq::Error) -> FetchError {
     }
 }
 
-/// Whether what came in place of a TLS record is none.
+/// Whether the error means that the peer does not speak TLS.
 fn is_no_tls(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>());
     matches!(tls, Some(rustls::Error::InvalidMessage(_)))
@@ -239,10 +240,10 @@ fn tls() -> TlsConfig {
         .build()
 }
 
-/// Resolves names by the server that this is part of.
+/// Resolves names through this server itself.
 struct OwnResolver {
     lookup: Lookup,
-    /// The host that the configuration names for the list; any other one comes from a redirect.
+    /// The host that the configuration names for the list; any other host comes from a redirect.
     configured: Arc<Mutex<String>>,
 }
 
@@ -255,7 +256,7 @@ impl fmt::Debug for OwnResolver {
 /// Why a name was not resolved.
 #[derive(Debug)]
 enum Unresolved {
-    /// In words.
+    /// The reason as text.
     Why(String),
     /// A redirect leads to a private network.
     Private,
@@ -305,7 +306,7 @@ impl OwnResolver {
                 return Err(Unresolved::Private);
             }
         }
-        // An upstream that filters answers so.
+        // An upstream may filter by answering with 0.0.0.0.
         addresses.retain(|address| !address.is_unspecified());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {

@@ -1,8 +1,8 @@
-//! The image on disk: `lists/image` in the data directory, so that a start reads it and not the
+//! The image on disk, `lists/image` in the data directory, which a start reads instead of the
 //! lists.
 //!
 //! ```text
-//! image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
+//!   image, as the compiler made it | how it was made, in JSON | its length, u32 | MAGIC
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::{fmt, io};
 use avocet_nameserver::disk;
 use avocet_nameserver::policy::load::Making;
 
-/// Most octets of an image that is read.
+/// Most octets of an image file.
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
 const MAGIC: &[u8; 8] = b"AVCmade1";
 /// Length and magic.
@@ -22,7 +22,7 @@ const TAIL: usize = 4 + MAGIC.len();
 pub(crate) enum Unusable {
     /// It cannot be read.
     Io(io::Error),
-    /// It does not say how it was made: cut off, or no image.
+    /// Its origin is missing: it is truncated, or not an image.
     Unsigned,
 }
 
@@ -35,24 +35,25 @@ impl fmt::Display for Unusable {
     }
 }
 
-/// The place of the image in a directory.
+/// The path of the image in a directory.
 pub(crate) struct ImageFile(PathBuf);
 
 impl ImageFile {
-    /// In this directory.
+    /// Uses this directory.
     pub(crate) fn new(directory: &Path) -> Self {
         Self(directory.join("image"))
     }
 
-    /// Where it is.
+    /// The path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Reads it, if it is there: the octets of the image, and how it was made.
+    /// Reads the image and how it was made; `None` if there is no file.
     ///
     /// # Errors
-    /// It cannot be read, or is not whole.
+    ///
+    /// The file cannot be read, or is incomplete.
     pub(crate) fn load(&self) -> Result<Option<(Vec<u8>, Making)>, Unusable> {
         let Some(mut octets) = disk::read(&self.0, MAX_IMAGE_BYTES).map_err(Unusable::Io)? else {
             return Ok(None);
@@ -62,10 +63,11 @@ impl ImageFile {
         Ok(Some((octets, making)))
     }
 
-    /// Writes it.
+    /// Writes the image.
     ///
     /// # Errors
-    /// The disk does not take it; the one that was there stays.
+    ///
+    /// The disk cannot be written; the previous image remains.
     pub(crate) fn save(&self, image: &[u8], making: &Making) -> io::Result<()> {
         let making = serde_json::to_vec(making)?;
         let len = u32::try_from(making.len()).map_err(io::Error::other)?.to_le_bytes();

@@ -1,4 +1,4 @@
-//! Work that gives way to the workers where they share a core, but not for ever.
+//! Work that yields to the workers if they share a core, but only for a limited time.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,19 +7,19 @@ use std::time::{Duration, Instant};
 
 use avocet_io::process::{Eagerness, Thread, give_memory_back};
 
-/// After so long the work is done like any other: on a machine whose cores are all taken it would
-/// never end. Beside a worker that has four fifths of the core, a million names take five seconds.
+/// After this time the work gets normal priority: on a machine with fully busy cores it would never
+/// end. Next to a worker that uses four fifths of the core, a million names take five seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Texts of fewer octets are read so soon that nobody notices.
+/// Texts with fewer octets are read so quickly that no query is delayed noticeably.
 const SMALL: u64 = 1 << 20;
 
-/// The thread that works at leisure, and since when.
+/// The thread that works at idle priority, and since when.
 #[derive(Default)]
 pub(crate) struct Leisure(Mutex<Option<(Thread, Instant)>>);
 
 impl Leisure {
-    /// Does what takes long with texts of about so many octets, and holds no lock. Gives back the
-    /// memory that it took.
+    /// Runs long work on texts of about `octets` octets, which must not hold a lock. Then returns
+    /// freed memory to the system.
     pub(crate) fn work<T: Send>(&self, octets: u64, work: impl FnOnce() -> T + Send) -> T {
         if octets < SMALL {
             return work();
@@ -27,13 +27,13 @@ impl Leisure {
         at_leisure(|| {
             *self.lock() = Some((Thread::current(), Instant::now()));
             let result = work();
-            // While the thread is there: its number may be another's afterwards.
+            // Only while the thread exists: its id may be reused afterwards.
             *self.lock() = None;
             result
         })
     }
 
-    /// Ends the leisure of work that has taken long.
+    /// Ends the idle priority of work that takes too long.
     pub(crate) fn hurry(&self) {
         let mut at_work = self.lock();
         if let Some((thread, _)) = at_work.filter(|(_, began)| began.elapsed() >= PATIENCE) {
@@ -53,17 +53,16 @@ impl Leisure {
     }
 }
 
-/// Does what holds no lock where nobody else wants the core, and gives back the memory that it
-/// freed.
+/// Runs work that holds no lock at idle priority, and returns freed memory to the system.
 ///
-/// It has a thread of its own: without a right that services seldom have, a thread that was idle
-/// stays so.
+/// It uses a separate thread: raising the priority of an idle thread needs a privilege that
+/// services seldom have.
 fn at_leisure<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let work = Mutex::new(Some(work));
     let take = || work.lock().unwrap_or_else(PoisonError::into_inner).take();
     let result = thread::scope(|scope| {
         let idle = thread::Builder::new().name("leisure".to_owned()).spawn_scoped(scope, || {
-            // Where the system refuses, it is in the way of the workers a little.
+            // If the system refuses, the workers are delayed a little.
             let _ = Thread::current().set_eagerness(Eagerness::Idle);
             take().map(|work| work())
         });
@@ -76,13 +75,13 @@ fn at_leisure<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     result.unwrap_or_else(|| unreachable!("it is taken once"))
 }
 
-/// Frees what takes long to free where nobody else wants the core. Nobody waits for that.
+/// Frees a large value at idle priority, without waiting for it.
 pub(crate) fn free_at_leisure<T: Send + 'static>(what: T) {
     let free = move || {
         let _ = Thread::current().set_eagerness(Eagerness::Idle);
         drop(what);
     };
-    // Without a thread it is freed here and now.
+    // Without a thread it is freed immediately.
     let _ = thread::Builder::new().name("leisure".to_owned()).spawn(free);
 }
 

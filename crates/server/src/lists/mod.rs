@@ -30,15 +30,15 @@ use source::SourceState;
 pub use store::open_text;
 pub(crate) use store::{Store, Taking};
 
-/// What others know of the keeping of lists, and how they ask it for something.
+/// The state of the lists' maintenance: what others may read, and their requests.
 #[derive(Default)]
 pub(crate) struct Keeping {
     desk: Mutex<Desk>,
     changed: Condvar,
     sources: Mutex<BTreeMap<String, SourceState>>,
-    /// How the work is done while there is no hurry.
+    /// Runs the work at idle priority.
     pub(crate) leisure: leisure::Leisure,
-    /// Images made since the server started.
+    /// Images compiled since the server started.
     pub(crate) compiles: AtomicU64,
 }
 
@@ -48,21 +48,21 @@ struct Desk {
     is_closed: bool,
 }
 
-/// Somebody wants sources to be looked at now.
+/// A request to fetch sources now.
 pub(crate) struct Order {
-    /// Of this list; none: of all.
+    /// The list; `None` for all.
     pub(crate) name: Option<String>,
     pub(crate) taking: Taking,
-    /// Where the outcome goes.
+    /// Receives the outcome.
     pub(crate) reply: Sender<Value>,
 }
 
 impl Keeping {
-    /// Asks for a look at one list, or all, and says where the outcome is to be sent. `force` takes
-    /// what would be held back.
+    /// Requests a fetch of one list, or all, and names the receiver of the outcome. `taking`
+    /// decides about texts that would be held back.
     pub(crate) fn refresh(&self, name: Option<String>, taking: Taking, reply: Sender<Value>) {
         let mut desk = self.desk();
-        // Where nobody works any more, the reply goes with the order.
+        // If the thread has ended, the reply is dropped with the order.
         if !desk.is_closed {
             desk.orders.push(Order { name, taking, reply });
         }
@@ -70,7 +70,7 @@ impl Keeping {
         self.changed.notify_all();
     }
 
-    /// Ends the thread, in the middle of a fetch when that is over.
+    /// Ends the thread, during a fetch when that is over.
     pub(crate) fn close(&self) {
         let mut desk = self.desk();
         desk.is_closed = true;
@@ -79,7 +79,7 @@ impl Keeping {
         self.changed.notify_all();
     }
 
-    /// How it went with each source.
+    /// The state of each source.
     pub(crate) fn sources(&self) -> MutexGuard<'_, BTreeMap<String, SourceState>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -88,7 +88,7 @@ impl Keeping {
         self.desk().is_closed
     }
 
-    /// Waits for orders, so long at most; none if the thread is to end.
+    /// Waits for orders, at most this long; `None` if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> Option<Vec<Order>> {
         let is_idle = |desk: &mut Desk| desk.orders.is_empty() && !desk.is_closed;
         let waited = self.changed.wait_timeout_while(self.desk(), time, is_idle);

@@ -1,58 +1,54 @@
-//! What is known of where a list comes from: when it is looked at, how that went, and whether a
-//! text is taken.
+//! The state of a list's source: when it is due, its last results, and whether a text is accepted.
 
 use avocet_policy::list::Report;
 use serde::{Deserialize, Serialize};
 
 use super::fetch::FetchError;
 
-/// A text with fewer entries than one part of so many of the last one is held back...
+/// A text whose entries have shrunk below one part in this many is held back...
 const SHRINK_PART: u64 = 2;
-/// ...if it also lacks more entries than this.
+/// ...if it also lost more entries than this.
 const SHRINK_ENTRIES: u64 = 1_000;
 /// Seconds to the next attempt after a failure; doubled with each further one.
 const FIRST_RETRY_SECS: u64 = 60;
-/// The same where the name of the source's server was not resolved: this server may only have
-/// begun.
+/// The same if the name of the source's server was not resolved: this server may have just started.
 const FIRST_RESOLVE_RETRY_SECS: u64 = 5;
 /// Most seconds to the next attempt.
 const MAX_RETRY_SECS: u64 = 3_600;
-/// One part of so many of the time between two looks is drawn at random, so that servers do not
-/// come together.
+/// One part in this many of the interval is random, so that servers do not fetch at the same time.
 const JITTER_PART: u64 = 10;
 
-/// How it went with a source. Kept over restarts.
+/// The state of a source. Kept across restarts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
 pub(crate) struct SourceState {
-    /// URL or path.
+    /// Its URL or path.
     pub(crate) source: String,
-    /// Wall time in seconds at which the source last gave a text or said that it has no other; 0:
-    /// never.
+    /// Wall time in seconds of the last success, with or without a new text; 0: never.
     pub(crate) succeeded_at_secs: u64,
-    /// Wall time in seconds of the next look.
+    /// Wall time in seconds of the next attempt.
     pub(crate) due_at_secs: u64,
-    /// Attempts in a row that failed.
+    /// Consecutive failures.
     pub(crate) failures_in_row: u32,
     /// Why the last attempt failed, if it did.
     pub(crate) error: Option<String>,
-    /// Attempts that failed since the server started.
+    /// Failures since the server started.
     #[serde(skip)]
     pub(crate) failures: u64,
     /// Octets of the copy.
     pub(crate) octets: u64,
-    /// Wall time in seconds at which the text of the copy came.
+    /// Wall time in seconds at which the text of the copy was fetched.
     pub(crate) fetched_at_secs: u64,
 }
 
-/// Why a look at a source brought nothing.
+/// Why an attempt gave no text.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
-    /// There is no text.
+    /// The fetch failed.
     Fetch(FetchError),
     /// The file cannot be read.
     File(String),
-    /// There is a text, but none to trust.
+    /// The text is suspicious.
     HeldBack(String),
 }
 
@@ -67,7 +63,7 @@ impl std::fmt::Display for Failure {
 }
 
 impl SourceState {
-    /// The source gave a text, or said that it has no other. `random` is for the jitter.
+    /// Records a success. `random` is for the jitter.
     pub(crate) fn succeed(&mut self, now_secs: u64, refresh_secs: u64, random: u64) {
         self.succeeded_at_secs = now_secs;
         self.due_at_secs = now_secs + refresh_secs + random % (refresh_secs / JITTER_PART + 1);
@@ -75,7 +71,7 @@ impl SourceState {
         self.error = None;
     }
 
-    /// The look failed.
+    /// Records a failure.
     pub(crate) fn fail(&mut self, now_secs: u64, failure: &Failure, random: u64) {
         let first = match failure {
             Failure::Fetch(FetchError::Unresolved(_)) => FIRST_RESOLVE_RETRY_SECS,
@@ -88,21 +84,22 @@ impl SourceState {
         self.error = Some(failure.to_string());
     }
 
-    /// Is it time for a look? A clock that was set back does not put it off for longer than a
-    /// refresh.
+    /// Whether an attempt is due. A clock that was set back delays it for at most one refresh
+    /// interval.
     pub(crate) fn is_due(&self, now_secs: u64, refresh_secs: u64) -> bool {
         let latest = now_secs + refresh_secs + refresh_secs / JITTER_PART;
         now_secs >= self.due_at_secs || self.due_at_secs > latest.max(now_secs + 2 * MAX_RETRY_SECS)
     }
 }
 
-/// How a text that is held back is taken.
+/// How to accept a text that is held back.
 const HOW_TO_TAKE_IT: &str = "`avocet lists refresh NAME --force` takes it";
 
-/// Whether a text may take the place of one that had `known` entries.
+/// Checks whether a text may replace one with `known` entries.
 ///
 /// # Errors
-/// Why not.
+///
+/// The reason why not.
 pub(crate) fn judge(report: &Report, known: Option<u64>) -> Result<(), Failure> {
     if let Some(refusal) = report.refusal {
         return Err(Failure::HeldBack(refusal.to_string()));

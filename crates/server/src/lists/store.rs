@@ -1,7 +1,7 @@
-//! Texts and image of the lists: taken from where they come, kept on disk, compiled.
+//! The texts and the image of the lists: read from their sources, stored on disk, compiled.
 //!
-//! Where the disk is full or cannot be written, the lists are compiled and used all the same, and a
-//! line says so.
+//! If the disk is full or cannot be written, the lists are compiled and used nevertheless, and a
+//! log line says so.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -24,24 +24,24 @@ use super::source::{Failure, SourceState, judge};
 
 const DIRECTORY: &str = "lists";
 const STATES: &str = "state.json";
-/// Most octets of the states.
+/// Most octets of the file of states.
 const MAX_STATES: u64 = 4 << 20;
 
-/// Whether a text is held against the last one.
+/// Whether a text is compared with the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taking {
-    /// One that lost most of its entries is not taken.
+    /// A text that lost most of its entries is held back.
     Judged,
-    /// It is taken as it is.
+    /// The text is accepted unconditionally.
     Forced,
 }
 
-/// What a look at a source brought.
+/// The result of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextChange {
-    /// Another text.
+    /// A different text.
     Changed,
-    /// None, or the same.
+    /// No text, or the same.
     Same,
 }
 
@@ -50,11 +50,11 @@ pub(crate) struct Store {
     directory: PathBuf,
     copies: Copies,
     image: ImageFile,
-    /// Lists in force that the disk did not take, by name, and why.
+    /// Lists in force whose copy could not be written, by name, with the reason.
     unsaved: HashMap<String, String>,
 }
 
-/// What a list's source is called.
+/// The name of a list's source.
 pub(crate) fn source_text(list: &ListConfig) -> String {
     match &list.source {
         ListSource::Url(url) => url.clone(),
@@ -74,14 +74,13 @@ impl Store {
         }
     }
 
-    /// The lists to start with: the image, if it was made for this configuration, else what is on
-    /// this machine of each list, compiled. None where there are no lists.
+    /// Loads the lists at a start: the image if it was made for this configuration, otherwise the
+    /// compiled copies. `None` if there are no lists.
     pub(crate) fn load(&mut self, config: &PolicyConfig, secret: [u8; 32]) -> Option<Lists> {
         if config.lists.is_empty() {
             return None;
         }
-        // An image of texts that are no longer those of the files is not used, not even until they
-        // are looked at.
+        // An image is not used if the files that it was made of have changed.
         for (list, path) in files(config) {
             if self.is_other_than_copy(list, path) {
                 self.take_at_start(list, path);
@@ -107,12 +106,12 @@ impl Store {
     }
 
     fn take_at_start(&mut self, list: &ListConfig, path: &Path) {
-        // The thread that keeps the lists looks again when it starts, and reports it.
+        // The thread that maintains the lists tries again and reports the error.
         let _ = self.take_file(list, path, Taking::Judged);
     }
 
-    /// Is the file another one, or has it changed, since its copy was made? One that cannot be read
-    /// is not, where the copy was made of it; a copy of another file is removed.
+    /// Whether the file differs from its copy. An unreadable file does not, if the copy was made of
+    /// it. Removes a copy of another file.
     fn is_other_than_copy(&mut self, list: &ListConfig, path: &Path) -> bool {
         let Some(head) = self.copies.head(list) else { return true };
         if head.source != source_text(list) {
@@ -123,8 +122,7 @@ impl Store {
         now.is_some() && now != head.fingerprint
     }
 
-    /// Were the lists of an image made of the copies that there are? A list that is fetched may
-    /// lack its copy.
+    /// Whether an image was made of the current copies. A fetched list may lack its copy.
     fn is_of_copies(&self, config: &PolicyConfig, making: &Making) -> bool {
         config.lists.iter().zip(&making.lists).all(|(list, made)| {
             let stamp = self.copies.head(list).map(|head| head.stamp());
@@ -133,8 +131,8 @@ impl Store {
         })
     }
 
-    /// The lists as they were compiled last, if that was for this configuration and of these texts;
-    /// policy zones are read from their copies.
+    /// Loads the image if it was made for this configuration and of these texts; reads policy zones
+    /// from their copies.
     fn load_image(&self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
         let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else {
             return Ok(None);
@@ -163,10 +161,11 @@ impl Store {
         Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
     }
 
-    /// Compiles what there is of all lists, and keeps the image.
+    /// Compiles all copies, and stores the image.
     ///
     /// # Errors
-    /// The image cannot be opened: no list is in force by it.
+    ///
+    /// The image cannot be opened, so that the lists in force do not change.
     pub(crate) fn compile(
         &mut self,
         config: &PolicyConfig,
@@ -206,10 +205,11 @@ impl Store {
         Ok(lists)
     }
 
-    /// Looks at a URL.
+    /// Fetches a URL.
     ///
     /// # Errors
-    /// There is no text, or none that is taken: the last good copy stays.
+    ///
+    /// There is no text, or it is not accepted: the last good copy remains.
     pub(crate) fn take_url(
         &mut self,
         list: &ListConfig,
@@ -217,7 +217,7 @@ impl Store {
         (fetcher, taking): (&Fetcher, Taking),
     ) -> Result<TextChange, Failure> {
         let known = self.copies.open(list).ok().flatten().map(|copy| copy.head);
-        // What was held back before has the validators of no copy, so it comes again whole.
+        // A text that was held back has no copy and so no validators: it is fetched again.
         let fetched = fetcher.fetch(url, known.as_ref()).map_err(Failure::Fetch)?;
         let Fetched::Text { text, etag, last_modified } = fetched else {
             return Ok(TextChange::Same);
@@ -237,10 +237,12 @@ impl Store {
         self.keep(list, head, text, known.as_ref())
     }
 
-    /// Looks at a file. One without entries is taken if it never had any.
+    /// Reads a file. An empty one is accepted if it never had entries.
     ///
     /// # Errors
-    /// It cannot be read, is no list, or lost most of its entries: the last good copy stays.
+    ///
+    /// The file cannot be read, is not a list, or lost most of its entries: the last good copy
+    /// remains.
     pub(crate) fn take_file(
         &mut self,
         list: &ListConfig,
@@ -299,27 +301,28 @@ impl Store {
         Ok(if is_same { TextChange::Same } else { TextChange::Changed })
     }
 
-    /// Why a list in force has no copy on the disk, if so.
+    /// Why a list in force has no copy on disk, if it has none.
     pub(crate) fn unsaved(&self, name: &str) -> Option<&str> {
         self.unsaved.get(name).map(String::as_str)
     }
 
-    /// What is known of the copy of a list.
+    /// The properties of the copy of a list.
     pub(crate) fn head(&self, list: &ListConfig) -> Option<Head> {
         self.copies.head(list)
     }
 
-    /// How it went with the sources when the server ended; nothing where that is not known.
+    /// The stored states of the sources; empty if there are none.
     pub(crate) fn load_states(&self) -> BTreeMap<String, SourceState> {
         let octets =
             disk::read(&self.directory.join(STATES), MAX_STATES).ok().flatten().unwrap_or_default();
         serde_json::from_slice(&octets).unwrap_or_default()
     }
 
-    /// Keeps how it went with the sources.
+    /// Stores the states of the sources.
     ///
     /// # Errors
-    /// The disk does not take it.
+    ///
+    /// The disk cannot be written.
     pub(crate) fn save_states(&self, states: &BTreeMap<String, SourceState>) -> io::Result<()> {
         self.make_directory()?;
         disk::replace(&self.directory.join(STATES), &[&serde_json::to_vec(states)?])
@@ -338,10 +341,10 @@ fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
     })
 }
 
-/// The broken lines of the copy of a list, and what else is to say of it; none where there is no
-/// copy.
+/// Reports the broken lines of a list's copy; `None` if there is no copy.
 ///
 /// # Errors
+///
 /// The copy cannot be read.
 pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
     let Some(copy) =
@@ -352,11 +355,12 @@ pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, St
     load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
 }
 
-/// The text of a list for a command that is not the server: a file as it is now, and of what is
-/// fetched the last good copy in the data directory, if there is one.
+/// Opens the text of a list for a command outside the server: the current file, or the last good
+/// copy of a fetched list, if there is one.
 ///
 /// # Errors
-/// It cannot be read.
+///
+/// The text cannot be read.
 pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Read>>> {
     if let ListSource::File(_) = list.source {
         return Ok(load::open_file(list)?.map(|file| Box::new(file) as Box<dyn Read>));
@@ -368,7 +372,7 @@ pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Re
     Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 
-/// The hash of an image, as it is shown.
+/// The hash of an image, for display.
 pub(crate) fn digest(lists: &Lists) -> String {
     format!("{:032x}", lists.digest())
 }
@@ -391,7 +395,7 @@ fn tell(list: &ListConfig, report: &io::Result<Option<Report>>) {
         Ok(None) if matches!(list.source, ListSource::Url(_)) => {
             tracing::warn!(list = name, "not fetched yet: it has no effect");
         }
-        // A file that cannot be read is reported where it is looked at.
+        // The thread that reads the file reports errors.
         Ok(None) => {}
         Err(error) => {
             tracing::error!(list = name, "its copy cannot be used: {error}; fetching it again")

@@ -1,8 +1,8 @@
-//! The lines between the threads that log and standard error: bounded, so that a reader that has
-//! stopped costs lines and never time.
+//! The queue of lines between the threads that log and standard error. It is bounded: if the reader
+//! of standard error stops, lines are lost and no thread waits.
 //!
 //! ```text
-//! threads ──push──> lines (at most MAX_OCTETS) ──> thread "log" ──write──> standard error
+//!   threads ──push──> lines (at most MAX_OCTETS) ──> thread "log" ──write──> standard error
 //! ```
 
 use std::collections::VecDeque;
@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Octets of lines that wait: some minutes of a server in trouble, and nothing next to its caches.
+/// Octets of lines that wait: enough for some minutes of a server in trouble, and negligible next
+/// to its caches.
 const MAX_OCTETS: usize = 1 << 20;
 
-/// A handle of the queue.
+/// A handle to the queue.
 #[derive(Clone, Default)]
 pub(super) struct LineQueue {
     inner: Arc<Inner>,
@@ -34,17 +35,18 @@ struct Inner {
 struct Waiting {
     lines: VecDeque<Vec<u8>>,
     octets: usize,
-    /// A line has been taken and is not written yet.
+    /// Whether a line was taken that is not written yet.
     is_writing: bool,
-    /// Lines lost since the last one that was taken.
+    /// Lines lost since the last one was taken.
     lost: u64,
 }
 
 impl LineQueue {
-    /// Starts the thread that writes to `out` for as long as the process lives.
+    /// Starts the thread that writes to `out` until the process ends.
     ///
     /// # Errors
-    /// The system gives no thread.
+    ///
+    /// The system cannot start a thread.
     pub(super) fn start(&self, mut out: impl Write + Send + 'static) -> io::Result<()> {
         let lines = self.clone();
         let write = move || {
@@ -126,7 +128,7 @@ impl<'w> MakeWriter<'w> for LineQueue {
     }
 }
 
-/// Takes one line, which the formatter writes at once.
+/// The target of one line, which the formatter writes in one call.
 pub(super) struct LogLine<'w>(&'w LineQueue);
 
 impl Write for LogLine<'_> {
@@ -146,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// A reader that takes a line when it is permitted to.
+    /// A reader that reads a line when it is permitted to.
     struct Slow {
         permitted: Receiver<()>,
         written: Sender<String>,
@@ -175,7 +177,7 @@ mod tests {
         let sent = 3 * MAX_OCTETS / line.len();
         (0..sent).for_each(|_| queue.push(&line));
         queue.drain(Duration::ZERO);
-        // One line may be with the writer already.
+        // The writer may hold one line already.
         let lost = queue.lost() as usize;
         assert!(
             (sent - MAX_OCTETS / line.len() - 1..=sent - MAX_OCTETS / line.len()).contains(&lost),

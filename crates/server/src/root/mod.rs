@@ -20,40 +20,40 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_resolver::LocalRootSlot;
 use serde_json::{Value, json};
 
-/// What keeps a file from being read as the root zone; whether it verifies is not looked at.
+/// Returns why a file cannot be read as the root zone. Does not verify it.
 pub fn fault_of_file(path: &Path) -> Option<String> {
     zone_file::read(path).err()
 }
 
-/// See the module.
+/// The state of the local root's maintenance, shared with its thread.
 pub(crate) struct RootKeeping {
     pub(crate) slot: LocalRootSlot,
     status: Mutex<Status>,
     is_closed: Mutex<bool>,
     closing: Condvar,
-    /// Copies that were taken into use.
+    /// Copies that were put into use.
     pub(crate) taken: AtomicU64,
-    /// Copies that did not verify.
+    /// Copies that failed verification.
     pub(crate) refused: AtomicU64,
-    /// Looks at all primaries that gave nothing.
+    /// Rounds in which no primary had a usable copy.
     pub(crate) failed: AtomicU64,
 }
 
-/// How it went last.
+/// The result of the last attempts.
 #[derive(Clone, Default)]
 pub(crate) struct Status {
-    /// Is there to be a copy at all?
+    /// Whether the configuration wants a copy.
     pub(crate) is_wanted: bool,
-    /// Where the copy in use is from.
+    /// The source of the copy in use.
     pub(crate) from: String,
-    /// When it was last known to be the latest, in seconds since 1970.
+    /// When it was last confirmed as the latest, in seconds since 1970.
     pub(crate) checked_at_secs: u64,
-    /// What went wrong last; none since a success.
+    /// The last error; `None` after a success.
     pub(crate) fault: Option<String>,
 }
 
 impl RootKeeping {
-    /// Keeps the copy in this place.
+    /// Publishes verified copies in this slot.
     pub(crate) fn new(slot: LocalRootSlot) -> Self {
         Self {
             slot,
@@ -66,20 +66,20 @@ impl RootKeeping {
         }
     }
 
-    /// Ends the thread, in the middle of a transfer after the message that is awaited.
+    /// Ends the thread. A transfer in progress ends with the message it is waiting for.
     pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();
     }
 
-    /// Serial of the copy in use, and when it expires in seconds since 1970.
+    /// Serial of the copy in use, and its expiry in seconds since 1970.
     pub(crate) fn in_use(&self) -> Option<(u32, u64)> {
         self.slot
             .at(wall_secs())
             .map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
     }
 
-    /// What there is to show; null where no copy is wanted.
+    /// The status for display; null if no copy is configured.
     pub(crate) fn show(&self) -> Value {
         let status = self.status().clone();
         if !status.is_wanted {
@@ -103,14 +103,14 @@ impl RootKeeping {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits so long. False if the thread is to end.
+    /// Waits for this long. Returns false if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> bool {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closing.wait_timeout_while(is_closed, time, |is_closed| !*is_closed);
         !*waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Takes note of what went wrong, and tells it.
+    /// Records an error and logs it.
     pub(crate) fn note_fault(&self, fault: String) {
         let use_is = if self.in_use().is_some() {
             "the current copy stays in use"

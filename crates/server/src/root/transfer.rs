@@ -1,6 +1,6 @@
-//! The client's end of a zone transfer over TCP (RFC 5936), as much of it as the root zone needs.
+//! The client side of a zone transfer over TCP (RFC 5936), limited to the needs of the root zone.
 //!
-//! What comes is bounded in octets, records and time, and believed by nobody until it is verified.
+//! Incoming data is bounded in octets, records and time. It is not trusted before its verification.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -17,23 +17,23 @@ use super::zone_file::{MAX_ZONE_OCTETS, MAX_ZONE_RECORDS, UnverifiedRecord};
 
 /// Longest wait for a connection, and for each message.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
-/// Longest time of a whole transfer.
+/// Longest duration of a transfer.
 const TRANSFER_TIME: Duration = Duration::from_secs(120);
 /// The type of a transfer (RFC 5936 §2.1).
 const AXFR: Rtype = Rtype(252);
 
-/// Why there is no zone.
+/// Why a transfer failed.
 #[derive(Debug)]
 pub(crate) enum TransferError {
-    /// The network, or the time that it takes.
+    /// A network error or timeout.
     Network(io::Error),
-    /// The primary does not give it.
+    /// The primary refuses the transfer.
     Refused(Rcode),
-    /// What came is no transfer of the zone.
+    /// The response is not a transfer of the zone.
     Malformed,
-    /// It is larger than the root zone can be.
+    /// The zone is larger than the root zone can be.
     TooLarge,
-    /// The server is ending.
+    /// The server is shutting down.
     Closed,
 }
 
@@ -69,19 +69,20 @@ impl From<RdataError> for TransferError {
     }
 }
 
-/// A connection to a primary with one question of the root.
+/// A connection to a primary with one question about the root.
 struct Exchange<'a> {
     stream: TcpStream,
     id: u16,
     ends: Instant,
     is_closed: &'a dyn Fn() -> bool,
-    /// Room for the data of one record.
+    /// Buffer for the data of one record.
     room: Vec<u8>,
 }
 
-/// The numbers of the SOA record that a primary has.
+/// Returns the SOA timers of a primary.
 ///
 /// # Errors
+///
 /// See [`TransferError`].
 pub(crate) fn timers(
     primary: SocketAddr,
@@ -95,9 +96,10 @@ pub(crate) fn timers(
     soa.and_then(|soa| Timers::of(&soa.rdata)).ok_or(TransferError::Malformed)
 }
 
-/// All records of the zone that a primary has.
+/// Returns all records of the zone from a primary.
 ///
 /// # Errors
+///
 /// See [`TransferError`].
 pub(crate) fn zone(
     primary: SocketAddr,
@@ -113,7 +115,7 @@ pub(crate) fn zone(
         if octets > MAX_ZONE_OCTETS || lines.len() > MAX_ZONE_RECORDS {
             return Err(TransferError::TooLarge);
         }
-        // It begins with the SOA record and ends with it (RFC 5936 §2.2).
+        // The transfer begins and ends with the SOA record (RFC 5936 §2.2).
         if !lines.first().is_some_and(is_soa) || lines.len() == before {
             return Err(TransferError::Malformed);
         }
@@ -167,8 +169,8 @@ impl<'a> Exchange<'a> {
         Ok(message)
     }
 
-    /// Reads until the room is full. A primary that sends an octet at a time has no more time than
-    /// any other.
+    /// Reads until the buffer is full. A primary that sends single octets gets no more time than
+    /// others.
     fn fill(&mut self, mut room: &mut [u8]) -> Result<(), TransferError> {
         while !room.is_empty() {
             if (self.is_closed)() {
@@ -185,7 +187,7 @@ impl<'a> Exchange<'a> {
         Ok(())
     }
 
-    /// Adds the answer section of a message.
+    /// Appends the answer section of a message.
     fn read(
         &mut self,
         message: &[u8],

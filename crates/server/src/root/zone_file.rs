@@ -1,5 +1,5 @@
-//! The root zone as a file in zone syntax (RFC 1035 §5), one that the operator names or the copy of
-//! a transfer.
+//! The root zone as a master file (RFC 1035 §5): a file of the operator, or the stored copy of a
+//! transfer.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -12,12 +12,12 @@ use avocet_nameserver::disk;
 use avocet_wire::master::MasterFile;
 use avocet_wire::{Class, NameBuf, Rtype, rdata};
 
-/// Most octets of the zone, as text or in a transfer: the root has some two million.
+/// Most octets of the zone, as text or in a transfer: the root has about two million.
 pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
-/// Most records: the root has some 25,000.
+/// Most records: the root has about 25,000.
 pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
 
-/// A record of the zone that is not verified yet.
+/// A record of an unverified zone.
 pub(crate) struct UnverifiedRecord {
     /// Uncompressed.
     pub(crate) owner: Box<[u8]>,
@@ -28,17 +28,18 @@ pub(crate) struct UnverifiedRecord {
 }
 
 impl UnverifiedRecord {
-    /// Lends the record.
+    /// Borrows the record.
     pub(crate) fn record(&self) -> ZoneRecord<'_> {
         let Self { owner, rtype, ttl_secs, rdata } = self;
         ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata }
     }
 }
 
-/// Reads a zone, and when the file was written in seconds since 1970.
+/// Reads a zone. Also returns when the file was written, in seconds since 1970.
 ///
 /// # Errors
-/// It cannot be read, is too large, or has a line that is no record.
+///
+/// The file cannot be read, is too large, or has a line that is not a record.
 pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), String> {
     let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
@@ -65,9 +66,10 @@ pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), String> 
     Ok((lines, written.as_secs()))
 }
 
-/// Keeps a zone on disk.
+/// Writes a zone to disk.
 ///
 /// # Errors
+///
 /// The disk is full or cannot be written.
 pub(crate) fn write(path: &Path, lines: &[UnverifiedRecord]) -> io::Result<()> {
     let mut text = String::new();
@@ -78,10 +80,11 @@ pub(crate) fn write(path: &Path, lines: &[UnverifiedRecord]) -> io::Result<()> {
     disk::replace(path, &[text.as_bytes()])
 }
 
-/// Notes at the file that it is still the latest.
+/// Sets the file's modification time, which records that it is still the latest.
 ///
 /// # Errors
-/// The file is gone or cannot be written.
+///
+/// The file is missing or cannot be written.
 pub(crate) fn touch(path: &Path, at_secs: u64) -> io::Result<()> {
     let at: SystemTime = UNIX_EPOCH + Duration::from_secs(at_secs);
     File::options().append(true).open(path)?.set_modified(at)

@@ -23,14 +23,13 @@ use avocet_wire::{Class, NameBuf, Rtype};
 
 use super::state_file::StateFile;
 
-/// How long after its start the server first looks, in seconds: clients' questions go first.
+/// Seconds between the start and the first check: client queries go first.
 const FIRST_LOOK_SECS: u32 = 10;
-/// How long an answer is waited for, in seconds: longer than any question takes.
+/// How long to wait for a response, in seconds: longer than any resolution takes.
 const PATIENCE_SECS: u32 = 15;
-/// When it is tried again before anything was ever observed, in seconds: the network may not be up
-/// yet.
+/// Seconds to a retry before the first observation: the network may not be up yet.
 const FIRST_RETRY_SECS: u32 = 300;
-/// Zones whose keys are followed at most; anchors of further ones stay as configured.
+/// Most zones whose keys are tracked; anchors of further zones stay as configured.
 const MAX_ZONES: usize = 64;
 
 /// The type of key tag queries (RFC 8145 §5.1).
@@ -39,31 +38,31 @@ const NULL: Rtype = Rtype(10);
 const FILE: &str = "trust-anchors.state";
 const FALLBACK: &str = "using the configured trust anchors";
 
-/// What the server does for a [`TrustAnchors`].
+/// The actions that [`TrustAnchors`] needs from the server.
 pub(crate) trait Asker {
-    /// Drops what is cached at a name, and has it asked for anew.
+    /// Drops the cached RRset of a name, and resolves it again.
     fn ask_anew(&self, name: &NameBuf, rtype: Rtype);
-    /// Asks for a name, and does not care for the answer.
+    /// Sends a query and ignores the answer.
     fn tell(&self, name: &NameBuf, rtype: Rtype);
 }
 
-/// What time it is.
+/// The current time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
     /// The monotonic clock of the caches.
     pub(crate) secs: u32,
-    /// Seconds since 1970, by which keys and signatures age.
+    /// Seconds since 1970, for the validity of keys and signatures.
     pub(crate) wall_secs: u64,
 }
 
-/// What the configuration says of it.
+/// The relevant configuration.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings<'a> {
-    /// `trust-anchors`, or those that are built in.
+    /// `trust-anchors`, or the built-in ones.
     pub(crate) anchors: &'a Anchors,
-    /// Which algorithms count.
+    /// The supported algorithms.
     pub(crate) policy: Policy,
-    /// Tell zones which of their keys are trusted (RFC 8145).
+    /// Whether to send key tag queries (RFC 8145).
     pub(crate) signals: bool,
 }
 
@@ -84,37 +83,37 @@ struct Point {
     fault: Option<String>,
 }
 
-/// What is known of a trusted key, for people.
+/// The status of a trusted key, for display.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyStatus {
     /// The zone.
     pub(crate) zone: NameBuf,
     /// The key's tag.
     pub(crate) tag: u16,
-    /// Its state; none for a configured anchor for which no key was seen.
+    /// Its state; `None` for a configured anchor whose key was not seen.
     pub(crate) state: Option<KeyState>,
-    /// Wall time since when, in seconds.
+    /// Wall time since when it has this state, in seconds.
     pub(crate) since_secs: Option<u64>,
-    /// Wall time at which it is trusted, or forgotten, if nothing else happens.
+    /// Wall time at which it becomes trusted, or is removed, without further events.
     pub(crate) until_secs: Option<u64>,
     /// Wall time of the zone's last observation.
     pub(crate) observed_at_secs: Option<u64>,
-    /// Why the last look came to nothing.
+    /// Why the last check failed.
     pub(crate) fault: Option<String>,
 }
 
-/// See the module.
+/// The trust anchors in force, with the state of their rollovers.
 #[derive(Debug)]
 pub(crate) struct TrustAnchors {
     points: Vec<Point>,
     configured: Anchors,
     file: StateFile,
-    /// Why the state in the file is older than that in memory, where it is.
+    /// Why the state in the file is older than the one in memory, if it is.
     unsaved: Option<String>,
 }
 
 impl TrustAnchors {
-    /// Goes on from what the data directory holds, as far as it is of configured zones.
+    /// Loads the state of configured zones from the data directory.
     pub(crate) fn load(directory: &Path, configured: &Anchors, now: Now) -> Self {
         let file = StateFile::new(directory, FILE);
         let text = file.load(FALLBACK).unwrap_or_default();
@@ -124,7 +123,7 @@ impl TrustAnchors {
         anchors
     }
 
-    /// Begins anew with these anchors; what is known of zones that stay is taken over from `state`.
+    /// Resets to these anchors; `state` supplies the state of zones that remain.
     fn configure(&mut self, configured: &Anchors, state: &str, now: Now) {
         let mut zones: Vec<NameBuf> = Vec::new();
         for anchor in configured.iter() {
@@ -142,12 +141,12 @@ impl TrustAnchors {
         self.configured = configured.clone();
     }
 
-    /// What is trusted in place of the configured anchors.
+    /// The tracked keys, which replace the configured anchors.
     pub(crate) fn followed(&self) -> Vec<(NameBuf, Vec<Anchor>)> {
         self.points.iter().map(|point| (*point.rollover.zone(), point.rollover.anchors())).collect()
     }
 
-    /// Does what is due. True if what is trusted has changed.
+    /// Performs the actions that are due. Returns true if the trusted keys have changed.
     pub(crate) fn tick(
         &mut self,
         settings: &Settings<'_>,
@@ -171,7 +170,7 @@ impl TrustAnchors {
         before != self.followed()
     }
 
-    /// Why the last state could not be saved, if so.
+    /// Why the last state could not be saved, if it could not.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }
@@ -188,8 +187,7 @@ impl std::fmt::Display for TrustAnchors {
     }
 }
 
-/// Returns the zones of which less is trusted than before. A key that is trusted in place of its
-/// digest is no loss.
+/// Returns the zones that have lost trusted keys. Replacing a digest with its key is not a loss.
 pub(crate) fn less_trusted(
     before: &[(NameBuf, Vec<Anchor>)],
     now: &[(NameBuf, Vec<Anchor>)],
@@ -202,7 +200,7 @@ pub(crate) fn less_trusted(
     before.iter().filter(|point| !holds(point)).map(|(zone, _)| *zone).collect()
 }
 
-/// The lines of a state that are about a zone: `STATE SECONDS ZONE ...`.
+/// The lines of a state for a zone: `STATE SECONDS ZONE ...`.
 fn lines_of(state: &str, zone: &NameBuf) -> String {
     let zone = zone.to_string();
     let is_of = |line: &&str| line.split(' ').nth(2) == Some(&zone) && !line.starts_with(';');
@@ -243,7 +241,7 @@ impl Point {
         }
     }
 
-    /// Looks whether the RRset has come. True if it has.
+    /// Returns true if the RRset has arrived.
     fn observe(&mut self, policy: Policy, now: Now, cache: &RrsetCache) -> bool {
         let mut buffer = vec![0; avocet_cache::MAX_PAYLOAD_BYTES];
         let zone = *self.rollover.zone();

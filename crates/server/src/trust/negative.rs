@@ -1,5 +1,5 @@
-//! Negative trust anchors that the operator sets while the server runs (RFC 7646): each ends by
-//! itself, and what was cached by it goes with it.
+//! Negative trust anchors that the operator sets at run time (RFC 7646). Each expires, and data
+//! that was cached under it expires at the same time.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,23 +9,23 @@ use avocet_wire::{NameBuf, name, text};
 
 use super::state_file::StateFile;
 
-/// How long one may hold at most, in seconds: a week (RFC 7646 §2).
+/// The longest lifetime, in seconds: a week (RFC 7646 §2).
 pub const MAX_LIFETIME_SECS: u64 = 7 * 86_400;
 
 const FILE: &str = "negative-anchors.state";
 const FALLBACK: &str = "using only the negative trust anchors of the configuration";
 
-/// See the module.
+/// The negative trust anchors in force.
 #[derive(Debug)]
 pub(crate) struct NegativeList {
     anchors: Vec<NegativeAnchor>,
     file: StateFile,
-    /// Why those in the file are not those that hold, where they differ.
+    /// Why the file differs from these, if it does.
     unsaved: Option<String>,
 }
 
 impl NegativeList {
-    /// Those that were set before, by the data directory; some may have ended meanwhile.
+    /// Loads the anchors from the data directory; some may have expired.
     pub(crate) fn load(directory: &Path) -> Self {
         let file = StateFile::new(directory, FILE);
         let text = file.load(FALLBACK).unwrap_or_default();
@@ -36,14 +36,15 @@ impl NegativeList {
         Self { anchors, file, unsaved: None }
     }
 
-    /// All that hold.
+    /// All anchors in force.
     pub(crate) fn anchors(&self) -> &[NegativeAnchor] {
         &self.anchors
     }
 
-    /// Sets one until a wall time in seconds, in place of one with the same name.
+    /// Sets an anchor until a wall time in seconds. Replaces one with the same name.
     ///
     /// # Errors
+    ///
     /// There are too many.
     pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), String> {
         self.anchors.retain(|anchor| anchor.name != *name);
@@ -57,7 +58,7 @@ impl NegativeList {
         Ok(())
     }
 
-    /// Removes one; says whether there was one.
+    /// Removes an anchor; returns whether it existed.
     pub(crate) fn remove(&mut self, name: &NameBuf) -> bool {
         let before = self.anchors.len();
         self.anchors.retain(|anchor| anchor.name != *name);
@@ -68,7 +69,7 @@ impl NegativeList {
         is_removed
     }
 
-    /// Removes and returns those that have ended by this wall time.
+    /// Removes and returns the anchors that have expired by this wall time.
     pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<NameBuf> {
         let has_ended =
             |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
@@ -81,12 +82,13 @@ impl NegativeList {
         ended
     }
 
-    /// Why the last change could not be saved, if so: it holds, and a restart undoes it.
+    /// Why the last change could not be saved, if it could not. The change is in force until a
+    /// restart.
     pub(crate) fn unsaved(&self) -> Option<&str> {
         self.unsaved.as_deref()
     }
 
-    /// Tries again to save what could not be saved.
+    /// Retries a failed save.
     pub(crate) fn save_again(&mut self) {
         if self.unsaved.is_some() {
             self.save();

@@ -1,5 +1,5 @@
-//! A small file of state that is whole at any moment: it is written aside, brought to the disk and
-//! renamed, and its last line is a checksum over all before.
+//! A small file of state that is complete at any moment. It is written under another name, synced
+//! and renamed; its last line is a checksum of the rest.
 
 use std::fs::{self, File};
 use std::hash::Hasher;
@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use siphasher::sip::SipHasher13;
 
-/// Octets of a state at most: more is damage.
+/// Most octets of a state: a larger file is damaged.
 const MAX_OCTETS: u64 = 1 << 20;
-/// What the last line begins with.
+/// The start of the last line.
 const CHECKSUM: &str = "; checksum ";
 
-/// See the module.
+/// A file of state in the data directory.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -25,8 +25,8 @@ impl StateFile {
         Self { path: directory.join(name) }
     }
 
-    /// The text that was saved last; none if nothing was, or if the file is damaged: it is put
-    /// aside then, and a line in the log says so. `fallback` tells what holds without it.
+    /// Returns the last saved text; `None` if there is none or the file is damaged. A damaged file
+    /// is renamed, and a log line says so. `fallback` describes what applies without it.
     pub(crate) fn load(&self, fallback: &str) -> Option<String> {
         match self.read() {
             Ok(text) => text,
@@ -37,7 +37,7 @@ impl StateFile {
         }
     }
 
-    /// Puts a file aside that cannot be used.
+    /// Renames a file that cannot be used.
     pub(crate) fn put_aside(&self, fault: &str, fallback: &str) {
         let aside = self.path.with_added_extension("damaged");
         let kept = match fs::rename(&self.path, &aside) {
@@ -64,10 +64,11 @@ impl StateFile {
         if intact { Ok(Some(text.to_owned())) } else { Err(damaged("damaged")) }
     }
 
-    /// Saves a text of whole lines. On failure the last one stays.
+    /// Saves a text of complete lines. After a failure the previous text remains.
     ///
     /// # Errors
-    /// The disk does not take it: a sentence that names the file.
+    ///
+    /// The disk cannot be written. The error is a sentence with the file's name.
     pub(crate) fn save(&self, text: &str) -> Result<(), String> {
         let beside = self.path.with_added_extension("new");
         let saved = write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
@@ -77,7 +78,7 @@ impl StateFile {
         })
     }
 
-    /// A rename is on the disk when its directory is.
+    /// A rename is on disk when its directory is synced.
     fn sync_directory(&self) -> io::Result<()> {
         match self.path.parent() {
             Some(directory) => File::open(directory)?.sync_all(),
@@ -125,7 +126,7 @@ mod tests {
         clean(&file);
     }
 
-    /// F17: cut or altered at any place, it is refused and put aside.
+    /// F17: a file that is truncated or altered anywhere is refused and renamed.
     #[test]
     fn a_damaged_file_is_put_aside() {
         let file = file("damaged");

@@ -1,4 +1,4 @@
-//! Metrics of the resolvers: questions, replies, recursion, upstreams.
+//! Metrics of the resolvers: queries, responses, recursion, upstreams.
 
 use std::collections::BTreeMap;
 use std::sync::PoisonError;
@@ -9,7 +9,7 @@ use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, Upstrea
 use crate::http::exposition::{Exposition, MetricType};
 use crate::state::Shared;
 
-/// The reports of all workers, added up.
+/// The sum of all workers' reports.
 #[derive(Default)]
 pub(super) struct Resolvers {
     reports: Vec<Counters>,
@@ -17,7 +17,7 @@ pub(super) struct Resolvers {
     fresh: u64,
     streams: u64,
     authorities: u64,
-    /// Counts, and how many workers have the breaker open.
+    /// Counters, and the number of workers with an open circuit breaker.
     upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
 }
 

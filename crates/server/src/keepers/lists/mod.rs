@@ -1,5 +1,5 @@
-//! The thread that looks at sources when they are due, compiles what has changed and puts it in
-//! force. It also looks at the file of the geo database, which takes as long to read as a list.
+//! The thread that reads sources when they are due, compiles changed texts and puts them in force.
+//! It also reads the file of the geo database, which takes as long as a list.
 
 pub(crate) mod status;
 
@@ -22,23 +22,24 @@ use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
 use crate::trace::own_questions;
 
-/// Time between looks at files and at what is due.
+/// Interval between checks of files and of what is due.
 const TICK: Duration = Duration::from_secs(1);
-/// What has come is compiled after so long, even if other sources are still to be looked at.
+/// Changed texts are compiled after this time, even if other sources are still being fetched.
 const COMPILE_AFTER: Duration = Duration::from_secs(30);
-/// Time after which a compilation that failed is tried again.
+/// Time after which a failed compilation is tried again.
 const RECOMPILE_AFTER: Duration = Duration::from_secs(60);
 
-/// Time without a round after one that a fault ended.
+/// Pause after a round that panicked.
 const REST_AFTER_FAULT: Duration = Duration::from_secs(60);
-/// What is reported then.
+/// The error of all sources then.
 const FAULT: &str = "a panic interrupted the maintenance of lists, see the log; lists in force \
                      stay, and the server retries";
 
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+///
+/// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
     let work = Work {
         running,
@@ -50,12 +51,12 @@ pub(crate) fn start(running: Arc<Running>, store: Store) -> io::Result<()> {
     thread::Builder::new().name("lists".to_owned()).spawn(move || work.run()).map(drop)
 }
 
-/// Whether an image is to be made.
+/// Whether an image must be compiled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pending {
     /// No text has changed.
     None,
-    /// One has.
+    /// A text has changed.
     Changed,
     /// The last attempt failed.
     Failed(Instant),
@@ -71,7 +72,7 @@ struct Work {
 
 impl Drop for Work {
     fn drop(&mut self) {
-        // Whoever waits learns that nothing comes, also where a fault ended the thread.
+        // Waiting callers must get a result even if a panic ended the thread.
         self.running.lists.close();
     }
 }
@@ -95,7 +96,7 @@ impl Work {
         }
     }
 
-    /// Looks at all that is due or wanted.
+    /// Processes all sources that are due or requested.
     fn round(&mut self, orders: &[Order]) {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
@@ -114,11 +115,11 @@ impl Work {
         }
     }
 
-    /// Takes up what was known when the server ended.
+    /// Loads the state of the previous process.
     fn begin(&mut self) {
         let state = self.running.shared.snapshot();
         *self.running.lists.sources() = self.store.load_states();
-        // The server may have ended between a copy and its image.
+        // The previous process may have ended between storing a copy and its image.
         let making = state.parts.lists.as_ref().map(|lists| &lists.making().lists);
         for (list, compiled) in state.config.policy.lists.iter().zip(making.into_iter().flatten()) {
             if self.store.head(list).map(|head| head.stamp()) != compiled.stamp {
@@ -127,7 +128,7 @@ impl Work {
         }
     }
 
-    /// Looks at what is due or wanted; how that went, by name.
+    /// Tries the sources that are due or requested; returns the results by name.
     fn look_at_sources(
         &mut self,
         state: &Snapshot,
@@ -172,7 +173,7 @@ impl Work {
         outcomes
     }
 
-    /// Drops what is known of sources that are no more.
+    /// Drops the states of sources that are no longer configured.
     fn forget_others(&mut self, lists: &[ListConfig]) {
         let is_known = |name: &String| lists.iter().any(|list| list.name == *name);
         self.watches.retain(|name, _| is_known(name));
@@ -195,14 +196,13 @@ impl Work {
                     self.watches.insert(list.name.clone(), FileWatch::new(now));
                     return true;
                 };
-                // A file that is not there, or could not be read, is a failure that is told once,
-                // and looked at again.
+                // A missing or unreadable file is reported once, and tried again.
                 watch.has_settled(now) || now.is_none() && source.error.is_none()
             }
         }
     }
 
-    /// Looks at one source, and notes how that went.
+    /// Tries one source, and records the result.
     fn look(
         &mut self,
         list: &ListConfig,
@@ -243,7 +243,7 @@ impl Work {
         taken.map_err(|failure| failure.to_string())
     }
 
-    /// How much there is to read, as far as that is known before.
+    /// The expected octets, if known.
     fn octets(&self, list: &ListConfig) -> u64 {
         match &list.source {
             ListSource::File(path) => std::fs::metadata(path).map_or(0, |facts| facts.len()),
@@ -251,7 +251,7 @@ impl Work {
         }
     }
 
-    /// Has a text changed, or the configuration of the lists?
+    /// Whether a text or the configuration of the lists has changed.
     fn wants_image(&self, state: &Snapshot) -> bool {
         let belong = match &state.parts.lists {
             Some(lists) => lists.belong_to(&state.config.policy),
@@ -264,8 +264,8 @@ impl Work {
         }
     }
 
-    /// Compiles all lists and puts them in force. The last image goes when no worker uses it any
-    /// more.
+    /// Compiles all lists and puts them in force. The previous image is freed when no worker uses
+    /// it any more.
     fn make_image(&mut self, state: &Snapshot) {
         match self.try_make_image(state) {
             Ok(()) => self.pending = Pending::None,
@@ -292,7 +292,8 @@ impl Work {
         self.running.lists.count_compile();
         let mut sources = self.running.lists.sources();
         for list in lists.making().lists.iter().filter(|list| list.stamp.is_none()) {
-            // There is no usable copy: a source that was well is asked again now.
+            // There is no usable copy: fetch the source again now, even if its last attempt
+            // succeeded.
             if let Some(source) =
                 sources.get_mut(&list.name).filter(|source| source.failures_in_row == 0)
             {
@@ -303,7 +304,7 @@ impl Work {
         self.running.reloader.change_policy(|parts| parts.lists = Some(lists))
     }
 
-    /// What became of an order.
+    /// The outcome of an order.
     fn outcome(
         &self,
         order: &Order,
@@ -341,6 +342,6 @@ impl Work {
 }
 
 fn answer(order: &Order, outcome: Value) {
-    // Who asked may have gone.
+    // The receiver may be gone.
     let _ = order.reply.send(outcome);
 }

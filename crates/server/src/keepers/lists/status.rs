@@ -1,4 +1,4 @@
-//! What is told of lists: to the commands, and to metrics.
+//! The status of lists, for commands and metrics.
 
 use std::path::Path;
 
@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::lists::store::{check as check_copy, digest, source_text};
 use crate::running::Running;
 
-/// What is in force of a list.
+/// The compiled list in force.
 pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compiled> {
     state.parts.lists.as_ref()?.making().lists.iter().find(|list| list.name == name)
 }
 
-/// The image in force; null where there is none.
+/// The image in force; null if there is none.
 pub(crate) fn image(state: &Snapshot) -> Value {
     let Some(lists) = &state.parts.lists else { return Value::Null };
     json!({
@@ -64,7 +64,7 @@ fn some_time(secs: u64) -> Option<u64> {
     Some(secs).filter(|secs| *secs > 0)
 }
 
-/// What is wrong with the last good copy of a list.
+/// The errors in the last good copy of a list.
 pub(crate) fn check(running: &Running, name: &str) -> Value {
     let state = running.shared.snapshot();
     let Some(list) = state.config.policy.lists.iter().find(|list| list.name == name) else {

@@ -1,4 +1,4 @@
-//! Fetches from a server that does what a test wants.
+//! Fetches from a scripted HTTP server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,10 +6,10 @@ use std::thread;
 
 use super::*;
 
-/// What a server does with a request: head and stream.
+/// The server's reaction to a request: head and stream.
 type Act = fn(&str, &mut TcpStream);
 
-/// A server that does this with each request until the process ends.
+/// A server that reacts to each request in this way until the process ends.
 fn serve(act: Act) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -26,7 +26,7 @@ fn serve(act: Act) -> SocketAddr {
 }
 
 fn say(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
-    // The client may have had enough.
+    // The client may have closed the connection.
     let _ = stream.write_all(text.as_ref());
 }
 
@@ -39,7 +39,7 @@ fn whole(stream: &mut TcpStream, text: impl AsRef<[u8]>) {
     say(stream, text);
 }
 
-/// A fetcher whose names are resolved by nobody.
+/// A fetcher that resolves no names.
 fn fetcher() -> Fetcher {
     let bounds =
         Bounds { time: Duration::from_secs(20), connect: Duration::from_secs(5), octets: 1 << 20 };
@@ -157,7 +157,7 @@ fn what_is_not_a_whole_text_is_an_error() {
 
 #[test]
 fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
-    // 16 KiB that stand for 2.5 MB.
+    // 16 KiB that decompress to 2.5 MB.
     let bomb: Act = |_, stream| {
         let mut octets = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03".to_vec();
         octets.extend(deflate_repeats(10_000));
@@ -173,8 +173,8 @@ fn a_text_that_unfolds_beyond_the_bound_is_not_taken() {
     assert_eq!(fetch(bomb), Err(FetchError::TooLarge));
 }
 
-/// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then so often 258 octets of what
-/// was before.
+/// One block with fixed codes (RFC 1951 §3.2.6): the letter `a`, then this many repetitions of 258
+/// octets.
 fn deflate_repeats(times: usize) -> Vec<u8> {
     let (mut out, mut held, mut filled) = (Vec::new(), 0u32, 0);
     let mut put = |value: u32, len: u32| {
@@ -187,10 +187,10 @@ fn deflate_repeats(times: usize) -> Vec<u8> {
         }
     };
     put(0b011, 3);
-    // 0x61 is the code 0x30 + 0x61 of eight bits, the first bit first.
+    // 0x61 has the code 0x30 + 0x61 of eight bits, the first bit first.
     put((0x91u32).reverse_bits() >> 24, 8);
     for _ in 0..times {
-        // 285 is the code 0xc5 of eight bits; distance 1 is the code 0 of five.
+        // 285 has the code 0xc5 of eight bits; distance 1 has the code 0 of five.
         put((0xc5u32).reverse_bits() >> 24, 8);
         put(0, 5);
     }
@@ -203,7 +203,7 @@ fn deflate_repeats(times: usize) -> Vec<u8> {
 fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
     let drops: Act = |_, stream| {
         say(stream, "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n");
-        // Nothing more comes: the connection is held open for as long as the client waits.
+        // Sends nothing more, and holds the connection open while the client waits.
         let _ = stream.read(&mut [0; 1]);
     };
     let bounds = Bounds {
@@ -220,7 +220,7 @@ fn a_source_that_gives_its_text_by_drops_runs_out_of_time() {
 
 #[test]
 fn an_https_source_is_never_asked_without_tls() {
-    // It speaks no TLS: nothing of what it says is taken.
+    // The server does not speak TLS: its response is not used.
     let url = format!("https://{}/list", serve(|_, stream| whole(stream, "ads.example\n")));
     assert_eq!(fetcher().fetch(&url, None), Err(FetchError::NoTls));
     assert_eq!(fault(ureq::Error::RequireHttpsOnly(String::new())), FetchError::Downgrade);
@@ -270,6 +270,6 @@ fn a_redirect_leads_to_no_private_address() {
     ] {
         assert_eq!(fetch(target), Err(FetchError::Private), "{target}");
     }
-    // Where the list itself is configured to be, it may lead elsewhere on the same host.
+    // If the list itself is configured on a private address, redirects on that host are allowed.
     assert_eq!(text(fetch(&to.to_string())), b"ads.example\n");
 }

@@ -1,4 +1,4 @@
-//! A store on a real disk, torn and damaged.
+//! A store on a real disk, with truncated and damaged files.
 
 use std::collections::BTreeMap as Map;
 
@@ -40,7 +40,7 @@ impl Drop for Data {
     }
 }
 
-/// The policy with these lists: name, and the keys of its table.
+/// A policy with these lists: name, and the keys of its table.
 fn policy(lists: &[(&str, String)]) -> PolicyConfig {
     let tables = lists.iter().map(|(name, keys)| format!("[[list]]\nname = \"{name}\"\n{keys}\n"));
     Config::from_text(None, &tables.collect::<String>(), &Map::new()).unwrap().policy
@@ -50,7 +50,7 @@ fn from_file(path: &Path) -> String {
     format!("file = \"{}\"", path.display())
 }
 
-/// A generator of Lehmer's kind: the same numbers for the same seed.
+/// A Lehmer generator: the same numbers for the same seed.
 fn numbers(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed * 2 + 1;
     move || {
@@ -66,7 +66,7 @@ fn a_start_reads_the_image_and_compiles_only_for_other_lists() {
     let config = policy(&[("a", from_file(&a)), ("b", from_file(&b))]);
     let made = data.store().load(&config, SECRET).unwrap();
     assert_eq!(made.names(), 3);
-    // Another secret would make another image.
+    // A different secret would give a different image.
     let read = data.store().load(&config, [8; 32]).unwrap();
     assert_eq!((read.digest(), read.making()), (made.digest(), made.making()));
     for other in [
@@ -113,7 +113,7 @@ fn a_torn_or_damaged_image_is_made_anew() {
         }
         fs::write(data.image(), &octets).unwrap();
         let lists = data.store().load(&config, SECRET).unwrap_or_else(|| panic!("seed {seed}"));
-        // What the damage left readable says the same; else it is the same as before.
+        // If the damaged image is still readable, it has the same content; otherwise it is rebuilt.
         assert_eq!(lists.digest(), made.digest(), "seed {seed}");
         assert_eq!(lists.names(), 2, "seed {seed}");
     }
@@ -135,7 +135,7 @@ fn a_damaged_copy_is_not_used() {
     fs::write(&copy, &octets).unwrap();
     fs::remove_file(data.image()).unwrap();
     assert!(check(&data.0, &config.lists[0]).is_err());
-    // The file is there, so it is read anew.
+    // The file exists, so it is read again.
     assert_eq!(data.store().load(&config, SECRET).unwrap().names(), 2);
     fs::remove_file(&list).unwrap();
     fs::write(&copy, &octets).unwrap();
@@ -207,7 +207,7 @@ fn a_file_that_lost_most_of_its_entries_keeps_its_last_good_copy() {
 #[test]
 fn where_nothing_can_be_written_lists_are_in_force_all_the_same() {
     let data = Data::new("full");
-    // In place of the directory there is a file: nothing can be made below it, whoever tries.
+    // The directory is replaced with a file: nothing can be created below it, even by root.
     fs::write(data.0.join("lists"), "").unwrap();
     let list = data.file("a", "a.example\n");
     let config = policy(&[("a", from_file(&list))]);

@@ -1,4 +1,4 @@
-//! A zone whose key A is followed by B and then revoked, as the running server sees it. The
+//! A zone whose key A is followed by B and then revoked, as the running server observes it. The
 //! signatures are real, and valid from 2020 to 2045.
 
 use std::cell::RefCell;
@@ -21,7 +21,7 @@ const A_REVOKED: &str = "385 3 15 Uxqb7giOHKimhEP3VDMukQ4Gmpj1jAhUiHWRzcPEtuk=";
 const B: &str = "257 3 15 /6fu2QJDQRh9NM59zOHZ14oGj3OjGRx1KySeXv2MBkc=";
 const HEAD: &str = "DNSKEY 15 1 86400 2366841600 1577836800";
 
-/// DNSKEY records and their signatures: tag and base64.
+/// DNSKEY records, and their signatures as tag and base64.
 type Keys = (&'static [&'static str], &'static [(u16, &'static str)]);
 
 const BEFORE: Keys = (
@@ -59,7 +59,7 @@ const AFTER: Keys = (
     )],
 );
 
-/// A server that notes what it is asked for.
+/// A server that records the queries it gets.
 #[derive(Default)]
 struct Notes(RefCell<Vec<String>>);
 
@@ -101,7 +101,7 @@ impl World {
         }
     }
 
-    /// Another process goes on with the same data directory.
+    /// Simulates a new process with the same data directory.
     fn restart(&mut self) {
         self.anchors = TrustAnchors::load(&self.directory, &self.configured, self.now);
     }
@@ -146,7 +146,8 @@ impl World {
         self.cache.insert(&key, &rrset, self.now.secs);
     }
 
-    /// Waits until the keys are asked for, and gives these. True if what is trusted has changed.
+    /// Waits until the keys are queried, and supplies these. Returns true if the trusted keys have
+    /// changed.
     fn look(&mut self, keys: Keys) -> bool {
         self.notes.0.borrow_mut().clear();
         for _ in 0..40 * 24 {
@@ -203,7 +204,7 @@ fn a_key_is_followed_by_another_and_revoked() {
     world.clean();
 }
 
-/// What was validated by a digest is not judged again because its key is known now.
+/// Data that was validated by a digest is not validated again when its key becomes known.
 #[test]
 fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
     let mut world = World::new("loss");
@@ -225,7 +226,7 @@ fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
     world.clean();
 }
 
-/// RFC 5011 §2.3: half of the TTL later, and an hour at least after a failure.
+/// RFC 5011 §2.3: after half of the TTL, and after at least an hour following a failure.
 #[test]
 fn keys_are_asked_for_when_they_are_due() {
     let mut world = World::new("due");
