@@ -11,123 +11,123 @@ use std::path::Path;
 use avocet_policy::rule::Scope;
 use serde::{Deserialize, Serialize};
 
-/// Octets of a request at most.
+/// Most octets of a request.
 pub const MAX_LINE: usize = 4096;
-/// The file of the socket in the data directory.
+/// The file name of the socket, in the data directory.
 pub const SOCKET: &str = "control.sock";
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Counts of the caches.
+    /// Show the numbers of cached entries.
     Stats,
-    /// All that the caches hold.
+    /// Show all cached data.
     Dump,
-    /// Drop what is cached for a name.
+    /// Drop the cached data of a name.
     Flush {
         /// The name.
         name: String,
     },
-    /// Drop what is cached for a name and all names below it.
+    /// Drop the cached data of a name and all names below it.
     FlushTree {
         /// The name.
         name: String,
     },
-    /// How the server is.
+    /// Show the state of the server.
     Status,
-    /// What there is of the lists.
+    /// Show the state of the lists.
     ListsStatus,
-    /// Look at the source of a list, or of all.
+    /// Fetch a list, or all lists, now.
     ListsRefresh {
-        /// The list.
+        /// The list; `None` for all.
         name: Option<String>,
-        /// Whether what would be held back is taken.
+        /// Whether to accept a text that would be held back.
         force: bool,
     },
-    /// The broken lines of a list.
+    /// Show the broken lines of a list.
     ListsCheck {
         /// The list.
         name: String,
     },
-    /// Filter nothing for a while.
+    /// Suspend filtering.
     Pause {
-        /// For whom.
+        /// The clients.
         #[serde(default)]
         scope: Scope,
         /// For how many seconds; 0 ends the pause.
         secs: u64,
     },
-    /// Do not filter a name for a while.
+    /// Allow a name.
     Grant {
-        /// The name; those below it too.
+        /// The name; subdomains are included.
         name: String,
-        /// For whom.
+        /// The clients.
         #[serde(default)]
         scope: Scope,
         /// For how many seconds; 0 ends the grant.
         secs: u64,
     },
-    /// The pauses and grants in force.
+    /// Show the pauses and grants in force.
     Switches,
-    /// Resolve a question anew, and tell how.
+    /// Resolve a question again and show each step.
     Trace {
         /// The name.
         name: String,
-        /// The type; A where none is given.
+        /// The type; A by default.
         #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
         rtype: Option<String>,
-        /// Give DNSSEC records (DO).
+        /// Include DNSSEC records (DO).
         #[serde(default)]
         dnssec: bool,
-        /// Do not validate (CD).
+        /// Disable validation (CD).
         #[serde(default)]
         checking_disabled: bool,
     },
-    /// Tell what is known of a name: its last failures, what is cached; or else as `trace`.
+    /// Explain a name: its last failures and cached data; without these, like `trace`.
     Why {
         /// The name.
         name: String,
-        /// The type; without one, of all types.
+        /// The type; all types by default.
         #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
         rtype: Option<String>,
-        /// For the client with this address or name; this machine where none is given.
+        /// The address or name of the client; this machine by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client: Option<String>,
-        /// As the policy is at this Unix second; now where none is given.
+        /// The Unix time for the policy; now by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<u64>,
     },
-    /// What is known of the trust anchors.
+    /// Show the state of the trust anchors.
     Anchors,
-    /// All negative trust anchors.
+    /// Show all negative trust anchors.
     NtaList,
-    /// Take a name out of validation for so many seconds.
+    /// Set a negative trust anchor.
     NtaAdd {
         /// The name.
         name: String,
-        /// For how long.
+        /// For how many seconds.
         secs: u64,
     },
-    /// Validate a name again.
+    /// Remove a negative trust anchor.
     NtaRemove {
         /// The name.
         name: String,
     },
-    /// Read the configuration again.
+    /// Reload the configuration.
     Reload,
-    /// Hand the sockets over.
+    /// Hand the sockets over to the new process that sends this.
     TakeOver,
 }
 
 impl Request {
-    /// The request as it is sent.
+    /// The request as one line of JSON.
     pub fn line(&self) -> String {
         format!("{}\n", serde_json::json!(self))
     }
 }
 
-/// Connects to the server that runs in a data directory.
+/// Connects to the server that runs with this data directory.
 pub fn connect(directory: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(directory.join(SOCKET))
 }

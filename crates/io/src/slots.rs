@@ -51,7 +51,7 @@ struct Arrays {
 /// The PKTINFO control messages of a socket's datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PacketInfo {
-    /// None: the socket is bound to one address, from which all replies leave.
+    /// No control messages: the socket is bound to one address, from which all replies leave.
     Off,
     /// `IP_PKTINFO`.
     V4,

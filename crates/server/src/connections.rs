@@ -1,4 +1,4 @@
-//! How many TCP connections are open, and how many may be.
+//! Counts and limits open TCP connections.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,19 +6,19 @@ use std::sync::{Mutex, PoisonError};
 
 use avocet_config::TcpConfig;
 
-/// TCP connections open, in all and of each client. Touched when a connection opens or closes.
+/// Open TCP connections, in total and per client. Accessed only when a connection opens or closes.
 #[derive(Default)]
 pub(crate) struct ConnectionCounts {
     total: AtomicUsize,
     by_client: Mutex<std::collections::HashMap<IpAddr, usize>>,
 }
 
-/// How many connections may be open.
+/// The limits for open connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectionLimits {
-    /// All together.
+    /// For all clients together.
     pub(crate) total: usize,
-    /// Of one client.
+    /// For each client.
     pub(crate) per_client: usize,
 }
 
@@ -29,17 +29,17 @@ impl ConnectionLimits {
     }
 }
 
-/// Why a connection is not taken.
+/// The limit that a connection exceeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Crowded {
-    /// All connections together have reached their limit.
+    /// The limit for all clients together.
     Total,
-    /// The client has reached its own limit.
+    /// The limit for each client.
     Client,
 }
 
 impl ConnectionCounts {
-    /// Counts a connection of `client` in, unless a limit is reached.
+    /// Counts a new connection of `client`, unless a limit is reached.
     pub(crate) fn open(&self, client: IpAddr, limits: &ConnectionLimits) -> Result<(), Crowded> {
         let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         let count = by_client.get(&client).copied().unwrap_or(0);
@@ -54,7 +54,7 @@ impl ConnectionCounts {
         Ok(())
     }
 
-    /// Connections of `client`.
+    /// The number of connections of `client`.
     pub(crate) fn of_client(&self, client: IpAddr) -> usize {
         self.by_client
             .lock()
@@ -64,7 +64,7 @@ impl ConnectionCounts {
             .unwrap_or(0)
     }
 
-    /// Counts a connection of `client` out.
+    /// Removes a connection of `client` from the counts.
     pub(crate) fn close(&self, client: IpAddr) {
         let mut by_client = self.by_client.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = by_client.get_mut(&client) {

@@ -1,8 +1,8 @@
-//! What becomes of a client's query, and why: the client's query is rehearsed, and what its stages
-//! say is put in words.
+//! Explains the answer to a client's query: rehearses the query, and shows the report of each
+//! stage.
 //!
-//! The rehearsal takes the same stages as a query ([`rehearsal`]). It counts nothing and is counted
-//! by no rate limit.
+//! The rehearsal takes the same stages as a query ([`rehearsal`]). It affects neither counters nor
+//! rate limits.
 
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
@@ -28,15 +28,16 @@ use crate::running::Running;
 use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question};
 
-/// Questions that one query puts to other servers at most: its own, and the target of an alias that
-/// the policy puts in place of the question and then of its answer.
+/// Most upstream questions of one query: its own, and the targets of aliases that the policy
+/// substitutes for the question and then for its answer.
 const MAX_TURNS: usize = 4;
 /// Characters of a list's line that are shown.
 const MAX_SHOWN: usize = 200;
-/// Addresses of a client's network that are tried: those before may be clients of their own.
+/// Addresses of a client's network that are tried; the first ones may belong to other `[[client]]`
+/// tables.
 const MAX_TRIED: usize = 256;
 
-/// Whose question is explained.
+/// The query to explain.
 #[derive(Clone, Copy)]
 pub(crate) struct Inquiry<'a> {
     /// The client's address.
@@ -45,7 +46,7 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) qname: &'a [u8],
     /// QTYPE.
     pub(crate) qtype: Rtype,
-    /// When the client asks.
+    /// The time of the query.
     pub(crate) at: At,
 }
 
@@ -71,22 +72,24 @@ impl Inquiry<'_> {
     }
 }
 
-/// What the policy makes of the question, as far as the caches tell; none where there is no policy.
+/// The decision of the policy on the question, as far as it is in the caches; `None` without a
+/// policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
     let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at);
     if let Ended::Wait(_) = rehearsal.begin(&inquiry.question()) {
-        // The answer is not known: the question alone decides.
+        // The answer is not cached: only the question decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
         return Some(policy.outcome(&asked, None, moment, &mut Scratch::for_looking()).0);
     }
     Some(rehearsal.into_witness().said().cloned().unwrap_or(Outcome::passes()))
 }
 
-/// What becomes of a client's query: what the policy says, what is known of the name, how it was
-/// resolved where the client's query would be, and the answer.
+/// Explains a query: the policy, the cached data of the name, its resolution along the same way as
+/// the client's query, and the answer.
 ///
 /// # Errors
+///
 /// The server is too busy to resolve the name.
 pub(crate) fn why(
     running: &Running,
@@ -113,7 +116,7 @@ pub(crate) fn why(
     Ok(policy.into_iter().chain(looked).chain([answer]).collect())
 }
 
-/// Has this network answered by itself, whatever the caches hold?
+/// Whether this server answers by itself, regardless of the caches.
 fn is_own(ended: &Ended) -> bool {
     let Ended::Reply { decision, .. } = ended else { return false };
     matches!(
@@ -122,8 +125,7 @@ fn is_own(ended: &Ended) -> bool {
     )
 }
 
-/// Puts a question to the servers that a client's query would go to, unless its failure is
-/// remembered.
+/// Sends a question to the servers that the client's query would use, unless its failure is cached.
 fn ask(
     shared: &Shared,
     state: &Snapshot,
@@ -154,13 +156,14 @@ fn ask(
     Ok((vec![section], rehearsal.go_on(waiter, &resolved(rcode, &message, ede))))
 }
 
-/// What was resolved for an explanation: judged as for a client, and kept for nobody.
+/// The result of a resolution for an explanation: the policy judges it as for the client, and it is
+/// not cached.
 fn resolved<'a>(rcode: Rcode, message: &'a [u8], ede: Option<(Ede, &'static str)>) -> Obtained<'a> {
     let stage = Obtained::stage_of(rcode, ede);
     Obtained { rcode, message, ttl_offsets: &[], kept_for: None, ede, stage, upstream: None }
 }
 
-/// What the policy says, with all that decides; none where there is no policy.
+/// The report of the policy, with everything that decides; `None` without a policy.
 fn section(
     shared: &Shared,
     state: &Snapshot,
@@ -194,15 +197,15 @@ fn section(
     Some(section)
 }
 
-/// A Unix second as the clocks of the policy's time zone show it.
+/// A Unix second, in the time zone of the policy.
 fn shown_time(config: &Config, secs: u64) -> String {
     let name = &config.policy.time_zone;
     NamedTimeZone::named(name)
         .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))
 }
 
-/// The groups that name the client's address or network, and are not the client's: it has a table
-/// of its own, which names other groups.
+/// The groups that name the client's address or network but do not apply: the client has a table
+/// that names other groups.
 fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
     if !config.policy.clients.iter().any(|table| client["client"] == table.name.as_str()) {
         return json!([]);
@@ -220,8 +223,7 @@ fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
         .collect()
 }
 
-/// The text of a list's line, as the file or the last good copy has it now; none where it cannot be
-/// read.
+/// The text of a list's line in the current file or copy; `None` if it cannot be read.
 fn line_text(config: &Config, line: &Value) -> Option<String> {
     let list = config.policy.lists.iter().find(|list| line["list"] == list.name.as_str())?;
     let number = usize::try_from(line["line"].as_u64()?).ok()?.checked_sub(1)?;
@@ -231,10 +233,11 @@ fn line_text(config: &Config, line: &Value) -> Option<String> {
     Some(text.trim().chars().filter(|character| !character.is_control()).take(MAX_SHOWN).collect())
 }
 
-/// The address to ask as for a client that is given by address or by name.
+/// Returns the address of a client that is given by address or by name.
 ///
 /// # Errors
-/// Nobody goes by that name, or it has no address now.
+///
+/// No client has this name, or the client has no address at the moment.
 pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, String> {
     if let Ok(ip) = client.parse::<IpAddr>() {
         return Ok(ip.to_canonical());
@@ -258,9 +261,9 @@ pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     })
 }
 
-/// What the client of a pause or a grant may be called: by a name as it is, and by an address as
-/// the `[[client]]` that it belongs to, if any, and as the address. The first one is the closest to
-/// what is meant.
+/// The scopes that the client of a pause or a grant may mean: a name stays as it is; an address
+/// means the `[[client]]` that it belongs to, if any, and the address. The most specific one comes
+/// first.
 pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     let Ok(ip) = client.parse::<IpAddr>() else { return vec![Scope::Client(client)] };
     let ip = ip.to_canonical();
@@ -271,7 +274,7 @@ pub(crate) fn client_scopes(state: &Snapshot, client: String) -> Vec<Scope> {
     named.into_iter().chain([Scope::Address(ip)]).collect()
 }
 
-/// The addresses that an id names by itself, some of them for a network.
+/// The addresses that an id denotes; a network gives some of its addresses.
 fn addresses(id: Id) -> Vec<IpAddr> {
     match id {
         Id::Address(ip) => vec![ip],

@@ -1,7 +1,6 @@
-//! Avocet, the DNS server of a network: all of the binary `avocet`, which only calls [`run`].
+//! The server of the binary `avocet`: sockets, threads and operation.
 //!
-//! The query path is the crate `avocet_nameserver`; this crate has the sockets, the threads and the
-//! operation of the server.
+//! The query path is in the crate `avocet_nameserver`.
 
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! What the server writes about itself: lines on standard error, as text or JSON. No thread waits
-//! for whoever reads them: see [`queue`].
+//! The log of the server: lines on standard error, as text or JSON. No thread waits for the reader:
+//! see [`queue`].
 
 mod queue;
 
@@ -16,18 +16,19 @@ use tracing_subscriber::{Registry, fmt, reload};
 
 use queue::LineQueue;
 
-/// How long the end of the process waits for its last lines to be read.
+/// How long the process waits at its end until the last lines are read.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// The lines that wait to be written; set once, by [`start`].
+/// The queue of lines; set once, by [`start`].
 static LINES: OnceLock<LineQueue> = OnceLock::new();
-/// Changes the level of the lines that are written; set once, by [`start`].
+/// The handle to change the level; set once, by [`start`].
 static LEVEL: OnceLock<reload::Handle<LevelFilter, Registry>> = OnceLock::new();
 
-/// Begins to write lines, those of panics included. Only the first call has an effect.
+/// Starts the log, which includes panics. Only the first call has an effect.
 ///
 /// # Errors
-/// The system gives no thread.
+///
+/// The system cannot start a thread.
 pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
     let (level, handle) = reload::Layer::new(filter(config.level));
     if LEVEL.set(handle).is_err() {
@@ -42,8 +43,8 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
         LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
     debug_assert!(started.is_ok(), "nothing else takes the lines");
-    // The default hook writes to standard error itself, and would wait for a reader in the thread
-    // that panics.
+    // The default hook writes to standard error itself, so that the panicking thread would wait for
+    // the reader.
     panic::set_hook(Box::new(|panic| {
         let trace = Backtrace::capture();
         let trace = if trace.status() == BacktraceStatus::Captured {
@@ -56,35 +57,34 @@ pub(crate) fn start(config: &LogConfig) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a line, behind those of the log if there is one, and waits a second at most until all are
-/// written.
+/// Writes a line after those of the log, and waits at most a second until all are written.
 pub fn write_last_line(line: &str) {
     match LINES.get() {
         Some(queue) => {
             queue.push(format!("{line}\n").as_bytes());
             queue.drain(LAST_LINES);
         }
-        // The end of the process is near; there is nobody to tell.
+        // The process is about to end; an error cannot be reported.
         None => drop(writeln!(io::stderr(), "{line}")),
     }
 }
 
-/// Waits until all lines are written, for a second at most.
+/// Waits until all lines are written, for at most a second.
 pub fn drain() {
     if let Some(queue) = LINES.get() {
         queue.drain(LAST_LINES);
     }
 }
 
-/// Lines that were lost as nobody read them.
+/// Lines that were lost because they were not read.
 pub(crate) fn lines_lost() -> u64 {
     LINES.get().map_or(0, LineQueue::lost)
 }
 
-/// Changes which lines are written.
+/// Changes the level of the written lines.
 pub(crate) fn set_level(level: LogLevel) {
     if let Some(handle) = LEVEL.get() {
-        // It fails only after the end of the subscriber, which lives as long as the process.
+        // This fails only without a subscriber, which lives as long as the process.
         let _ = handle.modify(|filter| *filter = self::filter(level));
     }
 }

@@ -1,5 +1,5 @@
-//! What workers hand to each other: misses to the worker that owns the name, answers back to the
-//! worker that holds the client's connection.
+//! Messages between workers: misses for the worker that owns the name, and responses for the worker
+//! that holds the client's connection.
 //!
 //! A sender puts in all it has and wakes the receiver once; the receiver takes all at once.
 
@@ -11,12 +11,12 @@ use avocet_io::poll::Waker;
 use avocet_nameserver::query::miss::{Miss, StreamRoute};
 use avocet_resolver::{Trace, Traced};
 
-/// Most messages that wait for one worker; more are dropped and counted as shed.
+/// Most waiting messages for one worker. Further ones are dropped and counted.
 const MAX_WAITING: usize = 65_536;
-/// Most octets of answers that wait for one worker.
+/// Most octets of waiting responses for one worker.
 const MAX_OCTETS: usize = 64 << 20;
 
-/// A question that is to be resolved for its trace.
+/// A question to resolve with a trace.
 pub(crate) struct TraceOrder {
     /// Folded question in wire form.
     pub(crate) question: Box<[u8]>,
@@ -26,17 +26,17 @@ pub(crate) struct TraceOrder {
     pub(crate) dnssec_ok: bool,
     /// CD.
     pub(crate) checking_disabled: bool,
-    /// The servers that a rule puts it to; empty: those of the plan.
+    /// The servers that a rule selects; empty for those of the plan.
     pub(crate) servers: Box<[SocketAddr]>,
-    /// Where the trace goes. Dropped without one where the worker cannot make it.
+    /// Receives the trace. Dropped if the worker cannot make one.
     pub(crate) reply: Sender<Traced>,
 }
 
-/// A look at the kept traces.
+/// A request for the kept traces of a name.
 pub(crate) struct KeptOrder {
     /// Folded name.
     pub(crate) qname: Box<[u8]>,
-    /// Where they go, the latest last.
+    /// Receives the traces, the latest last.
     pub(crate) reply: Sender<Vec<Trace>>,
 }
 
@@ -44,15 +44,15 @@ pub(crate) struct KeptOrder {
 pub(crate) enum Letter {
     /// A query whose name the receiver resolves.
     Miss(Box<Miss>),
-    /// The answer to a query on a stream of the receiver's.
+    /// The response to a query on a stream of the receiver.
     Answer(StreamRoute, Box<[u8]>),
-    /// A question to be resolved with a trace.
+    /// A question to resolve with a trace.
     Trace(Box<TraceOrder>),
-    /// A look at the traces that were kept.
+    /// A request for kept traces.
     Kept(Box<KeptOrder>),
     /// Close an idle connection of a client that is over its limit.
     MakeRoom(IpAddr),
-    /// Stop taking queries, finish those in flight, and end.
+    /// Stop reading queries, complete those in flight, and end.
     Drain,
 }
 
@@ -65,17 +65,17 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Waiting {
     letters: Vec<Letter>,
-    /// Octets of the answers among them.
+    /// Octets of the waiting responses.
     octets: usize,
 }
 
 impl Mailbox {
-    /// An empty box whose owner is woken by `waker`.
+    /// Creates an empty mailbox; `waker` wakes its owner.
     pub(crate) fn new(waker: Waker) -> Self {
         Self { waiting: Mutex::default(), waker }
     }
 
-    /// Puts a letter in and wakes the owner. Returns it if the box is full.
+    /// Adds a letter and wakes the owner. Returns the letter if the box is full.
     pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
@@ -106,12 +106,12 @@ impl Mailbox {
         self.waker.wake();
     }
 
-    /// Does no letter wait?
+    /// Whether the box is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().letters.is_empty()
     }
 
-    /// Takes all letters out, leaving `spare` (empty) in the box.
+    /// Takes all letters, leaving `spare` (empty) in the box.
     pub(crate) fn take(&self, spare: &mut Vec<Letter>) {
         self.waker.clear();
         let mut waiting = self.lock();

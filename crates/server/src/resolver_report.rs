@@ -1,4 +1,4 @@
-//! What a worker tells of its resolver: published each sweep, read by a scrape of the metrics.
+//! The report of a worker on its resolver: published at each sweep, read for metrics.
 
 use std::net::SocketAddr;
 
@@ -7,35 +7,35 @@ use avocet_resolver::{BreakerState, Counters, Transport, UpstreamCounters};
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
 pub(crate) struct ResolverReport {
-    /// What the resolver counted.
+    /// Counters of the resolver.
     pub(crate) counters: Counters,
-    /// Of each upstream in the plan.
+    /// One for each upstream in the plan.
     pub(crate) upstreams: Vec<UpstreamReport>,
-    /// Sockets towards upstreams that are open.
+    /// Open upstream sockets.
     pub(crate) sockets: SocketCounts,
 }
 
-/// One upstream as one worker sees it.
+/// The state of an upstream in one worker.
 pub(crate) struct UpstreamReport {
-    /// Where it listens.
+    /// Its address.
     pub(crate) addr: SocketAddr,
-    /// How it is asked.
+    /// Its transport.
     pub(crate) transport: Transport,
-    /// What was counted.
+    /// Its counters.
     pub(crate) counters: UpstreamCounters,
-    /// Whether it is asked.
+    /// The state of its circuit breaker.
     pub(crate) breaker: BreakerState,
 }
 
-/// Counts of what was opened, for the metrics.
+/// Numbers of open sockets, for metrics.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct SocketCounts {
-    /// UDP sockets open in pools.
+    /// Open UDP sockets in pools.
     pub(crate) pooled: u64,
-    /// UDP sockets open for one query.
+    /// Open UDP sockets for single queries.
     pub(crate) fresh: u64,
-    /// TCP connections open.
+    /// Open TCP connections.
     pub(crate) streams: u64,
-    /// UDP sockets and TCP connections open towards authoritative servers, each for one query.
+    /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
     pub(crate) authorities: u64,
 }

@@ -33,27 +33,27 @@ use crate::running::{OperationError, switches};
 use crate::state::Shared;
 use crate::worker::{Listeners, Setup, Worker};
 
-/// Descriptors that are not for sockets towards upstreams: listeners, log, snapshot, control.
+/// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;
-/// Connections of clients take at most one in so many descriptors.
+/// Client connections use at most one part in this many of the descriptors.
 const STREAM_PART: usize = 4;
-/// Fewest slots of a pool; where there are so few, most queries get a socket of their own.
+/// Fewest slots of a pool. With so few, most queries get their own socket.
 const MIN_POOL: usize = 16;
 
-/// Slots of a pool below which a line in the log says that they are few: queries carry fewer than 8
-/// bits of chance by their port then, beside those of ID and case.
+/// Pools with fewer slots are logged: the port then adds fewer than 8 unpredictable bits to those
+/// of ID and letter case.
 const FEW_PORTS: u32 = 256;
 
 /// Why the server did not start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Config(ConfigErrors),
-    /// An address cannot be listened on.
+    /// The server cannot listen on an address.
     Listen(SocketAddr, io::Error),
-    /// Something else that the system refused, and what it was for.
+    /// Another system error, and what failed.
     System(String, io::Error),
-    /// A budget of a cache is too small, or the forwarding rules are no plan.
+    /// The budget of a cache is too small, or the forwarding rules are invalid.
     Setting(String),
     /// The running server could not be taken over.
     TakeOver(operate::TakeOverError),
@@ -93,22 +93,23 @@ impl From<OperationError> for StartError {
     }
 }
 
-/// What a server starts from.
+/// The arguments of a start.
 #[derive(Debug)]
 pub struct Start {
-    /// The configuration file; without one, the defaults hold.
+    /// The configuration file; the defaults apply without one.
     pub file: Option<PathBuf>,
-    /// Take the sockets and the cache over from the running server.
+    /// Whether to take the sockets and the cache over from the running server.
     pub take_over: bool,
 }
 
 /// Runs the server until a signal or another server ends it.
 ///
 /// # Errors
-/// Why it did not start.
+///
+/// The server could not start.
 pub fn run(start: Start) -> Result<(), StartError> {
     process::keep_large_memory_apart();
-    // Where it is not allowed to, it is said when it matters.
+    // If this is not permitted, the first thread that needs it reports the error.
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = ConfigFile::about_to_be_read(start.file);
@@ -179,8 +180,8 @@ fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {
     move |error| StartError::System(what.to_owned(), error)
 }
 
-/// Creates the data directory if there is none, for the account that the server becomes. What is in
-/// it is private: the caches say what was asked for.
+/// Creates the data directory if it is missing, for the account under which the server will run. It
+/// is private: the caches reveal the queries of clients.
 fn create_directory(config: &Config) -> Result<(), StartError> {
     let directory = &config.data.directory;
     let failed = |what: &str, error| {
@@ -203,13 +204,13 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
         }
     }
     let Some(group) = &config.server.control_group else { return Ok(()) };
-    // Its members reach the control socket and see nothing else.
+    // The members of the group can use the control socket, and see nothing else.
     process::give_to_group(directory, group).map_err(|error| failed("give a group", error))?;
     std::fs::set_permissions(directory, Permissions::from_mode(0o710))
         .map_err(|error| failed("give a group", error))
 }
 
-/// Octets of the system's random source.
+/// Returns octets from the system's random source.
 fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut octets = [0; N];
     getrandom::fill(&mut octets).map_err(|error| {
@@ -229,8 +230,8 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
     })
 }
 
-/// Every worker has a socket of its own on each address (`SO_REUSEPORT`), which would also let a
-/// second server join in silently. So it is first tried whether the address is free.
+/// Checks that the addresses are free. The workers' sockets use `SO_REUSEPORT`, with which a second
+/// server would share the addresses silently.
 fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
     for &addr in listen {
         let local =
@@ -260,9 +261,9 @@ fn bind_one(listen: &[SocketAddr]) -> Result<Listeners, StartError> {
     Ok(listeners)
 }
 
-/// Gives the sockets of a server that is taken over to as many workers as there are here, in the
-/// order of the addresses. What is left over goes to the first one, a whole set of addresses at a
-/// time, so that nothing queued in it is lost; what lacks is opened.
+/// Distributes the sockets of the previous server among the workers, in the order of the addresses,
+/// and opens those that are missing. The first worker gets the surplus in complete sets of
+/// addresses, so that no queued query is lost.
 fn adopt(
     mut taken: Vec<TakenSocket>,
     workers: usize,
@@ -296,14 +297,15 @@ fn adopt(
     Ok(sets)
 }
 
-/// What a listening socket is for.
+/// The position of a listening socket.
 struct SocketPlace {
     worker: usize,
     transport: Transport,
     addr: SocketAddr,
 }
 
-/// Takes the socket of this worker, transport and address out of those taken over.
+/// Removes the socket for this worker, transport and address from the sockets of the previous
+/// server.
 fn take(taken: &mut Vec<TakenSocket>, place: &SocketPlace) -> Option<OwnedFd> {
     let fits = |socket: &TakenSocket| {
         socket.worker == place.worker
@@ -314,7 +316,7 @@ fn take(taken: &mut Vec<TakenSocket>, place: &SocketPlace) -> Option<OwnedFd> {
     Some(taken.swap_remove(at).fd)
 }
 
-/// The address of a socket, which a UDP and a TCP socket tell alike.
+/// The address of a socket; works for UDP and TCP.
 fn local_addr(socket: &TakenSocket) -> Option<SocketAddr> {
     let copy = socket.fd.try_clone().ok()?;
     StdUdpSocket::from(copy).local_addr().ok()
@@ -380,7 +382,7 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
         tracing::warn!(core, %error, "cannot pin a worker to its core");
     }
     loop {
-        // What a panic may leave half changed is made anew before the worker goes on.
+        // A panic may leave state inconsistent: it is rebuilt before the worker continues.
         match panic::catch_unwind(AssertUnwindSafe(|| worker.run())) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => return tracing::error!(%error, "a worker ended"),
@@ -394,18 +396,18 @@ fn run_worker(mut worker: Worker, core: Option<usize>) {
     }
 }
 
-/// UDP sockets towards upstreams that each worker may have open.
+/// UDP upstream sockets that each worker may open.
 fn sockets_each(open_files: usize, config: &Config) -> usize {
     let reserved = OTHER_FILES + config.server.tcp.connections.min(open_files / STREAM_PART);
     (open_files.saturating_sub(reserved) / config.server.workers).max(2 * MIN_POOL)
 }
 
-/// Slots of the pool towards each upstream: as many as the sockets allow, with some left for
-/// queries that need one of their own.
+/// Pool slots for each upstream: limited by the sockets, less a reserve for queries that need their
+/// own.
 fn pool_size(sockets: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
     let slots = (sockets - sockets / 4) / upstreams.max(1);
-    // A power of two: every draw is a mask of random bits.
+    // A power of two: a draw masks random bits.
     1 << slots.clamp(MIN_POOL, MAX_POOL).ilog2()
 }
 
@@ -417,7 +419,7 @@ mod tests {
     use crate::mailbox::Letter;
     use crate::worker::fault;
 
-    /// `localhost. A`, asked until it is answered.
+    /// Sends `localhost. A` until it is answered.
     fn ask(server: SocketAddr) -> Vec<u8> {
         let query =
             b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x09localhost\x00\x00\x01\x00\x01";
@@ -435,7 +437,7 @@ mod tests {
         panic!("no answer");
     }
 
-    /// A server of one worker in this process, which asks `upstream`.
+    /// A server with one worker in this process, which queries `upstream`.
     struct OneWorker {
         addr: SocketAddr,
         shared: Arc<Shared>,
@@ -478,7 +480,7 @@ mod tests {
         }
     }
 
-    /// Faults are planted for whichever worker comes first, so one test has them all.
+    /// Any worker may hit an injected fault, so a single test injects all of them.
     #[test]
     fn a_fault_in_a_worker_costs_one_query_at_most() {
         let upstream = StdUdpSocket::bind("127.0.0.1:0").unwrap();
@@ -503,7 +505,7 @@ mod tests {
             thread::yield_now();
         }
         let reply_len = loop {
-            // What was sent before the fault may have been repeated: the last one counts.
+            // The query before the fault may have been repeated: the last reply counts.
             let (len, from) =
                 upstream.recv_from(&mut octets).expect("the same query after the fault");
             octets[2] |= 0x80;

@@ -1,5 +1,5 @@
-//! The state that the threads of the server share: the name server's, and what workers count, hand
-//! to each other and report.
+//! The shared state of the server's threads: the name server, and the workers' counters, mailboxes
+//! and reports.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -13,25 +13,25 @@ use crate::connections::ConnectionCounts;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 
-/// What lives as long as the process.
+/// The state that lives as long as the process.
 pub(crate) struct Shared {
     /// Caches, secrets, and the snapshot in force.
     pub(crate) name_server: NameServer,
-    /// One for each worker.
+    /// One per worker.
     pub(crate) metrics: Vec<WorkerMetrics>,
-    /// One for each worker: the state of its resolver at its last sweep.
+    /// One per worker: the state of its resolver at its last sweep.
     pub(crate) resolver_reports: Vec<Mutex<ResolverReport>>,
-    /// One for each worker.
+    /// One per worker.
     pub(crate) mailboxes: Vec<Mailbox>,
-    /// For each worker: it drains, and waits for nothing. Workers that still wait may send it
+    /// One per worker: whether it drains and waits for nothing. Workers that still wait may send it
     /// letters.
     pub(crate) quiet: Vec<AtomicBool>,
-    /// TCP connections of all workers.
+    /// The TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
 }
 
 impl Shared {
-    /// Allocates the caches as the configuration has them, for as many workers as mailboxes.
+    /// Allocates the caches according to the configuration, and one mailbox per worker.
     pub(crate) fn new(
         snapshot: Snapshot,
         mailboxes: Vec<Mailbox>,
@@ -52,13 +52,13 @@ impl Shared {
         self.name_server.snapshot()
     }
 
-    /// Has workers forget keys and gaps between names, as names were dropped from the caches.
+    /// Makes workers forget keys and NSEC ranges after names were dropped from the caches.
     pub(crate) fn forget_proofs(&self) {
         self.name_server.forget_proofs();
         self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
-    /// Puts a snapshot in force and wakes the workers to take it.
+    /// Puts a snapshot in force and wakes the workers to use it.
     pub(crate) fn replace(&self, snapshot: Snapshot) {
         self.name_server.replace(snapshot);
         self.mailboxes.iter().for_each(Mailbox::wake);

@@ -33,7 +33,7 @@ pub(super) struct Table {
 }
 
 /// The first row of each ancestor of a name that is in the table, plus one, indexed by the number
-/// of the label that the ancestor begins with. Zero stands for none.
+/// of the label that the ancestor begins with. Zero means that there is none.
 type Hits = [u32; MAX_LABELS + 1];
 
 impl Table {

@@ -5,7 +5,7 @@
 //! 0.0.0.0 ads.example                                          the text as it came
 //! ```
 //! Both are in one file, so that they never disagree. A copy that is damaged is not used: its list
-//! is fetched anew.
+//! is fetched again.
 
 use std::collections::HashMap;
 use std::fmt;
