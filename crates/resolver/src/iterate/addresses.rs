@@ -1,9 +1,9 @@
-//! Addresses of name servers: what is looked up where a delegation gave none, or some that are of
-//! no use.
+//! Addresses of name servers that a delegation lacks, or that are unusable.
 //!
-//! Glue serves to reach a server and defines nothing (RFC 9471 §2, RFC 2181 §5.4.1). A server whose
-//! addresses may not be asked, or were asked in vain, is looked up in the zone that owns its name,
-//! one family after the other. Look-ups that bring nothing are few in one question (S9).
+//! Glue serves to reach a server and is not authoritative (RFC 9471 §2, RFC 2181 §5.4.1). If a
+//! server has no usable address, or its addresses did not answer, its name is resolved in the zone
+//! that owns it, one address family after the other. A question may make only a few look-ups that
+//! yield nothing (S9).
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -22,19 +22,20 @@ use crate::recursion::may_ask;
 use crate::scrub::MAX_ALIASES;
 use crate::trace::{Step, Why};
 
-/// Most look-ups of servers in one question that bring no address, in all (Unbound: 5).
+/// Most look-ups of servers in one question that yield no address, in total (Unbound: 5).
 pub(super) const MAX_FAILED_SERVERS: u32 = 4;
-/// Labels of the zones that say which domains there are: the root and the top-level domains.
+/// Most labels of a registry zone, which lists the existing domains: the root and the top-level
+/// domains.
 const REGISTRY_LABELS: usize = 1;
 
 type Deeper<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A look-up of a server's name in one family.
+/// A look-up of a server's name, for one address family.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LookUp {
     pub(super) server: Name,
     rtype: Rtype,
-    /// How much of the name has to be denied.
+    /// How much of the name a denial must cover.
     extent: Extent,
 }
 
@@ -42,20 +43,20 @@ pub(super) struct LookUp {
 #[derive(Default)]
 pub(super) struct LookUps {
     made: Vec<LookUp>,
-    /// Servers whose names do not exist, or cannot be resolved.
+    /// Servers that do not exist, or cannot be resolved.
     given_up: Vec<Name>,
-    /// Servers whose names are taken not to exist, because part of them was denied.
+    /// Servers that probably do not exist, because an ancestor of their name was denied.
     denied_in_part: Vec<Name>,
 }
 
-/// Why a server is looked up: what promises most comes first.
+/// The reason to look up a server, the most promising first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Need {
-    /// It has no address that may be asked.
+    /// It has no address that may be queried.
     NoAddress,
     /// Its addresses may be wrong.
     Doubt,
-    /// Only part of its name was denied, and some servers deny names that only lead to others.
+    /// Only an ancestor of its name was denied, and some servers deny empty non-terminals.
     DeniedInPart,
 }
 
@@ -66,29 +67,29 @@ enum AddressLookup {
     Denied(DenialSource, Extent),
 }
 
-/// The source of a denial, which decides its cost.
+/// The source of a denial, which decides whether it counts as a failed look-up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DenialSource {
     Cache,
-    /// The registry that the domain of the server would be registered at.
+    /// The registry of the server's domain.
     Registry,
     Other,
 }
 
 impl Walker {
-    /// The families that may be asked.
+    /// The address families in use.
     fn families(&self) -> impl Iterator<Item = Rtype> + use<> {
         let recursion = self.recursion();
         let wanted = [(recursion.ipv4, Rtype::A), (recursion.ipv6, Rtype::AAAA)];
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
     }
 
-    /// May any of these addresses be asked?
+    /// Whether any of these addresses may be queried.
     pub(super) fn any_to_ask(&self, addresses: &[IpAddr]) -> bool {
         addresses.iter().any(|ip| may_ask(self.recursion(), SocketAddr::new(*ip, DNS_PORT)))
     }
 
-    /// The next look-up of this server, and what it is for. None if nothing is left.
+    /// The next look-up of this server, with its reason; `None` if nothing is left.
     fn open(&self, cut: &Cut, made: &LookUps, server: &NameServer) -> Option<(Need, LookUp)> {
         let look_up = |rtype, extent| LookUp { server: server.name.clone(), rtype, extent };
         let is_open = |look_up: &LookUp| !made.made.contains(look_up);
@@ -103,18 +104,18 @@ impl Walker {
         if !self.any_to_ask(&server.addresses) && !self.any_to_ask(&server.spare) {
             return Some((Need::NoAddress, next));
         }
-        // Whoever owns a name within the zone is who did not answer.
+        // The owner of a name within the zone is the party that did not answer.
         (!name::is_under(&server.name, &cut.zone)).then_some((Need::Doubt, next))
     }
 
-    /// What the most promising look-up is for that is left at this cut.
+    /// The reason of the most promising look-up left at this cut.
     pub(super) fn need(&self, cut: &Cut, made: &LookUps) -> Option<Need> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         servers.iter().filter_map(|server| self.open(cut, made, server)).map(|(need, _)| need).min()
     }
 
-    /// The next look-up at this cut: of those that promise as much, of a server in a zone that is
-    /// known, or else any.
+    /// The next look-up at this cut. Among equally promising ones, a server in a zone with a known
+    /// delegation comes first.
     pub(super) async fn next_look_up(&mut self, cut: &Cut, made: &LookUps) -> Option<LookUp> {
         let CutServers::Named(servers) = &cut.servers else { return None };
         let open: Vec<_> =
@@ -135,7 +136,7 @@ impl Walker {
         best.map(|(_, look_up)| look_up)
     }
 
-    /// How many labels the nearest zone above a name has whose servers are known.
+    /// The number of labels of the nearest zone above a name with a known delegation.
     async fn known_labels(&mut self, server: &Name) -> usize {
         for zone in name::ancestors(server).skip(1).take_while(|zone| zone.len() > 1) {
             if self.io.look_up(Side::Delegation, &zone.into(), Rtype::NS).await.is_some() {
@@ -145,8 +146,8 @@ impl Walker {
         0
     }
 
-    /// Looks a server of the cut up and gives it what is found. False if that brings no address to
-    /// ask.
+    /// Looks up a server of the cut and adds the addresses to it. Returns false if none of them may
+    /// be queried.
     pub(super) async fn look_up_server(
         &mut self,
         cut: &mut Cut,
@@ -226,7 +227,7 @@ impl Walker {
         found
     }
 
-    /// What is found for this is used to ask, and no client gets it.
+    /// The result serves to send queries and is never returned to a client.
     fn addresses_of<'a>(
         &'a mut self,
         server: &'a Name,
@@ -236,12 +237,12 @@ impl Walker {
         Box::pin(async move {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
-                // A stranger's delegation finds no server in a zone of this network.
+                // A foreign delegation must not find servers in a configured zone.
                 if self.plan.is_in_own_zone(&at) {
                     return Ok(AddressLookup::Denied(DenialSource::Cache, Extent::Whole));
                 }
                 let mut part = self.part(&at, qtype, frame).await?;
-                // Nothing of it is verified.
+                // Data is not validated here: use only the first alias.
                 part.ends_with_alias();
                 if !part.denies_above(&at) {
                     self.keep(&part, qtype);
@@ -277,13 +278,13 @@ impl Walker {
     }
 }
 
-/// Does the root or a top-level domain say that the domain of this server is not registered?
-/// Hosters that are gone are often many of a zone's, and asking a registry once for each is no
-/// attack on it.
+/// Whether the root or a top-level domain denies that the domain of this server is registered. A
+/// zone often has many servers at one hoster that no longer exists, and one query per server to a
+/// registry is no attack on it.
 fn is_of_registry(denial: &Denial, denied: &[u8], server: &[u8]) -> bool {
     let labels = |name: &[u8]| name::labels(name).count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };
-    // The whole name was asked for where names are not shortened.
+    // Without QNAME minimisation the complete name was queried.
     let below = if denied.len() < server.len() { 1 } else { 2 };
     of_soa <= REGISTRY_LABELS && labels(denied) == of_soa + below
 }

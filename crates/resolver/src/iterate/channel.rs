@@ -1,9 +1,9 @@
-//! How a walk speaks with the resolver that drives it.
+//! The channel between a walk and the resolver that drives it.
 //!
-//! A walk is an `async` function that nothing wakes: it is polled when there is something for it.
-//! Whatever it needs of the world it asks for by a [`Request`] and then is pending; the resolver
-//! answers by a [`Response`] and polls again. So it knows no socket, no clock and no runtime, and
-//! the order in which things happen is the driver's alone.
+//! A walk is an `async` function without wakers: the resolver polls it when it can continue. A walk
+//! sends a [`Request`] and is pending; the resolver sends a [`Response`] and polls again. [`Note`]s
+//! need no response. The walk therefore knows no socket, no clock and no runtime, and only the
+//! driver determines the order of events.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,18 +20,18 @@ use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
 use crate::validation::Chain;
 
-/// What a walk asks for.
+/// A request of a walk.
 #[derive(Debug)]
 pub(crate) enum Request {
-    /// What the cache has at a name and type.
+    /// The cached data of a name and type.
     LookUp(Side, Name, Rtype),
-    /// The keys of a zone, or why it has none.
+    /// The keys of a zone, or the reason why it has none.
     Keys(Name),
-    /// The NXDOMAIN that covers a name.
+    /// The cached NXDOMAIN that covers a name.
     LookUpNxdomain(Side, Name),
-    /// What is known of the gap between names of a zone that a name lies in.
+    /// The NSEC or NSEC3 record that covers a name.
     Gap(Sought),
-    /// A question to the servers of a zone.
+    /// A question for the servers of a zone.
     Fetch(Box<Inquiry>),
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum Response {
     Fetched(Result<Arc<Fetched>, NotFetched>),
 }
 
-/// What a walk wants done before its next request; nothing comes back.
+/// A message of a walk to the resolver without a response.
 #[derive(Debug)]
 pub(crate) enum Note {
     Store(Rrset, Stored),
@@ -55,33 +55,33 @@ pub(crate) enum Note {
         denial: Denial,
         how: Stored,
     },
-    /// This server does not serve this zone.
+    /// A server does not serve a zone.
     Lame(std::net::SocketAddr, Name),
-    /// This server left out the signatures of this zone, which is signed.
+    /// A server omitted the signatures of a signed zone.
     Unsigned(std::net::SocketAddr, Name),
-    /// This will be asked for soon: its reply may come meanwhile.
+    /// A question that the walk will ask soon; its response may arrive in the meantime.
     Ahead(Box<Inquiry>),
-    /// An answer was made of gaps.
+    /// An answer was synthesized from NSEC or NSEC3 records.
     Synthesised,
-    /// The copy of the root zone was asked.
+    /// The copy of the root zone was used.
     LocalRoot,
-    /// An error of a zone whose servers name somebody for it.
+    /// An error in a zone that names a reporting agent.
     Report(Report),
-    /// NSEC or NSEC3 RRsets that verified, of the zone with this apex, and its SOA RRset if that
-    /// came along.
+    /// Validated NSEC or NSEC3 RRsets of the zone with this apex, with its SOA RRset if there was
+    /// one.
     Gaps(Name, Option<Rrset>, Vec<Rrset>),
     /// How often the question reached each limit of validation.
     Limits([u32; avocet_dnssec::Limit::ALL.len()]),
-    /// The end of the chain of trust at a zone, good for so many seconds.
+    /// The end of the chain of trust at a zone, valid for this number of seconds.
     Keys(Name, Chain, u32),
 }
 
-/// The time at which a walk is polled.
+/// The time of a poll.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Moment {
-    /// Seconds since 1970, for signatures.
+    /// Seconds since 1970, for the validity of signatures.
     pub(crate) wall_secs: u64,
-    /// The monotonic clock in ms.
+    /// The monotonic clock, in ms.
     pub(crate) now_ms: u64,
 }
 
@@ -94,7 +94,7 @@ struct Channel {
     trace: Trace,
 }
 
-/// The walk's end; the driver's is [`DriverEnd`].
+/// The walk's end of the channel; the driver's is [`DriverEnd`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Io(Arc<Mutex<Channel>>);
 
@@ -151,12 +151,12 @@ impl Io {
         self.with(|channel| channel.notes.push(note));
     }
 
-    /// Writes a step of the walk down.
+    /// Records a step of the walk in the trace.
     pub(crate) fn record(&self, step: Step) {
         self.with(|channel| channel.trace.record(step));
     }
 
-    /// What is recorded from now on serves to find this; until [`Io::leave`].
+    /// Records the following steps as part of resolving this name, until [`Io::leave`].
     pub(crate) fn enter(&self, why: Why, name: &Name, rtype: Rtype) {
         self.with(|channel| channel.trace.enter(why, name, rtype));
     }
@@ -192,7 +192,7 @@ impl Future for Call<'_> {
     }
 }
 
-/// The driver's end.
+/// The driver's end of the channel.
 #[derive(Debug, Default)]
 pub(crate) struct DriverEnd(Io);
 
@@ -201,7 +201,7 @@ impl DriverEnd {
         self.0.clone()
     }
 
-    /// Gives the walk what it is polled with.
+    /// Sets the response and the time for the next poll.
     pub(crate) fn supply(&self, response: Option<Response>, moment: Moment) {
         self.0.with(|channel| {
             channel.response = response;
@@ -210,7 +210,7 @@ impl DriverEnd {
         });
     }
 
-    /// Lends the trace to whoever adds to it, or exchanges it.
+    /// Gives access to the trace, to extend or to replace it.
     pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
         self.0.with(|channel| act(&mut channel.trace))
     }

@@ -1,5 +1,5 @@
-//! What kind of reply an authoritative server gave: an answer, the way to other servers, or nothing
-//! of use (RFC 1034 §5.3.3 step 4).
+//! Classifies the reply of an authoritative server: an answer, a referral, or useless (RFC 1034
+//! §5.3.3 step 4).
 
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Rcode, Rtype, name};
@@ -9,26 +9,26 @@ use super::rrset::Name;
 use crate::read::{ReplyRecord, folded_target};
 use crate::scrub::MAX_ALIASES;
 
-/// See the module.
+/// The kind of a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sort {
-    /// It answers or denies, or leads on by an alias.
+    /// Data, a negative response, or an alias.
     Answer,
-    /// The zone of this name below the one asked is served by others.
+    /// A referral to the zone of this name, below the queried zone.
     Referral(Name),
-    /// As [`Sort::Answer`], from a server that recurses and does not serve the zone: for want of
-    /// better.
+    /// Like [`Sort::Answer`], but from a server that recurses and does not serve the zone: used
+    /// only as a last resort.
     Hearsay,
     /// The server does not serve the zone.
     Lame,
-    /// It has another RCODE than an answer can have.
+    /// The RCODE is not that of an answer.
     Failed(Rcode),
 }
 
-/// Sorts a reply to this inquiry.
+/// Classifies the reply to this inquiry.
 pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     let recursive = inquiry.manner.recursion_desired;
-    // A server that recurses for others says nothing of its own here.
+    // The answers of a recursive server come from its cache.
     let is_hearsay = fetched.offers_recursion() && !fetched.is_authoritative() && !recursive;
     match fetched.rcode {
         Rcode::NOERROR | Rcode::YXDOMAIN => {}
@@ -47,14 +47,14 @@ pub(crate) fn sort(inquiry: &Inquiry, fetched: &Fetched) -> Sort {
     }
 }
 
-/// Is what it has for an answer not as its type says, and nothing else there?
+/// Whether the reply contains only malformed data as its answer.
 pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     fetched.reply.has_faulty_answers
         && fetched.rcode == Rcode::NOERROR
         && !answers(inquiry, fetched)
 }
 
-/// Is there a record of the type asked, or an alias, at the name?
+/// Whether there is a record of the queried type, or an alias, at the name.
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     let answer = || fetched.reply.section(RecordSection::Answer);
     let mut at = inquiry.qname.to_vec();
@@ -84,14 +84,14 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
     }
     for ns in authority(Rtype::NS) {
         if *ns.owner == *inquiry.zone {
-            // The zone's own servers beside nothing: no data, if the server speaks for the zone.
+            // The zone's own NS records without an answer: NODATA, if the server is authoritative.
             return if fetched.is_authoritative() { Sort::Answer } else { Sort::Lame };
         }
         if !name::is_under(ns.owner, &inquiry.zone) {
-            // Up the tree, or aside.
+            // A referral upward or sideways.
             return Sort::Lame;
         }
-        // DS records are of the parent: what it says beside a delegation is its answer.
+        // DS records belong to the parent: its reply with the delegation is the answer.
         let is_parents = inquiry.qtype == Rtype::DS && *ns.owner == *inquiry.qname;
         if is_parents {
             return Sort::Answer;
@@ -100,6 +100,6 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
             return Sort::Referral(ns.owner.into());
         }
     }
-    // Nothing at all: no data, if no server of the zone says more.
+    // An empty reply: NODATA, unless other servers of the zone have data.
     denial
 }

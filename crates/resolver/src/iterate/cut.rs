@@ -1,7 +1,8 @@
-//! Zone cuts on the way to a name, and the servers beyond them (RFC 1034 §5.3.3 steps 2 and 4b).
+//! Zone cuts on the way to a name, and the servers of the delegated zones (RFC 1034 §5.3.3 steps 2
+//! and 4b).
 //!
-//! Delegations are what the servers above say (parent-centric): what a zone says of its own servers
-//! never changes where it is asked for, so that a zone taken away from above is gone when its
+//! Delegations are parent-centric: only the parent's NS RRset decides which servers are queried,
+//! never the one of the zone itself. A zone that its parent removes therefore disappears when its
 //! delegation expires (S22).
 
 use std::net::{IpAddr, SocketAddr};
@@ -20,34 +21,35 @@ use crate::endpoint::{Strategy, Transport};
 use crate::recursion::may_ask;
 use crate::trace::Why;
 
-/// Most servers used of one delegation (BIND: 13, CVE-2026-3592).
+/// Most servers that are used from one delegation (BIND: 13, CVE-2026-3592).
 pub(crate) const MAX_NS: usize = 13;
-/// Most addresses used of one server.
+/// Most addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
-/// How long the root's hints serve before its servers are asked for again, in seconds.
+/// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;
 
-/// As [`PRIMED_SECS`], where they did not answer: the hints serve until they are asked again.
+/// Like [`PRIMED_SECS`], after a failed priming query: the hints are used in the meantime.
 const UNPRIMED_SECS: u32 = 300;
 
-/// A zone and who serves it.
+/// A zone and its servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Cut {
     pub(crate) zone: Name,
     pub(crate) servers: CutServers,
-    /// How long the zones above say so: no delegation outlives one above it (S22).
+    /// The remaining TTL, at most that of the delegations above: no delegation outlives those
+    /// (S22).
     pub(crate) left_secs: u32,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum CutServers {
-    /// Names, with the addresses that came along.
+    /// The names of a delegation, with glue.
     Named(Vec<NameServer>),
-    /// Servers of the configuration.
+    /// Servers from the configuration.
     Listed { servers: Vec<Candidate>, forward: Option<ForwardManner> },
 }
 
-/// How the servers of a forwarding rule are asked.
+/// How to query the servers of a forwarding rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForwardManner {
     pub(crate) strategy: Strategy,
@@ -60,13 +62,13 @@ pub(crate) struct ForwardManner {
 pub(crate) struct NameServer {
     pub(crate) name: Name,
     pub(crate) addresses: Vec<IpAddr>,
-    /// What the parent says, where the server's own zone says something else: for want of better.
+    /// Addresses from the parent that differ from those in the server's own zone: a last resort.
     pub(crate) spare: Vec<IpAddr>,
 }
 
 impl Cut {
-    /// The delegation in a referral, with the glue that its sender can know: addresses of names
-    /// within the zone that was asked (S5).
+    /// The delegation in a referral, with acceptable glue: addresses of names within the queried
+    /// zone (S5).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
         let ns = fetched.reply.section(RecordSection::Authority);
         let ns = ns.filter(|record| record.rtype == Rtype::NS && *record.owner == *zone);
@@ -91,17 +93,17 @@ impl Cut {
         Self { zone, servers: CutServers::Named(servers), left_secs: 0 }
     }
 
-    /// Are its servers known by name, from a delegation?
+    /// Whether its servers are known by name, from a delegation.
     pub(crate) fn is_named(&self) -> bool {
         matches!(self.servers, CutServers::Named(_))
     }
 
-    /// Do its servers recurse for us?
+    /// Whether its servers recurse for this resolver.
     pub(crate) fn recurses(&self) -> bool {
         matches!(&self.servers, CutServers::Listed { forward: Some(_), .. })
     }
 
-    /// Has it a server whose address can be looked for without asking this zone?
+    /// Whether the addresses of a server can be resolved without querying this zone.
     fn names_others(&self) -> bool {
         match &self.servers {
             CutServers::Named(servers) => {
@@ -122,7 +124,7 @@ pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
 }
 
 impl Walker {
-    /// The nearest zone cut above a name that servers are known for. A DS record is the parent's.
+    /// The nearest zone cut above a name with known servers. DS records belong to the parent.
     pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
         let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
         self.cut_above(name::ancestors(qname).nth(skip).unwrap_or(&[0]).into()).await
@@ -133,7 +135,7 @@ impl Walker {
         self.cut_above(name::parent(zone).unwrap_or(&[0]).into()).await
     }
 
-    /// The nearest zone cut at or above a name.
+    /// The nearest zone cut at or above a name with known servers.
     async fn cut_above(&mut self, start: Name) -> Cut {
         let configured = self.plan.configured(&start);
         if let Some(Configured::Forward(_)) = configured {
@@ -191,7 +193,7 @@ impl Walker {
         Cut { zone, servers, left_secs: u32::MAX }
     }
 
-    /// The root's servers: as they said themselves, or as the hints have it.
+    /// The root's servers, from a priming response or from the hints.
     async fn root(&mut self) -> Cut {
         let root: Name = [0].as_slice().into();
         if self.recursion().priming
@@ -222,7 +224,7 @@ impl Walker {
         })
     }
 
-    /// Asks the servers of the hints for the root's servers (RFC 8109).
+    /// Sends a priming query to the servers of the hints (RFC 8109).
     async fn prime(&mut self, hinted: &Cut) -> Option<Cut> {
         let root: Name = [0].as_slice().into();
         let fetched = self.ask_once(hinted, &root, Rtype::NS).await?;
@@ -254,7 +256,7 @@ impl Walker {
         Some(cut)
     }
 
-    /// What the cache knows of a delegation: its servers and their addresses.
+    /// The cached delegation of a zone: its servers and their addresses.
     async fn known_delegation(&mut self, zone: &Name) -> Option<Cut> {
         let (CachedAnswer::Set(ns), _) = self.io.look_up(Side::Delegation, zone, Rtype::NS).await?
         else {
@@ -268,12 +270,12 @@ impl Walker {
             let (addresses, spare) = if self.any_to_ask(&own) { (own, glue) } else { (glue, own) };
             servers.push(NameServer { name, addresses, spare });
         }
-        // The root is never taken away.
+        // The root has no parent that could remove it.
         let left_secs = if zone.len() > 1 { ns.ttl_secs } else { u32::MAX };
         Some(Cut { zone: zone.clone(), servers: CutServers::Named(servers), left_secs })
     }
 
-    /// Addresses of a server in the cache.
+    /// Cached addresses of a server.
     pub(crate) async fn known_addresses(&mut self, side: Side, server: &Name) -> Vec<IpAddr> {
         let mut addresses = Vec::new();
         for rtype in [Rtype::A, Rtype::AAAA] {
@@ -288,7 +290,7 @@ impl Walker {
         addresses
     }
 
-    /// Puts a delegation and its glue into the cache, each for as long as was said.
+    /// Caches a delegation and its glue with their TTLs.
     pub(crate) fn keep_delegation(&self, cut: &Cut, ttl_secs: u32, glue: &[Rrset]) {
         let how = Stored { side: Side::Delegation, rank: Rank::Additional, with_do: false };
         let CutServers::Named(servers) = &cut.servers else { return };
@@ -323,7 +325,7 @@ impl Walker {
         }
     }
 
-    /// Takes the delegation out of a referral, and keeps it.
+    /// Extracts the delegation of a referral, and caches it.
     pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
         let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
         let ns = fetched
@@ -345,7 +347,7 @@ impl Walker {
         let glue = glue.filter(|record| {
             matches!(record.rtype, Rtype::A | Rtype::AAAA) && is_glue(record.owner)
         });
-        // Glue outlives its delegation for nobody (S22).
+        // Glue never outlives its delegation (S22).
         let glue = glue.map(|record| {
             let ungrouped = Ungrouped::of(&record);
             Ungrouped { ttl_secs: ungrouped.ttl_secs.min(ttl_secs), ..ungrouped }
@@ -355,7 +357,7 @@ impl Walker {
         cut
     }
 
-    /// The servers of a cut that may be asked, as far as their addresses are known.
+    /// The known addresses of a cut that may be queried.
     pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         match &cut.servers {
@@ -381,7 +383,7 @@ impl Walker {
         candidates
     }
 
-    /// Servers of the configuration are asked wherever they are, but for ourselves.
+    /// Configured servers may have any address, except one of our own.
     fn is_listed_to_be_asked(&self, addr: SocketAddr) -> bool {
         !self.recursion().own.contains(&addr)
     }

@@ -1,5 +1,6 @@
-//! Down the tree: from the nearest known zone cut, referral by referral, telling each server no
-//! more of the name than it needs (RFC 9156, relaxed, with the rule of §2.3 for underscores).
+//! Follows referrals from the nearest known zone cut down to the servers of a name. Each server
+//! sees only as much of the name as it needs (QNAME minimisation in relaxed mode, RFC 9156, with
+//! the rule of §2.3 for underscores).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,32 +20,32 @@ use crate::failure::Failure;
 
 /// Most referrals for one name.
 const MAX_REFERRALS: u32 = 32;
-/// Most queries with a shortened name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
+/// Most queries with a minimised name (RFC 9156 §2.3: MAX_MINIMISE_COUNT).
 const MAX_MINIMISED: u32 = 10;
-/// So many of them add a single label (MINIMISE_ONE_LAB).
+/// The number of these that add a single label (MINIMISE_ONE_LAB).
 const MINIMISED_BY_ONE: u32 = 4;
 
-/// Types by which the cache is asked whether a shortened name exists: what clients ask for most.
+/// The types under which the cache is searched for a minimised name: those that clients query most.
 const KNOWN_BY: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::MX, Rtype::TXT];
 
 type Proving<'a> = Pin<Box<dyn Future<Output = Option<Part>> + Send + 'a>>;
 
-/// What is known of a shortened name.
+/// The information on a minimised name.
 enum Shortened {
     /// The name exists.
     Exists,
-    /// Nothing is known of the whole name.
+    /// Nothing follows for the complete name.
     Unknown,
-    /// It answers for the whole name.
+    /// It answers the question for the complete name.
     Ends(Box<Part>),
 }
 
-/// What servers said of a shortened name in the course of a question.
+/// The servers' response to a minimised name, kept for the duration of a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Seen {
     /// It exists.
     Exists,
-    /// It was denied, or there was no reply: the rest of a name below it is shown at once.
+    /// It was denied, or there was no response: the complete name is queried next.
     Unknown,
 }
 
@@ -57,7 +58,7 @@ impl Shortened {
     }
 }
 
-/// How much of a name is shown.
+/// How much of a name is shown to servers.
 struct Shown {
     qname: Name,
     labels: usize,
@@ -83,7 +84,7 @@ impl Shown {
         shown.len() == self.qname.len()
     }
 
-    /// The name to ask for next.
+    /// The name to query next.
     fn next(&mut self) -> Name {
         let left = self.labels.saturating_sub(self.known);
         if self.whole || self.queries >= MAX_MINIMISED || left <= 1 {
@@ -97,8 +98,8 @@ impl Shown {
         self.queries += 1;
         let mut hidden = left - more.clamp(1, left);
         let labels: Vec<&[u8]> = name::labels(&self.qname).take(hidden + 1).collect();
-        // Labels with an underscore before them are no bounds between those who run zones: they are
-        // shown together.
+        // Labels that begin with an underscore are not zone boundaries (RFC 9156 §2.3): add them
+        // together.
         let is_scope =
             |label: usize| labels.get(label).is_some_and(|label| label.first() == Some(&b'_'));
         while hidden > 0 && is_scope(hidden) && is_scope(hidden - 1) {
@@ -107,19 +108,19 @@ impl Shown {
         name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
     }
 
-    /// Goes back to showing a label at a time. False if that would change nothing.
+    /// Returns to adding single labels. Returns false if that changes nothing.
     fn reveals_slowly(&mut self) -> bool {
         let hides = self.queries == 0 && self.labels > self.known + 1;
         self.whole &= !hides;
         hides
     }
 
-    /// The name that was shown exists, as does all above it.
+    /// Records that a name exists, and so do its ancestors.
     fn exists(&mut self, shown: &Name) {
         self.known = self.known.max(name::labels(shown).count());
     }
 
-    /// Takes what is known of the name that was shown. Some if that is the answer.
+    /// Applies the information on a minimised name. Returns the answer if there is one.
     fn take(&mut self, shown: &Name, known: Shortened) -> Option<Part> {
         match known {
             Shortened::Exists => self.exists(shown),
@@ -130,36 +131,36 @@ impl Shown {
     }
 }
 
-/// How a walk goes on after the servers of a cut failed.
+/// What to do after the servers of a cut failed.
 enum Afterwards {
-    /// It ends.
+    /// Fail.
     End,
-    /// It asks the parent for the delegation once more, and ends where it cannot.
+    /// Query the parent for the delegation once more; fail if that is not possible.
     GoUp,
-    /// It asks for the whole name.
+    /// Query the complete name.
     Widen,
 }
 
-/// Whether an answer is the child's where the parent was asked: an alias in place of a DS record,
-/// given by a server of both zones. A server that recurses for us looks for the parent itself.
+/// Whether an answer for DS records is the child's instead of the parent's: an alias, from a server
+/// of both zones. A recursive server finds the parent itself.
 fn is_of_child(part: &Part, qtype: Rtype, cut: &Cut) -> bool {
     qtype == Rtype::DS && part.is_alias() && !cut.recurses()
 }
 
-/// Returns how a walk goes on after `failure` of a question for as much of the name as `extent`.
+/// Returns what to do after `failure` of a question that shows `extent` of the name.
 fn afterwards(failure: Failure, extent: Extent) -> Afterwards {
     match (failure, extent) {
         (Failure::TooManyQueries | Failure::Crowded, _) => Afterwards::End,
-        // The zone was found; what it has is of no use, whichever server is asked.
+        // The zone was found, but its data is unusable on every server.
         (Failure::TooManyRecords | Failure::Malformed, Extent::Whole) => Afterwards::End,
         (_, Extent::Whole) => Afterwards::GoUp,
-        // Some servers fail for names that only lead to others: relaxed.
+        // Some servers fail for empty non-terminals (relaxed mode).
         (_, Extent::Part) => Afterwards::Widen,
     }
 }
 
 impl Walker {
-    /// Finds what the servers of the tree say of a name and type.
+    /// Finds the answer of the authoritative servers for a name and type.
     pub(crate) async fn descend(
         &mut self,
         qname: &Name,
@@ -170,7 +171,7 @@ impl Walker {
         self.tell_cut(&cut);
         let mut shown = Shown { whole: !self.minimises(&cut), ..Shown::new(qname, &cut) };
         let mut referrals = 0;
-        // What the cache knows of a delegation may be out of date: the parent is asked once.
+        // A cached delegation may be out of date: the parent is queried once.
         let mut may_go_up = true;
         loop {
             let asked = shown.next();
@@ -228,7 +229,7 @@ impl Walker {
         }
     }
 
-    /// What is known of a shortened name without asking for it.
+    /// Returns the information on a minimised name that needs no query.
     async fn known_shortened(
         &mut self,
         asked: &Name,
@@ -246,8 +247,7 @@ impl Walker {
         }
     }
 
-    /// Is it known that the name exists: because something of it was found before, or by a proof
-    /// that it has no address?
+    /// Whether the name is known to exist, from cached data or a cached proof of NODATA.
     async fn knows_to_exist(&mut self, name: &Name) -> bool {
         for rtype in KNOWN_BY {
             if self.io.look_up(Side::Zone, name, rtype).await.is_some() {
@@ -261,7 +261,7 @@ impl Walker {
         )
     }
 
-    /// Takes what servers said of a shortened name.
+    /// Evaluates the servers' response to a minimised name.
     async fn take_shortened(
         &mut self,
         part: Part,
@@ -281,19 +281,19 @@ impl Walker {
         {
             return Shortened::Ends(Box::new(part));
         }
-        // Some servers deny names that only lead to others: no client gets that.
+        // Some servers deny empty non-terminals: such a denial never reaches a client.
         Shortened::Unknown
     }
 
-    /// The denial of a shortened name, or of one above it, that was kept.
+    /// The cached denial of a minimised name, or of an ancestor.
     async fn denied_before(&mut self, shown: &Name, cut: &Cut) -> Option<Part> {
         let (len, denial, _) = self.io.covering_nxdomain(Side::Delegation, shown).await?;
         let owner = shown.get(shown.len().checked_sub(len)?..)?.into();
         (len > cut.zone.len()).then(|| Part::of_cache(Ending::Denied(owner, denial)))
     }
 
-    /// Keeps the denial of a shortened name where no client gets it: the next name below is shown
-    /// whole at once.
+    /// Caches the denial of a minimised name out of reach of clients: the next query below it shows
+    /// the complete name.
     fn keep_shortened_denial(&self, part: &Part) {
         if let Ending::Denied(owner, denial) = &part.ending
             && denial.rcode == Rcode::NXDOMAIN
@@ -305,8 +305,8 @@ impl Walker {
         }
     }
 
-    /// The denial of the whole name by that of a shortened one whose proof validates: it shows that
-    /// there is nothing below it, either (RFC 8020 §2).
+    /// The denial of the complete name by a validated denial of a minimised one, which proves that
+    /// nothing exists below it (RFC 8020 §2).
     fn proven_denial<'a>(
         &'a mut self,
         part: &'a Part,
@@ -338,7 +338,7 @@ impl Walker {
     }
 }
 
-/// Is nothing known of the name itself, so that the rest of it may be shown at once?
+/// Whether nothing is known of the name itself, so that the complete name can be queried at once.
 fn denies_all(part: &Part) -> bool {
     let denies =
         !matches!(&part.ending, Ending::Denied(_, denial) if denial.rcode == Rcode::NOERROR);

@@ -1,20 +1,20 @@
-//! What is being looked for, and for what.
+//! The chain of questions from the client's question to the current one.
 
 use avocet_wire::Rtype;
 
 use super::fetch::Extent;
 use super::rrset::Name;
 
-/// How deep addresses of servers may be looked for, to find addresses of servers (BIND: 7).
+/// How deep look-ups of name servers may nest (BIND: 7).
 const MAX_NESTING: u32 = 8;
 
-/// What is being looked for, to find what else: a chain without circles.
+/// A question, and the question that needs its answer. The chain has no cycle.
 pub(crate) struct Frame<'a> {
     above: Option<&'a Frame<'a>>,
     name: Name,
     qtype: Rtype,
     depth: u32,
-    /// How much of the name has to be denied for the name to be.
+    /// How much of the name a denial must cover.
     pub(super) to_deny: Extent,
 }
 
@@ -23,12 +23,12 @@ impl Frame<'_> {
         Frame { above: None, name, qtype, depth: 0, to_deny: Extent::Whole }
     }
 
-    /// Is it what the client asked for?
+    /// Whether this is the client's question.
     pub(crate) fn is_first(&self) -> bool {
         self.depth == 0
     }
 
-    /// Addresses of one server are one thing to look for, of either family.
+    /// Whether the chain has this question. Both address families of a server count as one.
     fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
         let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
         let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
@@ -36,14 +36,14 @@ impl Frame<'_> {
         is_this || self.above.is_some_and(|above| above.contains(name, qtype))
     }
 
-    /// One step deeper. None where that leads in a circle, or too far.
+    /// Adds a question. Returns `None` for a cycle, or if the chain is too long.
     pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
         let fits = self.depth < MAX_NESTING && !self.contains(name, qtype);
         let (depth, to_deny) = (self.depth + 1, Extent::Whole);
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
     }
 
-    /// The same, where so much of the name has to be denied.
+    /// The same question, with the part of the name that a denial must cover.
     pub(crate) fn denied_by(self, extent: Extent) -> Self {
         Self { to_deny: extent, ..self }
     }

@@ -1,6 +1,5 @@
-//! Gaps between the names of signed zones, by NSEC and NSEC3 records that were validated: what they
-//! say of one name they say of all that lie in the same gap (RFC 8198 §5). What is made of them is
-//! told in `synthesis`.
+//! Validated NSEC and NSEC3 records of signed zones: a range between two names denies all names
+//! within it (RFC 8198 §5). `synthesis` makes answers from them.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -10,27 +9,27 @@ use avocet_wire::{Rtype, name};
 use super::rrset::{Name, Rrset};
 use crate::name_order::order;
 
-/// Most zones of which gaps are known, in each resolver.
+/// Most zones with ranges, in each resolver.
 const MAX_ZONES: usize = 512;
-/// Most gaps of one zone.
+/// Most ranges of one zone.
 const MAX_GAPS: usize = 1_024;
-/// Most gaps in each resolver; with signatures of usual sizes some 400 octets each.
+/// Most ranges in each resolver, with about 400 octets each for signatures of usual sizes.
 const MAX_ALL_GAPS: usize = 32_768;
 
-/// Where a gap is looked for.
+/// The position of a range.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Sought {
-    /// At or right before a name, in the nearest zone above of which any is known.
+    /// At or right before a name, in the nearest zone above it that has ranges.
     Name(Name),
     /// At or before a hash, in the zone with this apex.
     Hash(Name, Hash),
 }
 
-/// What is known of a zone where something was sought.
+/// The records found at a position.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
     pub(crate) apex: Name,
-    /// None while no denial of the zone is known.
+    /// `None` until a negative response of the zone was seen.
     pub(crate) soa: Option<Rrset>,
     pub(crate) by: By,
 }
@@ -43,27 +42,27 @@ impl Gap {
     }
 }
 
-/// See [`Gap`]. TTLs are counted down.
+/// The proof in a [`Gap`]; TTLs are counted down.
 #[derive(Clone, Debug)]
 pub(crate) enum By {
     /// The NSEC or NSEC3 RRset.
     Set(Rrset),
-    /// The zone hashes its names, in this way: hashes are to be sought.
+    /// The zone uses NSEC3 with these parameters: the caller must search for hashes.
     Hashing(Hashing),
 }
 
-/// How a zone hashes its names.
+/// The NSEC3 parameters of a zone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hashing {
     pub(crate) iterations: u16,
     pub(crate) salt: Box<[u8]>,
 }
 
-/// An RRset and when it ends, in ms.
+/// An RRset and its expiry, in ms.
 type Timed = (Rrset, u64);
 
-/// Of the two maps one is empty: a zone that goes over from one kind of proof to the other is not
-/// known by both.
+/// One of the two maps is empty: a zone that changes from one kind of proof to the other has only
+/// the later one.
 #[derive(Debug, Default)]
 struct ZoneProofs {
     soa: Option<Timed>,
@@ -72,15 +71,15 @@ struct ZoneProofs {
     hashing: Option<Hashing>,
     /// NSEC3 RRsets by their owners' hashes.
     hashes: BTreeMap<Hash, Timed>,
-    /// Whether it was asked for since it was put in or last spared.
+    /// Whether it was used since it was inserted or last spared.
     used: bool,
 }
 
-/// See the module.
+/// The ranges of all zones.
 #[derive(Debug, Default)]
 pub(crate) struct Gaps {
     zones: HashMap<Name, ZoneProofs>,
-    /// Zones in the order in which they were put in or last spared.
+    /// Zones in the order in which they were inserted or last spared.
     order: VecDeque<Name>,
     count: usize,
 }
@@ -90,7 +89,7 @@ fn left((set, until_ms): &Timed, now_ms: u64) -> Option<Rrset> {
     (ttl_secs > 0).then(|| Rrset { ttl_secs: ttl_secs as u32, ..set.clone() })
 }
 
-/// Makes room for one more: those that have ended go first, or else all.
+/// Makes room for one more: removes expired ones, or else all.
 fn make_room<K: Ord>(map: &mut BTreeMap<K, Timed>, now_ms: u64) {
     if map.len() >= MAX_GAPS {
         map.retain(|_, (_, until_ms)| *until_ms > now_ms);
@@ -136,7 +135,7 @@ impl ZoneProofs {
                 left(nsec, now_ms).map(By::Set)
             }
             (Sought::Hash(_, hash), _) => {
-                // Before the first hash lies the gap that begins at the last one.
+                // The range that begins at the last hash covers those before the first.
                 let before = self
                     .hashes
                     .range(..=*hash)
@@ -149,7 +148,7 @@ impl ZoneProofs {
 }
 
 impl Gaps {
-    /// Puts in NSEC or NSEC3 RRsets of a zone, and its SOA RRset if that came along.
+    /// Inserts NSEC or NSEC3 RRsets of a zone, and its SOA RRset if there is one.
     pub(crate) fn insert(
         &mut self,
         apex: &Name,
@@ -178,8 +177,8 @@ impl Gaps {
         }
     }
 
-    /// Removes the first zone that was not used, so that zones filled by a stranger do not push out
-    /// those in use.
+    /// Removes the first unused zone, so that zones queried by an attacker do not displace those in
+    /// use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {
@@ -196,7 +195,7 @@ impl Gaps {
         }
     }
 
-    /// What is known where something is sought.
+    /// Returns the records at a position.
     pub(crate) fn get(&mut self, sought: &Sought, now_ms: u64) -> Option<Gap> {
         let apex: Name = match sought {
             Sought::Name(owner) => {
@@ -307,7 +306,8 @@ mod tests {
         nsec3
     }
 
-    /// S20: a zone that changes how it proves, or how it hashes, is known by the later way alone.
+    /// S20: after a zone changes its kind of proof or its hash parameters, only the later records
+    /// count.
     #[test]
     fn a_zone_that_proves_in_another_way_is_known_by_that_alone() {
         const FIRST: &[u8; 32] = b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom";

@@ -1,18 +1,18 @@
-//! Ends of chains of trust that were found: the keys of zones, and zones that have none.
+//! Cached ends of chains of trust: the keys of zones, and the reasons why zones have none.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::rrset::Name;
 use crate::validation::Chain;
 
-/// Most zones, in each resolver; with keys of usual sizes some 2 kB each.
+/// Most zones, in each resolver, with about 2 kB each for keys of usual sizes.
 const MAX_ZONES: usize = 8_192;
 
-/// See the module.
+/// The ends of chains by zone.
 #[derive(Debug, Default)]
 pub(crate) struct KeyCache {
     zones: HashMap<Name, Kept>,
-    /// Zones in the order in which they were put in or last spared.
+    /// Zones in the order in which they were inserted or last spared.
     order: VecDeque<Name>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct KeyCache {
 struct Kept {
     chain: Chain,
     until_ms: u64,
-    /// Whether it was asked for since it was put in or last spared.
+    /// Whether it was used since it was inserted or last spared.
     used: bool,
 }
 
@@ -41,8 +41,8 @@ impl KeyCache {
         }
     }
 
-    /// Removes the first zone that was not used, so that zones of a stranger do not push out those
-    /// in use.
+    /// Removes the first unused zone, so that zones queried by an attacker do not displace those in
+    /// use.
     fn evict(&mut self) {
         while let Some(first) = self.order.pop_front() {
             match self.zones.get_mut(&first) {

@@ -1,17 +1,81 @@
-//! Recursion: from the root, or the nearest known zone cut, down to the servers that know a name
-//! (RFC 1034 §5.3.3).
+//! Recursion: resolves a question from the root, or the nearest known zone cut, down to the servers
+//! of the name (RFC 1034 §5.3.3).
 //!
-//! A question that no rule forwards becomes a [`Walk`]: an `async` function without a runtime,
-//! polled by the resolver whenever what it asked for is there (see `channel`). All that a question
-//! causes (its aliases, addresses of name servers, keys) is asked for within its walk, one thing
-//! after another, so that one set of counters bounds the whole.
+//! # What a walk is
+//!
+//! A question that no rule forwards becomes a [`Walk`]: an `async` function that starts with the
+//! client's question and returns a [`Resolution`] or a [`Failure`]. Everything that the question
+//! causes happens in its walk, one step after another: aliases, addresses of name servers, DS and
+//! DNSKEY records. Therefore the code reads in the order of the algorithm, and one set of limits
+//! covers the whole; a referral or an alias never starts with fresh ones.
 //!
 //! ```text
-//! resolve  aliases from name to name          ┐
-//! descend  zone cut to zone cut, minimised    │ cache ── look-ups, stores
-//! ask      the servers of a cut, one by one   ┘ fetch ── one question to servers
-//!                                                    (resolver/fetch.rs)
+//! translate   DNS64, if it is configured
+//!   resolve   aliases, from name to name
+//!     own data; cache; `synthesis`: NSEC and NSEC3 ranges
+//!     descend   zone cut by zone cut, with minimised names
+//!       cut       the nearest known delegation
+//!       ask       the servers of a cut until one is useful  -> `classify`, `part`
+//!         addresses   name servers without glue             -> descend, one level deeper
+//!     validate  each RRset and each denial of the part
+//!       trust     DS and DNSKEY down to the zone's keys     -> descend
 //! ```
+//!
+//! # How it is driven
+//!
+//! A walk has no runtime, no waker, no clock and no socket. It sends a [`Request`] through its
+//! [`channel`] and is pending. The resolver (`resolver/walk.rs`) serves the request, from a cache
+//! at once or from the network later, and polls the walk with the [`Response`]. A [`Note`] is a
+//! message that needs no response, such as data to cache. So a walk is deterministic: the driver
+//! determines time, randomness and the order of events, and a test can drive a walk without a
+//! network.
+//!
+//! Walks do not share state and never wait for each other, so they cannot deadlock. They share work
+//! in two places: equal queries to the same servers that are in flight are one *fetch* (`fetches`),
+//! and everything else meets in the caches. A walk requests one thing at a time; for data that it
+//! will certainly need later, such as the keys of the zones on the way, [`Note::Ahead`] starts the
+//! fetch early.
+//!
+//! # Cuts
+//!
+//! A [`cut::Cut`] is a zone with its servers. The walk starts at the nearest cut that the cache or
+//! the configuration knows, and follows referrals from there; each must lead further down towards
+//! the name. Delegations and glue are cached apart from answers ([`rrset::Side`]): they only serve
+//! to find servers and never reach a client. The parent's NS RRset alone decides which servers are
+//! queried, so that a zone cannot extend its own delegation. Stub zones and forwarding rules are
+//! cuts with configured servers; the copy of the root zone replies in place of the root servers.
+//! All of them use the same code.
+//!
+//! # Chain of trust
+//!
+//! Data is validated after it was found, part by part (`validate`). The keys for an RRset come from
+//! the chain of trust, which starts at the closest anchor and proceeds by DS records, or ends at
+//! the proof that there are none (`trust`). The parent decides where zones are cut; a signer name
+//! or a referral is only a hint. Ends of chains are cached for all walks, whether secure, insecure
+//! or, briefly, bogus (`key_cache`). If data is bogus, the walk queries other servers of the zone
+//! before it fails, unless the chain itself is broken.
+//!
+//! # Denial
+//!
+//! A negative response is data like any other ([`rrset::Denial`]): it has a proof, a security
+//! status and a lifetime. Validated NSEC and NSEC3 records are kept as ranges (`gaps`), and later
+//! walks answer from them without a query (`synthesis`, RFC 8198). A denial of a minimised name
+//! counts for names below it only with a proof, because some servers deny empty non-terminals.
+//!
+//! # Limits
+//!
+//! An attacker can control zones on the way, so each loop has a bound: aliases, referrals,
+//! minimised names, servers per cut, nesting of look-ups ([`frame::Frame`], which also prevents
+//! cycles) and failed look-ups of servers. Validation draws on one [`Budget`] for the whole
+//! question. The number of queries and octets per question, and the load on one zone or server, are
+//! counted by the resolver (`resolver/fetch.rs`, `load`). A limit ends the question with a failure
+//! that says so; such a failure says nothing about the zone and is not cached as bogus.
+//!
+//! # What it is not
+//!
+//! A walk neither chooses among the addresses of a cut nor retries: it passes all candidates to a
+//! fetch, which measures, races and times out servers. It applies no policy, writes no message and
+//! knows no client. Questions that clients have in common are joined before there is a walk.
 
 pub(crate) mod addresses;
 pub(crate) mod ask;
@@ -62,17 +126,17 @@ use rrset::{Name, Rrset, Signed};
 
 type Resolving = Pin<Box<dyn Future<Output = Result<Resolution, Failure>> + Send>>;
 
-/// A question on its way.
+/// A question that recursion resolves.
 pub(crate) struct Walk {
     future: Resolving,
     line: DriverEnd,
-    /// The fetch whose end it waits for.
+    /// The fetch that it waits for.
     pub(crate) waits_for: Option<u32>,
-    /// What was asked ahead of need.
+    /// Fetches that were started early.
     pub(crate) ahead: Vec<Ahead>,
 }
 
-/// A fetch whose reply a walk will want, and the reply once it is there.
+/// A fetch that was started early, and its result.
 #[derive(Debug)]
 pub(crate) struct Ahead {
     pub(crate) inquiry: Inquiry,
@@ -80,7 +144,7 @@ pub(crate) struct Ahead {
     pub(crate) result: Option<Result<Arc<Fetched>, NotFetched>>,
 }
 
-/// How far a walk came when it was polled.
+/// The result of polling a walk.
 pub(crate) enum WalkStep {
     Done(Result<Resolution, Failure>),
     Asks(Request),
@@ -97,20 +161,20 @@ impl Walk {
         Self { future, line, waits_for: None, ahead: Vec::new() }
     }
 
-    /// Lets it go on with the response to what it asked for; none at first.
+    /// Continues with the response to its last request; `None` starts the walk.
     pub(crate) fn step(&mut self, response: Option<Response>, moment: Moment) -> WalkStep {
         self.line.supply(response, moment);
         match self.future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => WalkStep::Done(result),
             Poll::Pending => match self.line.take_request() {
                 Some(request) => WalkStep::Asks(request),
-                // It waits for nothing: a fault of ours, which ends this question alone.
+                // It is pending without a request: a bug, which ends only this question.
                 None => WalkStep::Done(Err(Failure::Unusable)),
             },
         }
     }
 
-    /// Lends its trace.
+    /// Gives access to its trace.
     pub(crate) fn with_trace<R>(&self, act: impl FnOnce(&mut Trace) -> R) -> R {
         self.line.with_trace(act)
     }
@@ -126,17 +190,17 @@ impl fmt::Debug for Walk {
     }
 }
 
-/// What a walk is for.
+/// The question of a walk.
 #[derive(Clone, Debug)]
 pub(crate) struct WalkQuestion {
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     pub(crate) checking_disabled: bool,
-    /// What the cache has of the question itself is passed over.
+    /// Whether to ignore the cached answer to the question itself.
     pub(crate) anew: bool,
-    /// Does the client want them?
+    /// Whether the client requests DNSSEC records.
     pub(crate) signatures: Signed,
-    /// Drawn at random: what else is left to chance follows from it.
+    /// The seed for everything that the walk draws at random.
     pub(crate) luck: u64,
 }
 
@@ -148,40 +212,40 @@ pub(crate) struct Walker {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checking_disabled: bool,
     pub(crate) is_priming: bool,
-    /// Look-ups of servers that brought no address.
+    /// Look-ups of servers that yielded no address.
     pub(crate) failed_servers: u32,
-    /// Servers of zones that kept silent, and how many queries they were sent.
+    /// Servers of zones that did not answer, with the number of queries they were sent.
     pub(crate) silences: Vec<Silence>,
-    /// What referrals said of DS records, by the zone that they led to.
+    /// The DS records and proofs in referrals, by the delegated zone.
     pub(crate) referrals: HashMap<Name, Vec<Rrset>>,
-    /// What came of shortened names that servers were asked for: none is asked for twice.
+    /// The results of queries for minimised names: each is queried only once.
     pub(crate) shortened: HashMap<Name, Seen>,
-    /// Zones whose keys were asked for ahead of need.
+    /// Zones with keys that were fetched ahead.
     pub(crate) keys_ahead: Vec<Name>,
-    /// Ends of chains of trust that hold for this question alone.
+    /// Ends of chains of trust that are valid for this question only.
     pub(crate) chains: HashMap<Name, Chain>,
-    /// NSEC and NSEC3 RRsets of replies, which may prove where zones are cut.
+    /// NSEC and NSEC3 RRsets of replies, which may prove zone cuts.
     pub(crate) proofs: Vec<Rrset>,
-    /// Servers that left out the signatures of a zone that is signed.
+    /// Servers that omitted the signatures of a signed zone.
     pub(crate) unsigned: Vec<(Name, SocketAddr)>,
-    /// Of servers that are asked in their order, one that answered in place of those before it.
+    /// With servers in a fixed order, the one that answered in place of those before it.
     pub(crate) relied_on: Option<SocketAddr>,
-    /// Servers whose answer to a question did not verify.
+    /// Servers with an answer that failed validation, by question.
     pub(crate) distrusted: Vec<(Name, Rtype, SocketAddr)>,
-    /// The question itself is asked of servers, whatever the cache has.
+    /// Whether the cache is ignored for the question itself.
     pub(crate) asks_anew: bool,
-    /// What the cache had did not verify.
+    /// Whether cached data failed validation, so that the cache is ignored.
     pub(crate) passes_over_cache: bool,
-    /// Names that were hashed for proofs: none is hashed twice for one zone after another.
+    /// Hashes of names for NSEC3 proofs: no name is hashed twice with the same parameters.
     pub(crate) hashes: Hashes,
-    /// What validation has cost so far.
+    /// The remaining budget of validation.
     pub(crate) budget: Budget,
-    /// How long the last denial of DS records holds, or the last records that lead to no keys of
-    /// use.
+    /// How long the last denial of DS records, or the last DS RRset without a supported algorithm,
+    /// is valid, in seconds.
     pub(crate) insecure_secs: u32,
-    /// Whether a limit of this question, or a lack of our own, kept something from being asked for.
+    /// Whether a limit of this question or of this server prevented a query.
     pub(crate) reached_limit: bool,
-    /// Whom the servers of zones named for reports of errors.
+    /// The reporting agents of zones.
     pub(crate) agents: HashMap<Name, NameBuf>,
     luck: u64,
 }
@@ -224,15 +288,15 @@ impl Walker {
         }
     }
 
-    /// A number that nobody can predict.
+    /// Draws an unpredictable number.
     pub(crate) fn draw(&mut self) -> u64 {
-        // SplitMix64: the seed is drawn at random for each question.
+        // SplitMix64 with a random seed per question.
         self.luck = self.luck.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.luck ^ (self.luck >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb)
     }
 
-    /// Only built for plans that recurse.
+    /// The settings of recursion, which every plan with walks has.
     pub(crate) fn recursion(&self) -> &Recursion {
         static NONE: Recursion = Recursion::NONE;
         self.bound.plan.recursion.as_ref().unwrap_or(&NONE)

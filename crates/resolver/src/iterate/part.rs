@@ -1,4 +1,5 @@
-//! What one reply, or the cache, says of a name: the aliases from it and what they end in.
+//! The part of an answer that one reply or the cache gives: a name's aliases, and the data or
+//! denial at their end.
 
 use std::net::SocketAddr;
 
@@ -19,26 +20,25 @@ use crate::read::{Reply, ReplyRecord, folded_target};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use avocet_dnssec::budget::MAX_RRSET_RECORDS;
 
-/// See the module.
+/// A part of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
-    /// Aliases in their order, and what was asked for.
+    /// The aliases in order, then the queried RRset.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) ending: Ending,
-    /// NSEC and NSEC3 RRsets beside it.
+    /// NSEC and NSEC3 RRsets of the reply.
     pub(crate) proof: Vec<Rrset>,
-    /// What its servers gave besides, where nothing is left out: of the authority and the
-    /// additional section.
+    /// RRsets from the authority and additional sections, for responses that are not minimal.
     pub(crate) beside: Vec<(Section, Rrset)>,
-    /// The zone whose servers said it; none: the cache.
+    /// The zone that the reply comes from; `None` for the cache.
     pub(crate) zone: Option<Name>,
     pub(crate) is_authoritative: bool,
-    /// The server that said it; none: the cache.
+    /// The server that sent the reply; `None` for the cache.
     pub(crate) server: Option<SocketAddr>,
 }
 
 impl Part {
-    /// What the cache knows, without records.
+    /// A part from the cache, without records.
     pub(crate) fn of_cache(ending: Ending) -> Self {
         Self {
             sets: Vec::new(),
@@ -51,19 +51,19 @@ impl Part {
         }
     }
 
-    /// Does it lead to another name at once?
+    /// Whether the first RRset is an alias.
     pub(crate) fn is_alias(&self) -> bool {
         self.sets.first().is_some_and(|set| set.rtype == Rtype::CNAME)
     }
 
-    /// Ends it with the first alias, if there is one.
+    /// Cuts the part after its first alias, if there is one.
     pub(crate) fn ends_with_alias(&mut self) {
         if let Some(alias) = self.sets.iter().position(|set| set.rtype == Rtype::CNAME) {
             self.ends_before(alias + 1);
         }
     }
 
-    /// Ends it with the alias before the set at this place, if there is one.
+    /// Cuts the part after the alias before the RRset with this index, if there is one.
     pub(crate) fn ends_before(&mut self, at: usize) -> bool {
         let alias = at.checked_sub(1).and_then(|before| self.sets.get(before));
         let alias =
@@ -74,12 +74,12 @@ impl Part {
         true
     }
 
-    /// Does it deny a name above this one, and not this one itself?
+    /// Whether it denies an ancestor of this name, but not the name itself.
     pub(crate) fn denies_above(&self, name: &[u8]) -> bool {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
-    /// Is anything of it signed?
+    /// Whether it has any signatures.
     pub(crate) fn has_signatures(&self) -> bool {
         let denial = match &self.ending {
             Ending::Denied(_, denial) => Some(denial),
@@ -89,7 +89,7 @@ impl Part {
         self.sets.iter().chain(&self.proof).chain(denied).any(|set| !set.signatures.is_empty())
     }
 
-    /// Does it say nothing and prove nothing?
+    /// Whether it has no data and no proof.
     pub(crate) fn is_empty(&self) -> bool {
         let says_nothing = |denial: &Denial| {
             denial.rcode == Rcode::NOERROR && denial.soa.is_none() && denial.proof.is_empty()
@@ -99,20 +99,21 @@ impl Part {
     }
 }
 
-/// What the aliases of a part end in.
+/// The end of a chain of aliases.
 #[derive(Clone, Debug)]
 pub(crate) enum Ending {
     Answered,
     Denied(Name, Denial),
-    /// A name that is still to be asked for.
+    /// The target of the last alias, which must be resolved next.
     GoesOn(Name),
 }
 
 impl Walker {
-    /// Reads what is believed of a reply.
+    /// Extracts the data of a reply that is within bailiwick.
     ///
     /// # Errors
-    /// Why the reply is of no use.
+    ///
+    /// Why the reply is unusable.
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, Failure> {
         let belief = match self.plan.configured(&inquiry.qname) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => {
@@ -133,7 +134,7 @@ impl Walker {
         let end = scrubber.end;
         let rcode = match verdict {
             Verdict::Answer { rcode, .. } => Some(rcode),
-            // That it leads to where it came from is seen by those who go on.
+            // The caller detects alias loops.
             Verdict::GoOn | Verdict::Loop => None,
             Verdict::Unusable => return Err(Failure::Unusable),
             Verdict::TooLarge => return Err(Failure::TooManyRecords),
@@ -169,7 +170,7 @@ impl Walker {
             Some(rcode) => {
                 let mut soa = soa_in(&gathered);
                 signatures.give_to(&mut soa);
-                // It may prove that an alias before it is expanded, too.
+                // It may also prove that an alias is a wildcard expansion.
                 let proof = if part.sets.is_empty() {
                     std::mem::take(&mut part.proof)
                 } else {
@@ -185,8 +186,7 @@ impl Walker {
     }
 }
 
-/// What was taken from the reply beside the answer: the scrubber leaves it out where that is
-/// wanted.
+/// The RRsets outside of the answer; the scrubber has removed them if responses are minimal.
 fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, Rrset)> {
     let is_proof = |rtype| matches!(rtype, Rtype::SOA | Rtype::NSEC | Rtype::NSEC3);
     let sets = |section| {
@@ -198,17 +198,17 @@ fn beside_in(gathered: &Gathered, signatures: &Signatures<'_>) -> Vec<(Section, 
     sets(Section::Authority).chain(sets(Section::Additional)).collect()
 }
 
-/// Most RRsets of an answer to ANY: a part of them is an answer, too (RFC 8482 §4.1), and all are
-/// to be validated.
+/// Most RRsets of an answer to ANY, all of which are validated: a part of them is a valid answer
+/// (RFC 8482 §4.1).
 const MAX_ANY_SETS: usize = 24;
-/// Most RRsets of one section that are grouped: each of 11 aliases may have a DNAME before it.
+/// Most RRsets of one section that are grouped: each of 11 aliases may have a DNAME.
 const MAX_SECTION_SETS: usize = 64;
 
-/// The RRSIG records of a reply, by the RRsets that they cover, wherever they are: some servers put
-/// them elsewhere.
+/// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put them
+/// elsewhere.
 struct Signatures<'r> {
     covered: Numbering<(&'r [u8], Rtype)>,
-    /// By the number of the RRset.
+    /// By the index of the RRset.
     data: Vec<Vec<&'r [u8]>>,
 }
 
@@ -239,7 +239,7 @@ impl<'r> Signatures<'r> {
     }
 }
 
-/// The DS records beside a delegation: to a question for them that is the answer.
+/// The DS records next to a delegation, which are the answer to a question for them.
 pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
     let records = reply.section(RecordSection::Authority).filter(|record| {
         let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);
@@ -251,7 +251,7 @@ pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
     )
 }
 
-/// All RRSIG records at a name, as one set.
+/// All RRSIG records at a name, as one RRset.
 fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
     let here = |record: &ReplyRecord<'_>| record.rtype == Rtype::RRSIG && record.owner == owner;
     let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
@@ -262,8 +262,7 @@ fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
     if set.records.is_empty() { Vec::new() } else { vec![set] }
 }
 
-/// The first NSEC and NSEC3 RRsets of the authority section. Of which zone they are is for
-/// validation to say.
+/// The first NSEC and NSEC3 RRsets of the authority section. Validation determines their zone.
 pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
     let records = reply
@@ -275,7 +274,7 @@ pub(crate) fn proof_in(reply: &Reply) -> Vec<Rrset> {
     )
 }
 
-/// The SOA RRset of a denial.
+/// The SOA RRset of a negative response.
 fn soa_in(gathered: &Gathered) -> Vec<Rrset> {
     let records =
         ungrouped(gathered, Section::Authority).filter(|record| record.rtype == Rtype::SOA);
@@ -292,7 +291,7 @@ fn ungrouped(gathered: &Gathered, section: Section) -> impl Iterator<Item = Ungr
     })
 }
 
-/// The RRsets of a section. A CNAME behind a DNAME above it follows from it.
+/// The RRsets of a section. A CNAME after a DNAME of an ancestor is synthesized.
 fn sets_of(gathered: &Gathered, section: Section) -> Vec<Rrset> {
     let most = Most { sets: MAX_SECTION_SETS, records: MAX_RRSET_RECORDS };
     let mut sets = group(ungrouped(gathered, section), most);

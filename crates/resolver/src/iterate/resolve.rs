@@ -1,5 +1,5 @@
-//! A question from beginning to end: aliases from name to name, each part from the cache or from
-//! the servers that know.
+//! Resolves a question completely: follows aliases from name to name, and takes each part from the
+//! cache or from authoritative servers.
 
 use std::sync::Arc;
 
@@ -23,30 +23,30 @@ use crate::report::{Report, is_of_zone};
 use crate::scrub::{MAX_ALIASES, substitute};
 use crate::trace::Step;
 
-/// How long a DNAME record is used whose TTL is 0, in seconds: what is asked within the same second
-/// or the next is one transaction (RFC 1035 §3.2.1), however many names lie below it.
+/// How long a DNAME record with a TTL of 0 is used, in seconds: all names below it that are queried
+/// within one or two seconds belong to one transaction (RFC 1035 §3.2.1).
 const TRANSACTION_SECS: u32 = 2;
 
-/// How often other servers are asked for what did not verify.
+/// How often other servers are queried after a validation failure.
 const MAX_RETRIES: u32 = 3;
 
-/// What was found.
+/// The result of a walk.
 #[derive(Debug)]
 pub(crate) struct Resolution {
     pub(crate) rcode: Rcode,
-    /// Aliases in their order, and what was asked for.
+    /// The aliases in order, then the queried RRset.
     pub(crate) sets: Vec<Rrset>,
     pub(crate) denial: Option<Denial>,
-    /// NSEC and NSEC3 RRsets beside a positive answer.
+    /// NSEC and NSEC3 RRsets of a positive answer.
     pub(crate) proof: Vec<Rrset>,
-    /// What servers gave besides, where nothing is left out.
+    /// RRsets of other sections, for responses that are not minimal.
     pub(crate) beside: Vec<(Section, Rrset)>,
-    /// Why the aliases lead nowhere: the answer is SERVFAIL, and shows them (RFC 1034 §3.6.2).
+    /// Why the aliases have no end: the response is SERVFAIL with the aliases (RFC 1034 §3.6.2).
     pub(crate) failure: Option<Failure>,
 }
 
 impl Resolution {
-    /// Nothing, without an error.
+    /// An empty result without an error.
     pub(crate) fn empty() -> Self {
         Self {
             rcode: Rcode::NOERROR,
@@ -58,7 +58,7 @@ impl Resolution {
         }
     }
 
-    /// Is all of it validated?
+    /// Whether all of it is validated.
     pub(crate) fn is_authentic(&self) -> bool {
         let is_secure = |set: &Rrset| set.security == Security::Secure;
         let denial = self.denial.as_ref();
@@ -67,13 +67,13 @@ impl Resolution {
             && denial.is_none_or(|denial| denial.security == Security::Secure)
     }
 
-    /// For want of what is some of it not validated, although it is signed?
+    /// The unsupported algorithm or similar because of which signed data is not validated.
     pub(crate) fn unsupported(&self) -> Option<Unsupported> {
         let of_sets = self.sets.iter().find_map(|set| set.unsupported);
         of_sets.or_else(|| self.denial.as_ref()?.unsupported)
     }
 
-    /// The records of the answer, those of DNSSEC where they are wanted.
+    /// Adds the records of the answer, with DNSSEC records if `signed` says so.
     pub(crate) fn gather(&self, out: &mut Gathered, signed: Signed) {
         out.clear();
         for set in &self.sets {
@@ -97,7 +97,7 @@ impl Resolution {
 }
 
 impl Walker {
-    /// Resolves a name and type, with addresses translated if there is a translator.
+    /// Resolves a name and type, with DNS64 if it is configured.
     pub(crate) async fn resolve(
         mut self,
         qname: Name,
@@ -114,7 +114,7 @@ impl Walker {
         resolution
     }
 
-    /// What the tree says of a name and type.
+    /// Resolves a name and type, without DNS64.
     pub(crate) async fn find(&mut self, qname: Name, qtype: Rtype) -> Result<Resolution, Failure> {
         let mut resolution = Resolution::empty();
         let mut seen = vec![qname.clone()];
@@ -132,7 +132,7 @@ impl Walker {
             seen.extend(
                 sets.iter().filter(|set| set.rtype == Rtype::CNAME).map(|set| set.owner.clone()),
             );
-            // A chain may come by the same DNAME twice.
+            // Several links of a chain may share a DNAME.
             let is_new = |set: &Rrset| {
                 !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype))
             };
@@ -163,7 +163,7 @@ impl Walker {
         Ok(resolution)
     }
 
-    /// What this server knows of a name by itself: no other is asked, and nothing of it is kept.
+    /// The answer from this server's own data, which needs no query and is not cached.
     fn own_part(&self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let part = match self.plan.own(qname, qtype)? {
             Own::Set(own) => {
@@ -185,8 +185,8 @@ impl Walker {
         Some(part)
     }
 
-    /// What servers gave besides. An answer that is authentic has nothing in its authority section
-    /// that is not (RFC 4035 §3.2.3).
+    /// Validates the RRsets of other sections. In a secure answer, everything in the authority
+    /// section is secure (RFC 4035 §3.2.3).
     async fn judged_beside(&mut self, part: &mut Part) -> Vec<(Section, Rrset)> {
         let beside = std::mem::take(&mut part.beside);
         if self.validation().is_none() || self.checking_disabled {
@@ -206,8 +206,8 @@ impl Walker {
         judged
     }
 
-    /// What is known of a name, validated if that is wanted. What does not verify is asked of other
-    /// servers.
+    /// Resolves one part of an answer, and validates it if configured. After a validation failure,
+    /// other servers are queried.
     async fn valid_part(
         &mut self,
         qname: &Name,
@@ -235,7 +235,7 @@ impl Walker {
                 Ok(()) => return Ok(part),
                 Err(reason) => {
                     let fault = bogus.get_or_insert_with(|| (reason, part.zone.clone()));
-                    // What other servers of the zone say of this name mends no chain of trust.
+                    // Other servers of the zone cannot repair a broken chain of trust.
                     if self.broken_chain(qname, qtype).await.is_some() {
                         return Err(self.bogus((qname, qtype), fault));
                     }
@@ -247,8 +247,8 @@ impl Walker {
         Err(bogus.map_or(Failure::Unusable, |fault| self.bogus((qname, qtype), &fault)))
     }
 
-    /// Takes note of a server that gave nothing but unsigned data of a zone where all is signed. A
-    /// forwarder does so for whatever zone somebody left unsigned.
+    /// Records that a server omits the signatures of a signed zone. Does not apply to forwarders,
+    /// where an omission says nothing about the server.
     fn note_lack_of_signatures(&mut self, part: &Part, reason: Reason) {
         let (Some(zone), Some(server)) = (&part.zone, part.server) else { return };
         let is_lack = matches!(reason, Reason::SignatureMissing | Reason::DenialMissing);
@@ -257,8 +257,8 @@ impl Walker {
         }
     }
 
-    /// What was found does not verify. Whom the servers of its zone name for that is told
-    /// (RFC 9567).
+    /// Reports a validation failure to the zone's reporting agent (RFC 9567), and returns it as an
+    /// error.
     fn bogus(
         &self,
         (qname, qtype): (&Name, Rtype),
@@ -274,8 +274,7 @@ impl Walker {
         Failure::Bogus(ede)
     }
 
-    /// Why nothing in the zone of this name can be validated, if that was found out lately
-    /// (RFC 9520 §3.2).
+    /// Why nothing in the zone of this name can be validated, if that is cached (RFC 9520 §3.2).
     async fn broken_chain(&mut self, qname: &Name, qtype: Rtype) -> Option<Reason> {
         if self.validation().is_none() || self.checking_disabled {
             return None;
@@ -284,7 +283,7 @@ impl Walker {
         for zone in name::ancestors(qname).skip(above) {
             let Some(chain) = self.io.keys(&zone.into()).await else { continue };
             let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
-            // An anchor below it begins a chain of its own.
+            // An anchor below it begins a separate chain.
             return self
                 .anchor_of(qname)
                 .is_ok_and(|anchor| anchor.len() <= zone.len())
@@ -293,7 +292,7 @@ impl Walker {
         None
     }
 
-    /// What is known of a name: from the cache, or else from the servers.
+    /// Resolves one part of an answer: from the cache, from NSEC ranges, or from servers.
     pub(crate) async fn part(
         &mut self,
         qname: &Name,
@@ -337,7 +336,7 @@ impl Walker {
             }
             _ => {}
         }
-        // DS records are the parent's, who knows of no alias in the child.
+        // DS records belong to the parent, and an alias of the child does not apply to them.
         if qtype != Rtype::DS
             && let Some((sets, next)) = self.alias_from_cache(qname).await
         {
@@ -346,9 +345,9 @@ impl Walker {
             return Some(part(sets, ending));
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
-        // Not one from beyond the zone of the configuration that the name is under (S23).
+        // Ignores an NXDOMAIN from above the configured zone that contains the name (S23).
         let covers = len >= self.plan.boundary_len(qname) && provenance.asked_with_do;
-        // What a zone says of its own apex says nothing of the DS records there.
+        // The child's denial at its apex says nothing about the DS records there.
         let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
         let covers = covers && (qtype != Rtype::DS || !is_of_child);
         covers.then(|| part(Vec::new(), Ending::Denied(qname.clone(), denial)))
@@ -362,7 +361,7 @@ impl Walker {
             let target = folded_target(set.records.first()?)?;
             return Some((vec![set], target.wire().into()));
         }
-        // Nor a DNAME from beyond it.
+        // A DNAME from above the configured zone is ignored, too.
         let boundary_len = self.plan.boundary_len(qname).max(2);
         for owner in name::ancestors(qname).skip(1).take_while(|owner| owner.len() >= boundary_len)
         {
@@ -388,8 +387,8 @@ impl Walker {
         }
     }
 
-    /// Puts what servers said into the cache. What the servers of a zone say of a name that an
-    /// alias leads to is kept only if it verified.
+    /// Caches the data of a part. Data that a zone's servers give for an alias's target is cached
+    /// only if it is secure.
     pub(crate) fn keep(&self, part: &Part, qtype: Rtype) {
         let Some(zone) = part.zone.as_ref().filter(|_| qtype != Rtype::ANY) else { return };
         let is_kept = |security: Security| security == Security::Secure || self.is_forwarded(zone);
@@ -408,12 +407,12 @@ impl Walker {
                 let brief = Rrset { ttl_secs: TRANSACTION_SECS, ..set.clone() };
                 self.io.note(Note::Store(brief, Stored { side: Side::Delegation, ..how }));
             }
-            // A CNAME that follows from a DNAME is made again from it.
+            // A CNAME that a DNAME implies is synthesized again when needed.
             if !set.synthesised && !set.rtype.is_meta() && !set.rtype.is_dnssec_proof() {
                 self.io.note(Note::Store(set.clone(), how));
             }
             if set.rtype == Rtype::CNAME {
-                // AA is about the first name alone (RFC 2181 §5.4.1).
+                // AA applies only to the first name (RFC 2181 §5.4.1).
                 how.rank = Rank::NonAuthoritativeAnswer;
                 is_behind_alias = true;
             }
@@ -428,8 +427,8 @@ impl Walker {
         }
     }
 
-    /// Whether the zone above a zone of the configuration says that its apex does not exist. DS
-    /// records are asked for there, and to keep that would deny all names of the zone (S23).
+    /// Whether the parent of a configured zone denies its apex in a response for DS records.
+    /// Caching that would deny all names of the zone (S23).
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
         qtype == Rtype::DS
             && rcode == Rcode::NXDOMAIN

@@ -1,4 +1,4 @@
-//! RRsets and denials that a walk holds: out of a reply or out of the cache.
+//! The RRsets and denials of a walk, from replies and from the cache.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::numbering::Numbering;
 use crate::own::OwnSet;
 use crate::read::ReplyRecord;
 
-/// A name in folded wire form.
+/// A name in folded wire format.
 pub(crate) type Name = Arc<[u8]>;
 
-/// Records of one owner and type, with the signatures that cover them.
+/// Records with the same owner and type, with their signatures.
 #[derive(Clone, Debug)]
 pub(crate) struct Rrset {
     pub(crate) owner: Name,
@@ -26,45 +26,45 @@ pub(crate) struct Rrset {
     pub(crate) records: Vec<Box<[u8]>>,
     pub(crate) signatures: Vec<Box<[u8]>>,
     pub(crate) security: Security,
-    /// Why it is insecure although it is signed.
+    /// Why the RRset is insecure although it is signed.
     pub(crate) unsupported: Option<Unsupported>,
-    /// A CNAME that follows from the DNAME before it.
+    /// A CNAME that was synthesized from the preceding DNAME.
     pub(crate) synthesised: bool,
 }
 
-/// What does not exist, and the proof of it.
+/// A negative response, with its proof.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     /// NOERROR or NXDOMAIN.
     pub(crate) rcode: Rcode,
-    /// None: the servers gave none, and the denial is not to be kept (RFC 2308 §5).
+    /// `None` if the servers sent none; such a denial is not cached (RFC 2308 §5).
     pub(crate) soa: Option<Rrset>,
     /// NSEC and NSEC3 RRsets.
     pub(crate) proof: Vec<Rrset>,
     pub(crate) security: Security,
-    /// Why it is insecure although it is signed.
+    /// Why the denial is insecure although it is signed.
     pub(crate) unsupported: Option<Unsupported>,
 }
 
-/// What the cache has at a name and type.
+/// The cached data of a name and type.
 #[derive(Clone, Debug)]
 pub(crate) enum CachedAnswer {
     Set(Rrset),
     Denied(Denial),
 }
 
-/// In which class of the cache something lies.
+/// The class of the cache in which data is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Side {
-    /// What a zone says of itself.
+    /// Authoritative data of zones.
     Zone,
-    /// What servers say on the way to it: delegations, glue (RFC 9471) and denials of shortened
-    /// names. It is used to find servers, and no client ever gets it.
+    /// Data for finding servers: delegations, glue (RFC 9471) and denials of minimised names. It
+    /// never reaches a client.
     Delegation,
 }
 
 impl Side {
-    /// Delegations lie under a class that no query of ours can have (RFC 6895 §3.2: private use).
+    /// Delegations are stored under a class that no query can have (RFC 6895 §3.2: private use).
     pub(crate) const fn class(self) -> u16 {
         match self {
             Self::Zone => Class::IN.0,
@@ -72,14 +72,14 @@ impl Side {
         }
     }
 
-    /// Where an RRset lies in the cache.
+    /// The key of an RRset in the cache.
     pub(crate) const fn key(self, owner: &[u8], rtype: Rtype) -> RrsetKey<'_> {
         RrsetKey { owner, rtype: rtype.0, class: self.class() }
     }
 }
 
 impl Denial {
-    /// Of this server itself.
+    /// A denial from this server's own data.
     pub(crate) fn of_own(rcode: Rcode, soa: &OwnSet<'_>) -> Self {
         let soa = Some(Rrset::of_own(soa));
         Self { rcode, soa, proof: Vec::new(), security: Security::Insecure, unsupported: None }
@@ -87,7 +87,7 @@ impl Denial {
 }
 
 impl Rrset {
-    /// As a new set without records.
+    /// An empty RRset.
     pub(crate) fn empty(owner: Name, rtype: Rtype, ttl_secs: u32) -> Self {
         Self {
             owner,
@@ -101,7 +101,7 @@ impl Rrset {
         }
     }
 
-    /// Of this server itself: nobody signed it, and no cache keeps it.
+    /// An RRset from this server's own data: it is unsigned and never cached.
     pub(crate) fn of_own(own: &OwnSet<'_>) -> Self {
         let mut set = Self {
             security: Security::Insecure,
@@ -124,7 +124,7 @@ impl Rrset {
         }
     }
 
-    /// Adds its records, and its signatures where they are wanted, to a message.
+    /// Adds the records to a message, with signatures if `signed` says so.
     pub(crate) fn put(&self, out: &mut Gathered, section: Section, signed: Signed) {
         let kind =
             |rtype| RecordFields { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
@@ -136,7 +136,7 @@ impl Rrset {
         }
     }
 
-    /// Do all of its signatures name this zone, and is there one?
+    /// Whether it has signatures and all of them are by this zone.
     pub(crate) fn is_signed_only_by(&self, apex: &[u8]) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
         !self.signatures.is_empty()
@@ -147,7 +147,7 @@ impl Rrset {
         self.rtype == rtype && *self.owner == *owner
     }
 
-    /// Is the owner's data the expansion of a wildcard (RFC 4035 §5.3.4)?
+    /// Whether the RRset is a wildcard expansion (RFC 4035 §5.3.4).
     pub(crate) fn is_expanded(&self) -> bool {
         let labels = name::labels(&self.owner).filter(|label| *label != b"*").count();
         self.signatures
@@ -156,7 +156,7 @@ impl Rrset {
     }
 }
 
-/// Are signatures wanted?
+/// Whether signatures are requested.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Signed {
     Yes,
@@ -164,7 +164,7 @@ pub(crate) enum Signed {
 }
 
 impl From<bool> for Signed {
-    /// By a DO bit.
+    /// From the DO bit of a query.
     fn from(dnssec_ok: bool) -> Self {
         if dnssec_ok { Self::Yes } else { Self::No }
     }
@@ -177,7 +177,7 @@ fn remaining(freshness: Freshness) -> u32 {
     }
 }
 
-/// A record to be grouped.
+/// A record before grouping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ungrouped<'a> {
     pub(crate) owner: &'a [u8],
@@ -187,15 +187,14 @@ pub(crate) struct Ungrouped<'a> {
 }
 
 impl<'a> Ungrouped<'a> {
-    /// A record of a reply as it came.
+    /// A record of a reply.
     pub(crate) fn of(record: &ReplyRecord<'a>) -> Self {
         let ReplyRecord { owner, rtype, ttl_secs, rdata, .. } = *record;
         Self { owner, rtype, ttl_secs, rdata }
     }
 }
 
-/// Most of what is kept of records that are grouped: what is beyond is passed over. An RRset that
-/// lacks records does not verify.
+/// Limits for grouping; records beyond them are ignored. An incomplete RRset fails validation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
     pub(crate) sets: usize,
@@ -203,22 +202,22 @@ pub(crate) struct Most {
     pub(crate) records: usize,
 }
 
-/// Most RRSIG records of one RRset that are kept.
+/// Most RRSIG records per RRset.
 pub(crate) const MAX_SIGNATURES: usize = 32;
-/// Most NSEC and NSEC3 RRsets of a reply that are kept.
+/// Most NSEC and NSEC3 RRsets per reply.
 pub(crate) const MAX_PROOF: usize = 32;
-/// Most records of an NSEC or NSEC3 RRset that are kept. One is all that a sound one has, and the
-/// chain of trust looks at all proofs of a question for each label of a name.
+/// Most records of an NSEC or NSEC3 RRset. A valid one has a single record, and validation checks
+/// all proofs of a question for each label of a name.
 pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 
-/// What the records of an RRset have in common.
+/// The common properties of an RRset's records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct SetKey<'a> {
     owner: &'a [u8],
     rtype: Rtype,
-    /// An NSEC record of the zone whose apex the owner is. The zone above has another one there,
-    /// and where an alias leads from it to a name of the other, one message of a forwarder has both
-    /// (RFC 4035 §2.3).
+    /// Set for an NSEC record at its zone's apex. The parent has a different NSEC record at that
+    /// name, and one message of a forwarder may contain both if an alias leads from one zone to the
+    /// other (RFC 4035 §2.3).
     of_apex: bool,
 }
 
@@ -228,7 +227,7 @@ impl<'a> SetKey<'a> {
         Self { owner, rtype, of_apex: rtype == Rtype::NSEC && lists_soa(rdata) }
     }
 
-    /// The set that an RRSIG record covers, by its signer.
+    /// The RRset that an RRSIG record covers, which its signer helps to identify.
     fn covered(owner: &'a [u8], rrsig: &[u8]) -> Option<Self> {
         let rtype = rrsig.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))?;
         let signer = rrsig.get(BEFORE_SIGNER..).and_then(|rest| rest.get(..owner.len()));
@@ -241,15 +240,14 @@ impl<'a> SetKey<'a> {
     }
 }
 
-/// Has the owner of this NSEC record an SOA record, by which it is an apex?
+/// Whether the type bitmap of this NSEC record has SOA, which means that its owner is an apex.
 fn lists_soa(nsec: &[u8]) -> bool {
     let types = name::wire_len(nsec).ok().and_then(|len| nsec.get(len..));
-    // The first octet of the first window, which is for types 0 to 7 (RFC 4034 §4.1.2).
+    // The first octet of the first window, for types 0 to 7 (RFC 4034 §4.1.2).
     matches!(types, Some([0, len, first, ..]) if *len > 0 && *first & (0x80 >> Rtype::SOA.0) != 0)
 }
 
-/// Groups records, RRSIG records among them, into RRsets in the order in which their owners and
-/// types first appear.
+/// Groups records, including RRSIG records, into RRsets in the order of their first records.
 pub(crate) fn group<'a>(
     records: impl Iterator<Item = Ungrouped<'a>> + Clone,
     most: Most,
@@ -287,12 +285,12 @@ pub(crate) fn group<'a>(
     sets
 }
 
-/// How data was got.
+/// How data was obtained.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stored {
     pub(crate) side: Side,
     pub(crate) rank: Rank,
-    /// Signatures that are not there do not exist.
+    /// Whether the query had DO, so that missing signatures do not exist.
     pub(crate) with_do: bool,
 }
 
@@ -308,13 +306,13 @@ impl Stored {
     }
 }
 
-/// Puts an RRset into the cache.
+/// Caches an RRset.
 pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32) {
     let records: Vec<&[u8]> = set.records.iter().map(AsRef::as_ref).collect();
     let signatures: Vec<&[u8]> = set.signatures.iter().map(AsRef::as_ref).collect();
     let mut provenance = how.provenance(set.security, set.unsupported);
-    // The proof that goes with an expanded wildcard is not kept beside it, and so it does not serve
-    // those who want proof.
+    // The proof of a wildcard expansion is not cached with it: the entry must not answer queries
+    // that need the proof.
     provenance.asked_with_do &= !set.is_expanded();
     let new =
         ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
@@ -322,7 +320,7 @@ pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32
     cache.insert(&key, &new, now_secs);
 }
 
-/// Puts a denial into the cache; nothing where it has no SOA record.
+/// Caches a denial, unless it has no SOA record.
 pub(crate) fn store_denial(
     cache: &RrsetCache,
     at: (&[u8], Rtype),
@@ -368,7 +366,7 @@ pub(crate) fn store_denial(
     cache.insert_negative(&key, &negative, now_secs);
 }
 
-/// What the cache has, within its TTL.
+/// Returns the cached data within its TTL.
 pub(crate) fn look_up(
     cache: &RrsetCache,
     key: &RrsetKey<'_>,
@@ -386,7 +384,7 @@ pub(crate) fn look_up(
     })
 }
 
-/// Does the cache know the servers of a zone?
+/// Whether the cache has the delegation of a zone.
 pub(crate) fn knows_delegation(
     cache: &RrsetCache,
     zone: &[u8],
@@ -398,7 +396,7 @@ pub(crate) fn knows_delegation(
     matches!(cache.lookup(&key, at, buffer), Some(Cached::Rrset(_)))
 }
 
-/// The NXDOMAIN at a name, or the nearest one above it, with the octets of that name.
+/// The cached NXDOMAIN at a name or its nearest ancestor, with the length of that name.
 pub(crate) fn look_up_nxdomain(
     cache: &RrsetCache,
     (side, owner): (Side, &[u8]),
@@ -492,7 +490,7 @@ mod tests {
         let both = [(&above[..], &[&by_above[..]][..]), (&apex[..], &[&by_apex[..]][..])];
         check(&[&above, &apex], &[&by_apex, &by_above], &both);
         check(&[&apex, &above], &[&by_apex, &by_above], &[both[1], both[0]]);
-        // Where there is one, all signatures are its own.
+        // If a set has its own signatures, these are used.
         check(&[&above], &[&by_apex, &by_above], &[(&above, &[&by_apex, &by_above])]);
     }
 

@@ -1,4 +1,4 @@
-//! Signed RRsets: who signed them, and how the validator sees them.
+//! Signed RRsets: their signers, and their conversion for the validator.
 
 use avocet_wire::{Class, name};
 
@@ -7,7 +7,7 @@ use super::rrset::{Name, Rrset};
 /// Octets of RRSIG data before the signer's name (RFC 4034 §3.1).
 pub(super) const BEFORE_SIGNER: usize = 18;
 
-/// Lends RRsets to the validator.
+/// Passes RRsets to the validator.
 pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_>]) -> R) -> R {
     fn lent(data: &[Box<[u8]>]) -> Vec<&[u8]> {
         data.iter().map(AsRef::as_ref).collect()
@@ -28,13 +28,13 @@ pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_
     act(&views)
 }
 
-/// The signer that the first signature of these sets names, if it may sign for `owner`.
+/// The signer in the first signature of these RRsets, if it may sign for `owner`.
 pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]) -> Option<Name> {
     let signature = sets.into_iter().find_map(|set| set.signatures.first())?;
     signer_of(signature).filter(|signer| name::is_under(owner, signer))
 }
 
-/// The signer that RRSIG data names, folded.
+/// The signer in RRSIG data, folded.
 pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer =

@@ -1,5 +1,5 @@
-//! Answers out of what signed zones proved before: denials, and what a wildcard gives to a name
-//! that is proven not to exist (RFC 8198 §5).
+//! Synthesizes answers from cached NSEC and NSEC3 records: denials, and wildcard expansions for
+//! names that are proven not to exist (RFC 8198 §5).
 
 use std::slice::from_ref;
 
@@ -17,13 +17,13 @@ use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side};
 use super::signed::lend;
 use crate::read::folded_target;
 
-/// Most gaps that are looked up for one answer: with NSEC3 one a label and two more.
+/// Most ranges that are looked up for one answer: with NSEC3 one per label and two more.
 const MAX_STEPS: u32 = 12;
-/// Most names hashed for one answer; where that does not do, the servers are asked. It is taken
-/// from no budget that validation needs.
+/// Most names that are hashed for one answer; beyond that the servers are queried. It does not
+/// count towards the budget of validation.
 const MAX_HASHES: u32 = 12;
 
-/// What is known of the zone of a name, as far as it was looked up.
+/// The records of a name's zone that were looked up.
 struct Evidence {
     apex: Name,
     soa: Option<Rrset>,
@@ -53,7 +53,7 @@ impl Evidence {
         said
     }
 
-    /// Where to look for what is said of a name.
+    /// The position at which to look for a name.
     fn sought(&mut self, wanted: &NameBuf) -> Option<Sought> {
         let Some(hashing) = &self.hashing else { return Some(Sought::Name(wanted.wire().into())) };
         let parameters = Parameters { iterations: hashing.iterations, salt: &hashing.salt };
@@ -61,7 +61,8 @@ impl Evidence {
         Some(Sought::Hash(self.apex.clone(), hash))
     }
 
-    /// Takes what was found there. None if it is of another zone, or nothing new.
+    /// Adds the records of a position. Returns `None` if they belong to another zone, or are not
+    /// new.
     fn add(&mut self, gap: Gap) -> Option<()> {
         let By::Set(set) = gap.by else { return None };
         if gap.apex != self.apex || self.sets.iter().any(|known| known.owner == set.owner) {
@@ -87,7 +88,7 @@ impl Evidence {
     }
 }
 
-/// A wildcard that may be expanded, and what proves that nothing nearer to the name exists.
+/// A wildcard that applies, and the proof that no closer name exists.
 struct KnownWildcard<'a> {
     wildcard: Name,
     /// The zone of the proof.
@@ -108,7 +109,7 @@ fn part(sets: Vec<Rrset>, ending: Ending, proof: Vec<Rrset>) -> Part {
 }
 
 impl Walker {
-    /// An answer out of gaps that are known. Names that exist are asked for.
+    /// Synthesizes an answer from cached ranges. Returns `None` for names that exist.
     pub(crate) async fn part_from_gap(&mut self, qname: &Name, qtype: Rtype) -> Option<Part> {
         let is_data = !qtype.is_meta() && !qtype.is_dnssec_proof();
         if !is_data
@@ -119,7 +120,7 @@ impl Walker {
             return None;
         }
         let gap = self.io.gap(Sought::Name(qname.clone())).await?;
-        // A zone of the configuration that is nearer to the name knows better (S23).
+        // A configured zone closer to the name takes precedence (S23).
         let nearest = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
         if nearest > gap.apex.len() {
             return None;
@@ -153,9 +154,9 @@ impl Walker {
                     return self.part_by_wildcard(known, qname, qtype).await;
                 }
                 Synthesis::Missing(wanted) => {
-                    // Of a name proven not to exist the wildcard itself says enough, if it is
-                    // there. A name above that begins with an asterisk is wanted as the encloser,
-                    // and expands to nothing (RFC 4592 §3.3.1).
+                    // For a name that is proven not to exist, a record of the wildcard itself is
+                    // sufficient. An ancestor that begins with an asterisk is a closest encloser
+                    // and not expanded (RFC 4592 §3.3.1).
                     let wildcard: Name = wanted.wire().into();
                     let is_wildcard = name::labels(&wildcard).next() == Some(b"*")
                         && !name::is_under(qname, &wildcard);
@@ -175,9 +176,9 @@ impl Walker {
         None
     }
 
-    /// Looks for the closest encloser by its hash, from the name upwards, and for the gap right
-    /// below it that hides the name (RFC 5155 §8.3). Names farther below say nothing. A wildcard
-    /// that is there shows, by that, that the name above it is: then it is the answer.
+    /// Finds the closest encloser by hash, from the name upward, and the range directly below it
+    /// that denies the name (RFC 5155 §8.3). Ranges further below prove nothing. An existing
+    /// wildcard also proves that its parent exists and is then the answer.
     async fn by_encloser(
         &mut self,
         evidence: &mut Evidence,
@@ -213,8 +214,7 @@ impl Walker {
         None
     }
 
-    /// What the cache has of a wildcard, as it stands at a name that it is expanded to (RFC 8198
-    /// §5.3).
+    /// The cached RRset of a wildcard, expanded to a name (RFC 8198 §5.3).
     async fn part_by_wildcard(
         &mut self,
         known: KnownWildcard<'_>,
@@ -227,8 +227,8 @@ impl Walker {
             else {
                 continue;
             };
-            // The gaps of a zone say nothing of what a zone below it has, and which of several
-            // signatures was verified is not known (RFC 8198 §5.3, RFC 4035 §5.3.4).
+            // Ranges of a zone do not apply to a child zone, and with several signers the cache
+            // does not record which signature was verified (RFC 8198 §5.3, RFC 4035 §5.3.4).
             if found.security != Security::Secure || !found.is_signed_only_by(known.apex) {
                 return None;
             }

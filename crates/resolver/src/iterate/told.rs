@@ -1,4 +1,4 @@
-//! What a walk writes into its trace.
+//! Records the steps of a walk in its trace.
 
 use avocet_cache::Security;
 use avocet_dnssec::{Reason, Verdict};
@@ -15,7 +15,7 @@ use crate::trace::{Find, Step, Taken};
 use crate::validation::Chain;
 
 impl Walker {
-    /// Something was found without asking anyone.
+    /// Data was found without a query.
     pub(super) fn tell_cached(&self, owner: &Name, rtype: Rtype, part: &Part) {
         let (find, ttl_secs, security) = match (&part.ending, part.sets.last()) {
             (Ending::Denied(_, denial), _) => {
@@ -29,7 +29,7 @@ impl Walker {
         self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
     }
 
-    /// A gap between names of a zone denies the name.
+    /// An NSEC or NSEC3 range denies the name.
     pub(super) fn tell_gap(&self, owner: &Name, rtype: Rtype, part: &Part) {
         let soa = match &part.ending {
             Ending::Denied(_, denial) => denial.soa.as_ref(),
@@ -40,7 +40,7 @@ impl Walker {
         self.io.record(Step::Cached { name: owner.clone(), rtype, find, ttl_secs, security });
     }
 
-    /// The search goes on at this cut.
+    /// The resolution continues at this cut.
     pub(super) fn tell_cut(&self, cut: &Cut) {
         let (servers, addresses) = match &cut.servers {
             CutServers::Named(servers) => {
@@ -51,7 +51,7 @@ impl Walker {
         self.io.record(Step::Cut { zone: cut.zone.clone(), servers, addresses });
     }
 
-    /// What a reply was taken for.
+    /// The classification of a reply.
     pub(super) fn tell_taken(&self, sort: &Sort) {
         self.io.record(Step::Taken(match sort {
             Sort::Answer => Taken::Answer,
@@ -62,7 +62,7 @@ impl Walker {
         }));
     }
 
-    /// No server of a cut gave a reply of use.
+    /// No server of a cut sent a usable reply.
     pub(super) fn tell_no_reply(&mut self, why: NotFetched) {
         self.io.record(Step::NoReply(match why {
             NotFetched::Silence(_) => "no server answered",
@@ -77,19 +77,19 @@ impl Walker {
         }));
     }
 
-    /// A limit of this question, or of this server, keeps something from being asked for.
+    /// A limit of this question or of this server prevents a query.
     pub(super) fn tell_limit(&mut self, limit: &'static str) {
         self.reached_limit = true;
         self.io.record(Step::Limit(limit));
     }
 
-    /// The chain of trust to a zone was in the cache.
+    /// The chain of trust of a zone was cached.
     pub(super) fn tell_known_chain(&self, zone: &Name, chain: &Chain) {
         self.io
             .record(Step::KnownChain { zone: zone.clone(), fault: chain.as_ref().err().copied() });
     }
 
-    /// Keys were verified by DS records or an anchor, or there is a reason why not.
+    /// Keys were verified with DS records or an anchor, or failed verification.
     pub(super) fn tell_chain(&self, zone: &Name, ds: &[Box<[u8]>], keys: Result<Vec<u16>, Reason>) {
         let tag = |ds: &[u8]| ds.first_chunk().map(|tag| u16::from_be_bytes(*tag));
         let vouched = ds.iter().filter_map(|ds| tag(ds)).collect();
@@ -102,12 +102,12 @@ impl Walker {
         });
     }
 
-    /// An RRset has its status, or is bogus.
+    /// The security status of an RRset.
     pub(super) fn tell_judged(&self, set: &Rrset, result: Result<(), Reason>) {
         self.tell_verdict((&set.owner, set.rtype), first_signature(set), set.security, result);
     }
 
-    /// A denial has its status, or is bogus.
+    /// The security status of a denial.
     pub(super) fn tell_denial(
         &self,
         what: (&Name, Rtype),

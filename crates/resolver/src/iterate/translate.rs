@@ -1,6 +1,7 @@
-//! DNS64 (RFC 6147): where a name has no IPv6 address, one is made of its IPv4 address.
+//! DNS64 (RFC 6147): synthesizes IPv6 addresses for names that have only IPv4 addresses.
 //!
-//! What is made so is in no RRset cache, only in the answer: the two that it rests on are.
+//! Synthesized records are part of the answer only. The RRset cache has the records they are based
+//! on.
 
 use std::sync::Arc;
 
@@ -13,15 +14,14 @@ use super::rrset::{Name, Rrset};
 use crate::dns64::Dns64;
 use crate::failure::Failure;
 
-/// The name whose addresses tell of a translator (RFC 7050), and they.
+/// The name for the discovery of a translator (RFC 7050), and its addresses.
 const IPV4ONLY: &[u8] = b"\x08ipv4only\x04arpa\x00";
 const IPV4ONLY_ADDRESSES: [[u8; 4]; 2] = [[192, 0, 0, 170], [192, 0, 0, 171]];
-/// Longest TTL of a made record, in seconds, where the denial has no SOA record that limits it
-/// (RFC 6147 §5.1.7).
+/// Longest TTL of a synthesized record, in seconds, if no SOA record limits it (RFC 6147 §5.1.7).
 const MAX_TTL_SECS: u32 = 600;
 
 impl Walker {
-    /// As [`Walker::find`], with addresses translated where that is wanted.
+    /// Like [`Walker::find`], with synthesized addresses if needed.
     pub(crate) async fn translated(
         &mut self,
         dns64: Arc<Dns64>,
@@ -42,7 +42,7 @@ impl Walker {
                 .unwrap_or(Resolution::empty()));
         }
         let found = match self.find(qname.clone(), Rtype::AAAA).await {
-            // Servers that fail for a type that they do not know (RFC 6147 §5.1.2).
+            // Some servers fail for AAAA (RFC 6147 §5.1.2).
             Err(Failure::Servfail(_) | Failure::Refused | Failure::Unusable) => Resolution::empty(),
             found => found?,
         };
@@ -53,12 +53,12 @@ impl Walker {
             found.denial.as_ref().and_then(|denial| denial.soa.as_ref()).map(|soa| soa.ttl_secs);
         let security = if found.is_authentic() { Security::Secure } else { Security::Insecure };
         let of_v4 = self.find(qname, Rtype::A).await;
-        // An error of that is the answer, whatever was found before (RFC 6147 §5.1.6).
+        // An error of the query for A records is the answer (RFC 6147 §5.1.6).
         let made = translate(&dns64, of_v4?, security, ttl_secs.unwrap_or(MAX_TTL_SECS));
         Ok(made.unwrap_or(found))
     }
 
-    /// The name of a translated address is that of the address behind it, by an alias (RFC 6147
+    /// The name of a synthesized address is an alias of the name of its IPv4 address (RFC 6147
     /// §5.3.1).
     async fn reverse(&mut self, qname: Name, target: Name) -> Result<Resolution, Failure> {
         let mut found = self.find(target.clone(), Rtype::PTR).await?;
@@ -73,13 +73,13 @@ impl Walker {
     }
 }
 
-/// Is there an address among the answers that is not as good as none?
+/// Whether the answer has an address outside of the excluded ranges.
 pub(crate) fn has_address(dns64: &Dns64, found: &Resolution) -> bool {
     let sets = found.sets.iter().filter(|set| set.rtype == Rtype::AAAA);
     sets.flat_map(|set| &set.records).any(|rdata| !dns64.is_excluded(rdata))
 }
 
-/// With AAAA records in place of its A records. None if there are none.
+/// Replaces the A records with AAAA records. Returns `None` if there are none.
 fn translate(
     dns64: &Dns64,
     mut found: Resolution,

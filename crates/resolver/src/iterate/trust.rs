@@ -1,8 +1,8 @@
-//! The chain of trust from an anchor down to the keys of a zone (RFC 4035 §5): DS and DNSKEY
-//! records are asked for where they are not known.
+//! The chain of trust from an anchor down to the keys of a zone (RFC 4035 §5). Missing DS and
+//! DNSKEY records are queried.
 //!
-//! Signer names are hints of where zones are cut, and no more: whether there is a cut is what the
-//! parent says, by DS records or the proof that there are none.
+//! Signer names are only hints of zone cuts: the parent decides whether there is a cut, with DS
+//! records or the proof that there are none.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,36 +23,35 @@ use crate::failure::Failure;
 use crate::trace::Why;
 use crate::validation::{Chain, Validation};
 
-/// How often the chain to one name may ask another server for what did not verify.
+/// How often the chain to one name may query another server after a validation failure.
 const MAX_RETRIES: u32 = 2;
 
-/// How long a zone is remembered whose chain of trust is broken, in seconds (RFC 9520 §3.2;
-/// Unbound: 60).
+/// How long a broken chain of trust is cached for a zone, in seconds (RFC 9520 §3.2; Unbound: 60).
 const BOGUS_SECS: u32 = 60;
-/// As [`BOGUS_SECS`], where servers did not give DS or DNSKEY records.
+/// Like [`BOGUS_SECS`], if servers did not send DS or DNSKEY records.
 const UNREACHABLE_SECS: u32 = 5;
 
 type Climbing<'a> = Pin<Box<dyn Future<Output = Chain> + Send + 'a>>;
 
-/// Data of records that vouch for the keys of a zone.
+/// Data of the DS records or anchors that authenticate the keys of a zone.
 struct Vouched {
     ds: Vec<Box<[u8]>>,
     dnskeys: Vec<Box<[u8]>>,
     lifetime_secs: u32,
 }
 
-/// What a zone above says of a name.
+/// The parent's information on a name.
 enum Link {
-    /// Another zone begins there, with these keys.
+    /// A zone begins at the name, with these keys.
     Keys(Arc<ZoneKeys>),
-    /// The name belongs to the zone above.
+    /// The name belongs to the parent zone.
     NoCut,
-    /// The chain ends without keys at a zone between the two, for this reason.
+    /// The chain ends at a zone in between that has no keys, for this reason.
     EndsBetween(Reason),
 }
 
 impl Walker {
-    /// What validation goes by; none where nothing is validated.
+    /// The settings of validation; `None` if nothing is validated.
     pub(crate) fn validation(&self) -> Option<&Validation> {
         self.recursion().validation.as_ref()
     }
@@ -62,7 +61,7 @@ impl Walker {
         Context { now_secs: self.io.moment().wall_secs as u32, policy }
     }
 
-    /// The keys of the zone with this apex. If no zone begins there, those of the zone above.
+    /// The keys of the zone with this apex. If there is no zone cut, the keys of the zone above.
     pub(crate) fn keys_of<'a>(&'a mut self, zone: &'a Name, frame: &'a Frame<'a>) -> Climbing<'a> {
         Box::pin(async move {
             if let Some(chain) = self.known_chain(zone).await {
@@ -87,9 +86,9 @@ impl Walker {
         })
     }
 
-    /// The keys of the zone above, where they prove that no zone begins at an anchor that led
-    /// nowhere. Any anchor that vouches for the data is enough (RFC 6840 §5.10); one for a zone
-    /// that exists is never passed over.
+    /// The keys of the zone above, if they prove that there is no zone cut at an anchor that
+    /// failed. Any matching anchor is sufficient (RFC 6840 §5.10), but the anchor of an existing
+    /// zone is never ignored.
     async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
         let parent: Name = name::parent(zone)?.into();
         self.anchor_of(&parent).ok()?;
@@ -98,8 +97,8 @@ impl Walker {
         matches!(link, Link::NoCut).then_some(above)
     }
 
-    /// Fails for data of a private zone: nothing above it is asked for DS records. Those of its
-    /// apex are the zone's above.
+    /// Fails for data of a private zone, so that no DS records are queried above it. The DS records
+    /// of its apex belong to the parent.
     pub(crate) fn check_private(&self, owner: &[u8], rtype: Rtype) -> Result<(), Reason> {
         let above = if rtype == Rtype::DS { name::parent(owner).unwrap_or(owner) } else { owner };
         let is_private =
@@ -107,7 +106,7 @@ impl Walker {
         if is_private { self.anchor_of(above).map(|_| ()) } else { Ok(()) }
     }
 
-    /// The anchor that counts for a name.
+    /// The anchor that applies to a name.
     pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
         let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
@@ -124,8 +123,7 @@ impl Walker {
         }
     }
 
-    /// The end of the chain at a zone, if it was found before: by this question, or within its
-    /// lifetime by another one.
+    /// The end of the chain at a zone, if it is known from this question, or cached.
     async fn known_chain(&mut self, zone: &Name) -> Option<Chain> {
         match self.io.keys(zone).await {
             None => self.chains.get(zone).cloned(),
@@ -133,29 +131,29 @@ impl Walker {
         }
     }
 
-    /// Keeps the end of a chain where it was found. Zones below are led there by it.
+    /// Caches the end of a chain at the zone where it was found. Child zones find it there.
     fn keep_chain(&mut self, zone: &Name, chain: &Chain) {
         let lifetime_secs = match chain {
             Ok(keys) if keys.zone().wire() == &**zone => {
                 keys.lifetime_secs(self.context().now_secs)
             }
-            // Where no zone begins now, one may begin soon.
+            // There is no zone cut at present, but there may be one soon.
             Ok(_) => return,
-            // What this question may cost says nothing to the next one.
+            // The limits of one question do not apply to the next.
             Err(Reason::Limit(_) | Reason::NotAsked) => return,
             Err(Reason::Unreachable | Reason::NetworkError) => UNREACHABLE_SECS,
             Err(reason) if reason.verdict() == Verdict::Bogus => BOGUS_SECS,
             Err(_) => self.insecure_secs,
         };
         if lifetime_secs == 0 {
-            // The question that asked for it may use it (RFC 1035 §3.2.1).
+            // The question that caused the query may use it (RFC 1035 §3.2.1).
             self.chains.insert(zone.clone(), chain.clone());
             return;
         }
         self.io.note(Note::Keys(zone.clone(), chain.clone(), lifetime_secs));
     }
 
-    /// Keys that the anchor itself vouches for.
+    /// Keys that the anchor itself authenticates.
     async fn anchored_keys(&mut self, zone: &Name, frame: &Frame<'_>) -> Chain {
         let data = |validation: &Validation| {
             let point = validation.anchors.point(zone);
@@ -171,11 +169,11 @@ impl Walker {
         self.trusted_keys(zone, &Vouched { ds, dnskeys, lifetime_secs: u32::MAX }, frame).await
     }
 
-    /// Asks a zone for its keys, and verifies them by what is trusted.
+    /// Queries the keys of a zone, and verifies them with trusted data.
     async fn trusted_keys(&mut self, zone: &Name, vouched: &Vouched, frame: &Frame<'_>) -> Chain {
         let mut fault = None;
         for _ in 0..=MAX_RETRIES {
-            // Where nobody else can be asked, what was wrong first is what is told.
+            // If no other server can be queried, the first error is reported.
             let part = match (self.chain_part(zone, Rtype::DNSKEY, frame).await, fault) {
                 (Ok(part), _) => part,
                 (Err(reason), fault) => return Err(end_of(fault, reason)),
@@ -224,11 +222,12 @@ impl Walker {
         Err(fault.unwrap_or(Reason::DnskeyMissing))
     }
 
-    /// DS or DNSKEY records, from the cache or from servers that were not found to give bad ones.
+    /// DS or DNSKEY records, from the cache or from servers that have not sent bad ones.
     ///
     /// # Errors
-    /// [`Reason::NotAsked`] where a limit of the question was reached on the way: that says nothing
-    /// of the zone (RFC 9520 §3.2 is about failures of the resolution itself).
+    ///
+    /// [`Reason::NotAsked`] if the question reached a limit: that says nothing about the zone (RFC
+    /// 9520 §3.2 is about failures of the resolution itself).
     async fn chain_part(
         &mut self,
         owner: &Name,
@@ -251,7 +250,7 @@ impl Walker {
         })
     }
 
-    /// From the anchor's keys down to a zone below, cut by cut.
+    /// Follows the chain from the anchor's keys down to a zone, cut by cut.
     async fn keys_below(&mut self, anchor: &Name, zone: &Name, frame: &Frame<'_>) -> Chain {
         let mut above = self.keys_of(anchor, frame).await?;
         let names: Vec<Name> = name::ancestors(zone)
@@ -267,7 +266,7 @@ impl Walker {
             if name != zone && !self.is_known_cut(name).await {
                 continue;
             }
-            // A negative anchor may stand anywhere in between.
+            // A negative trust anchor may be anywhere in between.
             self.anchor_of(name)?;
             match self.link_over_cuts(&above, name, frame).await {
                 Ok(Link::Keys(keys)) => {
@@ -291,8 +290,8 @@ impl Walker {
             || self.io.look_up(Side::Delegation, name, Rtype::NS).await.is_some()
     }
 
-    /// As [`Walker::link`]. Where what was found is of neither zone, cuts are looked for name by
-    /// name: a zone on the servers of the one above it shows in no referral.
+    /// Like [`Walker::link`]. If the records found belong to neither zone, searches for zone cuts
+    /// name by name: a child zone on the servers of its parent causes no referral.
     async fn link_over_cuts(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -306,7 +305,7 @@ impl Walker {
         let parent: Name = name::parent(child).unwrap_or(&[0]).into();
         match self.ends_between(above, &parent, &[], frame).await {
             Ok(below) if below.zone() != above.zone() => {
-                // What did not verify by the keys of the zone above may verify by these.
+                // Data that the parent's keys did not verify may verify with these.
                 self.distrusted.retain(|(name, rtype, _)| (name, *rtype) != (child, Rtype::DS));
                 self.link(&below, child, frame).await
             }
@@ -315,7 +314,7 @@ impl Walker {
         }
     }
 
-    /// What the zone of these keys says of a name below it.
+    /// The information of the zone with these keys on a name below it.
     async fn link(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -330,7 +329,7 @@ impl Walker {
         }
         if let Some(sets) = self.referrals.get(child).cloned() {
             match self.link_by(above, child, &sets, frame).await {
-                // Records of a zone between the two, or none at all, are no fault yet.
+                // Records of a zone in between, or the absence of records, are not an error yet.
                 Err(reason) if !is_final(reason) => {}
                 Err(reason) if reason.verdict() == Verdict::Bogus => fault = Some(reason),
                 link => return link,
@@ -348,7 +347,7 @@ impl Walker {
                 }
                 link => {
                     if let Ending::Denied(_, denial) = &part.ending {
-                        // It may be about names below, too.
+                        // It may also prove something for names further below.
                         self.note_proof(&denial.proof);
                     }
                     self.keep_denial_of_ds(&part, child);
@@ -359,8 +358,8 @@ impl Walker {
         Err(fault.unwrap_or(Reason::Unreachable))
     }
 
-    /// As [`Walker::link_by`], with the answer to a question for DS records. If it is of a zone
-    /// between the two, that zone's keys count.
+    /// Like [`Walker::link_by`], with the answer to a DS query. If it belongs to a zone in between,
+    /// that zone's keys are used.
     async fn link_by_part(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -375,7 +374,7 @@ impl Walker {
                 sets.extend(denial.proof.iter().cloned());
                 soa = denial.soa.as_ref().map(|soa| soa.owner.clone());
             }
-            // An alias by a wildcard needs the proof that comes with it.
+            // An alias from a wildcard needs the proof in the same reply.
             Ending::GoesOn(_) => sets.extend(part.proof.iter().cloned()),
             Ending::Answered => {}
         }
@@ -397,8 +396,8 @@ impl Walker {
         }
     }
 
-    /// What these records, of the zone above, say of a name: DS records or the proof that it has
-    /// none.
+    /// The information in these records of the parent on a name: DS records, or the proof that
+    /// there are none.
     async fn link_by(
         &mut self,
         above: &Arc<ZoneKeys>,
@@ -441,8 +440,8 @@ impl Walker {
         self.trusted_keys(child, &vouched, frame).await.map(Link::Keys)
     }
 
-    /// Has the zone above signed an alias at this name, so that no zone begins there (RFC 1034
-    /// §3.6.2)? An alias by a wildcard is one where the name is proven not to exist: a wildcard
+    /// Whether the parent has a signed alias at this name, so that there is no zone cut (RFC 1034
+    /// §3.6.2). An alias from a wildcard counts if the name is proven not to exist: a wildcard
     /// never replaces a delegation (RFC 1034 §4.3.3).
     fn is_alias_of(&mut self, above: &ZoneKeys, child: &Name, sets: &[Rrset]) -> bool {
         let Some(alias) = sets.iter().find(|set| set.rtype == Rtype::CNAME && set.owner == *child)
@@ -463,8 +462,8 @@ impl Walker {
         }
     }
 
-    /// Does the chain end between a zone and a name below it, at a cut that was not seen?
-    /// `proof` is what came along.
+    /// Whether the chain ends between a zone and a name below it, at a cut that no referral showed.
+    /// `proof` comes from the same reply.
     pub(crate) async fn ends_between(
         &mut self,
         keys: &Arc<ZoneKeys>,
@@ -504,16 +503,15 @@ impl Walker {
         Ok(above)
     }
 
-    /// Keeps an RRset whose own signature was verified. Nothing else of the chain is kept as
-    /// secure.
+    /// Caches an RRset with a verified signature. Other data of the chain is not cached as secure.
     fn keep_secure(&self, set: Rrset) {
         let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
         self.io.note(Note::Store(Rrset { security: Security::Secure, ..set }, how));
     }
 
-    /// Keeps the denial of DS records that the chain was found to rest on. It proves for the chain
-    /// less than for a client, so it is kept as it came. With an alias before it nothing is kept:
-    /// the alias was not verified.
+    /// Caches a denial of DS records that the chain depends on. A client needs a stronger proof
+    /// than the chain, so it is cached as received. A denial after an alias is not cached, because
+    /// the alias was not validated.
     fn keep_denial_of_ds(&self, part: &Part, child: &Name) {
         if matches!(&part.ending, Ending::Denied(owner, _) if owner == child)
             && part.sets.is_empty()
@@ -522,8 +520,8 @@ impl Walker {
         }
     }
 
-    /// Takes note that what was found did not verify, so that another server is asked; where it
-    /// came from the cache, any server.
+    /// Records a validation failure, so that another server is queried next; after a failure of
+    /// cached data, any server.
     pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
             Some(server) => self.distrusted.push((qname.clone(), qtype, server)),
@@ -532,8 +530,8 @@ impl Walker {
     }
 }
 
-/// What ends a search that goes on after a fault and finds nothing more. A limit that was reached
-/// leaves open what other servers would have said.
+/// The error of a search that continued after a fault and found nothing more. After a limit was
+/// reached, other servers might have answered differently.
 fn end_of(fault: Option<Reason>, reason: Reason) -> Reason {
     if reason == Reason::NotAsked { reason } else { fault.unwrap_or(reason) }
 }

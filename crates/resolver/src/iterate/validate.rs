@@ -1,5 +1,5 @@
-//! Validating what was found: each RRset by the keys of its zone, each denial by its proof
-//! (RFC 4035 §5.3, §5.4).
+//! Validates data: each RRset with the keys of its zone, each denial with its proof (RFC 4035 §5.3,
+//! §5.4).
 
 use std::sync::Arc;
 
@@ -18,22 +18,23 @@ use crate::validation::Chain;
 /// Most NSEC and NSEC3 RRsets of one question that are kept for the chain of trust.
 const MAX_PROOFS: usize = 24;
 
-/// The reply that an RRset came in.
+/// The reply that contained an RRset.
 pub(crate) struct Said<'a> {
     pub(crate) qtype: Rtype,
-    /// NSEC and NSEC3 RRsets beside it.
+    /// NSEC and NSEC3 RRsets of the reply.
     pub(crate) proof: &'a [Rrset],
-    /// The zone whose servers said it; none: the cache.
+    /// The zone that the reply comes from; `None` for the cache.
     pub(crate) zone: Option<&'a Name>,
 }
 
 impl Walker {
-    /// Gives all of a part its security status. Where an alias leads is used only if it verifies,
-    /// or if the servers of an insecure zone say it of their own zone: otherwise the part ends
-    /// there, and that name is asked for (S5).
+    /// Determines the security status of all data in a part. Data after an alias is used only if it
+    /// is secure, or if it is insecure and comes from the servers of its own zone. Otherwise the
+    /// part ends at the alias, and its target is resolved separately (S5).
     ///
     /// # Errors
-    /// Why it is bogus.
+    ///
+    /// Why the part is bogus.
     pub(crate) async fn validate(
         &mut self,
         part: &mut Part,
@@ -50,7 +51,8 @@ impl Walker {
         let mut before = Security::Unchecked;
         for at in 0..part.sets.len() {
             if at > 0 {
-                // Each set is as much as another message has; the limits of the question hold.
+                // Each RRset gets the allowance of a message; the limits of the question still
+                // apply.
                 self.budget.begin_message();
             }
             if is_open(part.sets[at].security) {
@@ -76,7 +78,7 @@ impl Walker {
         {
             let (owner, mut denial) = (owner.clone(), denial.clone());
             if denial.rcode == Rcode::YXDOMAIN {
-                // What the DNAME leads to is no name; nothing proves that but its length.
+                // The DNAME substitution exceeds the length of a name, which needs no proof.
                 denial.security = Security::Insecure;
             } else {
                 let judged =
@@ -93,10 +95,11 @@ impl Walker {
         Ok(())
     }
 
-    /// Gives an RRset of a reply its security status.
+    /// Determines the security status of an RRset.
     ///
     /// # Errors
-    /// Why it is bogus.
+    ///
+    /// Why the RRset is bogus.
     pub(crate) async fn judge(
         &mut self,
         set: &mut Rrset,
@@ -104,12 +107,12 @@ impl Walker {
         frame: &Frame<'_>,
     ) -> Result<(), Reason> {
         if set.rtype == Rtype::RRSIG {
-            // Nothing signs signatures (RFC 4035 §2.2).
+            // RRSIG records are not signed (RFC 4035 §2.2).
             set.security = Security::Insecure;
             return Ok(());
         }
         let hint = signer([&*set], &set.owner);
-        // An alias in place of DS records is the word of the zone above, too (RFC 4035 §3.1.4.1).
+        // An alias in place of DS records also belongs to the parent (RFC 4035 §3.1.4.1).
         let side =
             if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
         let keys = match self.zone_of(&set.owner, side, hint, zone, frame).await {
@@ -163,7 +166,7 @@ impl Walker {
         Ok(())
     }
 
-    /// Lets a zone's NSEC and NSEC3 RRsets prove something, with what was hashed before.
+    /// Runs a proof with a zone's NSEC and NSEC3 RRsets and the hashes computed so far.
     pub(super) fn prove<R>(
         &mut self,
         keys: &ZoneKeys,
@@ -180,14 +183,14 @@ impl Walker {
         said
     }
 
-    /// Keeps NSEC and NSEC3 RRsets for the chain of trust. The oldest give way.
+    /// Keeps NSEC and NSEC3 RRsets for the chain of trust, in place of the oldest.
     pub(super) fn note_proof(&mut self, proof: &[Rrset]) {
         self.proofs.retain(|known| !proof.iter().any(|set| known.is_at(&set.owner, set.rtype)));
         self.proofs.extend(proof.iter().take(MAX_PROOFS).cloned());
         self.proofs.drain(..self.proofs.len().saturating_sub(MAX_PROOFS));
     }
 
-    /// Keeps what a wildcard has, for other names that it is expanded to.
+    /// Caches the records of a wildcard, for other names to which it applies.
     fn keep_wildcard(&self, set: &Rrset, encloser: &NameBuf) {
         let Ok(wildcard) = encloser.prefixed(b"*") else { return };
         if self.recursion().aggressive_nsec {
@@ -196,7 +199,7 @@ impl Walker {
         }
     }
 
-    /// Keeps those of a proof's RRsets that were believed: they say something of other names, too.
+    /// Caches the validated RRsets of a proof, which also deny other names.
     fn keep_gaps(
         &self,
         keys: &ZoneKeys,
@@ -208,7 +211,8 @@ impl Walker {
             return;
         }
         let lifetime = |set: &Rrset| {
-            // The zones above and below a cut may both have a set there: one of them was believed.
+            // The parent and the child of a cut may both have an RRset there, only one of which was
+            // validated.
             let is_it = |(owner, rtype, _): &&Believed| *owner == set.owner && *rtype == set.rtype;
             let believed = believed.iter().find(is_it).map(|(.., secs)| *secs);
             believed.filter(|_| set.is_signed_only_by(keys.zone().wire()))
@@ -221,8 +225,8 @@ impl Walker {
         self.io.note(Note::Gaps(keys.zone().wire().into(), soa.cloned(), sets));
     }
 
-    /// The keys of the zone that a name is in: the one whose servers spoke, or one below it that
-    /// the signer's name hints at. The chain tells whether that is a zone.
+    /// The keys of the zone that contains a name: the zone of the reply, or one below it if the
+    /// signer hints at it. The chain of trust shows whether that is a zone.
     async fn zone_of(
         &mut self,
         owner: &Name,
@@ -236,7 +240,7 @@ impl Walker {
             Some(zone) if !self.is_forwarded(zone) => zone.clone(),
             _ => self.nearest_zone(owner, rtype).await,
         };
-        // Above the anchor there is no chain.
+        // There is no chain above the anchor.
         let anchor = self.validation().and_then(|validation| validation.anchors.closest(owner));
         let base = match anchor.map(|anchor| anchor.wire()) {
             Some(anchor)
@@ -252,7 +256,7 @@ impl Walker {
         self.keys_of(&zone, frame).await
     }
 
-    /// The servers of a forwarding rule speak for zones that are not theirs.
+    /// Whether a forwarding rule covers the zone: its servers answer for foreign zones.
     pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
         matches!(self.plan.configured(zone), Some(crate::configured::Configured::Forward(_)))
     }
@@ -272,7 +276,7 @@ impl Walker {
         let named = denial.soa.as_ref().map(|soa| soa.owner.clone());
         let hint = signer(denial.soa.iter().chain(&denial.proof), owner).or(named);
         if let Some(child) = &hint {
-            // What came along may prove what the zone is.
+            // The proof in the reply may show whether this is a zone.
             self.referrals.entry(child.clone()).or_insert_with(|| denial.proof.clone());
         }
         let keys = match self.zone_of(owner, qtype, hint, zone, frame).await {
@@ -318,11 +322,10 @@ impl Walker {
         let (proven, believed) = self.prove(keys, &denial.proof, |proof, budget| {
             let proven = match denial.rcode {
                 Rcode::NXDOMAIN => match proof.nxdomain(owner, budget) {
-                    // The name may have others below it after all: what is proven is believed, not
-                    // the RCODE.
+                    // The name may be an empty non-terminal: the proof counts, not the RCODE.
                     Err(Reason::DenialMissing) => {
                         let proven = proof.nodata(owner, qtype, budget)?;
-                        // A gap that opts out proves nothing of the name itself (RFC 5155 §8.5).
+                        // An Opt-Out range proves nothing about the name itself (RFC 5155 §8.5).
                         let is_there = matches!(
                             proven.kind,
                             DenialKind::Nodata | DenialKind::EmptyNonTerminal
@@ -363,7 +366,7 @@ impl Walker {
     }
 }
 
-/// Takes for insecure what is not bogus, and notes what of it we lack support for (RFC 8914 §4.2,
+/// Accepts data that is not bogus as insecure, and records a missing algorithm (RFC 8914 §4.2,
 /// §4.3, §4.28).
 fn accept_insecure(
     reason: Reason,
@@ -382,30 +385,31 @@ fn accept_insecure(
     Ok(())
 }
 
-/// An NSEC or NSEC3 RRset of a proof, and for how many seconds it may be believed.
+/// A validated NSEC or NSEC3 RRset, and how long it is valid in seconds.
 type Believed = (Name, Rtype, u32);
 
 fn believed(proof: &Proof<'_>) -> Vec<Believed> {
     proof.believed().map(|(rrset, secs)| (rrset.owner.into(), rrset.rtype, secs)).collect()
 }
 
-/// Is there no use in looking for another chain?
+/// Whether another chain cannot change the result.
 pub(super) fn is_final(reason: Reason) -> bool {
     !matches!(reason, Reason::SignatureMissing | Reason::WrongSigner | Reason::DenialMissing)
 }
 
-/// Has the zone of these keys signed any of the sets, so that they are of no zone below it?
+/// Whether the zone of these keys has signed any of the RRsets, so that they belong to no child
+/// zone.
 fn is_signed_by<'a>(sets: impl IntoIterator<Item = &'a Rrset>, keys: &ZoneKeys) -> bool {
     let apex = keys.zone().wire();
     sets.into_iter().any(|set| signer([set], &set.owner).is_some_and(|signer| *signer == *apex))
 }
 
-/// Has it no status yet?
+/// Whether the status has not been determined.
 fn is_open(security: Security) -> bool {
     !matches!(security, Security::Secure | Security::Insecure)
 }
 
-/// The name up to which zones may be cut above data of this type.
+/// The name up to which there may be zone cuts above data of this type.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
     if rtype == Rtype::DS { name::parent(owner).unwrap_or(&[0]).into() } else { owner.clone() }
 }
