@@ -1,4 +1,5 @@
-//! The performance goals of Avocet, as ratios within one run, and the results.
+//! The performance goals of Avocet, as ratios within one run, and the results. A goal is undecided
+//! if some rounds reach it and others miss it.
 
 use super::peer::Peer;
 use super::report::{Report, Spread};
@@ -77,6 +78,7 @@ impl Goal {
                     }
                 };
                 let verdict = match (median / limit - 1.0) * 100.0 {
+                    _ if least <= limit && most > limit => "undecided".to_owned(),
                     over if over > 0.0 => format!("missed by {over:.0} %"),
                     _ => "reached".to_owned(),
                 };
@@ -121,6 +123,18 @@ mod tests {
     fn a_goal_is_reached_or_missed_by_so_much() {
         check(2.1, &["reached", "not measured", "reached"]);
         check(3.3, &["missed by 50 %", "not measured", "missed by 38 %"]);
+    }
+
+    #[test]
+    fn a_goal_within_the_spread_is_undecided() {
+        let samples = [(1, 2.1), (2, 2.3)].into_iter().flat_map(|(round, micros)| {
+            [
+                sample(Peer::Avocet, Workload::Hot, round, micros),
+                sample(Peer::Bare, Workload::Hot, round, 2.0),
+            ]
+        });
+        let report = Report { samples: samples.collect(), ..Report::default() };
+        assert_eq!(GOALS[0].row(&report)[2..], ["1.10 (1.05-1.15)", "undecided"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The description of the machine and versions of a bench, and where its result is stored.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use super::json::{self, Json};
@@ -15,6 +16,10 @@ const RESULTS: &str = "bench/results";
 pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
     let versions =
         peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
+    let hashes = peers.iter().filter_map(|peer| {
+        let program = peer.program()?;
+        Some((peer.name(), json::string(&sha256(&program)?)))
+    });
     let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
     let document = json::object([
         ("kind", json::string(kind)),
@@ -23,6 +28,7 @@ pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, S
         ("date", json::string(&today())),
         ("machine", machine()),
         ("versions", json::object(versions)),
+        ("sha256", json::object(hashes)),
         ("result", result),
     ]);
     write(kind, "json", &format!("{document}\n"))
@@ -38,6 +44,13 @@ pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, Stri
     written.map_err(|error| format!("{path}: {error}"))?;
     println!("kept in {path}");
     Ok(path)
+}
+
+/// The SHA-256 of a file in hexadecimal digits.
+fn sha256(path: &Path) -> Option<String> {
+    let mut command = Command::new("sha256sum");
+    command.arg(path);
+    output(command).ok()?.split_whitespace().next().map(str::to_owned)
 }
 
 fn machine() -> Json {

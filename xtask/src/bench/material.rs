@@ -17,7 +17,7 @@ pub(super) const WILDCARD_ADDRESS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
 pub(super) const ADDRESS_PREFIX: u128 = 0x2001_0db8 << 96;
 /// Names of the hot workloads.
 pub(super) const HOT_NAMES: u32 = 10_000;
-const ZIPF_QUERIES: usize = 1_000_000;
+pub(super) const ZIPF_QUERIES: usize = 300_000;
 /// More than the fastest relay can process in 20 seconds on one core.
 const MISS_QUERIES: u32 = 3_000_000;
 const MEMORY_QUERIES: u32 = 1_000_000;

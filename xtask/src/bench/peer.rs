@@ -1,5 +1,6 @@
 //! The measured servers: their kind, program and package, and the workloads that apply to them.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use super::process;
@@ -168,6 +169,17 @@ impl Peer {
             || one.is_warm()
                 && other.is_warm()
                 && (self != Self::Bare || is_tcp(one) == is_tcp(other))
+    }
+
+    /// The binary that is measured; `None` if it is not there.
+    pub(super) fn program(self) -> Option<PathBuf> {
+        let built = process::target_directory().join("release");
+        match self {
+            Self::Avocet => Some(built.join("avocet")),
+            Self::Bare | Self::BareMmsg | Self::BarePool => Some(built.join("avocet-bench-bare")),
+            Self::CoreDns => Some(process::coredns()),
+            _ => process::find(self.package()?.0),
+        }
     }
 
     /// The version that the server reports; `None` if it is ours or cannot be run.

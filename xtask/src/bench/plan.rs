@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::material::ZIPF_QUERIES;
 use super::options::Options;
 use super::peer::Peer;
 use super::workload::Workload;
@@ -29,6 +30,7 @@ impl Step {
     pub(super) fn estimate(&self, options: &Options) -> Duration {
         let secs = |workload: &Workload| match (workload.cached_names(), workload) {
             (Some(names), _) => names as f64 / CACHED_PER_SEC,
+            (None, Workload::Zipf) => ZIPF_QUERIES as f64 / CACHED_PER_SEC,
             (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
             _ => options.secs as f64 + WARM_UP_SECS,
         };

@@ -39,15 +39,18 @@ pub(super) struct Setup {
 impl Setup {
     /// Builds the binaries that these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
-        let built = target_directory().join("dist");
+        let built = target_directory().join("release");
         let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
         let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
         if options.build {
             eprintln!("building {}: some minutes the first time", wanted.join(" and "));
-            build_dist(wanted)?;
+            build(wanted)?;
         }
         if let Some(missing) = wanted.iter().find(|name| !built.join(name).exists()) {
             return Err(format!("{missing} is not built: leave --no-build away"));
+        }
+        if !options.build {
+            refuse_older(&wanted.iter().map(|name| built.join(name)).collect::<Vec<_>>())?;
         }
         remove_abandoned();
         veth::remove_abandoned();
@@ -125,13 +128,41 @@ fn remove_abandoned() {
     }
 }
 
-fn build_dist(packages: &[&str]) -> Result<(), String> {
+fn build(packages: &[&str]) -> Result<(), String> {
     let mut command = Command::new("cargo");
-    command.args(["build", "--profile", "dist", "--locked"]).current_dir(crate::root());
+    command.args(["build", "--release", "--locked"]).current_dir(crate::root());
     for package in packages {
         command.args(["--package", package]);
     }
     output(command).map(drop)
+}
+
+/// Refuses binaries that are older than a source of theirs: their figures would carry the name of
+/// another commit.
+fn refuse_older(binaries: &[PathBuf]) -> Result<(), String> {
+    let root = crate::root();
+    let mut command = Command::new("git");
+    command.args(["ls-files", "-z", "--", "crates", "bench/bare", "Cargo.toml", "Cargo.lock"]);
+    command.current_dir(&root);
+    let written = |path: &Path| fs::metadata(path).and_then(|data| data.modified()).ok();
+    let files = output(command)?;
+    let is_source = |name: &&str| !name.contains("/tests/") && !name.is_empty();
+    let newest = files
+        .split('\0')
+        .filter(is_source)
+        .filter_map(|name| Some((written(&root.join(name))?, name)))
+        .max();
+    for binary in binaries {
+        if let (Some(built), Some((changed, name))) = (written(binary), newest)
+            && built < changed
+        {
+            return Err(format!(
+                "{} is older than {name}: leave --no-build away",
+                binary.display()
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// A port that is free on loopback for UDP and TCP.

@@ -126,12 +126,23 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
     Some(table)
 }
 
-/// The measured peers, the lowest headline figure first.
+/// The measured peers, the lowest headline figure first. Latencies with overlapping spreads depend
+/// more on the machine than on the servers: where any two neighbours overlap, the order is that of
+/// the peers.
 pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)> {
     let figures =
         Peer::ALL.iter().filter_map(|peer| Some((*peer, report.figure(*peer, workload)?)));
     let mut ranked: Vec<_> = figures.collect();
-    ranked.sort_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
+    let mut by_median = ranked.clone();
+    by_median.sort_by(|(_, one), (_, other)| one.median.total_cmp(&other.median));
+    let overlaps = |pair: &[(Peer, Spread)]| match pair {
+        [(_, lower), (_, higher)] => lower.most >= higher.least,
+        _ => false,
+    };
+    let is_undecided = workload.measure() == Measure::Latency && by_median.windows(2).any(overlaps);
+    if !is_undecided {
+        ranked = by_median;
+    }
     ranked
 }
 
@@ -208,6 +219,29 @@ mod tests {
             text.lines().find(|line| line.contains("bare")).unwrap().split_whitespace().collect();
         assert_eq!(row, ["bare", "3.00", "(2.00-4.00)", "0.75", "0", "1.38", "(1.25-1.50)"]);
         assert_eq!(detail(&report(), Workload::Tcp), None);
+    }
+
+    #[test]
+    fn latencies_that_overlap_are_not_ranked() {
+        let of = |peer, round, p99_us| {
+            let mut sample = sample(peer, Workload::Latency, round, 1.0);
+            sample.load.latency =
+                Some(crate::bench::load::Latency { p50_us: 1.0, p99_us, p999_us: 900.0 });
+            sample
+        };
+        let order = |samples: Vec<crate::bench::report::Sample>| {
+            let report = Report { samples, ..Report::default() };
+            ranked(&report, Workload::Latency).iter().map(|(peer, _)| *peer).collect::<Vec<_>>()
+        };
+        let apart = vec![of(Peer::Avocet, 1, 300.0), of(Peer::Bare, 1, 400.0)];
+        assert_eq!(order(apart), [Peer::Avocet, Peer::Bare]);
+        let overlapping = vec![
+            of(Peer::Avocet, 1, 300.0),
+            of(Peer::Avocet, 2, 350.0),
+            of(Peer::Bare, 1, 330.0),
+            of(Peer::Bare, 2, 400.0),
+        ];
+        assert_eq!(order(overlapping), [Peer::Bare, Peer::Avocet]);
     }
 
     #[test]
