@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport,
-    UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
+    Transport, ZoneRule,
 };
 use avocet_wire::hash::{self, HashKey};
 
@@ -38,7 +38,7 @@ fn rule(zone: &[u8], last: u8) -> ZoneRule {
     ZoneRule {
         zone: zone.into(),
         exception: false,
-        upstreams: vec![UpstreamSpec { addr, transport: Transport::Udp }],
+        upstreams: vec![Endpoint { addr, transport: Transport::Udp }],
         strategy: Strategy::Fastest,
         case_randomisation: true,
         ecs: EcsPolicy::Strip,
@@ -128,10 +128,9 @@ impl Resolution {
     fn reply(&mut self, queries: &Actions<u64>, reply: &mut Vec<u8>) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         for action in &queries.list {
-            let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
+            let Action::Send { socket, octets, .. } = action else { continue };
             write_reply(&queries.octets[octets.clone()], reply);
-            resolver.datagram(
-                *upstream,
+            resolver.received(
                 *socket,
                 reply,
                 &mut Context { now_ms: *now_ms, wall_secs: WALL_SECS, rrsets, failures, actions },

@@ -8,7 +8,7 @@ use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{self as config, CacheConfig, Config, DnssecConfig, ForwardConfig};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_resolver::{
-    FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, UpstreamSpec, Validation,
+    Endpoint, FetchLimits, LocalRootSlot, Plan, PlanError, Recursion, Settings, Validation,
     ZoneRule,
 };
 use avocet_wire::hash::HashKey;
@@ -279,8 +279,8 @@ fn rule(forward: &ForwardConfig) -> ZoneRule {
     }
 }
 
-fn upstream(upstream: &config::Upstream) -> UpstreamSpec {
-    UpstreamSpec {
+fn upstream(upstream: &config::Upstream) -> Endpoint {
+    Endpoint {
         addr: upstream.addr,
         transport: match upstream.transport {
             config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolver, Settings, Strategy, Transport,
-    UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
+    Transport, ZoneRule,
 };
 use avocet_testkit::question;
 use avocet_wire::hash::HashKey;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 4_000;
 const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 
 fn plan() -> Plan {
-    let upstream = |last| UpstreamSpec {
+    let upstream = |last| Endpoint {
         addr: SocketAddr::from(([192, 0, 2, last], 53)),
         transport: Transport::Udp,
     };
@@ -93,7 +93,7 @@ fn main() {
         std::mem::swap(&mut actions, &mut queries);
         now_ms += 1;
         for action in &queries.list {
-            let Action::SendDatagram { upstream, socket, octets, .. } = action else { continue };
+            let Action::Send { socket, octets, .. } = action else { continue };
             reply_to(&queries.octets[octets.clone()], &mut reply);
             let mut cx = Context {
                 now_ms,
@@ -102,7 +102,7 @@ fn main() {
                 failures: &failures,
                 actions: &mut actions,
             };
-            resolver.datagram(*upstream, *socket, &reply, &mut cx);
+            resolver.received(*socket, &reply, &mut cx);
         }
         let mut cx = Context {
             now_ms,

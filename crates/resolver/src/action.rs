@@ -4,72 +4,33 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
-use crate::ids::{SocketId, UpstreamId};
+use crate::exchange::endpoint::{EndpointId, SocketId};
 
 /// One thing to be done.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Send a datagram from a socket that is connected to the upstream.
-    SendDatagram {
-        /// To whom.
-        upstream: UpstreamId,
-        /// From which socket.
+    /// Send a message.
+    Send {
+        /// From which socket or connection. One that is not open is to be opened, connected to the
+        /// server: a UDP socket from a port drawn at random from 1024 to 65535.
         socket: SocketId,
-        /// First close the socket and open another from a port drawn at random from 1024 to 65535.
-        /// One that is not open is to be opened likewise in any case.
+        /// To whom.
+        to: SocketAddr,
+        /// First close the socket and open it again, from another port.
         renew: bool,
-        /// The message, within the octets of [`Actions`].
+        /// The message, over TCP without its length, within the octets of [`Actions`].
         octets: Range<usize>,
     },
-    /// Close a socket that was for one query.
-    CloseSocket {
-        /// Whose.
-        upstream: UpstreamId,
+    /// Close a socket or connection that was for one query.
+    Close {
         /// Which.
         socket: SocketId,
     },
-    /// Send a message over the TCP connection to the upstream, which is opened if there is none.
-    SendStream {
-        /// To whom.
-        upstream: UpstreamId,
-        /// The message without its length, within the octets of [`Actions`].
-        octets: Range<usize>,
-    },
-    /// Open a socket for one query, connected to an authoritative server, from a port drawn at
-    /// random from 1024 to 65535, and send a datagram from it.
-    OpenDatagram {
-        /// The socket's number until it is closed; [`OpenStream`](Action::OpenStream) has the same
-        /// numbers.
-        socket: SocketId,
-        /// The server.
-        addr: SocketAddr,
-        /// The message, within the octets of [`Actions`].
-        octets: Range<usize>,
-    },
-    /// Connect to an authoritative server by TCP and send a message.
-    OpenStream {
-        /// The connection's number until it is closed.
-        stream: SocketId,
-        /// The server.
-        addr: SocketAddr,
-        /// The message without its length, within the octets of [`Actions`].
-        octets: Range<usize>,
-    },
-    /// Close a socket of [`OpenDatagram`](Action::OpenDatagram).
-    CloseDatagram {
-        /// Which.
-        socket: SocketId,
-    },
-    /// Close a connection of [`OpenStream`](Action::OpenStream).
-    CloseStream {
-        /// Which.
-        stream: SocketId,
-    },
-    /// The plan no longer has this upstream and nothing is outstanding: close all its sockets
-    /// and its connection. The identifier may come again for another one.
+    /// The plan no longer has this server and nothing is outstanding: close its pool and its
+    /// connection. The number may be given to another one.
     Forget {
         /// Which.
-        upstream: UpstreamId,
+        endpoint: EndpointId,
     },
     /// The waiter has waited long enough for its question: answer it with stale data.
     Overdue {

@@ -12,7 +12,7 @@ use avocet_wire::builder::Record;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
 use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 
-use crate::ids::UpstreamId;
+use crate::exchange::endpoint::EndpointId;
 use crate::question::split_question;
 
 /// What a waiter is told. The octets lie in the [`Answers`] that came with it.
@@ -39,7 +39,7 @@ pub struct Resolved {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
     /// The server.
-    pub upstream: UpstreamId,
+    pub upstream: EndpointId,
     /// How long it took, in ms.
     pub rtt_ms: u32,
     /// Did it come over TCP?

@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use crate::plan::{Plan, Rule};
+use crate::exchange::endpoint::EndpointId;
+use crate::plan::{Plan, Route};
 
-/// A plan and the numbers that its upstreams have in the resolver.
+/// A plan and the numbers that its servers have in the resolver.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) plan: Arc<Plan>,
-    pub(crate) ids: Vec<u16>,
+    /// Of each rule, in the order of the plan; empty where servers are not pinned.
+    pub(crate) servers: Vec<Box<[EndpointId]>>,
 }
 
 impl Bound {
-    /// The resolver's number of a rule's upstream.
-    pub(crate) fn id(&self, rule: &Rule, place: u8) -> usize {
-        usize::from(self.ids[usize::from(rule.upstreams[usize::from(place)])])
+    /// Returns the servers of a rule.
+    pub(crate) fn servers(&self, route: Route) -> &[EndpointId] {
+        self.servers.get(usize::from(route.rule)).map_or(&[], |servers| servers)
+    }
+
+    /// Returns whether a rule names this server.
+    pub(crate) fn names(&self, id: EndpointId) -> bool {
+        self.servers.iter().any(|servers| servers.contains(&id))
     }
 }

@@ -5,28 +5,25 @@
 //! caller. A [`Resolver`] belongs to one thread.
 //!
 //! ```text
-//! submit ──> task (joined by equal questions) ──> select an upstream ──> query ──> SendDatagram
-//!              ^ timeouts, failures: the next one ────────┘                         SendStream
-//! datagram ──> match to its query ──> read, scrub ──> RRset cache ──> Finish
+//! submit ──> task (joined by equal questions) ──> choose a server ──> query ──> Action::Send
+//!              ^ timeouts, failures: the next one ──────┘
+//! received ──> match to its query ──> read, scrub ──> RRset cache ──> Action::Finish
 //!                                        └── chain leaves the zone: on with its target
 //! ```
+//!
+//! Forwarding and recursion ask servers through one layer, `exchange`.
 
 #![forbid(unsafe_code)]
 
 mod action;
 mod answer;
 mod assemble;
-mod attempt;
 mod bound;
-mod breaker;
 mod chains;
 mod configured;
-mod cookie;
 mod dns64;
-mod endpoint;
+mod exchange;
 mod failure;
-mod guess;
-mod ids;
 mod iterate;
 mod local_root;
 mod metrics;
@@ -35,31 +32,27 @@ mod name_servers;
 mod numbering;
 mod own;
 mod plan;
-mod pool;
 mod query;
 mod question;
 mod read;
 mod recursion;
 mod report;
 mod resolver;
-mod rtt;
 mod scrub;
-mod select;
 mod store;
 mod task;
 mod trace;
-mod upstream;
 mod validation;
-mod wheel;
 
-pub use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
-pub use crate::ids::{SocketId, UpstreamId};
+pub use crate::exchange::breaker::BreakerState;
+pub use crate::exchange::endpoint::{
+    Endpoint, EndpointId, MAX_RACE, SocketFault, SocketId, SocketSlot, Strategy, Transport,
+};
 pub use crate::plan::Ask;
 pub use crate::validation::Validation;
 pub use action::{Action, Actions, AskedFor};
 pub use answer::{Answers, Resolved, Source};
 pub use assemble::{Assembled, Assembler, Wanted};
-pub use breaker::BreakerState;
 pub use dns64::{Dns64, Prefix};
 pub use local_root::{LocalRoot, LocalRootFault, LocalRootSlot, Timers};
 pub use metrics::{Counters, RTT_BUCKETS_MS, UpstreamCounters};
@@ -67,8 +60,6 @@ pub use name_servers::{DELEGATIONS, NameServers};
 pub use own::{Data, Own, OwnNames, OwnSet, Sought};
 pub use plan::{EcsPolicy, FetchLimits, MAX_UPSTREAMS, Plan, PlanError, Settings, ZoneRule};
 pub use recursion::{Recursion, RootServer, StubZone};
-pub use resolver::{
-    Abandoned, Context, MAX_POOL, Resolver, Shed, StreamFailure, Submitted, UpstreamReport,
-};
+pub use resolver::{Abandoned, Context, MAX_POOL, Resolver, Shed, Submitted, UpstreamReport};
 pub use scrub::MAX_ALIASES;
 pub use trace::{Event, Find, Reaction, Step, Taken, Trace, Traced, Why};

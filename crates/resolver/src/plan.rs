@@ -14,7 +14,7 @@ use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{Rtype, name};
 
 use crate::dns64::Dns64;
-use crate::endpoint::{MAX_RACE, Strategy, Transport, UpstreamSpec};
+use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
 use crate::question::split_question;
 use crate::recursion::{Recursion, Stubs};
@@ -45,7 +45,7 @@ pub struct ZoneRule {
     /// The subtree is taken out of the nearest rule above; then there are no upstreams.
     pub exception: bool,
     /// Servers to ask.
-    pub upstreams: Vec<UpstreamSpec>,
+    pub upstreams: Vec<Endpoint>,
     /// In which order.
     pub strategy: Strategy,
     /// Whether the letters of the question are sent in random case (0x20).
@@ -145,7 +145,7 @@ pub struct Plan {
     pub(crate) settings: Settings,
     rules: Vec<Rule>,
     /// Each upstream once, however many rules name it.
-    pub(crate) upstreams: Vec<UpstreamSpec>,
+    pub(crate) upstreams: Vec<Endpoint>,
     /// The rule that zones and exceptions lead to, but for the root's; none for an exception below
     /// no rule.
     zones: SuffixMap<Option<u16>>,
@@ -244,10 +244,7 @@ impl Plan {
         let mut numbers =
             (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
         for (place, servers) in sets.iter().enumerate() {
-            let upstreams = servers
-                .iter()
-                .map(|&addr| UpstreamSpec { addr, transport: Transport::Udp })
-                .collect();
+            let upstreams = servers.iter().map(|&addr| Endpoint::plain(addr)).collect();
             let rule = ZoneRule {
                 zone: [0].into(),
                 exception: false,
@@ -337,7 +334,7 @@ impl Plan {
         self.recursion.is_some() || is_made() == Some(true)
     }
 
-    fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<UpstreamSpec, u16>) -> Rule {
+    fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<Endpoint, u16>) -> Rule {
         let mut upstreams = Vec::with_capacity(rule.upstreams.len());
         for spec in rule.upstreams {
             let number = *numbers.entry(spec).or_insert_with(|| {
@@ -418,6 +415,11 @@ impl Plan {
         self.recursion.is_some() || self.route(qname).is_some()
     }
 
+    /// Returns all rules, those of sets last.
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
     pub(crate) fn rule(&self, route: Route) -> &Rule {
         &self.rules[usize::from(route.rule)]
     }
@@ -468,11 +470,7 @@ mod tests {
         ZoneRule {
             zone: zone.into(),
             exception: port == 0,
-            upstreams: if port == 0 {
-                Vec::new()
-            } else {
-                vec![UpstreamSpec { addr, transport: Transport::Udp }]
-            },
+            upstreams: if port == 0 { Vec::new() } else { vec![Endpoint::plain(addr)] },
             strategy: Strategy::Ordered,
             case_randomisation: true,
             ecs: EcsPolicy::Strip,

@@ -11,6 +11,7 @@ use crate::action::AskedFor;
 use crate::answer::Gathered;
 use crate::bound::Bound;
 use crate::chains::Chains;
+use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::iterate::Walk;
 use crate::plan::Route;
@@ -55,7 +56,7 @@ pub(crate) struct Key<'a> {
     pub(crate) servers: &'a [SocketAddr],
 }
 
-/// A question in flight. Sets of upstreams are bits by their place in the rule.
+/// A question in flight.
 #[derive(Debug)]
 pub(crate) struct Task<W> {
     pub(crate) question: Vec<u8>,
@@ -91,30 +92,17 @@ pub(crate) struct Task<W> {
     /// The question's way by recursion; none where it is forwarded.
     pub(crate) walk: Option<Box<Walk>>,
 
-    /// Queries that are waited for.
-    pub(crate) attempts: Vec<u32>,
-    /// Queries sent, for all targets and for this one.
+    /// What is tried of the target at the upstreams of the route.
+    pub(crate) exchange: Exchange,
+    /// Queries sent, for all targets.
     pub(crate) sends: u32,
-    pub(crate) target_sends: u32,
     /// Octets of the replies that were read for it.
     pub(crate) reply_octets: usize,
     /// The longest SCOPE PREFIX-LENGTH of the replies that its answer is made of (RFC 7871 §7.2.1);
     /// none: no reply had one.
     pub(crate) ecs_scope: Option<u8>,
-    /// How often all upstreams were asked for this target.
-    pub(crate) round: u32,
-    /// Upstreams asked in this round, and those not to be asked again for this target.
-    pub(crate) tried: u64,
-    pub(crate) failed: u64,
-    /// Upstreams to be asked over TCP, and without EDNS.
-    pub(crate) by_tcp: u64,
-    pub(crate) plain: u64,
-    /// Those of `plain` that only kept silent when asked with EDNS.
-    pub(crate) guessed_plain: u64,
-    pub(crate) bad_cookies: u8,
     /// Replies with data that is not as its type says.
     pub(crate) malformed: u32,
-    pub(crate) stream_retried: bool,
     /// The question came back from where it was sent: ask nobody any more.
     pub(crate) looped: bool,
     pub(crate) failure: Failure,
@@ -145,20 +133,11 @@ impl<W> Task<W> {
             traced: None,
             is_report: false,
             walk: None,
-            attempts: Vec::new(),
+            exchange: Exchange::default(),
             sends: 0,
-            target_sends: 0,
             reply_octets: 0,
             ecs_scope: None,
-            round: 0,
-            tried: 0,
-            failed: 0,
-            by_tcp: 0,
-            plain: 0,
-            guessed_plain: 0,
-            bad_cookies: 0,
             malformed: 0,
-            stream_retried: false,
             looped: false,
             failure: Failure::Silence,
             older: NONE,
@@ -197,10 +176,7 @@ impl<W> Task<W> {
 
     /// Forgets what was tried for another target.
     pub(crate) fn begin_target(&mut self) {
-        (self.target_sends, self.round, self.bad_cookies) = (0, 0, 0);
-        (self.tried, self.failed, self.by_tcp) = (0, 0, 0);
-        (self.plain, self.guessed_plain) = (0, 0);
-        self.stream_retried = false;
+        self.exchange.begin();
     }
 
     /// The type that is asked for.

@@ -4,7 +4,7 @@
 //! carries one, also a step that sends nothing. Counters, rate limits and explanations read it and
 //! decide nothing again.
 
-use avocet_resolver::UpstreamId;
+use avocet_resolver::EndpointId;
 use avocet_wire::header::AD;
 use avocet_wire::{Ede, Rcode, Rtype};
 
@@ -61,7 +61,7 @@ pub struct Decision {
     /// Extended error beside the answer. A reply of the policy has that of its note.
     pub ede: Option<Ede>,
     /// The upstream that answered, where the question was forwarded.
-    pub upstream: Option<UpstreamId>,
+    pub upstream: Option<EndpointId>,
     /// The stage that decided.
     pub stage: Stage,
     /// How the query came.

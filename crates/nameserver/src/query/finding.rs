@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use avocet_resolver::UpstreamId;
+use avocet_resolver::EndpointId;
 use avocet_wire::{Ede, Rcode};
 
 use super::alias::Alias;
@@ -54,7 +54,7 @@ pub(super) struct Offer {
     /// What the caches had.
     pub(super) cache: CacheState,
     /// The upstream that gave it.
-    pub(super) upstream: Option<UpstreamId>,
+    pub(super) upstream: Option<EndpointId>,
     /// How the packet cache may keep it, if it does not yet.
     pub(super) lifetime: Lifetime,
 }
@@ -96,7 +96,7 @@ pub struct Obtained<'a> {
     /// is expired, or how resolution failed.
     pub stage: Stage,
     /// The upstream that gave it.
-    pub upstream: Option<UpstreamId>,
+    pub upstream: Option<EndpointId>,
 }
 
 impl Obtained<'_> {

@@ -12,12 +12,12 @@ use super::addresses::{LookUps, MAX_FAILED_SERVERS, Need};
 use super::channel::Note;
 use super::classify::{Sort, is_malformed, sort};
 use super::cut::{Cut, CutServers};
-use super::fetch::{Candidate, Extent, Fetched, Inquiry, Letters, Manner, NotFetched, Patience};
+use super::fetch::{Extent, Fetched, Inquiry, Letters, Manner, NotFetched, Patience};
 use super::frame::Frame;
 use super::part::Part;
 use super::rrset::{CachedAnswer, Name, Rrset, Side};
 use super::{Silence, Walker};
-use crate::endpoint::Strategy;
+use crate::exchange::endpoint::{Endpoint, Strategy, Transport};
 use crate::failure::Failure;
 use crate::local_root::{LocalRoot, Said};
 use crate::read::ReplyRecord;
@@ -37,7 +37,10 @@ const MAX_LOWER_CASE: usize = 2;
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
 /// Who speaks where the copy of the root zone does: no server has this address.
-const HERE: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0));
+const HERE: Endpoint = Endpoint {
+    addr: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
+    transport: Transport::Udp,
+};
 
 /// What the servers of a cut are asked.
 #[derive(Clone, Copy)]
@@ -72,7 +75,7 @@ struct Tried {
     is_retry: bool,
     letters: Letters,
     /// Servers whose errors may be for mixed case, to be asked in lower case.
-    minding_case: Vec<Candidate>,
+    minding_case: Vec<Endpoint>,
     /// The first reply without signatures that were due: for want of better.
     unsigned: Option<(Inquiry, Arc<Fetched>)>,
 }
@@ -84,7 +87,7 @@ impl Tried {
 
     /// Keeps a server that may answer in lower case.
     fn note_case(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
-        let server = inquiry.servers.iter().find(|server| server.addr == fetched.server);
+        let server = inquiry.servers.iter().find(|server| **server == fetched.server);
         if let Some(server) = server
             && fetched.may_mind_case
             && self.minding_case.len() < MAX_LOWER_CASE
@@ -99,7 +102,7 @@ impl Tried {
     }
 
     /// Takes the next server to be asked in lower case.
-    fn next_in_lower_case(&mut self) -> Vec<Candidate> {
+    fn next_in_lower_case(&mut self) -> Vec<Endpoint> {
         if !self.may_ask_in_lower_case() {
             return Vec::new();
         }
@@ -186,11 +189,11 @@ impl Walker {
             }
             if is_malformed(&inquiry, &fetched) {
                 self.io.record(Step::Taken(Taken::Unusable));
-                tried.note_malformed(fetched.server)?;
+                tried.note_malformed(fetched.server.addr)?;
                 continue;
             }
             let sorted = sort(&inquiry, &fetched);
-            tried.servers.push(fetched.server);
+            tried.servers.push(fetched.server.addr);
             tried.bad_replies += 1;
             tried.note_case(&inquiry, &fetched);
             self.rely_on(&inquiry, &fetched);
@@ -214,7 +217,7 @@ impl Walker {
         &mut self,
         cut: &Cut,
         question: Question<'_>,
-        mut servers: Vec<Candidate>,
+        mut servers: Vec<Endpoint>,
         tried: &Tried,
         frame: &Frame<'_>,
     ) -> Inquiry {
@@ -241,9 +244,9 @@ impl Walker {
     /// they are asked in their order.
     fn rely_on(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let is_answer = matches!(fetched.rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
-        let is_first = inquiry.servers.first().is_some_and(|first| first.addr == fetched.server);
+        let is_first = inquiry.servers.first().is_some_and(|first| *first == fetched.server);
         if inquiry.manner.strategy == Strategy::Ordered && is_answer && !is_first {
-            self.relied_on = Some(fetched.server);
+            self.relied_on = Some(fetched.server.addr);
         }
     }
 
@@ -316,7 +319,7 @@ impl Walker {
 
     /// Takes note that a server left out the signatures of a zone. False if that was known to this
     /// question.
-    pub(crate) fn note_unsigned(&mut self, zone: &Name, server: SocketAddr) -> bool {
+    pub(crate) fn note_unsigned(&mut self, zone: &Name, server: Endpoint) -> bool {
         let is_new = !self.unsigned.iter().any(|(of, by)| of == zone && *by == server);
         if is_new {
             self.unsigned.push((zone.clone(), server));
@@ -367,7 +370,7 @@ impl Walker {
         (qname, qtype): (&Name, Rtype),
         tried: &Tried,
     ) -> Option<(Inquiry, Arc<Fetched>)> {
-        if cut.zone.len() > 1 || !cut.is_named() || tried.servers.contains(&HERE) {
+        if cut.zone.len() > 1 || !cut.is_named() || tried.servers.contains(&HERE.addr) {
             return None;
         }
         let Said { reply, rcode, is_authoritative } = self.local_root()?.say(qname, qtype)?;
@@ -464,7 +467,7 @@ impl Walker {
     }
 
     /// How many queries these servers of a zone left unanswered before.
-    fn unanswered(&self, zone: &Name, servers: &[Candidate]) -> u32 {
+    fn unanswered(&self, zone: &Name, servers: &[Endpoint]) -> u32 {
         let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
         let are_known =
             |silence: &&Silence| servers.iter().all(|server| silence.servers.contains(server));
@@ -517,7 +520,7 @@ impl Walker {
         cut: &mut Cut,
         tried: &mut Tried,
         frame: &Frame<'_>,
-    ) -> Vec<Candidate> {
+    ) -> Vec<Endpoint> {
         if tried.bad_replies >= MAX_BAD_REPLIES {
             return tried.next_in_lower_case();
         }
@@ -541,7 +544,7 @@ impl Walker {
         cut: &mut Cut,
         tried: &mut Tried,
         frame: &Frame<'_>,
-    ) -> Vec<Candidate> {
+    ) -> Vec<Endpoint> {
         loop {
             let mut candidates = self.candidates(cut);
             candidates.retain(|candidate| !tried.servers.contains(&candidate.addr));

@@ -16,6 +16,7 @@ use avocet_wire::Rtype;
 use super::fetch::{Fetched, Inquiry, NotFetched};
 use super::gaps::{Gap, Sought};
 use super::rrset::{CachedAnswer, Denial, Name, Rrset, Side, Stored};
+use crate::exchange::endpoint::Endpoint;
 use crate::report::Report;
 use crate::trace::{Step, Trace, Why};
 use crate::validation::Chain;
@@ -56,9 +57,9 @@ pub(crate) enum Note {
         how: Stored,
     },
     /// A server does not serve a zone.
-    Lame(std::net::SocketAddr, Name),
+    Lame(Endpoint, Name),
     /// A server omitted the signatures of a signed zone.
-    Unsigned(std::net::SocketAddr, Name),
+    Unsigned(Endpoint, Name),
     /// A question that the walk will ask soon; its response may arrive in the meantime.
     Ahead(Box<Inquiry>),
     /// An answer was synthesized from NSEC or NSEC3 records.

@@ -13,11 +13,11 @@ use avocet_wire::{DNS_PORT, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
-use super::fetch::{Candidate, Fetched, MAX_CANDIDATES};
+use super::fetch::{Fetched, MAX_CANDIDATES};
 use super::part::{delegated_ds, proof_in};
 use super::rrset::{CachedAnswer, Most, Name, Rrset, Side, Stored, Ungrouped, group};
 use crate::configured::Configured;
-use crate::endpoint::{Strategy, Transport};
+use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::recursion::may_ask;
 use crate::trace::Why;
 
@@ -46,7 +46,7 @@ pub(crate) enum CutServers {
     /// The names of a delegation, with glue.
     Named(Vec<NameServer>),
     /// Servers from the configuration.
-    Listed { servers: Vec<Candidate>, forward: Option<ForwardManner> },
+    Listed { servers: Vec<Endpoint>, forward: Option<ForwardManner> },
 }
 
 /// How to query the servers of a forwarding rule.
@@ -170,10 +170,8 @@ impl Walker {
                     case_randomisation: rule.case_randomisation,
                     timeout_ms: rule.timeout_ms,
                 };
-                let specs =
-                    rule.upstreams.iter().map(|&number| self.plan.upstreams[usize::from(number)]);
                 let servers =
-                    specs.map(|spec| Candidate { addr: spec.addr, transport: spec.transport });
+                    rule.upstreams.iter().map(|&number| self.plan.upstreams[usize::from(number)]);
                 CutServers::Listed {
                     servers: servers.take(MAX_CANDIDATES).collect(),
                     forward: Some(manner),
@@ -181,8 +179,8 @@ impl Walker {
             }
             Some(Configured::Stub(number, _)) => {
                 let stub = self.recursion().stubs.get(number);
-                let servers = stub.into_iter().flat_map(|stub| &stub.servers);
-                let servers = servers.map(|&addr| Candidate { addr, transport: Transport::Udp });
+                let servers = stub.into_iter().flat_map(|stub| &stub.servers).copied();
+                let servers = servers.map(Endpoint::plain);
                 CutServers::Listed {
                     servers: servers.take(MAX_CANDIDATES).collect(),
                     forward: None,
@@ -358,7 +356,7 @@ impl Walker {
     }
 
     /// The known addresses of a cut that may be queried.
-    pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Candidate> {
+    pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Endpoint> {
         let mut candidates = Vec::new();
         match &cut.servers {
             CutServers::Listed { servers, .. } => {
@@ -369,7 +367,7 @@ impl Walker {
             CutServers::Named(servers) => {
                 for ip in servers.iter().flat_map(|server| &server.addresses) {
                     let addr = SocketAddr::new(*ip, DNS_PORT);
-                    let candidate = Candidate { addr, transport: Transport::Udp };
+                    let candidate = Endpoint::plain(addr);
                     let is_new = !candidates.contains(&candidate);
                     if is_new
                         && candidates.len() < MAX_CANDIDATES

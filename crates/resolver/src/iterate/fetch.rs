@@ -1,24 +1,15 @@
 //! One question to the servers of one zone: what is asked, of whom, and what came.
 
-use std::net::SocketAddr;
-
 use avocet_wire::header::{AA, RA};
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, Rcode, Rtype};
 
 use super::rrset::Name;
-use crate::endpoint::{Strategy, Transport};
+use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::read::Reply;
 
-/// Most servers of one inquiry: one bit each in the sets of a fetch.
+/// Most servers of one inquiry: one bit each in the sets of an exchange.
 pub(crate) const MAX_CANDIDATES: usize = 32;
-
-/// A server that may be asked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Candidate {
-    pub(crate) addr: SocketAddr,
-    pub(crate) transport: Transport,
-}
 
 /// How the servers of a zone are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +45,7 @@ pub(crate) struct Inquiry {
     pub(crate) zone: Name,
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
-    pub(crate) servers: Vec<Candidate>,
+    pub(crate) servers: Vec<Endpoint>,
     pub(crate) manner: Manner,
     pub(crate) patience: Patience,
     /// Are the servers those of the configuration?
@@ -130,7 +121,7 @@ pub(crate) struct Fetched {
     pub(crate) reply: Reply,
     pub(crate) rcode: Rcode,
     pub(crate) flags: u16,
-    pub(crate) server: SocketAddr,
+    pub(crate) server: Endpoint,
     /// It is an error that the server may give to mixed case alone.
     pub(crate) may_mind_case: bool,
 }

@@ -89,11 +89,9 @@ pub(crate) mod frame;
 pub(crate) mod gaps;
 pub(crate) mod key_cache;
 pub(crate) mod load;
-pub(crate) mod loss;
 pub(crate) mod part;
 pub(crate) mod resolve;
 pub(crate) mod rrset;
-pub(crate) mod server;
 pub(crate) mod signed;
 pub(crate) mod synthesis;
 mod told;
@@ -113,6 +111,7 @@ use avocet_dnssec::{Budget, Hashes};
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::bound::Bound;
+use crate::exchange::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::plan::Plan;
 use crate::recursion::Recursion;
@@ -120,7 +119,7 @@ use crate::trace::Trace;
 use crate::validation::Chain;
 use channel::{DriverEnd, Io, Moment, Note, Request, Response};
 use descend::Seen;
-use fetch::{Candidate, Fetched, Inquiry, NotFetched};
+use fetch::{Fetched, Inquiry, NotFetched};
 use resolve::Resolution;
 use rrset::{Name, Rrset, Signed};
 
@@ -227,7 +226,7 @@ pub(crate) struct Walker {
     /// NSEC and NSEC3 RRsets of replies, which may prove zone cuts.
     pub(crate) proofs: Vec<Rrset>,
     /// Servers that omitted the signatures of a signed zone.
-    pub(crate) unsigned: Vec<(Name, SocketAddr)>,
+    pub(crate) unsigned: Vec<(Name, Endpoint)>,
     /// With servers in a fixed order, the one that answered in place of those before it.
     pub(crate) relied_on: Option<SocketAddr>,
     /// Servers with an answer that failed validation, by question.
@@ -254,7 +253,7 @@ pub(crate) struct Walker {
 #[derive(Debug)]
 pub(crate) struct Silence {
     pub(crate) zone: Name,
-    pub(crate) servers: Vec<Candidate>,
+    pub(crate) servers: Vec<Endpoint>,
     pub(crate) sends: u32,
 }
 

@@ -1,8 +1,6 @@
 //! The part of an answer that one reply or the cache gives: a name's aliases, and the data or
 //! denial at their end.
 
-use std::net::SocketAddr;
-
 use avocet_cache::Security;
 use avocet_wire::view::RecordSection;
 use avocet_wire::{Rcode, Rtype, Section};
@@ -14,6 +12,7 @@ use super::rrset::{
 };
 use crate::answer::Gathered;
 use crate::configured::Configured;
+use crate::exchange::endpoint::Endpoint;
 use crate::failure::Failure;
 use crate::numbering::{Numbered, Numbering};
 use crate::read::{Reply, ReplyRecord, folded_target};
@@ -34,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) zone: Option<Name>,
     pub(crate) is_authoritative: bool,
     /// The server that sent the reply; `None` for the cache.
-    pub(crate) server: Option<SocketAddr>,
+    pub(crate) server: Option<Endpoint>,
 }
 
 impl Part {

@@ -524,7 +524,7 @@ impl Walker {
     /// cached data, any server.
     pub(crate) fn distrust(&mut self, (qname, qtype): (&Name, Rtype), part: &Part) {
         match part.server {
-            Some(server) => self.distrusted.push((qname.clone(), qtype, server)),
+            Some(server) => self.distrusted.push((qname.clone(), qtype, server.addr)),
             None => self.passes_over_cache = true,
         }
     }

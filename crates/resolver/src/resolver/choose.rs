@@ -1,17 +1,30 @@
-//! Which server of a fetch is asked next, and whether one is asked at all.
-
-use std::net::SocketAddr;
+//! Which server of an exchange is asked next, and whether one is asked at all: what one question
+//! may cost.
 
 use chacha20::rand_core::Rng;
 
 use super::Resolver;
-use crate::endpoint::Strategy;
+use super::send::AtOnce;
+use crate::exchange::Candidates;
+use crate::exchange::choose::{Choice, Probing, ServerOrder, order_of_rule, order_of_walk};
+use crate::exchange::endpoint::{Endpoint, Strategy};
+use crate::exchange::loss::Level;
+use crate::exchange::pending::Owner;
+use crate::exchange::server::Server;
+use crate::failure::Failure;
 use crate::iterate::fetch::{Inquiry, Patience};
 use crate::iterate::fetches::Fetch;
-use crate::iterate::loss::Level;
-use crate::iterate::server::Server;
-use crate::rtt;
+use crate::plan::Rule;
+use crate::task::Task;
 
+/// Most queries for one target while an upstream shows life and loses much: half of all datagrams
+/// may be lost each way and 99 % of questions still be answered.
+const MAX_SENDS_ALIVE: u32 = 24;
+/// Most queries for one target to upstreams that answer nothing, if they are few.
+const MAX_SENDS_FEW: u32 = 4;
+/// As [`MAX_SENDS_FEW`], where there are several, or one of them answered lately: with the one that
+/// is asked to learn about it, 8.
+const MAX_SENDS_AGAIN: u32 = 7;
 /// Most queries to the servers of a zone that keep silent: one for each of those that a delegation
 /// may have, or as many to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
@@ -29,56 +42,181 @@ const MAX_SENDS_LOSING_MOST: u32 = 32;
 const LOSSY_ROUNDS: u32 = 6;
 /// One fetch of so many first asks a server that was never asked, or not for long.
 const EXPLORE_ONE_OF: u32 = 16;
+/// With [`Strategy::Fastest`], one forwarded question of so many goes to another upstream as well,
+/// so that one that became faster is found.
+const EXPLORE_ASIDE_ONE_OF: u32 = 64;
+/// After so many queries of a fetch without a reply, and this long a wait for the last one, two are
+/// sent at once.
+const SINGLE_SENDS: u32 = 2;
+/// See [`SINGLE_SENDS`], in ms: where replies come fast, one after another is soon enough.
+const LONG_WAIT_MS: u64 = 400;
+
+/// Which server is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// The next one, in the first round in which one is left.
+    Next,
+    /// Another one of this round.
+    Further,
+}
 
 impl<W> Resolver<W> {
-    /// Chooses a server that was not asked in this round, or begins another one.
-    pub(super) fn choose_server(&mut self, fetch_at: u32, now_ms: u64) -> Option<u8> {
-        let explores = self.rng.next_u32().is_multiple_of(EXPLORE_ONE_OF);
-        let luck = self.rng.next_u32();
-        let fetch = self.fetches.get(fetch_at)?;
+    /// Chooses a server that was not asked in this round, or begins another round.
+    pub(super) fn choose(&mut self, owner: Owner, pick: Pick, now_ms: u64) -> Option<u8> {
+        match owner {
+            Owner::Nobody => None,
+            Owner::Task(at) => self.choose_for_task(at, pick, now_ms),
+            Owner::Fetch(at) => self.choose_for_fetch(at, pick, now_ms),
+        }
+    }
+
+    fn choose_for_task(&mut self, at: u32, pick: Pick, now_ms: u64) -> Option<u8> {
+        let task = &mut self.tasks[at];
+        if !task.may_ask() {
+            task.note(Failure::TooManyQueries);
+            return None;
+        }
+        let task = &self.tasks[at];
+        let (choice, _) = self.upstreams_of(task, now_ms)?;
+        // A question that came back is asked once, if there is nobody else.
+        let is_asked_again = task.looped && task.exchange.sends > 0;
+        if is_asked_again || task.exchange.sends >= most_sends_of(&choice) {
+            return None;
+        }
+        let round = choice.round(&task.exchange, choice.candidates.all());
+        if pick == Pick::Further && round.number > task.exchange.round {
+            return None;
+        }
+        let place = choice.best(round.left)?;
+        round.enter(&mut self.tasks[at].exchange, place);
+        Some(place)
+    }
+
+    /// The choice among the servers of a task's rule.
+    fn upstreams_of<'a>(
+        &'a self,
+        task: &'a Task<W>,
+        now_ms: u64,
+    ) -> Option<(Choice<'a>, &'a Rule)> {
+        let bound = task.bound.as_ref()?;
+        let rule = bound.plan.rule(task.route);
+        let choice = Choice {
+            servers: &self.exchanges.servers,
+            candidates: Candidates::Pinned(bound.servers(task.route)),
+            order: order_of_rule(rule.strategy, self.exchanges.turn),
+            probing: Probing::Aside,
+            luck: 0,
+            now_ms,
+        };
+        Some((choice, rule))
+    }
+
+    /// Chooses a server that is asked beside the others to learn about it: an open one that is due
+    /// for a probe, or now and then one that is not the fastest.
+    pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
+        let task = &self.tasks[at];
+        let (choice, rule) = self.upstreams_of(task, now_ms)?;
+        let left = choice.candidates.all() & !task.exchange.tried;
+        if choice.candidates.len() == 1 || left == 0 {
+            return None;
+        }
+        if let Some(due) = choice.due_for_probe(left) {
+            return Some(due);
+        }
+        let (closed, strategy) = (choice.closed(left), rule.strategy);
+        let rng = &mut self.exchanges.rng;
+        if strategy != Strategy::Fastest || !rng.next_u32().is_multiple_of(EXPLORE_ASIDE_ONE_OF) {
+            return None;
+        }
+        let luck = rng.next_u32();
+        let (choice, _) = self.upstreams_of(&self.tasks[at], now_ms)?;
+        Choice { luck, ..choice }.any(closed)
+    }
+
+    fn choose_for_fetch(&mut self, at: u32, pick: Pick, now_ms: u64) -> Option<u8> {
+        let explores = self.exchanges.rng.next_u32();
+        let luck = self.exchanges.rng.next_u32();
+        let fetch = self.fetches.get(at)?;
         let waits = |&at: &u32| self.tasks[at].may_ask();
-        if fetch.sends >= self.most_sends(fetch, now_ms) || !fetch.waiters.iter().any(waits) {
+        let most = self.most_sends(fetch, now_ms);
+        if fetch.exchange.sends >= most || !fetch.waiters.iter().any(waits) {
             return None;
         }
-        let usable = self.usable(fetch, now_ms);
-        let (mut tried, mut round) = (fetch.tried, fetch.round);
-        if usable & !tried == 0 {
-            (tried, round) = (tried & !usable, round + 1);
+        let Inquiry { zone, manner, servers, .. } = &fetch.inquiry;
+        let order = order_of_walk(manner.strategy, explores, EXPLORE_ONE_OF);
+        let choice = Choice { order, luck, ..self.servers_of(fetch, now_ms) };
+        let has_room = |server: &Server| fetch.is_free || !self.owes_much(server);
+        let with_room = choice.prefer(choice.candidates.all(), has_room);
+        if !fetch.is_free && servers.iter().all(|server| self.is_crowded(*server)) {
+            return None;
         }
+        let round = choice.round(&fetch.exchange, with_room);
         let rounds = if self.loss_of(fetch, now_ms) >= Level::Heavy { LOSSY_ROUNDS } else { 1 };
-        if round >= rounds && self.gives_up(fetch) {
+        let is_past = round.number >= rounds && self.gives_up(fetch, now_ms);
+        if is_past || pick == Pick::Further && round.number > fetch.exchange.round {
             return None;
         }
-        let left = self.giving_signatures(fetch, usable & !tried, now_ms);
-        let chosen = self.pick(fetch, left, (explores, luck), now_ms)?;
-        let fetch = self.fetches.get_mut(fetch_at)?;
-        (fetch.tried, fetch.round) = (tried | 1 << chosen, round);
-        Some(chosen)
+        let gives = |server: &Server| server.gives_signatures(zone, now_ms);
+        let left = if manner.is_signed { choice.prefer(round.left, gives) } else { round.left };
+        let place = choice.best(left)?;
+        round.enter(&mut self.fetches.get_mut(at)?.exchange, place);
+        Some(place)
+    }
+
+    /// The choice among the servers of a fetch.
+    fn servers_of<'a>(&'a self, fetch: &'a Fetch, now_ms: u64) -> Choice<'a> {
+        Choice {
+            servers: &self.exchanges.servers,
+            candidates: Candidates::Found(&fetch.inquiry.servers),
+            order: ServerOrder::Written,
+            probing: Probing::InTurn,
+            luck: 0,
+            now_ms,
+        }
+    }
+
+    /// Returns how many queries are sent at once.
+    pub(super) fn at_once(&self, owner: Owner, now_ms: u64) -> AtOnce {
+        let race = |strategy| if let Strategy::Race(count) = strategy { count.into() } else { 1 };
+        match owner {
+            Owner::Task(at) if self.tasks[at].exchange.sends == 0 => {
+                let task = &self.tasks[at];
+                let rule = task.bound.as_ref().map(|bound| bound.plan.rule(task.route));
+                AtOnce { race: rule.map_or(1, |rule| race(rule.strategy)), copies: 1 }
+            }
+            Owner::Fetch(at) => self.fetches.get(at).map_or(AtOnce::ONE, |fetch| {
+                let exchange = &fetch.exchange;
+                let copies = self.loss_of(fetch, now_ms).copies(exchange.sends);
+                let is_first = exchange.round == 0 && exchange.sends == 0;
+                let is_long = exchange.sends >= SINGLE_SENDS && exchange.waited_ms >= LONG_WAIT_MS;
+                AtOnce {
+                    race: if is_first { race(fetch.inquiry.manner.strategy) } else { 1 },
+                    copies: if is_long { copies.max(2) } else { copies },
+                }
+            }),
+            Owner::Task(_) | Owner::Nobody => AtOnce::ONE,
+        }
     }
 
     /// Is a server asked no more than once in a round?
-    fn gives_up(&self, fetch: &Fetch) -> bool {
-        let is_known = places(fetch.all()).any(|place| self.is_measured(fetch, place));
+    fn gives_up(&self, fetch: &Fetch, now_ms: u64) -> bool {
+        let is_known =
+            self.servers_of(fetch, now_ms).any_is(|server| server.rtt.smoothed_ms().is_some());
         match fetch.inquiry.patience {
             Patience::All => false,
             Patience::OneRound => true,
             Patience::WhileKnown => !is_known,
-            Patience::Shortened => !is_known || fetch.sends >= MAX_SENDS_SHORTENED,
+            Patience::Shortened => !is_known || fetch.exchange.sends >= MAX_SENDS_SHORTENED,
         }
     }
 
-    /// Does the server owe as many replies as it may?
-    pub(super) fn is_crowded(&self, addr: SocketAddr) -> bool {
-        let limit = self.bound.plan.fetch_limits.per_server;
-        self.servers.known(addr).is_some_and(|server| server.outstanding >= limit)
+    /// Returns whether the server owes as many replies as it may.
+    pub(super) fn is_crowded(&self, endpoint: Endpoint) -> bool {
+        self.exchanges.servers.known(endpoint).is_some_and(|server| self.owes_much(server))
     }
 
-    fn server_at(&self, fetch: &Fetch, place: u8) -> Option<&Server> {
-        self.servers.known(fetch.inquiry.servers.get(usize::from(place))?.addr)
-    }
-
-    fn is_measured(&self, fetch: &Fetch, place: u8) -> bool {
-        self.server_at(fetch, place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
+    fn owes_much(&self, server: &Server) -> bool {
+        server.outstanding >= self.bound.plan.fetch_limits.per_server
     }
 
     /// How many queries the fetch may cost: the more, the likelier it is that replies were lost.
@@ -94,84 +232,23 @@ impl<W> Resolver<W> {
     /// How much is lost on the way to the servers of a fetch: in the network as a whole, or at one
     /// of them.
     pub(super) fn loss_of(&self, fetch: &Fetch, now_ms: u64) -> Level {
-        let of_server = |place: u8| match self.server_at(fetch, place) {
-            Some(server) if server.rtt.loses_most() => Level::Most,
-            Some(server) if server.rtt.is_lossy() => Level::Heavy,
-            _ => Level::Little,
-        };
-        places(fetch.all()).map(of_server).fold(self.loss.level(now_ms), Level::max)
-    }
-
-    /// Servers that did not fail: those that are taken to be dead only if there is no other, and
-    /// none that owes too many replies.
-    fn usable(&self, fetch: &Fetch, now_ms: u64) -> u64 {
-        let has_room = |place: &u8| {
-            let candidate = fetch.inquiry.servers.get(usize::from(*place));
-            fetch.is_free || candidate.is_some_and(|candidate| !self.is_crowded(candidate.addr))
-        };
-        let is_healthy = |place: &u8| {
-            self.server_at(fetch, *place).is_none_or(|server| !server.is_shunned(now_ms))
-        };
-        let usable = places(fetch.all() & !fetch.failed).filter(has_room);
-        match set(usable.clone().filter(is_healthy)) {
-            0 => set(usable),
-            healthy => healthy,
+        let choice = self.servers_of(fetch, now_ms);
+        let of_network = self.exchanges.loss.level(now_ms);
+        if of_network == Level::Most || choice.any_is(|server| server.rtt.loses_most()) {
+            return Level::Most;
         }
-    }
-
-    /// Of these servers those that give the signatures of a zone that is signed; all, where none is
-    /// known to.
-    fn giving_signatures(&self, fetch: &Fetch, left: u64, now_ms: u64) -> u64 {
-        let Inquiry { zone, manner, .. } = &fetch.inquiry;
-        if !manner.is_signed || left.count_ones() < 2 {
-            return left;
-        }
-        let gives = |server: &Server| server.gives_signatures(zone, now_ms);
-        match set(places(left).filter(|&place| self.server_at(fetch, place).is_none_or(gives))) {
-            0 => left,
-            giving => giving,
-        }
-    }
-
-    fn pick(
-        &self,
-        fetch: &Fetch,
-        left: u64,
-        (explores, luck): (bool, u32),
-        now_ms: u64,
-    ) -> Option<u8> {
-        let any = |set: u64| places(set).nth(luck as usize % set.count_ones().max(1) as usize);
-        match fetch.inquiry.manner.strategy {
-            Strategy::Ordered => places(left).next(),
-            Strategy::RoundRobin => any(left),
-            Strategy::Fastest | Strategy::Race(_) => {
-                let score = |place: &u8| {
-                    self.server_at(fetch, *place).map_or(0, |server| server.rtt.score(now_ms))
-                };
-                let is_measured = |place: &u8| self.is_measured(fetch, *place);
-                let best = places(left).filter(is_measured).min_by_key(score);
-                let unknown = set(places(left).filter(|place| !is_measured(place)));
-                // Those that were never asked, or not in vain.
-                let fresh = set(places(unknown).filter(|place| score(place) == 0));
-                let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
-                match best {
-                    Some(best) if unknown == 0 || !explores && !is_slow(&best) => Some(best),
-                    _ => any(if fresh == 0 { unknown } else { fresh }),
-                }
-            }
-        }
+        let is_lossy = choice.any_is(|server| server.rtt.is_lossy());
+        if is_lossy { Level::Heavy } else { of_network }
     }
 }
 
-fn set(places: impl Iterator<Item = u8>) -> u64 {
-    places.fold(0, |set, place| set | 1 << place)
-}
-
-fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
-    let mut left = set;
-    std::iter::from_fn(move || {
-        let place = (left != 0).then(|| left.trailing_zeros() as u8)?;
-        left &= left - 1;
-        Some(place)
-    })
+/// Returns the most queries that a target may cost.
+fn most_sends_of(choice: &Choice<'_>) -> u32 {
+    let count = choice.candidates.len() as u32;
+    let silent = (count + 1).clamp(MAX_SENDS_FEW, MAX_SENDS_AGAIN).max(count);
+    match choice.any_is(|server| server.is_alive(choice.now_ms)) {
+        true if choice.any_is(|server| server.rtt.is_lossy()) => MAX_SENDS_ALIVE.max(silent),
+        true => MAX_SENDS_AGAIN.max(silent),
+        false => silent,
+    }
 }

@@ -10,7 +10,7 @@ use super::{Context, Resolver};
 use crate::action::Action;
 use crate::answer::{self, Gathered, Resolved, Source};
 use crate::assemble::{Trail, Wanted};
-use crate::attempt::Closing;
+use crate::exchange::timers::Timer;
 use crate::failure::Failure;
 use crate::iterate::rrset::Signed;
 use crate::question::split_question;
@@ -80,7 +80,7 @@ impl<W> Resolver<W> {
             task.note(Failure::Aliases);
             return self.fail(at, cx);
         }
-        self.dismiss_all(at, cx);
+        self.exchanges.end_all(&mut self.tasks[at].exchange, cx.actions);
         let Some(bound) = self.tasks[at].bound.clone() else { return };
         if !self.tasks[at].servers.is_empty() {
             return self.begin_at(at, end, cx);
@@ -131,7 +131,7 @@ impl<W> Resolver<W> {
         };
         task.route = route;
         task.begin_target();
-        self.begin(at, cx);
+        self.begin_target(at, cx);
     }
 
     /// Answers all who wait with what was gathered.
@@ -212,7 +212,7 @@ impl<W> Resolver<W> {
     }
 
     fn conclude(&mut self, at: u32, resolved: Resolved, cx: &mut Context<'_, W>) {
-        self.dismiss_all(at, cx);
+        self.exchanges.end_all(&mut self.tasks[at].exchange, cx.actions);
         self.drop_walk(at, cx);
         self.conclude_trace(at, resolved.rcode, resolved.message.clone(), cx);
         let first = cx.actions.waiters.len();
@@ -222,20 +222,12 @@ impl<W> Resolver<W> {
         self.waiters -= waiters.len();
         let asked = self.tasks[at].asked_for();
         cx.actions.list.push(Action::Finish { waiters, resolved, asked });
-        self.wheel.clear(at);
+        self.exchanges.timers.clear(Timer::Task(at));
         let bound = self.tasks[at].bound.take();
         self.tasks.remove(at);
         // The last task of a plan that was replaced.
         if bound.is_some_and(|bound| Arc::strong_count(&bound) == 1) {
-            for upstream in 0..self.upstreams.len() {
-                self.forget_if_idle(upstream as u16, cx.actions);
-            }
-        }
-    }
-
-    fn dismiss_all(&mut self, at: u32, cx: &mut Context<'_, W>) {
-        while let Some(&attempt) = self.tasks[at].attempts.last() {
-            self.dismiss(attempt, Closing::Unanswered, cx);
+            self.forget_unplanned(cx.actions);
         }
     }
 }

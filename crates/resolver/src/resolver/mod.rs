@@ -1,10 +1,14 @@
-//! The resolver of one thread: its interface and its parts. What happens to a question is told in
-//! the files below, in this order: `submit`, `send`, `reply`, `end`; `timer` for what does not
-//! come in time. By recursion it is `submit`, `walk`, `fetch`, `end`.
+//! The resolver of one thread: its interface and its parts.
+//!
+//! A question passes through the files below in this order. `submit` takes it. By forwarding,
+//! `forward` begins an exchange and judges its replies; by recursion, `walk` polls the walk and
+//! `fetch` has an exchange for each of its inquiries. For both, `choose` draws a server, `send`
+//! asks it, `reply` takes what comes back and `timer` what does not. `end` answers the clients.
 
 mod choose;
 mod end;
 mod fetch;
+mod forward;
 mod reply;
 pub(crate) mod report;
 mod send;
@@ -23,24 +27,20 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use crate::action::{Action, Actions, AskedFor};
 use crate::answer::Gathered;
 use crate::assemble::Assembler;
-use crate::attempt::Attempts;
 use crate::bound::Bound;
-use crate::breaker::BreakerState;
-use crate::endpoint::UpstreamSpec;
-use crate::ids::UpstreamId;
+use crate::exchange::Exchanges;
+use crate::exchange::breaker::BreakerState;
+use crate::exchange::endpoint::{Endpoint, EndpointId};
+use crate::exchange::server::Servers;
 use crate::iterate::fetches::Fetches;
 use crate::iterate::gaps::Gaps;
 use crate::iterate::key_cache::KeyCache;
 use crate::iterate::load::Loads;
-use crate::iterate::loss::Loss;
-use crate::iterate::server::Servers;
 use crate::metrics::{Counters, UpstreamCounters};
 use crate::plan::Plan;
 use crate::read::Reply;
 use crate::task::Tasks;
 use crate::trace::{Kept, Traced};
-use crate::upstream::Upstream;
-use crate::wheel::Wheel;
 
 /// Most sockets of the pool towards an upstream, in each worker (RFC 5452 §9.2).
 pub const MAX_POOL: usize = 4096;
@@ -116,22 +116,13 @@ pub struct Abandoned<W> {
     pub waiters: Vec<W>,
 }
 
-/// How a connection ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StreamFailure {
-    /// It could not be made.
-    Unreachable,
-    /// It was closed or reset, or what came over it was no DNS.
-    Closed,
-}
-
 /// What is known of an upstream, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamReport<'a> {
     /// Its number.
-    pub id: UpstreamId,
+    pub id: EndpointId,
     /// Where it is.
-    pub spec: &'a UpstreamSpec,
+    pub endpoint: Endpoint,
     /// Whether it is asked.
     pub state: BreakerState,
     /// Its smoothed round-trip time; none before the first reply.
@@ -145,26 +136,14 @@ pub struct UpstreamReport<'a> {
 /// See the module. `W` stands for a waiting client; the resolver only hands it back.
 pub struct Resolver<W> {
     bound: Arc<Bound>,
-    upstreams: Vec<Upstream>,
-    /// Places in `upstreams` whose upstream was forgotten.
-    vacant: Vec<u16>,
-    /// Whose turn it is in the rules that go round.
-    turn: u32,
     tasks: Tasks<W>,
-    attempts: Attempts,
-    waiters: usize,
-    wheel: Wheel,
     fetches: Fetches,
-    fetch_wheel: Wheel,
-    servers: Servers,
-    loss: Loss,
+    exchanges: Exchanges,
+    waiters: usize,
     reports: report::Reports,
     loads: Loads,
     keys: KeyCache,
     gaps: Gaps,
-    rng: ChaCha12Rng,
-    cookie_secret: [u8; 16],
-    pool_size: usize,
     counters: Counters,
     /// Traces of questions that failed.
     kept: Kept,
@@ -177,7 +156,6 @@ pub struct Resolver<W> {
     reply: Reply,
     gathered: Gathered,
     assembler: Assembler,
-    question: Vec<u8>,
     found: Box<[u8]>,
 }
 
@@ -194,26 +172,17 @@ impl<W> Resolver<W> {
         let mut loads_key = [0; 32];
         loads_key[..16].copy_from_slice(&cookie_secret);
         let in_flight = plan.settings.in_flight;
+        let pool_size = 1 << pool_size.clamp(1, MAX_POOL).ilog2();
         let mut resolver = Self {
-            bound: Arc::new(Bound { plan: Arc::clone(&plan), ids: Vec::new() }),
-            upstreams: Vec::new(),
-            vacant: Vec::new(),
-            turn: 0,
+            bound: Arc::new(Bound { plan: Arc::clone(&plan), servers: Vec::new() }),
             tasks: Tasks::new(in_flight),
-            attempts: Attempts::new(in_flight),
-            waiters: 0,
-            wheel: Wheel::new(),
             fetches: Fetches::default(),
-            fetch_wheel: Wheel::new(),
-            servers: Servers::new(cookie_secret),
-            loss: Loss::default(),
+            exchanges: Exchanges::new(Servers::new(cookie_secret, pool_size), in_flight, rng),
+            waiters: 0,
             reports: report::Reports::default(),
             loads: Loads::new(HashKey::new(loads_key)),
             keys: KeyCache::default(),
             gaps: Gaps::default(),
-            rng,
-            cookie_secret,
-            pool_size: 1 << pool_size.clamp(1, MAX_POOL).ilog2(),
             counters: Counters::default(),
             kept: Kept::default(),
             traced: Vec::new(),
@@ -221,7 +190,6 @@ impl<W> Resolver<W> {
             reply: Reply::default(),
             gathered: Gathered::default(),
             assembler: Assembler::default(),
-            question: Vec::new(),
             found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(),
         };
         resolver.bind(plan);
@@ -251,9 +219,7 @@ impl<W> Resolver<W> {
         self.bind(plan);
         // Other anchors may hold.
         self.forget_proofs();
-        for at in 0..self.upstreams.len() {
-            self.forget_if_idle(at as u16, actions);
-        }
+        self.forget_unplanned(actions);
     }
 
     /// Forgets keys of zones and gaps between names: they are asked for anew.
@@ -263,51 +229,26 @@ impl<W> Resolver<W> {
     }
 
     fn bind(&mut self, plan: Arc<Plan>) {
-        let is_vacant = |at: usize, vacant: &[u16]| vacant.contains(&(at as u16));
-        for upstream in &mut self.upstreams {
-            upstream.planned = false;
-        }
-        let mut ids = Vec::with_capacity(plan.upstreams.len());
-        // By recursion servers are known by their addresses alone, but for those of sets.
-        let is_by_address = plan.recursion.is_some() && !plan.has_sets();
-        let upstreams = if is_by_address { &[] } else { &plan.upstreams[..] };
-        for spec in upstreams {
-            let known = (0..self.upstreams.len())
-                .find(|&at| self.upstreams[at].spec == *spec && !is_vacant(at, &self.vacant));
-            let at = known.unwrap_or_else(|| self.add_upstream(*spec));
-            self.upstreams[at].planned = true;
-            ids.push(at as u16);
-        }
-        self.bound = Arc::new(Bound { plan, ids });
+        self.exchanges.servers.unplan();
+        // By recursion no server is pinned, but for those of sets.
+        let is_pinned = plan.recursion.is_none() || plan.has_sets();
+        let servers = &mut self.exchanges.servers;
+        let mut pin = |number: &u16| servers.pin(plan.upstreams[usize::from(*number)]);
+        let rules = if is_pinned { plan.rules() } else { &[] };
+        let servers = rules.iter().map(|rule| rule.upstreams.iter().map(&mut pin).collect());
+        let servers = servers.collect();
+        self.bound = Arc::new(Bound { plan, servers });
     }
 
-    fn add_upstream(&mut self, spec: UpstreamSpec) -> usize {
-        let upstream = Upstream::new(spec, &self.cookie_secret, self.pool_size);
-        if let Some(at) = self.vacant.pop() {
-            self.upstreams[usize::from(at)] = upstream;
-            return usize::from(at);
+    /// Forgets servers that no plan names, no query waits for, and no task in flight may ask.
+    fn forget_unplanned(&mut self, actions: &mut Actions<W>) {
+        for endpoint in self.exchanges.servers.unplanned() {
+            let mut bound = self.tasks.by_age().filter_map(|at| self.tasks[at].bound.as_deref());
+            if !bound.any(|bound| bound.names(endpoint)) {
+                self.exchanges.servers.forget(endpoint);
+                actions.list.push(Action::Forget { endpoint });
+            }
         }
-        self.upstreams.push(upstream);
-        self.upstreams.len() - 1
-    }
-
-    /// Forgets an upstream that no plan names and no query waits for.
-    fn forget_if_idle(&mut self, at: u16, actions: &mut Actions<W>) {
-        let upstream = &self.upstreams[usize::from(at)];
-        if !upstream.planned
-            && upstream.outstanding == 0
-            && !self.vacant.contains(&at)
-            && !self.is_bound(at)
-        {
-            self.vacant.push(at);
-            actions.list.push(Action::Forget { upstream: UpstreamId(at) });
-        }
-    }
-
-    /// Does a task in flight follow a plan that has this upstream?
-    fn is_bound(&self, at: u16) -> bool {
-        let mut bound = self.tasks.by_age().filter_map(|task| self.tasks[task].bound.as_deref());
-        bound.any(|bound| bound.ids.contains(&at))
     }
 
     /// Of how many hundredths of its time of late the thread was busy. With none to spare,
@@ -316,24 +257,16 @@ impl<W> Resolver<W> {
         self.loads.note_busy(percent);
     }
 
-    /// Where an upstream is. None if there is none of this number.
-    #[must_use]
-    pub fn upstream(&self, id: UpstreamId) -> Option<&UpstreamSpec> {
-        self.upstreams.get(usize::from(id.0)).map(|upstream| &upstream.spec)
-    }
-
-    /// All upstreams of the plan in force.
+    /// Returns all servers that the plan in force forwards to.
     pub fn upstreams(&self) -> impl Iterator<Item = UpstreamReport<'_>> {
-        self.upstreams.iter().enumerate().filter(|(_, upstream)| upstream.planned).map(
-            |(at, upstream)| UpstreamReport {
-                id: UpstreamId(at as u16),
-                spec: &upstream.spec,
-                state: upstream.breaker.state(),
-                rtt_ms: upstream.rtt.smoothed_ms(),
-                outstanding: upstream.outstanding,
-                counters: &upstream.counters,
-            },
-        )
+        self.exchanges.servers.planned().map(|(id, server, pinned)| UpstreamReport {
+            id,
+            endpoint: server.endpoint,
+            state: server.breaker.state(),
+            rtt_ms: server.rtt.smoothed_ms(),
+            outstanding: server.outstanding,
+            counters: &pinned.counters,
+        })
     }
 
     /// Counts.
@@ -363,6 +296,6 @@ impl<W> Resolver<W> {
     /// When [`Resolver::tick`] is to be called next, in ms; none while nothing is in flight.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
-        [self.wheel.next_ms(), self.fetch_wheel.next_ms()].into_iter().flatten().min()
+        self.exchanges.timers.next_ms()
     }
 }

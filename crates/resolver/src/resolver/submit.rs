@@ -8,6 +8,9 @@ use super::{Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
 use crate::answer::{self, Gathered};
 use crate::configured::Configured;
+use crate::exchange::endpoint::EndpointId;
+use crate::exchange::pending::Owner;
+use crate::exchange::{Exchanges, choose};
 use crate::iterate::load::Excess;
 use crate::iterate::rrset::knows_delegation;
 use crate::plan::{Ask, EcsPolicy, Route};
@@ -121,7 +124,7 @@ impl<W> Resolver<W> {
             self.begin_walk(at, cx);
         } else {
             self.spare_asker(at, ask);
-            self.begin(at, cx);
+            self.begin_target(at, cx);
         }
     }
 
@@ -187,7 +190,7 @@ impl<W> Resolver<W> {
         }
         self.counters.joined += 1;
         self.add_waiter(at, ask, waiter, cx.now_ms);
-        self.rearm(at);
+        self.rearm(Owner::Task(at));
         Submitted::Joined
     }
 
@@ -195,10 +198,11 @@ impl<W> Resolver<W> {
     fn comes_back(&self, at: u32, ask: &Ask<'_>, now_ms: u64) -> bool {
         let Some(client) = ask.client.map(|client| client.to_canonical()) else { return false };
         let window_ms = if client.is_loopback() { LOCAL_LOOP_WINDOW_MS } else { LOOP_WINDOW_MS };
-        self.tasks[at].attempts.iter().any(|&attempt| {
-            let attempt = &self.attempts[attempt];
-            let upstream = &self.upstreams[usize::from(attempt.upstream)];
-            upstream.spec.addr.ip() == client && now_ms <= attempt.sent_ms + window_ms
+        let Exchanges { pending, servers, .. } = &self.exchanges;
+        self.tasks[at].exchange.queries.iter().any(|&query| {
+            let query = &pending[query];
+            let server = &servers[query.server()];
+            server.endpoint.addr.ip() == client && now_ms <= query.sent_ms + window_ms
         })
     }
 
@@ -209,14 +213,13 @@ impl<W> Resolver<W> {
             ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
         let (Some(client), Some(bound)) = (client, self.tasks[at].bound.clone()) else { return };
         let task = &mut self.tasks[at];
-        let rule = bound.plan.rule(task.route);
-        let is_asker = |place: &u8| self.upstreams[bound.id(rule, *place)].spec.addr.ip() == client;
-        let places = 0..rule.upstreams.len() as u8;
-        let askers = places.clone().filter(is_asker).fold(0u64, |set, place| set | 1 << place);
-        if askers.count_ones() as usize == places.len() {
+        let servers = (0..).zip(bound.servers(task.route));
+        let is_asker = |id: EndpointId| self.exchanges.servers[id].endpoint.addr.ip() == client;
+        let askers = choose::collect(servers.filter(|(_, id)| is_asker(**id)).map(|(at, _)| at));
+        if askers.count_ones() as usize == bound.servers(task.route).len() {
             task.looped = true;
         } else {
-            task.failed |= askers;
+            task.exchange.failed |= askers;
         }
     }
 

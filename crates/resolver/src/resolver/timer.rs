@@ -2,22 +2,24 @@
 
 use super::{Context, Resolver};
 use crate::action::Action;
+use crate::exchange::pending::Owner;
+use crate::exchange::timers::Timer;
 use crate::trace::Step;
 
 impl<W> Resolver<W> {
     /// Does what is due. To be called at [`Resolver::next_deadline`], or whenever it is convenient.
     pub fn tick(&mut self, cx: &mut Context<'_, W>) {
-        while let Some(at) = self.wheel.expired(cx.now_ms) {
-            self.wake(at, cx);
-        }
-        while let Some(fetch_at) = self.fetch_wheel.expired(cx.now_ms) {
-            self.wake_fetch(fetch_at, cx);
+        while let Some(timer) = self.exchanges.timers.expired(cx.now_ms) {
+            match timer {
+                Timer::Task(at) => self.wake(at, cx),
+                Timer::Fetch(at) => self.expire(Owner::Fetch(at), cx),
+            }
         }
     }
 
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
-        if self.loss.is_heavy(cx.now_ms) {
+        if self.exchanges.loss.is_heavy(cx.now_ms) {
             // Then nothing came of it says little.
             self.tasks[at].progress_ms = cx.now_ms;
         }
@@ -25,24 +27,27 @@ impl<W> Resolver<W> {
             return self.fail(at, cx);
         }
         if self.tasks[at].walk.is_some() {
-            return self.rearm(at);
+            return self.rearm(Owner::Task(at));
         }
-        for place in 0..self.tasks[at].attempts.len() {
-            let attempt = &mut self.attempts[self.tasks[at].attempts[place]];
-            if attempt.overdue || attempt.due_ms > cx.now_ms {
-                continue;
+        self.expire(Owner::Task(at), cx);
+    }
+
+    /// Goes on where queries were not answered in time.
+    fn expire(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
+        let (now_ms, actions) = (cx.now_ms, &mut *cx.actions);
+        let silent = self.with_exchange(owner, |exchanges, exchange, _| {
+            exchanges.expire(exchange, now_ms, actions)
+        });
+        for (id, after_ms) in silent.into_iter().flatten() {
+            let server = &mut self.exchanges.servers[id];
+            match owner {
+                Owner::Fetch(_) => self.counters.timeouts += 1,
+                _ => server.counters().into_iter().for_each(|counters| counters.timeouts += 1),
             }
-            attempt.overdue = true;
-            if attempt.unsent {
-                continue;
-            }
-            let after_ms = cx.now_ms.saturating_sub(attempt.sent_ms) as u32;
-            let upstream = &mut self.upstreams[usize::from(attempt.upstream)];
-            self.tasks[at].record(cx.now_ms, Step::Silent { server: upstream.spec.addr, after_ms });
-            upstream.counters.timeouts += 1;
-            upstream.failed(cx.now_ms, attempt.sent_ms);
+            let server = server.endpoint.addr;
+            self.record(owner, now_ms, &Step::Silent { server, after_ms });
         }
-        self.advance(at, cx);
+        self.advance(owner, cx);
     }
 
     /// Lets those go that could have had stale data all along (RFC 8767 §5).
@@ -62,12 +67,25 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Sets the task's timer to what comes next.
-    pub(super) fn rearm(&mut self, at: u32) {
-        let task = &self.tasks[at];
-        let attempts = task.attempts.iter().map(|&attempt| &self.attempts[attempt]);
-        let due = attempts.filter(|attempt| !attempt.overdue).map(|attempt| attempt.due_ms);
-        let overdue = task.waiters.iter().map(|waiting| waiting.overdue_at_ms);
-        self.wheel.set(at, due.chain(overdue).fold(task.deadline_ms, u64::min));
+    /// Sets the timer of an owner to what comes next.
+    pub(super) fn rearm(&mut self, owner: Owner) {
+        match owner {
+            Owner::Nobody => {}
+            Owner::Task(at) => {
+                let task = &self.tasks[at];
+                let due = self.exchanges.due_ms(&task.exchange).into_iter();
+                let overdue = task.waiters.iter().map(|waiting| waiting.overdue_at_ms);
+                let at_ms = due.chain(overdue).fold(task.deadline_ms, u64::min);
+                self.exchanges.timers.set(Timer::Task(at), at_ms);
+            }
+            Owner::Fetch(at) => {
+                let Some(fetch) = self.fetches.get(at) else { return };
+                match self.exchanges.due_ms(&fetch.exchange) {
+                    Some(due_ms) => self.exchanges.timers.set(Timer::Fetch(at), due_ms),
+                    // The deadlines of those who wait end it.
+                    None => self.exchanges.timers.clear(Timer::Fetch(at)),
+                }
+            }
+        }
     }
 }

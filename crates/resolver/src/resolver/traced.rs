@@ -5,6 +5,7 @@ use std::ops::Range;
 use avocet_wire::Rcode;
 
 use super::{Context, Resolver, Shed, Submitted};
+use crate::exchange::pending::Owner;
 use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
@@ -43,11 +44,17 @@ impl<W> Resolver<W> {
         self.kept.iter()
     }
 
-    /// Writes a step of all questions that wait for a fetch down.
-    pub(super) fn record_fetch(&mut self, fetch_at: u32, now_ms: u64, step: &Step) {
-        let Some(fetch) = self.fetches.get(fetch_at) else { return };
-        for &waiter in &fetch.waiters {
-            self.tasks[waiter].record(now_ms, step.clone());
+    /// Writes down a step of all questions that an exchange is for.
+    pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: &Step) {
+        match owner {
+            Owner::Nobody => {}
+            Owner::Task(at) => self.tasks[at].record(now_ms, step.clone()),
+            Owner::Fetch(at) => {
+                let waiters = self.fetches.get(at).map(|fetch| &fetch.waiters[..]);
+                for &waiter in waiters.unwrap_or_default() {
+                    self.tasks[waiter].record(now_ms, step.clone());
+                }
+            }
         }
     }
 

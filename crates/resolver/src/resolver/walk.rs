@@ -10,6 +10,7 @@ use super::end::FoundAnswer;
 use super::{Context, Resolver};
 use crate::answer::{self};
 use crate::bound::Bound;
+use crate::exchange::pending::Owner;
 use crate::failure::Failure;
 use crate::iterate::channel::{Moment, Note, Request, Response};
 use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
@@ -30,12 +31,12 @@ impl<W> Resolver<W> {
         let anew = task.traced.is_some();
         let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
         let checking_disabled = task.checking_disabled;
-        let luck = self.rng.next_u64();
+        let luck = self.exchanges.rng.next_u64();
         let asked =
             WalkQuestion { qname: qname.into(), qtype, checking_disabled, anew, signatures, luck };
         let trace = task.with_trace(std::mem::take);
         task.walk = Some(Box::new(Walk::new(bound, asked, trace)));
-        self.rearm(at);
+        self.rearm(Owner::Task(at));
         self.drive(at, None, cx);
     }
 
@@ -82,7 +83,7 @@ impl<W> Resolver<W> {
                 WalkStep::Asks(request) => response = self.serve(at, request, cx),
             }
             if response.is_none() {
-                return self.rearm(at);
+                return self.rearm(Owner::Task(at));
             }
         }
     }
@@ -160,11 +161,14 @@ impl<W> Resolver<W> {
     /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are
     /// asked after all.
     fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
-        let serves = |addr| {
-            self.servers.known(addr).is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms))
+        let serves = |endpoint| {
+            self.exchanges
+                .servers
+                .known(endpoint)
+                .is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms))
         };
         let good: Vec<_> =
-            inquiry.servers.iter().copied().filter(|server| serves(server.addr)).collect();
+            inquiry.servers.iter().copied().filter(|server| serves(*server)).collect();
         if !good.is_empty() {
             inquiry.servers = good;
         }
@@ -174,14 +178,14 @@ impl<W> Resolver<W> {
     fn heed(&mut self, at: u32, note: Note, cx: &mut Context<'_, W>) {
         let now_secs = cx.now_secs();
         match note {
-            Note::Lame(addr, zone) => {
+            Note::Lame(server, zone) => {
                 self.counters.lame += 1;
-                let server = self.servers.number(addr);
-                self.servers[server].note_lame(zone, cx.now_ms);
+                let server = self.exchanges.servers.number(server);
+                self.exchanges.servers[server].note_lame(zone, cx.now_ms);
             }
-            Note::Unsigned(addr, zone) => {
-                let server = self.servers.number(addr);
-                self.servers[server].note_unsigned(zone, cx.now_ms);
+            Note::Unsigned(server, zone) => {
+                let server = self.exchanges.servers.number(server);
+                self.exchanges.servers[server].note_unsigned(zone, cx.now_ms);
             }
             Note::Ahead(inquiry) => self.fetch_ahead(at, *inquiry, cx),
             Note::Report(report) => self.note_report(report),
@@ -196,7 +200,8 @@ impl<W> Resolver<W> {
             _ if !self.is_current(at) => {}
             Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
             // What was lost on the way is asked for again.
-            Note::Keys(_, Err(Reason::Unreachable), _) if self.loss.is_heavy(cx.now_ms) => {}
+            Note::Keys(_, Err(Reason::Unreachable), _)
+                if self.exchanges.loss.is_heavy(cx.now_ms) => {}
             Note::Keys(zone, chain, lifetime_secs) => {
                 self.keys.insert(zone, chain, cx.now_ms + u64::from(lifetime_secs) * 1_000);
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use avocet_resolver::{
-    EcsPolicy, Plan, Recursion, Strategy, StubZone, Transport, UpstreamSpec, ZoneRule,
+    EcsPolicy, Endpoint, Plan, Recursion, Strategy, StubZone, Transport, ZoneRule,
 };
 use avocet_testkit::{Chance, Query, Response, name};
 use avocet_wire::Rcode;
@@ -216,7 +216,7 @@ pub(crate) fn rule(zone: &str, last: u8) -> ZoneRule {
     ZoneRule {
         zone: name(zone).into(),
         exception: false,
-        upstreams: vec![UpstreamSpec {
+        upstreams: vec![Endpoint {
             addr: ([192, 0, 2, last], 53).into(),
             transport: Transport::Udp,
         }],

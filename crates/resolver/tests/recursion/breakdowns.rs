@@ -1,7 +1,7 @@
 //! Servers, networks and clocks that are out of order, by recursion: what is answered nevertheless,
 //! and at what cost.
 
-use avocet_resolver::{Plan, Transport, UpstreamSpec, ZoneRule};
+use avocet_resolver::{Endpoint, Plan, Transport, ZoneRule};
 use avocet_testkit::{Faults, Query, Response};
 use avocet_wire::Rcode;
 use avocet_wire::header::AA;
@@ -142,7 +142,7 @@ fn servers_of_a_rule_that_answer_nothing_are_asked_8_times_at_most() {
     for count in 1..=7 {
         for was_alive in [false, true] {
             let upstreams = (2..2 + count)
-                .map(|last| UpstreamSpec {
+                .map(|last| Endpoint {
                     addr: ([192, 0, 2, last], 53).into(),
                     transport: Transport::Udp,
                 })
@@ -213,7 +213,7 @@ fn a_server_that_drops_questions_with_upper_case_letters_is_asked_without() {
 #[test]
 fn where_the_first_forwarder_is_slow_one_question_goes_on_at_the_next() {
     let upstream =
-        |last| UpstreamSpec { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp };
+        |last| Endpoint { addr: ([192, 0, 2, last], 53).into(), transport: Transport::Udp };
     let both = ZoneRule { upstreams: [8, 9].map(upstream).to_vec(), ..rule(".", 8) };
     let plan = Plan::new(vec![both], settings()).unwrap().with_dns64(dns64());
     let mut world = World::with_plan(7, plan);

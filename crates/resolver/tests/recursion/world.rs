@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
     Action, Actions, Ask, Context, Dns64, FetchLimits, OwnNames, Plan, Recursion, Resolver,
-    RootServer, Settings, Shed, Submitted, Trace, Traced,
+    RootServer, Settings, Shed, SocketFault, SocketId, Submitted, Trace, Traced,
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
@@ -24,18 +24,18 @@ pub(crate) type Script = Box<dyn FnMut(&Query) -> Option<Response>>;
 
 enum Event {
     Query {
-        socket: u32,
+        socket: SocketId,
         to: SocketAddr,
         octets: Vec<u8>,
         over_tcp: bool,
     },
     Reply {
-        socket: u32,
+        socket: SocketId,
         octets: Vec<u8>,
     },
     /// There was no descriptor for the query.
     Unsent {
-        socket: u32,
+        socket: SocketId,
     },
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct World {
     servers: HashMap<IpAddr, OctetScript>,
     /// How long servers take, in ms, where that is not 0.
     pub(crate) slow: HashMap<IpAddr, u64>,
-    open: HashMap<u32, ()>,
+    open: HashMap<SocketId, ()>,
     pub(crate) sent: Vec<Sent>,
     /// So many queries more cannot be sent.
     pub(crate) short_of: usize,
@@ -162,11 +162,11 @@ fn respond(query: &Query) -> Response {
 #[inline(never)]
 fn counted_reply(
     resolver: &mut Resolver<u32>,
-    socket: u32,
+    socket: SocketId,
     octets: &[u8],
     cx: &mut Context<'_, u32>,
 ) {
-    resolver.server_reply(socket, octets, cx);
+    resolver.received(socket, octets, cx);
 }
 
 impl World {
@@ -415,7 +415,7 @@ impl World {
                 self.in_replies += began.elapsed();
             }
             Some(Event::Unsent { socket }) => {
-                self.with(|resolver, cx| resolver.server_unsent(socket, cx))
+                self.with(|resolver, cx| resolver.failed(socket, SocketFault::Shortage, cx))
             }
             None => {}
         }
@@ -431,13 +431,10 @@ impl World {
         let mut actions = std::mem::take(&mut self.actions);
         for action in actions.list.clone() {
             match action {
-                Action::OpenDatagram { socket, addr, octets } => {
-                    self.send(socket, addr, (&actions.octets[octets], false));
+                Action::Send { socket, to, octets, .. } => {
+                    self.send(socket, to, &actions.octets[octets]);
                 }
-                Action::OpenStream { stream, addr, octets } => {
-                    self.send(stream, addr, (&actions.octets[octets], true));
-                }
-                Action::CloseDatagram { socket } | Action::CloseStream { stream: socket } => {
+                Action::Close { socket } => {
                     assert!(self.open.remove(&socket).is_some(), "closed what was open");
                 }
                 Action::Finish { waiters, resolved, .. } => {
@@ -460,7 +457,9 @@ impl World {
         self.actions = actions;
     }
 
-    fn send(&mut self, socket: u32, to: SocketAddr, (octets, over_tcp): (&[u8], bool)) {
+    fn send(&mut self, socket: SocketId, to: SocketAddr, octets: &[u8]) {
+        let over_tcp = socket.slot.is_stream();
+        assert!(socket.slot.single().is_some(), "each query has a socket of its own");
         assert!(self.open.insert(socket, ()).is_none(), "each query has a socket of its own");
         assert_eq!(to.port(), 53);
         if let Some(left) = self.short_of.checked_sub(1) {

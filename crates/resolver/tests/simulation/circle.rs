@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_cache::{FailureCache, RrsetCache};
-use avocet_resolver::{Action, Actions, Ask, Context, Resolver};
+use avocet_resolver::{Action, Actions, Ask, Context, Resolver, SocketId};
 use avocet_testkit::{Faults, Network, Query, question};
 use avocet_wire::hash::HashKey;
 
@@ -17,12 +17,12 @@ struct Side {
 }
 
 /// The other side's socket and query; none for the client.
-type Waiter = Option<(u32, Vec<u8>)>;
+type Waiter = Option<(SocketId, Vec<u8>)>;
 
 #[derive(Clone)]
 struct Packet {
     to: usize,
-    socket: u32,
+    socket: SocketId,
     octets: Vec<u8>,
 }
 
@@ -84,8 +84,7 @@ impl Side {
             let question = Query::read(octets, false).question;
             return self.ask(now_ms, &question, Some((*socket, octets.clone())), Some(from));
         }
-        let upstream = self.resolver.upstreams().next().unwrap().id;
-        self.event(now_ms, |resolver, cx| resolver.datagram(upstream, *socket, octets, cx))
+        self.event(now_ms, |resolver, cx| resolver.received(*socket, octets, cx))
     }
 }
 
@@ -95,7 +94,7 @@ fn carry_out(actions: &Actions<Waiter>, other: usize, net: &mut Network<Packet>)
     let (mut queries, mut answers) = (0, 0);
     for action in &actions.list {
         match action {
-            Action::SendDatagram { socket, octets, .. } => {
+            Action::Send { socket, octets, .. } => {
                 queries += 1;
                 let octets = actions.octets[octets.clone()].to_vec();
                 net.send(&Packet { to: other, socket: *socket, octets }, 0);

@@ -219,8 +219,7 @@ fn a_query_that_could_not_be_sent_here_goes_out_again_soon_and_blames_nobody() {
         if asked > 1 { any_address(query) } else { Vec::new() }
     });
     let waiter = world.ask("www.example. a");
-    let (upstream, socket) = (world.sent[0].upstream, world.sent[0].socket.unwrap());
-    world.unsent(upstream, socket);
+    world.unsent(world.sent[0].socket);
     let began_ms = world.net.now_ms;
     world.settle();
     let answer = world.answer_to(waiter);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use avocet_resolver::{Plan, Strategy, Transport};
+use avocet_resolver::{Plan, SocketId, SocketSlot, Strategy, Transport};
 use avocet_testkit::{Faults, Query, Response};
 use avocet_wire::{Ede, Rcode};
 
@@ -202,7 +202,7 @@ fn an_upstream_by_tcp_is_never_sent_a_datagram() {
     world
         .resolve("www.example. A")
         .check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
-    assert!(world.sent.iter().all(|sent| sent.socket.is_none()));
+    assert!(world.sent.iter().all(|sent| sent.is_by_tcp()));
 }
 
 #[test]
@@ -345,11 +345,9 @@ fn a_forged_port_unreachable_changes_nothing_and_a_true_one_goes_on_at_once() {
     let mut world = world_of(Strategy::Ordered, &[1, 2]);
     world.server(1).unreachable = true;
     world.ask("www.example. A");
-    let upstream = world.sent[0].upstream;
-    for socket in 0..4096 {
-        if Some(socket) != world.sent[0].socket {
-            world.socket_error(upstream, socket);
-        }
+    let sent = world.sent[0].socket;
+    for slot in (0..4096).map(SocketSlot::Pooled).filter(|slot| *slot != sent.slot) {
+        world.socket_error(SocketId { slot, ..sent });
     }
     assert_eq!(world.sent.len(), 1);
     world.settle();
@@ -372,7 +370,7 @@ fn a_new_plan_keeps_what_is_known_and_loses_no_question() {
     world.answer_to(waiter).check(Rcode::NOERROR, &["answer www.example. 300 A 192.0.2.80"]);
     assert_eq!(world.forgotten.len(), 1);
     let known: HashMap<_, _> =
-        world.resolver.upstreams().map(|u| (u.spec.addr, u.counters.queries)).collect();
+        world.resolver.upstreams().map(|u| (u.endpoint.addr, u.counters.queries)).collect();
     assert_eq!(known.len(), 2);
     let third = Plan::new(vec![rule(".", &[1])], settings()).unwrap();
     world.reload(third.into());
@@ -413,7 +411,8 @@ fn what_is_known_of_a_server_outlives_a_reload() {
     let mut world = world_of(Strategy::Ordered, &[1]);
     world.resolve("warm.example. A");
     world.reload(plan(vec![rule(".", &[2, 1]), rule("corp.", &[1])]));
-    let first = world.resolver.upstreams().find(|u| u.spec.addr == crate::world::addr(1)).unwrap();
+    let first =
+        world.resolver.upstreams().find(|u| u.endpoint.addr == crate::world::addr(1)).unwrap();
     assert_eq!((first.rtt_ms, first.counters.queries), (Some(20), 1));
 }
 

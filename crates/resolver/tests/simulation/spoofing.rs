@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use avocet_resolver::{SocketId, SocketSlot};
 use avocet_testkit::{Chance, Faults, Query, Response};
 use avocet_wire::Rcode;
 
@@ -33,7 +34,7 @@ fn serial_correlation(numbers: &[u16]) -> f64 {
 }
 
 /// The resolver alone, with a server that answers in the same instant: quick enough for many.
-fn drawn(seed: u64, count: u32) -> (Vec<(u16, u32)>, World) {
+fn drawn(seed: u64, count: u32) -> (Vec<(u16, u16)>, World) {
     let mut world =
         World::new(seed, Faults { delay_ms: 0, ..Faults::NONE }, plan(vec![rule(".", &[1])]));
     world.serve(1, any_address);
@@ -42,7 +43,7 @@ fn drawn(seed: u64, count: u32) -> (Vec<(u16, u32)>, World) {
         world.ask(&format!("h{host}.example. A"));
         world.settle();
         let sent = world.sent.pop().unwrap();
-        draws.push((sent.query.id, sent.socket.unwrap()));
+        draws.push((sent.query.id, sent.slot().unwrap()));
         world.answers.clear();
     }
     (draws, world)
@@ -64,7 +65,7 @@ fn ids_and_sockets_of_100000_queries_are_uniform_and_independent() {
         assert!(chi < limit, "{chi} of {limit}");
     }
     let ids: Vec<_> = draws.iter().map(|draw| draw.0).collect();
-    let sockets: Vec<_> = draws.iter().map(|draw| draw.1 as u16).collect();
+    let sockets: Vec<_> = draws.iter().map(|draw| draw.1).collect();
     assert!(serial_correlation(&ids).abs() < 0.01, "{}", serial_correlation(&ids));
     assert!(serial_correlation(&sockets).abs() < 0.01);
     let counters = world.resolver.counters();
@@ -102,7 +103,7 @@ fn names_with_few_letters_get_a_socket_of_their_own() {
     for what in [". NS", "1. A", "ab. A", "abc. A", "abcd. A"] {
         world.resolve(what);
     }
-    let own: Vec<_> = world.sent.iter().map(|sent| sent.socket.unwrap() >= 4096).collect();
+    let own: Vec<_> = world.sent.iter().map(|sent| sent.slot().is_none()).collect();
     assert_eq!(own, [true, true, true, true, false], "16 + 12 + letters >= 32");
     assert_eq!(
         (world.resolver.counters().fresh_sockets, world.resolver.counters().min_bits_seen),
@@ -114,29 +115,27 @@ fn names_with_few_letters_get_a_socket_of_their_own() {
 fn of_a_million_forged_replies_none_is_taken() {
     let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &[1])]));
     world.ask("www.bank.example. A");
-    let (upstream, socket, query) = {
-        let sent = &world.sent[0];
-        (sent.upstream, sent.socket.unwrap(), sent.query.clone())
-    };
+    let (socket, slot) = (world.sent[0].socket, world.sent[0].slot().unwrap());
+    let query = world.sent[0].query.clone();
     let forged = Response::to(&query).answer("www.bank.example. 86400 A 203.0.113.66").octets();
     let mut chance = Chance::new(5);
     for _ in 0..1_000_000 {
         let mut octets = forged.clone();
-        let mut at_socket = socket;
+        let mut at_slot = slot;
         match chance.below(4) {
             // Another ID on the right socket, the right ID on another socket, neither.
             0 => octets[..2]
                 .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes()),
-            1 => at_socket = (socket + 1 + chance.below(4095) as u32) % 4096,
+            1 => at_slot = (slot + 1 + chance.below(4095) as u16) % 4096,
             2 => {
                 octets[..2]
                     .copy_from_slice(&(query.id ^ (1 + chance.below(65_535) as u16)).to_be_bytes());
-                at_socket = (socket + 1 + chance.below(4095) as u32) % 4096;
+                at_slot = (slot + 1 + chance.below(4095) as u16) % 4096;
             }
             // All right but the name.
             _ => octets[13] ^= 1,
         }
-        world.inject(upstream, at_socket, &octets);
+        world.inject(SocketId { slot: SocketSlot::Pooled(at_slot), ..socket }, &octets);
     }
     assert_eq!(world.resolver.counters().foreign, 1_000_000);
     assert!(world.answers.is_empty());
@@ -155,7 +154,7 @@ fn a_forged_reply_in_the_wrong_case_leads_to_tcp_and_is_not_taken() {
     let forged = Response::to(&sent.query)
         .question(&question)
         .answer("www.bank.example. 86400 A 203.0.113.66");
-    world.inject(sent.upstream, sent.socket.unwrap(), &forged.octets());
+    world.inject(sent.socket, &forged.octets());
     assert!(world.answers.is_empty() && world.sent[1].query.over_tcp);
     world.settle();
     assert_eq!(world.answers[0].records, ["answer www.bank.example. 300 A 192.0.2.80"]);
@@ -179,7 +178,7 @@ fn a_server_that_folds_case_is_asked_from_fresh_sockets_then() {
         assert_eq!(world.resolve(&format!("h{host}.example. A")).rcode(), Rcode::NOERROR);
     }
     assert_eq!(world.sent.len(), 12);
-    assert!(world.sent[2..].iter().all(|sent| sent.socket.is_some_and(|socket| socket >= 4096)));
+    assert!(world.sent[2..].iter().all(|sent| !sent.is_by_tcp() && sent.slot().is_none()));
     assert_eq!(world.resolver.counters().min_bits_seen, 32);
 }
 

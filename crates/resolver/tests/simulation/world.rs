@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
-    Action, Actions, Ask, Context, EcsPolicy, Plan, Resolved, Resolver, Settings, Strategy,
-    StreamFailure, Submitted, Transport, UpstreamId, UpstreamSpec, ZoneRule,
+    Action, Actions, Ask, Context, EcsPolicy, Endpoint, EndpointId, Plan, Resolved, Resolver,
+    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, Transport, ZoneRule,
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
@@ -40,19 +40,23 @@ pub(crate) struct Server {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    ToServer { upstream: UpstreamId, socket: Option<(u32, u64)>, octets: Vec<u8> },
-    ToUs { upstream: UpstreamId, socket: Option<(u32, u64)>, octets: Vec<u8> },
-    Unreachable { upstream: UpstreamId, socket: (u32, u64) },
-    StreamFailed { upstream: UpstreamId, failure: StreamFailure },
+    ToServer { socket: OpenSocket, to: SocketAddr, octets: Vec<u8> },
+    ToUs { socket: OpenSocket, octets: Vec<u8> },
+    Fault { socket: OpenSocket, fault: SocketFault },
+}
+
+/// A socket, and how many were opened before it: numbers are used again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenSocket {
+    id: SocketId,
+    incarnation: u64,
 }
 
 /// A query that was sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
-    pub(crate) upstream: UpstreamId,
     pub(crate) to: SocketAddr,
-    /// None: over TCP.
-    pub(crate) socket: Option<u32>,
+    pub(crate) socket: SocketId,
     pub(crate) query: Query,
 }
 
@@ -78,12 +82,12 @@ pub(crate) struct World {
     pub(crate) answers: Vec<Answer>,
     /// Waiters that got stale data, and when.
     pub(crate) overdue: Vec<(u32, u64)>,
-    pub(crate) forgotten: Vec<UpstreamId>,
+    pub(crate) forgotten: Vec<EndpointId>,
     pub(crate) dnssec_ok: bool,
     pub(crate) ecs: Vec<u8>,
     pub(crate) client: Option<IpAddr>,
     pub(crate) stale_available: bool,
-    incarnations: HashMap<(UpstreamId, u32), u64>,
+    incarnations: HashMap<SocketId, u64>,
     opened: u64,
     waiters: u32,
     hash_key: HashKey,
@@ -99,7 +103,7 @@ pub(crate) fn settings() -> Settings {
 
 /// A rule for a zone with the servers 192.0.2.x, asked in this order.
 pub(crate) fn rule(zone: &str, servers: &[u8]) -> ZoneRule {
-    let spec = |&last: &u8| UpstreamSpec { addr: addr(last), transport: Transport::Udp };
+    let spec = |&last: &u8| Endpoint { addr: addr(last), transport: Transport::Udp };
     ZoneRule {
         zone: name(zone).into(),
         exception: servers.is_empty(),
@@ -250,51 +254,42 @@ impl World {
 
     fn deliver(&mut self, event: Event) {
         match event {
-            Event::ToServer { upstream, socket, octets } => {
-                self.at_server(upstream, socket, &octets)
+            Event::ToServer { socket, to, octets } => self.at_server(socket, to, &octets),
+            Event::ToUs { socket, octets } if self.is_open(socket) => {
+                self.with(|resolver, cx| resolver.received(socket.id, &octets, cx));
             }
-            Event::ToUs { upstream, socket: None, octets } => {
-                self.with(|resolver, cx| resolver.stream_message(upstream, &octets, cx));
+            Event::Fault { socket, fault } if self.is_open(socket) => {
+                self.with(|resolver, cx| resolver.failed(socket.id, fault, cx));
             }
-            Event::ToUs { upstream, socket: Some((socket, incarnation)), octets } => {
-                if self.incarnations.get(&(upstream, socket)) == Some(&incarnation) {
-                    self.with(|resolver, cx| resolver.datagram(upstream, socket, &octets, cx));
-                }
-            }
-            Event::Unreachable { upstream, socket: (socket, incarnation) } => {
-                if self.incarnations.get(&(upstream, socket)) == Some(&incarnation) {
-                    self.with(|resolver, cx| resolver.socket_error(upstream, socket, cx));
-                }
-            }
-            Event::StreamFailed { upstream, failure } => {
-                self.with(|resolver, cx| resolver.stream_failed(upstream, failure, cx));
-            }
+            Event::ToUs { .. } | Event::Fault { .. } => {}
         }
     }
 
-    fn at_server(&mut self, upstream: UpstreamId, socket: Option<(u32, u64)>, octets: &[u8]) {
-        let Some(to) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
+    fn is_open(&self, socket: OpenSocket) -> bool {
+        self.incarnations.get(&socket.id) == Some(&socket.incarnation)
+    }
+
+    fn at_server(&mut self, socket: OpenSocket, to: SocketAddr, octets: &[u8]) {
         let Some(server) = self.servers.get_mut(&to) else { return };
-        match (socket, server.tcp) {
-            (Some(socket), _) if server.unreachable => {
-                return self.net.send(&Event::Unreachable { upstream, socket }, 0);
+        let over_tcp = socket.id.slot.is_stream();
+        let fault = match (over_tcp, server.tcp) {
+            (false, _) if server.unreachable => {
+                let fault = SocketFault::Unreachable;
+                return self.net.send(&Event::Fault { socket, fault }, 0);
             }
-            (None, Tcp::Refused) => {
-                let failure = StreamFailure::Unreachable;
-                return self.net.schedule(Event::StreamFailed { upstream, failure }, 10);
-            }
-            (None, Tcp::Closes) => {
-                let failure = StreamFailure::Closed;
-                return self.net.schedule(Event::StreamFailed { upstream, failure }, 10);
-            }
-            (None, Tcp::Silent) => return,
-            _ => {}
+            (true, Tcp::Refused) => Some(SocketFault::Unreachable),
+            (true, Tcp::Closes) => Some(SocketFault::Closed),
+            (true, Tcp::Silent) => return,
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            return self.net.schedule(Event::Fault { socket, fault }, 10);
         }
-        for (after_ms, octets) in (server.script)(&Query::read(octets, socket.is_none())) {
-            let event = Event::ToUs { upstream, socket, octets };
-            match socket {
-                Some(_) => self.net.send(&event, after_ms),
-                None => self.net.schedule(event, after_ms + 10),
+        for (after_ms, octets) in (server.script)(&Query::read(octets, over_tcp)) {
+            let event = Event::ToUs { socket, octets };
+            match over_tcp {
+                false => self.net.send(&event, after_ms),
+                true => self.net.schedule(event, after_ms + 10),
             }
         }
     }
@@ -304,27 +299,17 @@ impl World {
         let mut actions = std::mem::take(&mut self.actions);
         for action in &actions.list {
             match action.clone() {
-                Action::SendDatagram { upstream, socket, renew, octets } => {
-                    self.open(upstream, socket, renew);
-                    self.send(upstream, Some(socket), &actions.octets[octets]);
+                Action::Send { socket, to, renew, octets } => {
+                    self.open(socket, renew);
+                    self.send(socket, to, &actions.octets[octets]);
                 }
-                Action::SendStream { upstream, octets } => {
-                    self.send(upstream, None, &actions.octets[octets])
+                Action::Close { socket } => {
+                    assert!(self.incarnations.remove(&socket).is_some(), "closed what was open");
                 }
-                Action::CloseSocket { upstream, socket } => {
-                    assert!(
-                        self.incarnations.remove(&(upstream, socket)).is_some(),
-                        "closed what was open"
-                    );
+                Action::Forget { endpoint } => {
+                    self.forgotten.push(endpoint);
+                    self.incarnations.retain(|socket, _| socket.endpoint != endpoint);
                 }
-                Action::Forget { upstream } => {
-                    self.forgotten.push(upstream);
-                    self.incarnations.retain(|(of, _), _| *of != upstream);
-                }
-                Action::OpenDatagram { .. }
-                | Action::OpenStream { .. }
-                | Action::CloseDatagram { .. }
-                | Action::CloseStream { .. } => panic!("forwarding has upstreams"),
                 Action::Overdue { waiters } => {
                     for &waiter in &actions.waiters[waiters] {
                         self.overdue.push((waiter, self.net.now_ms));
@@ -354,22 +339,21 @@ impl World {
         self.actions = actions;
     }
 
-    fn open(&mut self, upstream: UpstreamId, socket: u32, renew: bool) {
-        if renew || !self.incarnations.contains_key(&(upstream, socket)) {
+    fn open(&mut self, socket: SocketId, renew: bool) {
+        if renew || !self.incarnations.contains_key(&socket) {
             self.opened += 1;
-            self.incarnations.insert((upstream, socket), self.opened);
+            self.incarnations.insert(socket, self.opened);
         }
     }
 
-    fn send(&mut self, upstream: UpstreamId, socket: Option<u32>, octets: &[u8]) {
-        let to = self.resolver.upstream(upstream).unwrap().addr;
-        let query = Query::read(octets, socket.is_none());
-        self.sent.push(Sent { upstream, to, socket, query });
-        let socket = socket.map(|socket| (socket, self.incarnations[&(upstream, socket)]));
-        let event = Event::ToServer { upstream, socket, octets: octets.to_vec() };
-        match socket {
-            Some(_) => self.net.send(&event, 0),
-            None => self.net.schedule(event, 10),
+    fn send(&mut self, id: SocketId, to: SocketAddr, octets: &[u8]) {
+        let over_tcp = id.slot.is_stream();
+        self.sent.push(Sent { to, socket: id, query: Query::read(octets, over_tcp) });
+        let socket = OpenSocket { id, incarnation: self.incarnations[&id] };
+        let event = Event::ToServer { socket, to, octets: octets.to_vec() };
+        match over_tcp {
+            false => self.net.send(&event, 0),
+            true => self.net.schedule(event, 10),
         }
     }
 
@@ -379,22 +363,37 @@ impl World {
     }
 
     /// A datagram that comes to a socket now, whoever sent it.
-    pub(crate) fn inject(&mut self, upstream: UpstreamId, socket: u32, octets: &[u8]) {
-        self.with(|resolver, cx| resolver.datagram(upstream, socket, octets, cx));
+    pub(crate) fn inject(&mut self, socket: SocketId, octets: &[u8]) {
+        self.with(|resolver, cx| resolver.received(socket, octets, cx));
     }
 
-    pub(crate) fn socket_error(&mut self, upstream: UpstreamId, socket: u32) {
-        self.with(|resolver, cx| resolver.socket_error(upstream, socket, cx));
+    pub(crate) fn socket_error(&mut self, socket: SocketId) {
+        self.with(|resolver, cx| resolver.failed(socket, SocketFault::Unreachable, cx));
     }
 
     /// The query from this socket could not be sent, for want of a descriptor.
-    pub(crate) fn unsent(&mut self, upstream: UpstreamId, socket: u32) {
-        self.with(|resolver, cx| resolver.datagram_unsent(upstream, socket, cx));
+    pub(crate) fn unsent(&mut self, socket: SocketId) {
+        self.with(|resolver, cx| resolver.failed(socket, SocketFault::Shortage, cx));
     }
 
     pub(crate) fn reload(&mut self, plan: Arc<Plan>) {
         self.resolver.replace_plan(plan, &mut self.actions);
         self.perform();
+    }
+}
+
+impl Sent {
+    /// Over TCP.
+    pub(crate) fn is_by_tcp(&self) -> bool {
+        self.socket.slot.is_stream()
+    }
+
+    /// The slot of the pool; none for a socket of its own, and over TCP.
+    pub(crate) fn slot(&self) -> Option<u16> {
+        match self.socket.slot {
+            SocketSlot::Pooled(slot) => Some(slot),
+            _ => None,
+        }
     }
 }
 

@@ -18,10 +18,9 @@ use chacha20::rand_core::Rng;
 
 use avocet_wire::MAX_MESSAGE;
 
-use super::authorities::Authorities;
+use super::endpoints::Endpoints;
 use super::share::Shares;
 use super::traces::TraceOrders;
-use super::upstreams::Upstreams;
 use super::{Waiter, Worker};
 
 /// Makes the next turn of a worker panic.
@@ -58,9 +57,8 @@ impl Worker {
         self.rng.fill_bytes(&mut shares_key);
         let (pool_size, sockets) = self.sockets;
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
-        self.upstreams = Upstreams::new(pool_size, sockets);
-        self.authorities = Authorities::new(sockets);
-        self.unsent.clear();
+        self.endpoints = Endpoints::new(pool_size, sockets);
+        self.faults.clear();
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());

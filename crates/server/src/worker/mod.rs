@@ -8,8 +8,8 @@
 //! Nothing blocks and nothing is shared but the caches, which are read without locks. A name is
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
-mod authorities;
 mod busy;
+mod endpoints;
 pub(crate) mod fault;
 #[cfg(test)]
 mod faulty;
@@ -18,7 +18,6 @@ mod streams;
 mod token;
 pub(crate) mod traces;
 mod turn;
-pub(crate) mod upstreams;
 
 use std::io;
 use std::net::IpAddr;
@@ -39,7 +38,7 @@ use avocet_nameserver::query::{
     self, Client, Decision, Incoming, Output, QueryContext, QueryStep, Seen, Stage,
 };
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_resolver::{Actions, Resolver};
+use avocet_resolver::{Actions, Resolver, SocketFault, SocketId};
 use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -47,14 +46,13 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use crate::connections::{ConnectionLimits, Crowded};
 use crate::mailbox::Letter;
 use crate::state::Shared;
-use authorities::{Authorities, NotSent};
 use busy::Busy;
+use endpoints::Endpoints;
 use fault::contained;
 use share::Shares;
 use streams::{Answered, Patience, Streams, Whose};
 use token::Token;
 use traces::TraceOrders;
-use upstreams::Upstreams;
 
 /// Events taken from the kernel in one turn.
 const EVENTS: usize = 256;
@@ -106,10 +104,9 @@ pub(crate) struct Worker {
     sockets: (u32, usize),
     streams: Streams,
     most_streams: usize,
-    upstreams: Upstreams,
-    authorities: Authorities,
-    /// Queries to authoritative servers that could not be sent, of the actions being done.
-    unsent: Vec<(u32, NotSent)>,
+    endpoints: Endpoints,
+    /// Sockets and connections from which queries could not be sent, of the actions being done.
+    faults: Vec<(SocketId, SocketFault)>,
     resolver: Resolver<Waiter>,
     shares: Shares,
     /// Traces that control clients wait for.
@@ -118,10 +115,10 @@ pub(crate) struct Worker {
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     rng: ChaCha12Rng,
-    /// Queries to upstreams whose sockets are open: upstream, socket, place in the octets.
-    prepared: Vec<(u16, u32, Range<usize>)>,
-    /// Sockets towards upstreams that have something to read.
-    readable: Vec<(u16, u32)>,
+    /// Datagrams whose sockets are open, by their place in the octets of the actions being done.
+    prepared: Vec<(SocketId, Range<usize>)>,
+    /// UDP sockets towards servers that have something to read.
+    readable: Vec<SocketId>,
     /// Sockets towards upstreams are still being opened ahead of need.
     is_warming: bool,
     /// Queries of this turn that must wait.
@@ -197,9 +194,8 @@ impl Worker {
             sockets: (setup.pool_size, setup.upstream_sockets),
             streams: Streams::new(setup.index),
             most_streams: setup.most_streams,
-            upstreams: Upstreams::new(setup.pool_size, setup.upstream_sockets),
-            authorities: Authorities::new(setup.upstream_sockets),
-            unsent: Vec::new(),
+            endpoints: Endpoints::new(setup.pool_size, setup.upstream_sockets),
+            faults: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
             wanted: TraceOrders::default(),
@@ -240,12 +236,8 @@ impl Worker {
                     Token::Datagrams(number) => self.serve_datagrams(number),
                     Token::Accept(number) => self.accept(number),
                     Token::Stream(slot) => self.serve_stream(slot),
-                    Token::UpstreamSocket(upstream, socket) => {
-                        self.readable.push((upstream, socket))
-                    }
-                    Token::AuthoritySocket(socket) => self.receive_from_authority(socket),
-                    Token::AuthorityStream(stream) => self.drive_authority(stream, event),
-                    Token::UpstreamStream(upstream) => self.drive_upstream(upstream, event),
+                    Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
+                    Token::Server(id) => self.readable.push(id),
                 }
             }
             self.end_turn();

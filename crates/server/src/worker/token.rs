@@ -4,6 +4,11 @@
 //! | kind 8 | number 24 | socket 32 |
 //! ```
 
+use avocet_resolver::{EndpointId, SocketId, SocketSlot};
+
+/// The highest number of a listener or server.
+const MAX_NUMBER: u32 = (1 << 24) - 1;
+
 /// The source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
@@ -15,14 +20,8 @@ pub(crate) enum Token {
     Accept(u16),
     /// A client's connection in this slot.
     Stream(u32),
-    /// A UDP socket of an upstream.
-    UpstreamSocket(u16, u32),
-    /// The TCP connection of an upstream.
-    UpstreamStream(u16),
-    /// The UDP socket of a query to an authoritative server.
-    AuthoritySocket(u32),
-    /// The TCP connection of a query to an authoritative server.
-    AuthorityStream(u32),
+    /// A socket or connection towards a server.
+    Server(SocketId),
 }
 
 impl Token {
@@ -30,29 +29,36 @@ impl Token {
     pub(crate) fn pack(self) -> u64 {
         let (kind, number, socket) = match self {
             Self::Mailbox => (0, 0, 0),
-            Self::Datagrams(number) => (1, number, 0),
-            Self::Accept(number) => (2, number, 0),
+            Self::Datagrams(number) => (1, number.into(), 0),
+            Self::Accept(number) => (2, number.into(), 0),
             Self::Stream(slot) => (3, 0, slot),
-            Self::UpstreamSocket(upstream, socket) => (4, upstream, socket),
-            Self::UpstreamStream(upstream) => (5, upstream, 0),
-            Self::AuthoritySocket(socket) => (6, 0, socket),
-            Self::AuthorityStream(stream) => (7, 0, stream),
+            Self::Server(SocketId { endpoint, slot }) => {
+                let (kind, number) = match slot {
+                    SocketSlot::Pooled(slot) => (4, u32::from(slot)),
+                    SocketSlot::Single(number) => (5, number),
+                    SocketSlot::Stream => (6, 0),
+                    SocketSlot::SingleStream(number) => (7, number),
+                };
+                (kind, endpoint.0, number)
+            }
         };
-        kind << 56 | u64::from(number) << 32 | u64::from(socket)
+        // A resolver has far fewer servers than 24 bits count.
+        kind << 56 | u64::from(number & MAX_NUMBER) << 32 | u64::from(socket)
     }
 
     /// Unpacks what [`Token::pack`] made.
     #[inline]
     pub(crate) fn unpack(token: u64) -> Self {
-        let (number, socket) = ((token >> 32) as u16, token as u32);
+        let (number, socket) = ((token >> 32) as u32 & MAX_NUMBER, token as u32);
+        let server = |slot| Self::Server(SocketId { endpoint: EndpointId(number), slot });
         match token >> 56 {
-            1 => Self::Datagrams(number),
-            2 => Self::Accept(number),
+            1 => Self::Datagrams(number as u16),
+            2 => Self::Accept(number as u16),
             3 => Self::Stream(socket),
-            4 => Self::UpstreamSocket(number, socket),
-            5 => Self::UpstreamStream(number),
-            6 => Self::AuthoritySocket(socket),
-            7 => Self::AuthorityStream(socket),
+            4 => server(SocketSlot::Pooled(socket as u16)),
+            5 => server(SocketSlot::Single(socket)),
+            6 => server(SocketSlot::Stream),
+            7 => server(SocketSlot::SingleStream(socket)),
             _ => Self::Mailbox,
         }
     }
@@ -64,15 +70,16 @@ mod tests {
 
     #[test]
     fn tokens_survive_packing() {
+        let server = |number, slot| Token::Server(SocketId { endpoint: EndpointId(number), slot });
         for token in [
             Token::Mailbox,
             Token::Datagrams(3),
             Token::Accept(u16::MAX),
             Token::Stream(u32::MAX),
-            Token::UpstreamSocket(u16::MAX, u32::MAX),
-            Token::UpstreamStream(7),
-            Token::AuthoritySocket(u32::MAX),
-            Token::AuthorityStream(9),
+            server(u32::from(u16::MAX), SocketSlot::Pooled(4_095)),
+            server(MAX_NUMBER, SocketSlot::Single(u32::MAX)),
+            server(7, SocketSlot::Stream),
+            server(9, SocketSlot::SingleStream(1)),
         ] {
             assert_eq!(Token::unpack(token.pack()), token);
         }

@@ -1,10 +1,9 @@
 //! The rest of a worker's turn: what waits goes to the resolver, and what the resolver wants is
 //! done.
 
-use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::collections::HashSet;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -14,14 +13,14 @@ use avocet_nameserver::clock::Moment;
 use avocet_nameserver::close::{Delivery, close, close_silent};
 use avocet_nameserver::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};
 use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
-use avocet_resolver::{Action, Actions, Ask, Context, Shed, StreamFailure, Submitted, UpstreamId};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, Shed, SocketFault, SocketId, SocketSlot, Submitted,
+};
 
-use super::authorities::NotSent;
+use super::endpoints::{Query, fault_of};
 use super::fault::contained;
-use super::upstreams::{Query, StreamState};
 use super::{DRAIN_MS, SWEEP_MS, Worker};
 use crate::mailbox::{Letter, Mailbox};
-use crate::resolver_report::SocketCounts;
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
 
@@ -111,93 +110,40 @@ impl Worker {
         }
     }
 
-    /// Reads one datagram of each upstream socket that has some; what is left is told again.
+    /// Reads one datagram from each socket towards a server that has some; the poller reports what
+    /// is left again.
     pub(super) fn receive_replies(&mut self) {
         if self.readable.is_empty() {
             return;
         }
-        let Self { resolver, shared, actions, now, buffer, upstreams, readable, wall_secs, .. } =
+        let Self { resolver, shared, actions, now, buffer, endpoints, readable, wall_secs, .. } =
             self;
-        upstreams.receive(readable, buffer, |(upstream, socket), received| {
+        endpoints.receive(readable, buffer, |id, received| {
             let mut context = context(shared, actions, (*now, *wall_secs));
             match received {
-                Ok(octets) => resolver.datagram(UpstreamId(upstream), socket, octets, &mut context),
-                Err(_) => resolver.socket_error(UpstreamId(upstream), socket, &mut context),
+                Ok(octets) => resolver.received(id, octets, &mut context),
+                Err(_) => resolver.failed(id, SocketFault::Unreachable, &mut context),
             }
         });
         self.readable.clear();
     }
 
-    /// Writes to and reads from the connection to an upstream.
-    pub(super) fn drive_upstream(&mut self, upstream: u16, event: Event) {
-        let Self { resolver, shared, actions, now, poller, upstreams, wall_secs, .. } = self;
-        let id = UpstreamId(upstream);
-        let state =
-            upstreams.drive_stream(poller, (upstream, event), now.millis(), &mut |message| {
-                resolver.stream_message(
-                    id,
-                    message,
-                    &mut context(shared, actions, (*now, *wall_secs)),
-                );
-            });
-        if let StreamState::Closed(kind) = state {
-            resolver.stream_failed(
-                id,
-                stream_failure(kind),
-                &mut context(shared, actions, (*now, *wall_secs)),
-            );
-        }
-    }
-
-    /// Reads the datagrams that came on the socket of a query to an authoritative server.
-    pub(super) fn receive_from_authority(&mut self, socket: u32) {
-        let Self { resolver, shared, actions, now, buffer, authorities, wall_secs, .. } = self;
-        let mut context = context(shared, actions, (*now, *wall_secs));
-        match authorities.receive(socket, buffer) {
-            None => {}
-            Some(Ok(octets)) => resolver.server_reply(socket, octets, &mut context),
-            Some(Err(_)) => resolver.server_failed(socket, &mut context),
+    /// Writes to and reads from a connection to a server.
+    pub(super) fn drive_server(&mut self, id: SocketId, event: Event) {
+        let Self { resolver, shared, actions, now, poller, endpoints, wall_secs, .. } = self;
+        let fault = endpoints.drive_stream(poller, (id, event), now.millis(), &mut |message| {
+            resolver.received(id, message, &mut context(shared, actions, (*now, *wall_secs)));
+        });
+        if let Some(fault) = fault {
+            resolver.failed(id, fault, &mut context(shared, actions, (*now, *wall_secs)));
         }
         self.act();
     }
 
-    /// Writes to and reads from the connection of a query to an authoritative server.
-    pub(super) fn drive_authority(&mut self, stream: u32, event: Event) {
-        let Self { resolver, shared, actions, now, poller, authorities, wall_secs, .. } = self;
-        let mut message = None;
-        let state = authorities
-            .drive(poller, (stream, event), &mut |octets| message = Some(octets.to_vec()));
-        let mut context = context(shared, actions, (*now, *wall_secs));
-        match message {
-            Some(octets) => resolver.server_reply(stream, &octets, &mut context),
-            None if state == StreamState::Open => {}
-            None => resolver.server_failed(stream, &mut context),
-        }
-        self.act();
-    }
-
-    fn ask_authority(&mut self, (socket, addr): (u32, SocketAddr), octets: &[u8]) {
-        let Self { authorities, poller, rng, .. } = self;
-        if let Err(error) = authorities.ask(poller, (socket, addr), octets, rng) {
-            self.unsent.push((socket, NotSent::of(&error)));
-        }
-    }
-
-    fn ask_authority_by_tcp(&mut self, (stream, addr): (u32, SocketAddr), octets: &[u8]) {
-        let Self { authorities, poller, .. } = self;
-        if let Err(error) = authorities.ask_by_tcp(poller, (stream, addr), octets) {
-            self.unsent.push((stream, NotSent::of(&error)));
-        }
-    }
-
-    fn tell_unsent(&mut self) {
-        let Self { resolver, shared, actions, now, wall_secs, unsent, .. } = self;
-        for (socket, why) in unsent.drain(..) {
-            let cx = &mut context(shared, actions, (*now, *wall_secs));
-            match why {
-                NotSent::Unreachable => resolver.server_failed(socket, cx),
-                NotSent::Shortage => resolver.server_unsent(socket, cx),
-            }
+    fn report_faults(&mut self) {
+        let Self { resolver, shared, actions, now, wall_secs, faults, .. } = self;
+        for (id, fault) in faults.drain(..) {
+            resolver.failed(id, fault, &mut context(shared, actions, (*now, *wall_secs)));
         }
     }
 
@@ -210,7 +156,7 @@ impl Worker {
                 self.perform(action, &actions);
             }
             self.send_datagrams(&actions);
-            self.tell_unsent();
+            self.report_faults();
             actions.clear();
             self.spare_actions = actions;
         }
@@ -222,27 +168,31 @@ impl Worker {
 
     fn perform(&mut self, action: &Action, actions: &Actions<Waiter>) {
         match action {
-            Action::SendDatagram { upstream, socket, renew, octets } => {
-                self.prepare_datagram(*upstream, (*socket, *renew), octets.clone());
+            Action::Send { socket, to, renew, octets } => {
+                let sent = if socket.slot.is_stream() {
+                    let Self { endpoints, poller, now, .. } = self;
+                    let message = &actions.octets[octets.clone()];
+                    endpoints.send_stream(poller, (*socket, *to), message, now.millis())
+                } else {
+                    // What it sends leaves with all others of these actions.
+                    self.prepared.push((*socket, octets.clone()));
+                    if *renew {
+                        self.endpoints.close(*socket);
+                    }
+                    let Self { endpoints, poller, rng, .. } = self;
+                    endpoints.prepare(poller, (*socket, *to), rng)
+                };
+                if let Err(error) = sent {
+                    self.faults.push((*socket, fault_of(*socket, &error)));
+                }
             }
-            Action::SendStream { upstream, octets } => {
-                self.send_on_stream(*upstream, &actions.octets[octets.clone()]);
-            }
-            Action::OpenDatagram { socket, addr, octets } => {
-                self.ask_authority((*socket, *addr), &actions.octets[octets.clone()]);
-            }
-            Action::OpenStream { stream, addr, octets } => {
-                self.ask_authority_by_tcp((*stream, *addr), &actions.octets[octets.clone()]);
-            }
-            Action::CloseDatagram { socket } | Action::CloseStream { stream: socket } => {
-                self.authorities.close(*socket);
+            Action::Close { socket } => {
+                self.endpoints.close(*socket);
                 // The number may be given to another query now.
-                self.unsent.retain(|(unsent, _)| unsent != socket);
+                self.prepared.retain(|(prepared, _)| prepared != socket);
+                self.faults.retain(|(faulty, _)| faulty != socket);
             }
-            Action::CloseSocket { upstream, socket } => {
-                self.upstreams.close_socket(upstream.0, *socket)
-            }
-            Action::Forget { upstream } => self.upstreams.forget(upstream.0),
+            Action::Forget { endpoint } => self.endpoints.forget(*endpoint),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {
                     self.end_wait(waiter, |cx, output| query::resume(cx, waiter, None, output));
@@ -269,63 +219,16 @@ impl Worker {
         }
     }
 
-    /// Opens the socket if need be; what it sends leaves with all others of these actions.
-    fn prepare_datagram(
-        &mut self,
-        upstream: UpstreamId,
-        socket: (u32, bool),
-        octets: Range<usize>,
-    ) {
-        let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
-        let Self { upstreams, poller, rng, .. } = self;
-        match upstreams.prepare(poller, (upstream.0, addr), socket, rng) {
-            Ok(()) => self.prepared.push((upstream.0, socket.0, octets)),
-            Err(error) => {
-                let Self { resolver, shared, actions, now, wall_secs, .. } = self;
-                let cx = &mut context(shared, actions, (*now, *wall_secs));
-                match NotSent::of(&error) {
-                    NotSent::Unreachable => resolver.socket_error(upstream, socket.0, cx),
-                    NotSent::Shortage => resolver.datagram_unsent(upstream, socket.0, cx),
-                }
-            }
-        }
-    }
-
     fn send_datagrams(&mut self, actions: &Actions<Waiter>) {
         if self.prepared.is_empty() {
             return;
         }
-        let Self { upstreams, resolver, shared, now, prepared, actions: next, wall_secs, .. } =
-            self;
+        let Self { endpoints, prepared, faults, .. } = self;
         let queries: Vec<Query<'_>> = prepared
             .drain(..)
-            .map(|(upstream, socket, octets)| Query {
-                upstream,
-                socket,
-                octets: &actions.octets[octets],
-            })
+            .map(|(socket, octets)| Query { socket, octets: &actions.octets[octets] })
             .collect();
-        upstreams.send(&queries, |query| {
-            resolver.socket_error(
-                UpstreamId(query.upstream),
-                query.socket,
-                &mut context(shared, next, (*now, *wall_secs)),
-            );
-        });
-    }
-
-    fn send_on_stream(&mut self, upstream: UpstreamId, octets: &[u8]) {
-        let Some(addr) = self.resolver.upstream(upstream).map(|spec| spec.addr) else { return };
-        let Self { upstreams, poller, now, .. } = self;
-        if let Err(error) = upstreams.send_stream(poller, (upstream.0, addr), octets, now.millis())
-        {
-            let Self { resolver, shared, actions, now, wall_secs, .. } = self;
-            resolver.stream_failed(
-                upstream,
-                stream_failure(error.kind()),
-                &mut context(shared, actions, (*now, *wall_secs)),
-            );
-        }
+        endpoints.send(&queries, |id, fault| faults.push((id, fault)));
     }
 
     /// Ends the wait of a client: takes the step of its query, counts it, and sends the reply.
@@ -408,8 +311,8 @@ impl Worker {
         self.act();
         self.deliver_traces();
         self.flush();
-        let Self { upstreams, poller, rng, .. } = self;
-        self.is_warming = upstreams.warm(poller, rng);
+        let Self { endpoints, poller, rng, .. } = self;
+        self.is_warming = endpoints.warm(poller, rng);
         if self.now.millis() >= self.swept_ms + SWEEP_MS {
             self.swept_ms = self.now.millis();
             self.sweep();
@@ -450,14 +353,12 @@ impl Worker {
         self.streams.expire(self.now.millis(), self.patience(), &mut ended);
         self.forget_connections(&ended);
         let mut idle = Vec::new();
-        self.upstreams.expire(self.now.millis(), &mut idle);
-        for upstream in idle {
+        self.endpoints.expire(self.now.millis(), &mut idle);
+        for endpoint in idle {
+            let id = SocketId { endpoint, slot: SocketSlot::Stream };
             let Self { resolver, shared, actions, now, wall_secs, .. } = self;
-            resolver.stream_failed(
-                UpstreamId(upstream),
-                StreamFailure::Closed,
-                &mut context(shared, actions, (*now, *wall_secs)),
-            );
+            let cx = &mut context(shared, actions, (*now, *wall_secs));
+            resolver.failed(id, SocketFault::Closed, cx);
         }
         let overflows =
             self.listeners.datagrams.iter().map(avocet_io::udp::UdpListener::overflows).sum();
@@ -472,19 +373,17 @@ impl Worker {
 
     /// Tells of the resolver, for the metrics.
     fn report(&self) {
+        let planned: HashSet<_> = self.resolver.upstreams().map(|upstream| upstream.id).collect();
         let upstreams = self.resolver.upstreams().map(|upstream| UpstreamReport {
-            addr: upstream.spec.addr,
-            transport: upstream.spec.transport,
+            addr: upstream.endpoint.addr,
+            transport: upstream.endpoint.transport,
             counters: *upstream.counters,
             breaker: upstream.state,
         });
         let report = ResolverReport {
             counters: *self.resolver.counters(),
             upstreams: upstreams.collect(),
-            sockets: SocketCounts {
-                authorities: self.authorities.open() as u64,
-                ..self.upstreams.counts()
-            },
+            sockets: self.endpoints.counts(|endpoint| planned.contains(&endpoint)),
         };
         let place = &self.shared.resolver_reports[usize::from(self.index)];
         *place.lock().unwrap_or_else(PoisonError::into_inner) = report;
@@ -539,11 +438,4 @@ pub(super) fn context<'a>(
 ) -> Context<'a, Waiter> {
     let (rrsets, failures) = (&shared.name_server.rrsets, &shared.name_server.failures);
     Context { now_ms: now.millis(), wall_secs, rrsets, failures, actions }
-}
-
-fn stream_failure(kind: io::ErrorKind) -> StreamFailure {
-    match kind {
-        io::ErrorKind::ConnectionRefused => StreamFailure::Unreachable,
-        _ => StreamFailure::Closed,
-    }
 }

@@ -8,8 +8,8 @@ use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
 use avocet_dnssec::{Policy, Sha1Signatures};
 use avocet_resolver::{
-    EcsPolicy, Plan, Recursion, RootServer, Settings, StubZone, Transport, UpstreamSpec,
-    Validation, ZoneRule,
+    EcsPolicy, Endpoint, Plan, Recursion, RootServer, Settings, StubZone, Transport, Validation,
+    ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{DNS_PORT, NameBuf, Rtype};
@@ -331,7 +331,7 @@ fn rule(zone: &[u8], servers: &[SocketAddr]) -> ZoneRule {
         exception: false,
         upstreams: servers
             .iter()
-            .map(|&addr| UpstreamSpec { addr, transport: Transport::Udp })
+            .map(|&addr| Endpoint { addr, transport: Transport::Udp })
             .collect(),
         strategy: avocet_resolver::Strategy::Ordered,
         case_randomisation: false,

@@ -1,11 +1,14 @@
 //! The server of a scenario: the resolver with its caches, and the minimal path between client and
 //! resolver: RD, AD, OPT and sizes.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use avocet_cache::FailureKey;
-use avocet_resolver::{Action, Actions, Ask, Context, Plan, Resolved, Resolver, Submitted, Trace};
+use avocet_resolver::{
+    Action, Actions, Ask, Context, Plan, Resolved, Resolver, SocketId, Submitted, Trace,
+};
 use avocet_wire::builder::OptFields;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::hash::{HashKey, eq_folded};
@@ -56,6 +59,8 @@ struct Client {
 pub(crate) struct Server {
     /// One resolver per worker. All share the caches.
     workers: Vec<Resolver<Client>>,
+    /// By their numbers in [`Effect`].
+    sockets: HashMap<u32, SocketId>,
     caches: Caches,
     plan: Arc<Plan>,
     actions: Actions<Client>,
@@ -68,6 +73,7 @@ impl Server {
         let plan = Arc::new(config.plan()?);
         Ok(Self {
             workers: vec![resolver(&plan, seed)],
+            sockets: HashMap::new(),
             caches: Caches::new(config, Arc::clone(&plan))?,
             plan,
             actions: Actions::default(),
@@ -181,9 +187,9 @@ impl Server {
 
     /// Processes a reply on a socket or connection.
     pub(crate) fn reply(&mut self, line: u32, octets: &[u8], at: Moment) -> Vec<Effect> {
-        let workers = self.workers.len() as u32;
-        let (worker, line) = (line % workers, line / workers);
-        self.with(worker as usize, at, |resolver, cx| resolver.server_reply(line, octets, cx))
+        let worker = line as usize % self.workers.len();
+        let Some(&socket) = self.sockets.get(&line) else { return Vec::new() };
+        self.with(worker, at, |resolver, cx| resolver.received(socket, octets, cx))
     }
 
     /// Returns the traces of failed questions, the latest of each worker last.
@@ -221,6 +227,11 @@ impl Server {
         }
         // Each worker numbers its lines from 0.
         let workers = self.workers.len() as u32;
+        for action in &actions.list {
+            if let Action::Send { socket, .. } = action {
+                self.sockets.insert(line_of(*socket) * workers + worker as u32, *socket);
+            }
+        }
         for effect in &mut effects {
             if let Effect::Ask { line, .. } | Effect::Close { line } = effect {
                 *line = *line * workers + worker as u32;
@@ -238,17 +249,13 @@ impl Server {
         effects: &mut Vec<Effect>,
     ) {
         match action.clone() {
-            Action::OpenDatagram { socket: line, addr: server, octets } => {
+            Action::Send { socket, to: server, octets, .. } => {
                 let octets = actions.octets[octets].to_vec();
-                effects.push(Effect::Ask { line, server, octets, transport: Transport::Udp });
+                let over_tcp = socket.slot.is_stream();
+                let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+                effects.push(Effect::Ask { line: line_of(socket), server, octets, transport });
             }
-            Action::OpenStream { stream: line, addr: server, octets } => {
-                let octets = actions.octets[octets].to_vec();
-                effects.push(Effect::Ask { line, server, octets, transport: Transport::Tcp });
-            }
-            Action::CloseDatagram { socket: line } | Action::CloseStream { stream: line } => {
-                effects.push(Effect::Close { line });
-            }
+            Action::Close { socket } => effects.push(Effect::Close { line: line_of(socket) }),
             Action::Overdue { waiters } => {
                 for client in &actions.waiters[waiters] {
                     let octets = self.late(client, None, at);
@@ -263,12 +270,7 @@ impl Server {
                     effects.push(Effect::Answer { client: client.number, octets });
                 }
             }
-            Action::SendDatagram { .. }
-            | Action::CloseSocket { .. }
-            | Action::SendStream { .. }
-            | Action::Forget { .. } => {
-                unreachable!("by recursion servers are known by their addresses alone")
-            }
+            Action::Forget { .. } => unreachable!("recursion pins no server"),
         }
     }
 
@@ -294,6 +296,11 @@ impl Server {
             Some(found.and_then(|(resolved, _)| resolved.ede).unwrap_or(slow)),
         )
     }
+}
+
+/// Returns the number of a socket or connection for one query.
+fn line_of(socket: SocketId) -> u32 {
+    socket.slot.single().expect("each query of a walk has its own")
 }
 
 fn resolver(plan: &Arc<Plan>, seed: u64) -> Resolver<Client> {

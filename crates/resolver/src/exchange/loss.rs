@@ -7,7 +7,7 @@
 
 use std::net::IpAddr;
 
-use crate::rtt::Fate;
+use super::rtt::Fate;
 
 /// Voices that are heard. Networks that fall on the same one share it.
 const VOICES: usize = 64;

@@ -1,4 +1,4 @@
-//! Timers of tasks: one a task, in a wheel of slots with linked lists. Setting, clearing and
+//! A timer wheel: one timer for each entry, in slots with linked lists. Setting, clearing and
 //! expiring cost the same however many are set.
 
 /// Width of a slot in ms; timers fire up to so much late.

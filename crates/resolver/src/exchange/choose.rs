@@ -1,0 +1,187 @@
+//! Which server is asked next.
+
+use super::endpoint::Strategy;
+use super::server::{Server, Servers};
+use super::{Candidates, Exchange, rtt};
+
+/// How servers are taken that are not known to be dead.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ServerOrder {
+    /// As written.
+    Written,
+    /// Each in its turn, which has this number.
+    Turn(u32),
+    /// At random.
+    Random,
+    /// The one with the best score; those never asked have the best of all.
+    Fastest,
+    /// The fastest of those that were measured; others, at random, if one of them may well be
+    /// faster.
+    Measured,
+    /// One that was not measured, at random; if there is none, the fastest.
+    Unmeasured,
+}
+
+/// When a server is asked whose breaker is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Probing {
+    /// Beside another query, so that the question does not wait for it.
+    Aside,
+    /// In its turn, once a probe is due: a step of a walk is one of many, and its servers are
+    /// looked up and gone again before another query could be spared for each.
+    InTurn,
+}
+
+/// A round of an exchange, and the servers that may be asked in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) number: u32,
+    pub(crate) tried: u64,
+    /// Those that were not asked in it.
+    pub(crate) left: u64,
+}
+
+impl Round {
+    /// Begins or continues it, with this server.
+    pub(crate) fn enter(self, exchange: &mut Exchange, place: u8) {
+        (exchange.tried, exchange.round) = (self.tried | 1 << place, self.number);
+    }
+}
+
+/// The servers of an exchange as they are now.
+#[derive(Clone, Copy)]
+pub(crate) struct Choice<'a> {
+    pub(crate) servers: &'a Servers,
+    pub(crate) candidates: Candidates<'a>,
+    pub(crate) order: ServerOrder,
+    pub(crate) probing: Probing,
+    /// A random number.
+    pub(crate) luck: u32,
+    pub(crate) now_ms: u64,
+}
+
+impl<'a> Choice<'a> {
+    /// Returns what is known of the server at a place.
+    pub(crate) fn at(&self, place: u8) -> Option<&'a Server> {
+        self.candidates.known(self.servers, place)
+    }
+
+    /// Returns the round in which the next one of `allowed` is asked: the present one if any is
+    /// left in it. Servers that are taken to be dead are passed over if there is another one.
+    pub(crate) fn round(&self, exchange: &Exchange, allowed: u64) -> Round {
+        let is_healthy = |server: &Server| match self.probing {
+            Probing::Aside => !server.is_open(),
+            Probing::InTurn => !server.is_shunned(self.now_ms),
+        };
+        let usable = self.prefer(allowed & !exchange.failed, is_healthy);
+        let (mut tried, mut number) = (exchange.tried, exchange.round);
+        if usable & !tried == 0 {
+            (tried, number) = (tried & !usable, number + 1);
+        }
+        Round { number, tried, left: usable & !tried }
+    }
+
+    /// Returns those of a set to which this applies or of which nothing is known; all if there are
+    /// none.
+    pub(crate) fn prefer(&self, set: u64, applies: impl Fn(&Server) -> bool) -> u64 {
+        match collect(places(set).filter(|&place| self.at(place).is_none_or(&applies))) {
+            0 => set,
+            preferred => preferred,
+        }
+    }
+
+    /// Returns the best server of a set.
+    pub(crate) fn best(&self, set: u64) -> Option<u8> {
+        let score = |place: &u8| self.at(*place).map_or(0, |server| server.rtt.score(self.now_ms));
+        let is_open = |place: u8| self.at(place).is_some_and(Server::is_open);
+        if self.probing == Probing::Aside && places(set).all(is_open) {
+            let probe_at_ms = |place: &u8| self.at(*place).map(|at| at.breaker.probe_at_ms());
+            return places(set).min_by_key(probe_at_ms);
+        }
+        match self.order {
+            ServerOrder::Written => places(set).next(),
+            ServerOrder::Turn(turn) => {
+                let count = self.candidates.len().max(1) as u32;
+                places(set).min_by_key(|&place| (u32::from(place) + count - turn % count) % count)
+            }
+            ServerOrder::Random => self.any(set),
+            ServerOrder::Fastest => places(set).min_by_key(score),
+            ServerOrder::Measured | ServerOrder::Unmeasured => {
+                let explores = self.order == ServerOrder::Unmeasured;
+                let best = places(set).filter(|&place| self.is_measured(place)).min_by_key(score);
+                let unknown = collect(places(set).filter(|&place| !self.is_measured(place)));
+                // Those that were never asked, or not in vain.
+                let fresh = collect(places(unknown).filter(|place| score(place) == 0));
+                let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
+                match best {
+                    Some(best) if unknown == 0 || !explores && !is_slow(&best) => Some(best),
+                    _ => self.any(if fresh == 0 { unknown } else { fresh }),
+                }
+            }
+        }
+    }
+
+    /// Returns one of a set at random.
+    pub(crate) fn any(&self, set: u64) -> Option<u8> {
+        places(set).nth(self.luck as usize % set.count_ones().max(1) as usize)
+    }
+
+    /// Returns an open server of a set that is due for a probe.
+    pub(crate) fn due_for_probe(&self, set: u64) -> Option<u8> {
+        let is_due =
+            |server: &Server| server.is_open() && server.breaker.probe_at_ms() <= self.now_ms;
+        places(set).find(|&place| self.at(place).is_some_and(is_due))
+    }
+
+    /// Returns those of a set whose breaker is closed.
+    pub(crate) fn closed(&self, set: u64) -> u64 {
+        collect(places(set).filter(|&place| !self.at(place).is_some_and(Server::is_open)))
+    }
+
+    /// Returns whether the round-trip time of the server at a place is known.
+    pub(crate) fn is_measured(&self, place: u8) -> bool {
+        self.at(place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
+    }
+
+    /// Returns whether this applies to any server.
+    pub(crate) fn any_is(&self, applies: impl Fn(&Server) -> bool) -> bool {
+        places(self.candidates.all()).any(|place| self.at(place).is_some_and(&applies))
+    }
+}
+
+/// Returns how the servers of a rule are taken by forwarding.
+pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
+    match strategy {
+        Strategy::Ordered => ServerOrder::Written,
+        Strategy::RoundRobin => ServerOrder::Turn(turn),
+        Strategy::Fastest | Strategy::Race(_) => ServerOrder::Fastest,
+    }
+}
+
+/// Returns how servers are taken by recursion, which knows most of them only by chance: there is
+/// nothing whose turn it could be. One fetch in `one_of` explores.
+pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
+    match strategy {
+        Strategy::Ordered => ServerOrder::Written,
+        Strategy::RoundRobin => ServerOrder::Random,
+        Strategy::Fastest | Strategy::Race(_) if luck.is_multiple_of(one_of) => {
+            ServerOrder::Unmeasured
+        }
+        Strategy::Fastest | Strategy::Race(_) => ServerOrder::Measured,
+    }
+}
+
+/// Returns the set of these places.
+pub(crate) fn collect(places: impl Iterator<Item = u8>) -> u64 {
+    places.fold(0, |set, place| set | 1 << place)
+}
+
+/// Returns the places of a set.
+pub(crate) fn places(set: u64) -> impl Iterator<Item = u8> + Clone {
+    let mut left = set;
+    std::iter::from_fn(move || {
+        let place = (left != 0).then(|| left.trailing_zeros() as u8)?;
+        left &= left - 1;
+        Some(place)
+    })
+}

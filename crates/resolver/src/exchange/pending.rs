@@ -1,0 +1,225 @@
+//! Queries that were sent and are waited for, and for a while those that no longer are.
+
+use super::endpoint::{EndpointId, SocketId, SocketSlot};
+use crate::chains::Chains;
+
+/// Places in which queries that are no longer waited for are remembered.
+const REMEMBERED: usize = 1024;
+
+/// How a query ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Closing {
+    /// Nothing more will come for it.
+    Answered,
+    /// A late reply may come.
+    Unanswered,
+}
+
+/// On whose behalf a query is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(crate) enum Owner {
+    /// Nobody: the place is free.
+    #[default]
+    Nobody,
+    /// The target of a forwarded question, by its task.
+    Task(u32),
+    /// A fetch, which walks wait for.
+    Fetch(u32),
+}
+
+/// A query that is waited for.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingQuery {
+    pub(crate) owner: Owner,
+    pub(crate) socket: SocketId,
+    /// The server's place among those that its owner may ask.
+    pub(crate) place: u8,
+    pub(crate) id: u16,
+    pub(crate) sent_ms: u64,
+    /// When the next server is asked; the reply is waited for nevertheless.
+    pub(crate) due_ms: u64,
+    pub(crate) overdue: bool,
+    /// It never left, for want of something of our own.
+    pub(crate) unsent: bool,
+    /// Sent beside the query that counts, to learn about the server.
+    pub(crate) aside: bool,
+    pub(crate) with_edns: bool,
+    /// Our cookie was in it: a reply with another one is forged.
+    pub(crate) with_cookie: bool,
+    /// The reply must have the very letters.
+    pub(crate) exact_case: bool,
+    /// The question as sent.
+    pub(crate) question: Vec<u8>,
+}
+
+impl PendingQuery {
+    const VACANT: Self = Self {
+        owner: Owner::Nobody,
+        socket: SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream },
+        place: 0,
+        id: 0,
+        sent_ms: 0,
+        due_ms: 0,
+        overdue: false,
+        unsent: false,
+        aside: false,
+        with_edns: false,
+        with_cookie: false,
+        exact_case: false,
+        question: Vec::new(),
+    };
+
+    /// Returns the server that is asked.
+    pub(crate) fn server(&self) -> EndpointId {
+        self.socket.endpoint
+    }
+
+    /// Returns whether it went over TCP.
+    pub(crate) fn over_tcp(&self) -> bool {
+        self.socket.slot.is_stream()
+    }
+
+    /// Returns whether the name was sent in mixed case.
+    pub(crate) fn is_mixed(&self) -> bool {
+        let qname = self.question.len().saturating_sub(4);
+        self.question[..qname].iter().any(u8::is_ascii_uppercase)
+    }
+}
+
+/// All queries: by number, and by where and how their replies come.
+///
+/// A query with a socket of its own has its number in common with the socket. Those that share a
+/// socket are found by an index.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    all: Vec<PendingQuery>,
+    free: Vec<u32>,
+    index: Chains,
+    remembered: Box<[(u64, u64)]>,
+}
+
+/// The place of a shared socket or connection and of an ID on it in the index.
+fn key(socket: SocketId, id: u16) -> u64 {
+    let slot = match socket.slot {
+        SocketSlot::Pooled(slot) => u64::from(slot),
+        SocketSlot::Stream | SocketSlot::Single(_) | SocketSlot::SingleStream(_) => 0xffff,
+    };
+    u64::from(socket.endpoint.0) << 32 | slot << 16 | u64::from(id)
+}
+
+/// One chain for all queries of a UDP socket, so that an error on it finds them.
+fn hash(socket: SocketId, id: u16) -> u64 {
+    let id = if socket.slot.is_stream() { id } else { 0 };
+    key(socket, id).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
+impl Pending {
+    /// None; room in the index for about `expected`.
+    pub(crate) fn new(expected: usize) -> Self {
+        let remembered = vec![(u64::MAX, 0); REMEMBERED].into();
+        Self { all: Vec::new(), free: Vec::new(), index: Chains::new(expected), remembered }
+    }
+
+    /// Returns the query with this ID on a socket. Any ID finds that of a socket with one query.
+    pub(crate) fn find(&self, socket: SocketId, id: u16) -> Option<u32> {
+        match socket.slot.single() {
+            Some(number) => self.single(socket, number),
+            None => self.index.candidates(hash(socket, id)).find(|&at| {
+                let query = &self.all[at as usize];
+                query.socket == socket && query.id == id
+            }),
+        }
+    }
+
+    /// Returns a query that waits on this UDP socket and to which `is_meant` applies.
+    pub(crate) fn on_socket(
+        &self,
+        socket: SocketId,
+        is_meant: impl Fn(&PendingQuery) -> bool,
+    ) -> Option<u32> {
+        match socket.slot.single() {
+            Some(number) => self.single(socket, number).filter(|&at| is_meant(&self[at])),
+            None => self.index.candidates(hash(socket, 0)).find(|&at| {
+                let query = &self.all[at as usize];
+                query.socket == socket && is_meant(query)
+            }),
+        }
+    }
+
+    fn single(&self, socket: SocketId, number: u32) -> Option<u32> {
+        let query = self.all.get(number as usize)?;
+        (query.owner != Owner::Nobody && query.socket == socket).then_some(number)
+    }
+
+    /// Returns all that wait on the kept connection to a server, with their IDs.
+    pub(crate) fn on_stream(&self, endpoint: EndpointId) -> Vec<(u32, u16)> {
+        let stream = SocketId { endpoint, slot: SocketSlot::Stream };
+        let waits = |query: &PendingQuery| query.owner != Owner::Nobody && query.socket == stream;
+        let all = (0u32..).zip(&self.all);
+        all.filter(|(_, query)| waits(query)).map(|(at, query)| (at, query.id)).collect()
+    }
+
+    /// Takes a place for a query with this question as sent; the caller fills in the rest before
+    /// it calls [`Pending::enter`].
+    pub(crate) fn allocate(&mut self, question: &[u8]) -> u32 {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.all.push(PendingQuery::VACANT);
+            (self.all.len() - 1) as u32
+        });
+        let query = &mut self.all[at as usize];
+        let mut sent = std::mem::take(&mut query.question);
+        sent.clear();
+        sent.extend_from_slice(question);
+        *query = PendingQuery { question: sent, ..PendingQuery::VACANT };
+        at
+    }
+
+    /// Makes it findable.
+    pub(crate) fn enter(&mut self, at: u32) {
+        let PendingQuery { socket, id, .. } = self.all[at as usize];
+        if socket.slot.single().is_none() {
+            self.index.insert(hash(socket, id), at);
+        }
+    }
+
+    /// Removes a query that is no longer waited for. One on a shared socket to which a late reply
+    /// may come is remembered for a while.
+    pub(crate) fn remove(&mut self, at: u32, closing: Closing) {
+        let query = &mut self.all[at as usize];
+        query.owner = Owner::Nobody;
+        let (socket, id) = (query.socket, query.id);
+        self.free.push(at);
+        if socket.slot.single().is_some() {
+            return;
+        }
+        if closing == Closing::Unanswered {
+            let key = key(socket, id);
+            self.remembered[key as usize % REMEMBERED] = (key, query.sent_ms);
+        }
+        self.index.remove(hash(socket, id), at);
+    }
+
+    /// Returns when a query was sent that is no longer waited for, once.
+    pub(crate) fn take_remembered(&mut self, socket: SocketId, id: u16) -> Option<u64> {
+        let key = key(socket, id);
+        let place = &mut self.remembered[key as usize % REMEMBERED];
+        (place.0 == key).then(|| {
+            place.0 = u64::MAX;
+            place.1
+        })
+    }
+}
+
+impl std::ops::Index<u32> for Pending {
+    type Output = PendingQuery;
+
+    fn index(&self, at: u32) -> &PendingQuery {
+        &self.all[at as usize]
+    }
+}
+
+impl std::ops::IndexMut<u32> for Pending {
+    fn index_mut(&mut self, at: u32) -> &mut PendingQuery {
+        &mut self.all[at as usize]
+    }
+}

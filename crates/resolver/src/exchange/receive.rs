@@ -1,0 +1,164 @@
+//! What comes from servers: which query it answers, and what it says of the server.
+
+use avocet_wire::hash::eq_folded;
+use avocet_wire::header::{HEADER_LEN, QR, TC};
+use avocet_wire::{MessageView, Opcode, Rcode};
+
+use super::endpoint::{SocketId, SocketSlot};
+use super::pending::PendingQuery;
+use super::rtt::Fate;
+use super::server::Guessed;
+use super::{Exchange, Exchanges};
+use crate::read::Reply;
+
+/// What a message is. Whatever does not belong to a query beyond doubt is dropped, and waiting goes
+/// on (S8).
+pub(crate) enum Received<'m> {
+    /// No reply.
+    Malformed,
+    /// A reply to no query of ours.
+    Foreign,
+    /// A reply that is no longer waited for.
+    Late,
+    /// A reply to this query without the question, which refuses EDNS: servers that know none may
+    /// answer so.
+    NoQuestion(u32, Rcode),
+    /// A reply to this query, but for the case of letters.
+    OtherCase(u32),
+    /// The first part of a reply to this query.
+    Truncated(u32),
+    /// A reply to this query.
+    Reply(u32, MessageView<'m>),
+}
+
+/// How a message relates to the query that has its ID.
+enum Match {
+    Exact,
+    /// It has other cases of the same letters.
+    OtherCase,
+    /// No question, or more than one.
+    NoQuestion,
+    Other,
+}
+
+impl Exchanges {
+    /// Finds the query that a message from a socket or connection answers.
+    pub(crate) fn receive<'m>(
+        &mut self,
+        socket: SocketId,
+        octets: &'m [u8],
+        now_ms: u64,
+    ) -> Received<'m> {
+        let view = MessageView::new(octets).ok();
+        let view =
+            view.filter(|view| view.header().has(QR) && view.header().opcode() == Opcode::QUERY);
+        let Some(view) = view else { return Received::Malformed };
+        let id = view.header().id;
+        let Some(at) = self.pending.find(socket, id) else {
+            return self.unmatched(socket, id, now_ms);
+        };
+        let query = &self.pending[at];
+        if query.id != id {
+            return Received::Foreign;
+        }
+        match compare(&query.question, &view) {
+            Match::Exact => {}
+            Match::OtherCase if !query.exact_case => {}
+            Match::OtherCase => return Received::OtherCase(at),
+            Match::Other => return Received::Foreign,
+            Match::NoQuestion => {
+                let rcode = view.header().rcode();
+                let is_refusal = matches!(rcode, Rcode::FORMERR | Rcode::NOTIMP);
+                return match is_refusal && octets.len() == HEADER_LEN {
+                    true => Received::NoQuestion(at, rcode),
+                    false => Received::Malformed,
+                };
+            }
+        }
+        if view.header().has(TC) { Received::Truncated(at) } else { Received::Reply(at, view) }
+    }
+
+    fn unmatched<'m>(&mut self, socket: SocketId, id: u16, now_ms: u64) -> Received<'m> {
+        if socket.slot.single().is_some() {
+            return Received::Late;
+        }
+        let Some(sent_ms) = self.pending.take_remembered(socket, id) else {
+            return Received::Foreign;
+        };
+        let rtt_ms = now_ms.saturating_sub(sent_ms);
+        let server = &mut self.servers[socket.endpoint];
+        server.replied(now_ms, rtt_ms);
+        if let Some(counters) = server.counters() {
+            counters.reply(rtt_ms);
+        }
+        Received::Late
+    }
+
+    /// Takes note that a server answered a query, and thus that what it did not answer before was
+    /// lost.
+    pub(crate) fn note_reply(&mut self, exchange: &Exchange, at: u32, now_ms: u64) {
+        let query = &self.pending[at];
+        let server = &mut self.servers[query.server()];
+        server.replied(now_ms, now_ms.saturating_sub(query.sent_ms));
+        if query.over_tcp() {
+            return;
+        }
+        // It may have been dropped for its EDNS (RFC 6891 §7).
+        let may_drop_edns = !query.with_edns && !server.speaks_edns;
+        let is_lost = |other: &&PendingQuery| {
+            let is_earlier = other.server() == query.server() && other.sent_ms < query.sent_ms;
+            is_earlier && other.overdue && !(other.with_edns && may_drop_edns)
+        };
+        let others = exchange.queries.iter().map(|&other| &self.pending[other]);
+        let lost = others.filter(is_lost).count() as u32;
+        (0..lost).for_each(|_| server.rtt.note_fate(Fate::Lost));
+        server.rtt.note_fate(Fate::Answered);
+        self.loss.note_reply(server.endpoint.addr.ip(), lost, now_ms);
+    }
+
+    /// Takes the cookies of a reply. False if the first is not ours: then the reply is forged
+    /// (RFC 7873 §5.3).
+    pub(crate) fn learn_cookie(&mut self, at: u32, cookie: &[u8]) -> bool {
+        let query = &self.pending[at];
+        cookie.is_empty() || !query.with_cookie || self.servers[query.server()].cookie.learn(cookie)
+    }
+
+    /// Takes note of what an answer or denial shows: does the server speak EDNS, or only answer
+    /// without?
+    pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, reply: &Reply, now_ms: u64) {
+        let query = &self.pending[at];
+        let server = &mut self.servers[query.server()];
+        let bit = 1 << query.place;
+        if query.with_edns && reply.has_opt {
+            server.note_edns();
+        } else if !query.with_edns && exchange.plain & bit != 0 {
+            let is_guessed = exchange.guessed_plain & bit != 0;
+            let guessed = if is_guessed { Guessed::Yes } else { Guessed::No };
+            server.note_failed_edns(now_ms, guessed);
+        }
+    }
+
+    /// Returns whether a message without the question may be acted on at once: on a socket of one
+    /// query it had to match 32 bits without the letters.
+    pub(crate) fn is_hard_to_forge(&self, at: u32) -> bool {
+        !matches!(self.pending[at].socket.slot, SocketSlot::Pooled(_))
+    }
+}
+
+fn compare(sent: &[u8], view: &MessageView<'_>) -> Match {
+    if view.header().counts[0] != 1 {
+        return Match::NoQuestion;
+    }
+    let question = view.octets().get(HEADER_LEN..).and_then(|octets| octets.get(..sent.len()));
+    let Some((qname, fixed)) = question.and_then(|question| question.split_last_chunk::<4>())
+    else {
+        return Match::Other;
+    };
+    match sent.split_last_chunk::<4>() {
+        Some((sent_name, sent_fixed)) if sent_fixed == fixed && sent_name == qname => Match::Exact,
+        Some((sent_name, sent_fixed)) if sent_fixed == fixed && eq_folded(sent_name, qname) => {
+            Match::OtherCase
+        }
+        _ => Match::Other,
+    }
+}

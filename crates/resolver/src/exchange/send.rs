@@ -1,0 +1,282 @@
+//! Sending a query: in which form, from which socket, and how long to wait for the reply.
+
+use std::ops::Range;
+
+use chacha20::rand_core::Rng;
+
+use super::endpoint::{EndpointId, SocketId, SocketSlot, Transport};
+use super::pending::Owner;
+use super::rtt::Rtt;
+use super::{Exchange, Exchanges};
+use crate::action::{Action, Actions};
+use crate::query::{self, OptOf};
+
+/// Fewest unpredictable bits of a query over UDP (RFC 5452 §9).
+const MIN_BITS: u32 = 32;
+/// Bits of the ID.
+const ID_BITS: u32 = 16;
+/// Unpredictable bits of the port of a socket for one query: drawn from the 64,512 above 1023,
+/// 15.98 bits.
+const SINGLE_PORT_BITS: u32 = 16;
+/// How often an ID is drawn that is not in use on its socket.
+const ID_DRAWS: usize = 8;
+/// How long one reply is waited for where many are lost, in ms, if the server is that fast.
+const LOSSY_TIMEOUT_MS: u32 = 250;
+/// Bounds for the wait for a reply over TCP, in ms: there the system repeats what is lost.
+const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
+
+/// Whether a query counts against what its exchange may cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Weight {
+    Counts,
+    /// It only measures another server.
+    Aside,
+}
+
+/// From which sockets queries are sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sockets {
+    /// Those of the server's pool, and the connection that is kept. Where a query from the pool
+    /// would be too easy to forge, its own.
+    Shared,
+    /// Each query has its own.
+    Single,
+}
+
+/// Over which transports a query with EDNS has a cookie (RFC 7873).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cookies {
+    /// None.
+    Off,
+    /// UDP. A connection of its own proves to an authoritative server what a cookie would.
+    OverUdp,
+    /// All: some forwarders send BADCOOKIE over TCP, too.
+    Always,
+}
+
+/// How long replies over UDP are waited for at most before another server is asked, in ms.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Longest {
+    pub(crate) measured_ms: u32,
+    /// For servers of which nothing is known.
+    pub(crate) blind_ms: u32,
+}
+
+impl Longest {
+    /// As long as the rule says.
+    pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
+}
+
+/// How an owner wants its question asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms<'a> {
+    /// QNAME, folded, QTYPE and QCLASS.
+    pub(crate) question: &'a [u8],
+    /// RD and CD.
+    pub(crate) flags: u16,
+    pub(crate) udp_size: u16,
+    pub(crate) dnssec_ok: bool,
+    /// Data of the client subnet option; empty for none.
+    pub(crate) ecs: &'a [u8],
+    pub(crate) cookies: Cookies,
+    pub(crate) case_randomisation: bool,
+    /// From which round on a server that never spoke EDNS is asked without: it may drop such
+    /// queries. None: never.
+    pub(crate) plain_round: Option<u32>,
+    /// Shortest and longest wait for one reply in ms.
+    pub(crate) timeout_ms: (u32, u32),
+    pub(crate) longest: Longest,
+    pub(crate) sockets: Sockets,
+}
+
+/// A query to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueryOrder {
+    pub(crate) owner: Owner,
+    pub(crate) server: EndpointId,
+    /// The server's place among the candidates.
+    pub(crate) place: u8,
+    pub(crate) weight: Weight,
+    pub(crate) now_ms: u64,
+}
+
+/// A query that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) over_tcp: bool,
+    pub(crate) with_edns: bool,
+    pub(crate) socket: DrawnSocket,
+}
+
+/// A socket that a query leaves from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrawnSocket {
+    pub(crate) slot: SocketSlot,
+    /// It is to be opened with another port.
+    pub(crate) renew: bool,
+    /// What nobody can predict of the query: ID, port and letters.
+    pub(crate) bits: u32,
+}
+
+/// How one query is sent.
+struct QueryForm {
+    over_tcp: bool,
+    with_edns: bool,
+    with_cookie: bool,
+    exact_case: bool,
+    wait_ms: u32,
+}
+
+impl Exchanges {
+    /// Sends a query of an exchange.
+    pub(crate) fn send<W>(
+        &mut self,
+        exchange: &mut Exchange,
+        order: &QueryOrder,
+        terms: &Terms<'_>,
+        actions: &mut Actions<W>,
+    ) -> Sent {
+        let QueryOrder { owner, server, place, weight, now_ms } = *order;
+        let form = self.form(exchange, order, terms);
+        self.question.clear();
+        self.question.extend_from_slice(terms.question);
+        let letters = if form.exact_case { self.vary_case() } else { 0 };
+        let at = self.pending.allocate(&self.question);
+        let drawn = self.draw_socket(order, &form, (terms.sockets, letters), at);
+        let socket = SocketId { endpoint: server, slot: drawn.slot };
+        let id = self.draw_id(socket);
+        let octets = self.write(&form, order, terms, (id, actions));
+
+        let query = &mut self.pending[at];
+        (query.owner, query.socket, query.id, query.place) = (owner, socket, id, place);
+        (query.sent_ms, query.due_ms) = (now_ms, now_ms + u64::from(form.wait_ms));
+        query.aside = weight == Weight::Aside;
+        query.with_cookie = form.with_cookie;
+        (query.with_edns, query.exact_case) = (form.with_edns, form.exact_case);
+        self.pending.enter(at);
+        exchange.queries.push(at);
+        exchange.sends += u32::from(weight == Weight::Counts);
+        let server = &mut self.servers[server];
+        server.outstanding += 1;
+        let to = server.endpoint.addr;
+        actions.list.push(Action::Send { socket, to, renew: drawn.renew, octets });
+        let QueryForm { over_tcp, with_edns, .. } = form;
+        Sent { over_tcp, with_edns, socket: drawn }
+    }
+
+    /// Decides how a server is to be asked.
+    fn form(&self, exchange: &mut Exchange, order: &QueryOrder, terms: &Terms<'_>) -> QueryForm {
+        let server = &self.servers[order.server];
+        let bit = 1 << order.place;
+        let may_drop_edns = terms.plain_round.is_some_and(|round| exchange.round >= round);
+        if may_drop_edns && !server.speaks_edns && exchange.plain & bit == 0 {
+            exchange.plain |= bit;
+            exchange.guessed_plain |= bit;
+        }
+        let over_tcp = server.endpoint.transport == Transport::Tcp || exchange.by_tcp & bit != 0;
+        let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
+        let is_measured = server.rtt.smoothed_ms().is_some();
+        let Longest { measured_ms, blind_ms } = terms.longest;
+        let wait_ms = timeout(&server.rtt, exchange.round, terms.timeout_ms, transport);
+        let longest_ms = if is_measured { measured_ms } else { blind_ms };
+        let with_edns = server.takes_edns(order.now_ms) && exchange.plain & bit == 0;
+        QueryForm {
+            over_tcp,
+            with_edns,
+            with_cookie: with_edns
+                && match terms.cookies {
+                    Cookies::Off => false,
+                    Cookies::OverUdp => !over_tcp,
+                    Cookies::Always => true,
+                },
+            exact_case: !over_tcp
+                && terms.case_randomisation
+                && exchange.lower_case & bit == 0
+                && server.keeps_case(order.now_ms),
+            // A late reply is taken all the same.
+            wait_ms: if over_tcp { wait_ms } else { wait_ms.min(longest_ms) },
+        }
+    }
+
+    /// Draws the case of the question's letters. Returns their number.
+    fn vary_case(&mut self) -> u32 {
+        let qname_len = self.question.len().saturating_sub(4);
+        let qname = &mut self.question[..qname_len];
+        let letters = query::letters(qname);
+        if letters > 0 {
+            query::randomise_case(qname, &mut self.rng);
+        }
+        letters
+    }
+
+    /// Draws the socket of the query at `at`: together with ID and letters at least [`MIN_BITS`]
+    /// that nobody can predict.
+    fn draw_socket(
+        &mut self,
+        order: &QueryOrder,
+        form: &QueryForm,
+        (sockets, letters): (Sockets, u32),
+        at: u32,
+    ) -> DrawnSocket {
+        let single = SINGLE_PORT_BITS + ID_BITS + letters;
+        let (slot, bits) = match (sockets, form.over_tcp) {
+            (Sockets::Shared, true) => (SocketSlot::Stream, u32::MAX),
+            (Sockets::Single, true) => (SocketSlot::SingleStream(at), u32::MAX),
+            (Sockets::Single, false) => (SocketSlot::Single(at), single),
+            (Sockets::Shared, false) => {
+                let pinned = self.servers[order.server].pinned.as_mut();
+                let drawn = pinned.and_then(|pinned| {
+                    let bits = ID_BITS + pinned.pool.bits() + letters;
+                    let enough = bits >= MIN_BITS;
+                    Some((enough.then(|| pinned.pool.draw(&mut self.rng))??, bits))
+                });
+                if let Some((drawn, bits)) = drawn {
+                    let slot = SocketSlot::Pooled(drawn.slot);
+                    return DrawnSocket { slot, renew: drawn.renew, bits };
+                }
+                (SocketSlot::Single(at), single)
+            }
+        };
+        DrawnSocket { slot, renew: false, bits }
+    }
+
+    /// Draws an ID; one that is in use on the socket only if no other comes up.
+    fn draw_id(&mut self, socket: SocketId) -> u16 {
+        let mut id = self.rng.next_u32() as u16;
+        for _ in 1..ID_DRAWS {
+            if self.pending.find(socket, id).is_none() {
+                break;
+            }
+            id = self.rng.next_u32() as u16;
+        }
+        id
+    }
+
+    /// Appends the message to the octets of the actions.
+    fn write<W>(
+        &self,
+        form: &QueryForm,
+        order: &QueryOrder,
+        terms: &Terms<'_>,
+        (id, actions): (u16, &mut Actions<W>),
+    ) -> Range<usize> {
+        let cookie =
+            if form.with_cookie { self.servers[order.server].cookie.octets() } else { &[] };
+        let Terms { udp_size, dnssec_ok, ecs, .. } = *terms;
+        let opt = OptOf { udp_size, dnssec_ok, cookie, ecs };
+        let start = actions.octets.len();
+        let opt = form.with_edns.then_some(&opt);
+        query::write(&mut actions.octets, id, terms.flags, &self.question, opt);
+        start..actions.octets.len()
+    }
+}
+
+fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), transport: Transport) -> u32 {
+    let measured = rtt.timeout_ms();
+    if transport == Transport::Tcp {
+        return (measured * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1);
+    }
+    let doubled = measured.clamp(min, max) << round.min(6);
+    let longest = if rtt.is_lossy() { measured.max(LOSSY_TIMEOUT_MS) } else { max };
+    doubled.min(longest).clamp(min, max)
+}

@@ -1,0 +1,444 @@
+//! The record of each server: speed, health, what it can do, and which zones it is named for but
+//! does not serve.
+//!
+//! Servers of the plan are *pinned*: they keep their records, have a pool of sockets, and are
+//! reported. Servers that delegations name are bounded in number; the least used are forgotten.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::breaker::{Breaker, BreakerState};
+use super::cookie::Cookie;
+use super::endpoint::{Endpoint, EndpointId, Transport};
+use super::pool::Pool;
+use super::rtt::Rtt;
+use crate::metrics::UpstreamCounters;
+
+/// Most servers remembered that are not pinned, in each resolver, as long as fewer owe replies.
+pub(crate) const MAX_SERVERS: usize = 16_384;
+/// Most zones remembered of one server that it does not serve, and of those that it serves without
+/// signatures.
+const MAX_ZONES: usize = 8;
+/// How long it is remembered of a server and a zone, in ms (Unbound: 15 minutes).
+const ZONE_MS: u64 = 900_000;
+/// How long it is remembered that a server cannot do something, or does it in no other way, in ms
+/// (Unbound: 15 minutes). After that one query finds out whether it still holds, which costs less
+/// than to do without EDNS or 0x20 for long after a server was repaired.
+const INABILITY_MS: u64 = 900_000;
+/// As [`INABILITY_MS`], where silence alone says so, which may have been chance.
+const GUESSED_INABILITY_MS: u64 = 60_000;
+/// How often in a row only queries without EDNS must be answered for that.
+const GUESSES: u32 = 3;
+
+/// Is it from silence that a query with EDNS is taken to have failed?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Guessed {
+    No,
+    Yes,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) rtt: Rtt,
+    pub(crate) cookie: Cookie,
+    pub(crate) breaker: Breaker,
+    folds_case_until_ms: u64,
+    /// It has found a name that was asked for in mixed case, or denied one in lower case as well.
+    pub(crate) finds_any_case: bool,
+    fails_any_case_until_ms: u64,
+    fails_edns_until_ms: u64,
+    /// It has answered a query with EDNS by a reply with EDNS.
+    pub(crate) speaks_edns: bool,
+    /// How often it answered only without EDNS.
+    guesses: u32,
+    lame: Zones,
+    unsigned: Zones,
+    used: bool,
+    /// Queries that are waited for.
+    pub(crate) outstanding: u32,
+    /// None: it is not pinned.
+    pub(crate) pinned: Option<Box<Pinned>>,
+}
+
+/// What a server of the plan has besides.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    /// Is it in the plan in force? Else it is forgotten once nothing is outstanding.
+    pub(crate) is_planned: bool,
+    pub(crate) pool: Pool,
+    /// Counts of forwarded queries.
+    pub(crate) counters: UpstreamCounters,
+}
+
+impl Server {
+    fn new(endpoint: Endpoint, cookie_secret: &[u8; 16]) -> Self {
+        Self {
+            endpoint,
+            rtt: Rtt::default(),
+            cookie: Cookie::new(cookie_secret, endpoint.addr),
+            breaker: Breaker::default(),
+            folds_case_until_ms: 0,
+            finds_any_case: false,
+            fails_any_case_until_ms: 0,
+            fails_edns_until_ms: 0,
+            speaks_edns: false,
+            guesses: 0,
+            lame: Zones::default(),
+            unsigned: Zones::default(),
+            used: true,
+            outstanding: 0,
+            pinned: None,
+        }
+    }
+
+    /// Takes note of a reply that came after `rtt_ms`.
+    pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
+        self.rtt.sample(rtt_ms);
+        self.breaker.succeeded(now_ms);
+    }
+
+    /// Takes note of a query that was not answered in time, or did not reach the server.
+    pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
+        self.rtt.penalise(now_ms);
+        if self.breaker.failed(now_ms, sent_ms)
+            && let Some(pinned) = &mut self.pinned
+        {
+            pinned.counters.breaker_opened += 1;
+            // The operator may have put another server there. Of servers that delegations name it
+            // stays: silence is no reason to do without signatures.
+            self.speaks_edns = false;
+        }
+    }
+
+    /// Returns the counters of forwarded queries; none of a server that is not pinned.
+    pub(crate) fn counters(&mut self) -> Option<&mut UpstreamCounters> {
+        self.pinned.as_mut().map(|pinned| &mut pinned.counters)
+    }
+
+    /// Returns whether it is taken to be dead.
+    pub(crate) fn is_open(&self) -> bool {
+        self.breaker.state() == BreakerState::Open
+    }
+
+    /// Returns whether it answered anything lately: then a missing reply is a lost one.
+    pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
+        self.breaker.is_alive(now_ms)
+    }
+
+    /// Returns whether it is taken to be dead and no probe is due: to be asked only where there is
+    /// no other.
+    pub(crate) fn is_shunned(&self, now_ms: u64) -> bool {
+        self.is_open() && now_ms < self.breaker.probe_at_ms()
+    }
+
+    pub(crate) fn is_lame(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.lame.has(zone, now_ms)
+    }
+
+    pub(crate) fn note_lame(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+        self.lame.add(zone, now_ms);
+    }
+
+    /// Is it likely to give the signatures of a zone that is signed?
+    pub(crate) fn gives_signatures(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.takes_edns(now_ms) && !self.unsigned.has(zone, now_ms)
+    }
+
+    /// It left out the signatures of a zone that is signed.
+    pub(crate) fn note_unsigned(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+        self.unsigned.add(zone, now_ms);
+    }
+
+    pub(crate) fn keeps_case(&self, now_ms: u64) -> bool {
+        now_ms >= self.folds_case_until_ms
+    }
+
+    pub(crate) fn note_folded_case(&mut self, now_ms: u64) {
+        self.folds_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    /// May an error of it be for the mixed case of a name? No server that has found one in mixed
+    /// case, or that gives errors to lower case as well, is doubted.
+    pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
+        !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
+    }
+
+    /// It gave an error to lower case as it did to mixed case.
+    pub(crate) fn note_failed_any_case(&mut self, now_ms: u64) {
+        self.fails_any_case_until_ms = now_ms + INABILITY_MS;
+    }
+
+    /// It answers for a zone in lower case, after it gave an error to mixed case.
+    pub(crate) fn note_minded_case(&mut self, zone: &[u8], now_ms: u64) {
+        self.note_folded_case(now_ms);
+        self.lame.remove(zone);
+    }
+
+    pub(crate) fn takes_edns(&self, now_ms: u64) -> bool {
+        now_ms >= self.fails_edns_until_ms
+    }
+
+    /// It answered a query with EDNS by a reply with EDNS.
+    pub(crate) fn note_edns(&mut self) {
+        (self.speaks_edns, self.guesses) = (true, 0);
+    }
+
+    /// A query without EDNS was answered after the same with EDNS was not, or was refused as
+    /// malformed (RFC 6891 §7).
+    pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
+        if self.speaks_edns {
+            return;
+        }
+        self.guesses += 1;
+        match guessed {
+            Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
+            // What was not answered with EDNS may have been lost.
+            Guessed::Yes if self.guesses >= GUESSES => {
+                self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS
+            }
+            Guessed::Yes => {}
+        }
+    }
+}
+
+/// Zones of which something is remembered for a while. The oldest gives way.
+#[derive(Debug, Default)]
+struct Zones(Vec<(Arc<[u8]>, u64)>);
+
+impl Zones {
+    fn has(&self, zone: &[u8], now_ms: u64) -> bool {
+        self.0.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+    }
+
+    fn remove(&mut self, zone: &[u8]) {
+        self.0.retain(|(name, _)| **name != *zone);
+    }
+
+    fn add(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+        self.0.retain(|(name, until)| *name != zone && now_ms < *until);
+        if self.0.len() >= MAX_ZONES {
+            self.0.remove(0);
+        }
+        self.0.push((zone, now_ms + ZONE_MS));
+    }
+}
+
+/// All servers, by number and by endpoint.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    all: Vec<Server>,
+    by_endpoint: HashMap<Endpoint, EndpointId>,
+    /// Numbers that no server has.
+    vacant: Vec<EndpointId>,
+    pinned: usize,
+    /// Where the next server that may be forgotten is looked for.
+    hand: usize,
+    cookie_secret: [u8; 16],
+    pool_size: usize,
+}
+
+impl Servers {
+    /// None known. Each pinned server gets a pool of `pool_size` sockets, a power of two.
+    pub(crate) fn new(cookie_secret: [u8; 16], pool_size: usize) -> Self {
+        Self {
+            all: Vec::new(),
+            by_endpoint: HashMap::new(),
+            vacant: Vec::new(),
+            pinned: 0,
+            hand: 0,
+            cookie_secret,
+            pool_size,
+        }
+    }
+
+    /// Returns the number of a server, which it keeps while queries to it are outstanding.
+    pub(crate) fn number(&mut self, endpoint: Endpoint) -> EndpointId {
+        if let Some(&id) = self.by_endpoint.get(&endpoint) {
+            self[id].used = true;
+            return id;
+        }
+        let server = Server::new(endpoint, &self.cookie_secret);
+        let id = match self.vacant.pop().or_else(|| self.evict()) {
+            Some(id) => {
+                self[id] = server;
+                id
+            }
+            None => {
+                self.all.push(server);
+                EndpointId((self.all.len() - 1) as u32)
+            }
+        };
+        self.by_endpoint.insert(endpoint, id);
+        id
+    }
+
+    /// Pins a server of the plan.
+    pub(crate) fn pin(&mut self, endpoint: Endpoint) -> EndpointId {
+        let id = self.number(endpoint);
+        // No pool where nothing is sent by UDP.
+        let pool_size = if endpoint.transport == Transport::Udp { self.pool_size } else { 1 };
+        if let Some(pinned) = &mut self[id].pinned {
+            pinned.is_planned = true;
+            return id;
+        }
+        let (pool, counters) = (Pool::new(pool_size), UpstreamCounters::default());
+        self[id].pinned = Some(Box::new(Pinned { is_planned: true, pool, counters }));
+        self.pinned += 1;
+        id
+    }
+
+    /// Takes all pinned servers to be out of the plan, until [`Servers::pin`] has them in another.
+    pub(crate) fn unplan(&mut self) {
+        for pinned in self.all.iter_mut().filter_map(|server| server.pinned.as_mut()) {
+            pinned.is_planned = false;
+        }
+    }
+
+    /// Returns the servers of the plan in force.
+    pub(crate) fn planned(&self) -> impl Iterator<Item = (EndpointId, &Server, &Pinned)> {
+        (0..).zip(&self.all).filter_map(|(at, server)| {
+            let pinned = server.pinned.as_deref().filter(|pinned| pinned.is_planned)?;
+            Some((EndpointId(at), server, pinned))
+        })
+    }
+
+    /// Returns pinned servers that no plan names and no query waits for.
+    pub(crate) fn unplanned(&self) -> Vec<EndpointId> {
+        let is_idle = |server: &Server| {
+            server.outstanding == 0 && server.pinned.as_ref().is_some_and(|pin| !pin.is_planned)
+        };
+        let all = (0..).zip(&self.all).filter(|(_, server)| is_idle(server));
+        all.map(|(at, _)| EndpointId(at)).collect()
+    }
+
+    /// Forgets a pinned server. Its number may be given to another one.
+    pub(crate) fn forget(&mut self, id: EndpointId) {
+        let endpoint = self[id].endpoint;
+        self[id].pinned = None;
+        self.pinned -= 1;
+        self.by_endpoint.remove(&endpoint);
+        self.vacant.push(id);
+    }
+
+    /// Returns the record of an endpoint, if there is one.
+    pub(crate) fn known(&self, endpoint: Endpoint) -> Option<&Server> {
+        self.by_endpoint.get(&endpoint).map(|&id| &self[id])
+    }
+
+    /// Forgets a server that was not used since the hand last came by and that nothing is
+    /// outstanding at. None while there is room, or if there is none such: those that wait for
+    /// replies keep their places, so that their number bounds the table.
+    fn evict(&mut self) -> Option<EndpointId> {
+        if self.all.len() - self.pinned < MAX_SERVERS {
+            return None;
+        }
+        // The first round makes all of them unused.
+        for _ in 0..2 * self.all.len() {
+            self.hand = (self.hand + 1) % self.all.len();
+            let server = &mut self.all[self.hand];
+            if server.pinned.is_none()
+                && server.outstanding == 0
+                && !std::mem::take(&mut server.used)
+            {
+                let endpoint = server.endpoint;
+                self.by_endpoint.remove(&endpoint);
+                return Some(EndpointId(self.hand as u32));
+            }
+        }
+        None
+    }
+}
+
+impl std::ops::Index<EndpointId> for Servers {
+    type Output = Server;
+
+    fn index(&self, id: EndpointId) -> &Server {
+        &self.all[id.0 as usize]
+    }
+}
+
+impl std::ops::IndexMut<EndpointId> for Servers {
+    fn index_mut(&mut self, id: EndpointId) -> &mut Server {
+        &mut self.all[id.0 as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(number: usize) -> Endpoint {
+        let octets = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
+        Endpoint::plain((octets, 53).into())
+    }
+
+    #[test]
+    fn the_table_is_bounded_and_keeps_what_is_used() {
+        let mut servers = Servers::new([1; 16], 64);
+        for number in 0..MAX_SERVERS + 100 {
+            servers.number(endpoint(number));
+            let first = servers.number(endpoint(0));
+            servers[first].outstanding = 1;
+        }
+        assert_eq!(servers.all.len(), MAX_SERVERS);
+        assert_eq!(servers.by_endpoint.len(), MAX_SERVERS);
+        assert!(servers.known(endpoint(0)).is_some());
+        assert!(servers.known(endpoint(MAX_SERVERS + 99)).is_some());
+    }
+
+    #[test]
+    fn a_server_that_owes_replies_keeps_its_place() {
+        let mut servers = Servers::new([1; 16], 64);
+        for number in 0..MAX_SERVERS + 100 {
+            let at = servers.number(endpoint(number));
+            assert_eq!(servers[at].outstanding, 0);
+            servers[at].outstanding += 1;
+        }
+        assert!((0..MAX_SERVERS + 100).all(|number| servers.known(endpoint(number)).is_some()));
+        let first = servers.number(endpoint(0));
+        servers[first].outstanding -= 1;
+        assert_eq!(servers.number(endpoint(MAX_SERVERS + 100)), first);
+        assert_eq!(servers.all.len(), MAX_SERVERS + 100, "the place that is free again is taken");
+    }
+
+    #[test]
+    fn lameness_is_of_one_zone_and_passes() {
+        let mut server = Server::new(endpoint(1), &[1; 16]);
+        let zone: Arc<[u8]> = b"\x07example\x00".as_slice().into();
+        server.note_lame(zone.clone(), 1_000);
+        assert!(server.is_lame(&zone, 1_000) && !server.is_lame(b"\x00", 1_000));
+        assert!(!server.is_lame(&zone, 1_000 + ZONE_MS));
+        for number in 0..20u8 {
+            server.note_lame([1, number, 0].as_slice().into(), 1_000);
+        }
+        assert_eq!(server.lame.0.len(), MAX_ZONES);
+    }
+
+    #[test]
+    fn a_lack_of_signatures_is_of_one_zone_and_passes_and_one_of_edns_is_of_all() {
+        let mut server = Server::new(endpoint(1), &[1; 16]);
+        let zone: Arc<[u8]> = b"\x07example\x00".as_slice().into();
+        server.note_unsigned(zone.clone(), 1_000);
+        assert!(!server.gives_signatures(&zone, 1_000) && server.gives_signatures(b"\x00", 1_000));
+        assert!(server.gives_signatures(&zone, 1_000 + ZONE_MS) && !server.is_lame(&zone, 1_000));
+        server.note_failed_edns(1_000, Guessed::No);
+        assert!(!server.gives_signatures(b"\x00", 1_000));
+    }
+
+    #[test]
+    fn pinned_servers_stay_until_they_are_forgotten() {
+        let mut servers = Servers::new([1; 16], 64);
+        let first = servers.pin(endpoint(0));
+        for number in 1..=2 * MAX_SERVERS {
+            servers.number(endpoint(number));
+        }
+        assert_eq!((servers.number(endpoint(0)), servers.all.len()), (first, MAX_SERVERS + 1));
+        servers.unplan();
+        assert_eq!((servers.planned().count(), servers.unplanned()), (0, vec![first]));
+        servers.forget(first);
+        assert!(servers.known(endpoint(0)).is_none());
+        assert_eq!(servers.number(endpoint(3 * MAX_SERVERS)), first, "its number is free");
+    }
+}

@@ -1,0 +1,61 @@
+//! The timers of a resolver: one of each task, and one of each fetch, in one wheel.
+
+use super::wheel::Wheel;
+
+/// Whose time has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Timer {
+    /// A task's, by its number.
+    Task(u32),
+    /// A fetch's, by its number.
+    Fetch(u32),
+}
+
+impl Timer {
+    /// Its entry in the wheel.
+    fn entry(self) -> u32 {
+        match self {
+            Self::Task(at) => at << 1,
+            Self::Fetch(at) => at << 1 | 1,
+        }
+    }
+
+    fn of(entry: u32) -> Self {
+        match entry & 1 {
+            0 => Self::Task(entry >> 1),
+            _ => Self::Fetch(entry >> 1),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Timers(Wheel);
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self(Wheel::new())
+    }
+}
+
+impl Timers {
+    /// Sets or moves a timer.
+    pub(crate) fn set(&mut self, timer: Timer, at_ms: u64) {
+        self.0.set(timer.entry(), at_ms);
+    }
+
+    /// Stops a timer, if it is set.
+    pub(crate) fn clear(&mut self, timer: Timer) {
+        self.0.clear(timer.entry());
+    }
+
+    /// Takes one timer whose time has come.
+    pub(crate) fn expired(&mut self, now_ms: u64) -> Option<Timer> {
+        self.0.expired(now_ms).map(Timer::of)
+    }
+
+    /// Returns when the next timer fires, in ms; never later than it does.
+    pub(crate) fn next_ms(&self) -> Option<u64> {
+        self.0.next_ms()
+    }
+}

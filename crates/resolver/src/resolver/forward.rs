@@ -1,0 +1,203 @@
+//! Forwarded questions: their exchanges with the upstreams of a rule, and what a reply comes to.
+
+use avocet_wire::header::{CD, RD};
+use avocet_wire::{MessageView, NameBuf, Rcode};
+
+use super::end::FoundAnswer;
+use super::{Context, Resolver};
+use crate::answer::Source;
+use crate::exchange::Exchanges;
+use crate::exchange::endpoint::EndpointId;
+use crate::exchange::pending::Owner;
+use crate::exchange::send::{Cookies, Longest, QueryOrder, Sent, Sockets, Terms, Weight};
+use crate::failure::Failure;
+use crate::iterate::ask::MAX_MALFORMED;
+use crate::query;
+use crate::question::split_question;
+use crate::read::{Extent, Malformed};
+use crate::scrub::{Asked, Belief, Scrubber, Verdict};
+use crate::trace::{Reaction, Step, Taken};
+
+/// In which round an upstream that never spoke EDNS is asked without: it may drop such queries.
+const PLAIN_ROUND: u32 = 2;
+/// As [`PLAIN_ROUND`], where there are several upstreams and none of them ever spoke EDNS: silent
+/// ones are asked one and a half times each at least, so the second round is the last that is sure
+/// to come.
+const PLAIN_ROUND_OF_MANY: u32 = 1;
+
+impl<W> Resolver<W> {
+    /// Sends the first queries for a task's target.
+    pub(super) fn begin_target(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        let owner = Owner::Task(at);
+        self.exchanges.turn = self.exchanges.turn.wrapping_add(1);
+        if !self.ask_next(owner, cx) {
+            return self.fail(at, cx);
+        }
+        if let Some(place) = self.choose_aside(at, cx.now_ms) {
+            self.ask(owner, place, Weight::Aside, cx);
+        }
+        self.rearm(owner);
+    }
+
+    /// Sends the target to an upstream. None if the task may send no more.
+    pub(super) fn send_for_task(
+        &mut self,
+        at: u32,
+        (place, weight): (u8, Weight),
+        cx: &mut Context<'_, W>,
+    ) -> Option<(EndpointId, Sent)> {
+        let task = &mut self.tasks[at];
+        if !task.may_ask() {
+            task.note(Failure::TooManyQueries);
+            return None;
+        }
+        let bound = task.bound.as_ref()?;
+        let rule = bound.plan.rule(task.route);
+        let upstreams = bound.servers(task.route);
+        let server = *upstreams.get(usize::from(place))?;
+        if weight == Weight::Aside {
+            self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
+        }
+        task.sends += 1;
+        let are_plain = task.exchange.round >= PLAIN_ROUND_OF_MANY
+            && nobody_speaks_edns(&self.exchanges, upstreams);
+        let terms = Terms {
+            question: &task.target,
+            flags: RD | if task.checking_disabled { CD } else { 0 },
+            udp_size: query::UDP_SIZE,
+            dnssec_ok: task.dnssec_ok,
+            ecs: &task.ecs,
+            cookies: Cookies::Always,
+            case_randomisation: rule.case_randomisation,
+            plain_round: Some(if are_plain { PLAIN_ROUND_OF_MANY } else { PLAIN_ROUND }),
+            timeout_ms: rule.timeout_ms,
+            longest: Longest::OF_RULE,
+            sockets: Sockets::Shared,
+        };
+        let order = QueryOrder { owner: Owner::Task(at), server, place, weight, now_ms: cx.now_ms };
+        Some((server, self.exchanges.send(&mut task.exchange, &order, &terms, cx.actions)))
+    }
+
+    /// Reads a reply to a query for a task's target.
+    pub(super) fn read_for_task(
+        &mut self,
+        query_at: u32,
+        view: &MessageView<'_>,
+        cx: &mut Context<'_, W>,
+    ) {
+        let Owner::Task(at) = self.exchanges.pending[query_at].owner else { return };
+        let task = &mut self.tasks[at];
+        task.reply_octets += view.octets().len();
+        let Some((qname, qtype, _)) = split_question(&task.target) else { return };
+        let is_answer_enough = view.header().rcode() == Rcode::NOERROR
+            && !task.dnssec_ok
+            && task.bound.as_ref().is_some_and(|bound| bound.plan.settings.minimal);
+        let extent = if is_answer_enough { Extent::ToAnswer(qtype) } else { Extent::Whole };
+        if let Err(malformed) = self.reply.read(view, qname, extent) {
+            self.counters.malformed += 1;
+            if malformed == Malformed::Data {
+                self.give_up_malformed(at, query_at, cx);
+            }
+            return;
+        }
+        let reply = std::mem::take(&mut self.reply);
+        let rcode = self.settle_form(query_at, &reply, reply.rcode(view), cx);
+        self.reply = reply;
+        if let Some(rcode) = rcode {
+            self.judge(query_at, rcode, cx);
+        }
+    }
+
+    /// Asks another upstream after a reply with data that is not as its type says; most have it
+    /// from the same zone.
+    fn give_up_malformed(&mut self, at: u32, query_at: u32, cx: &mut Context<'_, W>) {
+        self.note_reply(query_at, Reaction::Malformed, cx);
+        let task = &mut self.tasks[at];
+        task.malformed += 1;
+        task.note(Failure::Malformed);
+        if task.malformed >= MAX_MALFORMED {
+            return self.fail(at, cx);
+        }
+        self.give_up(query_at, Failure::Unusable, cx);
+    }
+
+    fn judge(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
+        let server = self.exchanges.pending[query_at].server();
+        let counters = self.exchanges.servers[server].counters();
+        let failure = match rcode {
+            Rcode::NOERROR | Rcode::NXDOMAIN => return self.accept(query_at, rcode, cx),
+            Rcode::SERVFAIL => {
+                counters.into_iter().for_each(|counters| counters.servfail += 1);
+                Failure::Servfail(self.reply.opt().ede)
+            }
+            Rcode::REFUSED => {
+                counters.into_iter().for_each(|counters| counters.refused += 1);
+                Failure::Refused
+            }
+            _ => Failure::Unusable,
+        };
+        self.give_up(query_at, failure, cx);
+    }
+
+    /// A reply with an answer, or the proof that there is none.
+    fn accept(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
+        let query = &self.exchanges.pending[query_at];
+        let Owner::Task(at) = query.owner else { return };
+        let rtt_ms = cx.now_ms.saturating_sub(query.sent_ms) as u32;
+        let (upstream, over_tcp) = (query.server(), query.over_tcp());
+        let source = Some(Source { upstream, rtt_ms, over_tcp });
+        let with_do = query.with_edns && self.tasks[at].dnssec_ok;
+        let Some((verdict, end)) = self.scrub(at, rcode) else { return };
+        let ecs_scope = self.reply.opt().ecs_scope.filter(|_| !self.tasks[at].ecs.is_empty());
+        let for_all = ecs_scope.is_none_or(|scope| scope == 0);
+        self.tasks[at].ecs_scope = self.tasks[at].ecs_scope.max(ecs_scope);
+        match verdict {
+            Verdict::Answer { rcode, cacheable } => {
+                let is_any = self.tasks[at].target.ends_with(&[0, 255, 0, 1]);
+                if for_all && !is_any {
+                    let denied = cacheable && self.gathered.is_denial();
+                    self.store(&end, at, denied.then_some(rcode), with_do.into(), cx);
+                }
+                self.finish(
+                    at,
+                    FoundAnswer { rcode, cacheable, source, authentic: false, ede: None },
+                    cx,
+                );
+            }
+            Verdict::GoOn => {
+                if for_all {
+                    self.store(&end, at, None, with_do.into(), cx);
+                }
+                self.follow_alias(at, &end, cx);
+            }
+            Verdict::Unusable => {
+                self.tasks[at].record(cx.now_ms, Step::Taken(Taken::Unusable));
+                self.give_up(query_at, Failure::Unusable, cx);
+            }
+            Verdict::Loop => {
+                self.tasks[at].note(Failure::Aliases);
+                self.fail(at, cx);
+            }
+            Verdict::TooLarge => {
+                self.tasks[at].record(cx.now_ms, Step::Taken(Taken::Unusable));
+                self.tasks[at].note(Failure::TooManyRecords);
+                self.fail(at, cx);
+            }
+        }
+    }
+
+    fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<(Verdict, NameBuf)> {
+        let task = &self.tasks[at];
+        let bound = task.bound.as_ref()?;
+        let (qname, qtype, _) = split_question(&task.target)?;
+        let belief = Belief::Rule(task.route);
+        let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };
+        let mut scrubber = Scrubber::new(asked, &self.reply, &mut self.gathered)?;
+        let verdict = scrubber.scrub(rcode);
+        Some((verdict, scrubber.end))
+    }
+}
+
+fn nobody_speaks_edns(exchanges: &Exchanges, upstreams: &[EndpointId]) -> bool {
+    upstreams.len() > 1 && !upstreams.iter().any(|&id| exchanges.servers[id].speaks_edns)
+}

@@ -1,0 +1,599 @@
+//! The sockets and connections towards servers, as the resolver wants them used.
+//!
+//! The resolver draws slots and IDs and says when a slot is due for another port; here the sockets
+//! are opened, sent from and read. Ports are drawn at random from all above 1023. Servers that
+//! queries are forwarded to have a pool of UDP sockets and a connection that is kept; any other
+//! socket or connection is for one query, and closed with it.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::os::fd::AsFd;
+
+use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_io::poll::{Event, Interest, Poller, Trigger};
+use avocet_io::process;
+use avocet_io::upstream::UpstreamSocket;
+use avocet_io::uring::{BATCH, SyscallBatch};
+use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
+use chacha20::rand_core::Rng;
+
+use super::token::Token;
+use crate::resolver_report::SocketCounts;
+
+/// Ports tried before the kernel chooses one.
+const PORT_DRAWS: usize = 8;
+/// Ports below this are not used for queries.
+const FIRST_PORT: u32 = 1024;
+/// Sockets opened ahead of need in one turn, some 5 us each.
+const WARM_AT_ONCE: usize = 8;
+/// A connection that is kept and has no traffic is closed after so many milliseconds.
+const IDLE_MS: u64 = 20_000;
+/// One on which queries went out and nothing came for so many milliseconds is dead: longer than a
+/// query is waited for, and far shorter than the system takes to notice.
+const SILENT_MS: u64 = 6_000;
+
+/// A TCP connection to a server.
+struct Stream {
+    tcp: TcpStream,
+    reader: FrameReader,
+    writer: FrameWriter,
+    interest: Interest,
+    active_ms: u64,
+    /// When the first query went out of those after the last message that came.
+    asked_ms: Option<u64>,
+}
+
+/// What is kept open towards one server.
+struct KeptSockets {
+    addr: SocketAddr,
+    /// So many slots of the pool were opened ahead of need.
+    warmed: u32,
+    pool: Vec<Option<UpstreamSocket>>,
+    stream: Option<Stream>,
+}
+
+/// A socket or connection for one query.
+enum SingleSocket {
+    Datagram(UpstreamSocket),
+    Stream(Box<Stream>),
+}
+
+/// A datagram to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Query<'a> {
+    /// From which socket.
+    pub(super) socket: SocketId,
+    /// The message.
+    pub(super) octets: &'a [u8],
+}
+
+/// The sockets and connections of a worker towards all servers.
+pub(super) struct Endpoints {
+    /// By the number of the server.
+    kept: Vec<Option<KeptSockets>>,
+    /// By the number that a single socket or connection has.
+    singles: HashMap<u32, (EndpointId, SingleSocket)>,
+    pool_size: u16,
+    budget: usize,
+    /// Sockets of the pools open.
+    pooled: usize,
+    /// Where the next socket that has to make room is looked for: a server, and a slot of its pool.
+    victim: (usize, usize),
+    buffer: ReadBuffer,
+    /// None where io_uring is not to be had.
+    batch: Option<SyscallBatch>,
+}
+
+impl Endpoints {
+    /// None open. Pools have `pool_size` sockets each. At most `budget` UDP sockets and connections
+    /// for one query are open at once.
+    pub(super) fn new(pool_size: u32, budget: usize) -> Self {
+        Self {
+            kept: Vec::new(),
+            singles: HashMap::new(),
+            pool_size: pool_size as u16,
+            budget,
+            pooled: 0,
+            victim: (0, 0),
+            buffer: ReadBuffer::new(),
+            batch: SyscallBatch::new(),
+        }
+    }
+
+    /// Makes sure that a UDP socket is open.
+    ///
+    /// # Errors
+    /// When too many are open, or as the system says.
+    pub(super) fn prepare(
+        &mut self,
+        poller: &Poller,
+        (id, addr): (SocketId, SocketAddr),
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
+        if self.get(id).is_some() {
+            return Ok(());
+        }
+        self.make_room()?;
+        let socket = open_socket(addr, rng)?;
+        poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
+        match id.slot {
+            SocketSlot::Pooled(slot) => {
+                self.entry(id.endpoint, addr).pool[usize::from(slot)] = Some(socket);
+                self.pooled += 1;
+            }
+            SocketSlot::Single(number) => {
+                self.singles.insert(number, (id.endpoint, SingleSocket::Datagram(socket)));
+            }
+            SocketSlot::Stream | SocketSlot::SingleStream(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Makes room for one more socket: if there is none, closes a pooled one. If that has queries
+    /// outstanding, these are lost like any others.
+    fn make_room(&mut self) -> io::Result<()> {
+        if self.pooled + self.singles.len() < self.budget {
+            return Ok(());
+        }
+        let (mut server, mut from) = self.victim;
+        for _ in 0..=self.kept.len() {
+            let is_open = |slot: &usize| {
+                let entry = self.kept.get(server).and_then(Option::as_ref);
+                entry.is_some_and(|entry| entry.pool[*slot].is_some())
+            };
+            if let Some(slot) = (from..usize::from(self.pool_size)).find(is_open) {
+                self.victim = (server, slot + 1);
+                let slot = SocketSlot::Pooled(slot as u16);
+                self.close(SocketId { endpoint: EndpointId(server as u32), slot });
+                return Ok(());
+            }
+            (server, from) = ((server + 1) % self.kept.len().max(1), 0);
+        }
+        Err(io::ErrorKind::QuotaExceeded.into())
+    }
+
+    /// Sends what was prepared, by as few system calls as can be. `failed` takes each socket that
+    /// could not send, but not full queues: that is a loss like any other.
+    pub(super) fn send(
+        &mut self,
+        queries: &[Query<'_>],
+        mut failed: impl FnMut(SocketId, SocketFault),
+    ) {
+        for queries in queries.chunks(BATCH) {
+            let Self { kept, singles, batch, .. } = self;
+            let open = queries.iter().filter_map(|query| {
+                let socket = find(kept, singles, query.socket)?;
+                Some((query, socket))
+            });
+            let mut note = |query: &Query<'_>, result: io::Result<usize>| match result {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
+                    failed(query.socket, fault_of(query.socket, &error));
+                }
+                _ => {}
+            };
+            if queries.len() > 1
+                && let Some(ring) = batch
+            {
+                let messages = open.clone().map(|(query, socket)| (socket.as_fd(), query.octets));
+                let sent: Vec<&Query<'_>> = open.clone().map(|(query, _)| query).collect();
+                if ring.send(messages, |at, result| note(sent[at], result)).is_ok() {
+                    continue;
+                }
+                tracing::warn!("io_uring failed; sending with plain system calls from now on");
+                *batch = None;
+            }
+            for (query, socket) in open {
+                note(query, socket.send(query.octets));
+            }
+        }
+    }
+
+    /// Opens some sockets of the pools ahead of need. False once all are open.
+    pub(super) fn warm(&mut self, poller: &Poller, rng: &mut impl Rng) -> bool {
+        let size = u32::from(self.pool_size);
+        if self.pooled + self.singles.len() + WARM_AT_ONCE > self.budget {
+            return false;
+        }
+        let cold = self.kept.iter_mut().enumerate().find_map(|(number, entry)| {
+            let entry = entry.as_mut().filter(|entry| entry.warmed < size)?;
+            Some((EndpointId(number as u32), entry))
+        });
+        let Some((endpoint, entry)) = cold else { return false };
+        for _ in 0..WARM_AT_ONCE {
+            let socket = entry.warmed;
+            if socket >= size {
+                break;
+            }
+            entry.warmed += 1;
+            if entry.pool[socket as usize].is_some() {
+                continue;
+            }
+            let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
+            match entry.open(poller, id, rng) {
+                Ok(()) => self.pooled += 1,
+                // It is tried again when it is drawn.
+                Err(_) => entry.warmed = size,
+            }
+        }
+        true
+    }
+
+    /// Receives one datagram from each of the sockets, by as few system calls as can be. `taken`
+    /// gets each result; of a socket that is closed meanwhile, or has nothing, it hears nothing.
+    pub(super) fn receive(
+        &mut self,
+        sockets: &[SocketId],
+        buffer: &mut [u8],
+        mut taken: impl FnMut(SocketId, io::Result<&[u8]>),
+    ) {
+        for sockets in sockets.chunks(BATCH) {
+            let Self { kept, singles, batch, .. } = self;
+            let open = sockets.iter().filter_map(|&id| Some((id, find(kept, singles, id)?)));
+            let mut take = |from: SocketId, result: io::Result<&[u8]>| match result {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => taken(from, result),
+            };
+            if sockets.len() > 1
+                && let Some(ring) = batch
+            {
+                let from: Vec<SocketId> = open.clone().map(|(from, _)| from).collect();
+                if ring
+                    .recv(open.clone().map(|(_, socket)| socket.as_fd()), |at, result| {
+                        take(from[at], result)
+                    })
+                    .is_ok()
+                {
+                    continue;
+                }
+                tracing::warn!("io_uring failed; receiving with plain system calls from now on");
+                *batch = None;
+            }
+            for (from, socket) in open {
+                let received = socket.recv(buffer);
+                take(from, received.map(|len| &buffer[..len]));
+            }
+        }
+    }
+
+    /// Closes a UDP socket of a pool, or a socket or connection for one query; that takes it out of
+    /// the poller as well.
+    pub(super) fn close(&mut self, id: SocketId) {
+        match id.slot {
+            SocketSlot::Pooled(slot) => {
+                if let Some(Some(entry)) = self.kept.get_mut(id.endpoint.0 as usize) {
+                    let closed = entry.pool[usize::from(slot)].take();
+                    self.pooled -= usize::from(closed.is_some());
+                }
+            }
+            SocketSlot::Single(number) | SocketSlot::SingleStream(number) => {
+                self.singles.remove(&number);
+            }
+            SocketSlot::Stream => {}
+        }
+    }
+
+    /// Closes all that is kept open towards a server.
+    pub(super) fn forget(&mut self, endpoint: EndpointId) {
+        if let Some(entry) = self.kept.get_mut(endpoint.0 as usize).and_then(Option::take) {
+            self.pooled -= entry.pool.iter().flatten().count();
+        }
+    }
+
+    /// Queues a message on a connection, which is made if there is none.
+    ///
+    /// # Errors
+    /// When too many are open, or as the system says.
+    pub(super) fn send_stream(
+        &mut self,
+        poller: &Poller,
+        (id, addr): (SocketId, SocketAddr),
+        octets: &[u8],
+        now_ms: u64,
+    ) -> io::Result<()> {
+        if let Some(number) = id.slot.single() {
+            self.make_room()?;
+            let mut stream = Stream::connect(poller, (id, addr), now_ms)?;
+            stream.push(poller, id, octets)?;
+            let single = SingleSocket::Stream(Box::new(stream));
+            self.singles.insert(number, (id.endpoint, single));
+            return Ok(());
+        }
+        let is_new = self.kept.get(id.endpoint.0 as usize).is_none_or(Option::is_none);
+        let pool_size = u32::from(self.pool_size);
+        let entry = self.entry(id.endpoint, addr);
+        if is_new {
+            // A server that is asked by TCP from the first uses no pool.
+            entry.warmed = pool_size;
+        }
+        let stream = match &mut entry.stream {
+            Some(stream) => stream,
+            None => entry.stream.insert(Stream::connect(poller, (id, addr), now_ms)?),
+        };
+        stream.active_ms = now_ms;
+        stream.asked_ms.get_or_insert(now_ms);
+        stream.push(poller, id, octets)
+    }
+
+    /// Writes and reads what can be on a connection; each message is given to `deliver`. Returns
+    /// why it ended, if it did.
+    pub(super) fn drive_stream(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        now_ms: u64,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Option<SocketFault> {
+        let Self { kept, singles, buffer, .. } = self;
+        let stream = match id.slot.single() {
+            Some(number) => match singles.get_mut(&number) {
+                Some((endpoint, SingleSocket::Stream(stream))) if *endpoint == id.endpoint => {
+                    &mut **stream
+                }
+                _ => return None,
+            },
+            None => kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.stream.as_mut()?,
+        };
+        let fault = match stream.drive(poller, event, buffer, (now_ms, deliver)) {
+            Ok(ReadState::Closed) => SocketFault::Closed,
+            Ok(_) => return None,
+            Err(error) => fault_of(id, &error),
+        };
+        if let Some(Some(entry)) = kept.get_mut(id.endpoint.0 as usize)
+            && id.slot == SocketSlot::Stream
+        {
+            entry.stream = None;
+        }
+        Some(fault)
+    }
+
+    /// Closes kept connections without traffic, and those that are dead; gives their servers.
+    pub(super) fn expire(&mut self, now_ms: u64, closed: &mut Vec<EndpointId>) {
+        for (number, entry) in self.kept.iter_mut().enumerate() {
+            let Some(entry) = entry else { continue };
+            let is_over = |stream: &Stream| {
+                let is_dead =
+                    stream.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS);
+                is_dead || now_ms.saturating_sub(stream.active_ms) > IDLE_MS
+            };
+            if entry.stream.as_ref().is_some_and(is_over) {
+                entry.stream = None;
+                closed.push(EndpointId(number as u32));
+            }
+        }
+    }
+
+    /// Counts what is open. `is_upstream`: queries are forwarded to that server.
+    pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
+        let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
+        for entry in self.kept.iter().flatten() {
+            counts.streams += u64::from(entry.stream.is_some());
+        }
+        for (endpoint, _) in self.singles.values() {
+            let kind =
+                if is_upstream(*endpoint) { &mut counts.fresh } else { &mut counts.authorities };
+            *kind += 1;
+        }
+        counts
+    }
+
+    fn get(&self, id: SocketId) -> Option<&UpstreamSocket> {
+        find(&self.kept, &self.singles, id)
+    }
+
+    fn entry(&mut self, endpoint: EndpointId, addr: SocketAddr) -> &mut KeptSockets {
+        let number = endpoint.0 as usize;
+        if self.kept.len() <= number {
+            self.kept.resize_with(number + 1, || None);
+        }
+        let slots = usize::from(self.pool_size);
+        self.kept[number].get_or_insert_with(|| KeptSockets {
+            addr,
+            warmed: 0,
+            pool: std::iter::repeat_with(|| None).take(slots).collect(),
+            stream: None,
+        })
+    }
+}
+
+/// Returns a UDP socket, if it is open.
+#[inline]
+fn find<'s>(
+    kept: &'s [Option<KeptSockets>],
+    singles: &'s HashMap<u32, (EndpointId, SingleSocket)>,
+    id: SocketId,
+) -> Option<&'s UpstreamSocket> {
+    match id.slot {
+        SocketSlot::Pooled(slot) => {
+            kept.get(id.endpoint.0 as usize)?.as_ref()?.pool.get(usize::from(slot))?.as_ref()
+        }
+        SocketSlot::Single(number) => match singles.get(&number)? {
+            (endpoint, SingleSocket::Datagram(socket)) if *endpoint == id.endpoint => Some(socket),
+            _ => None,
+        },
+        SocketSlot::Stream | SocketSlot::SingleStream(_) => None,
+    }
+}
+
+/// Returns what an error on a socket or connection means for the queries on it.
+pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
+    match id.slot {
+        SocketSlot::Stream if error.kind() == io::ErrorKind::ConnectionRefused => {
+            SocketFault::Unreachable
+        }
+        // The connection may have been closed while it was idle.
+        SocketSlot::Stream => SocketFault::Closed,
+        _ if process::is_shortage(error) => SocketFault::Shortage,
+        _ => SocketFault::Unreachable,
+    }
+}
+
+impl KeptSockets {
+    fn open(&mut self, poller: &Poller, id: SocketId, rng: &mut impl Rng) -> io::Result<()> {
+        let SocketSlot::Pooled(slot) = id.slot else { return Ok(()) };
+        let socket = open_socket(self.addr, rng)?;
+        poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
+        self.pool[usize::from(slot)] = Some(socket);
+        Ok(())
+    }
+}
+
+impl Stream {
+    fn connect(
+        poller: &Poller,
+        (id, addr): (SocketId, SocketAddr),
+        now_ms: u64,
+    ) -> io::Result<Self> {
+        let tcp = avocet_io::tcp::connect(addr, None)?;
+        poller.add(&tcp, Token::Server(id).pack(), Interest::ReadWrite, Trigger::Level)?;
+        Ok(Self {
+            tcp,
+            reader: FrameReader::new(),
+            writer: FrameWriter::new(),
+            interest: Interest::ReadWrite,
+            active_ms: now_ms,
+            asked_ms: None,
+        })
+    }
+
+    fn push(&mut self, poller: &Poller, id: SocketId, octets: &[u8]) -> io::Result<()> {
+        self.writer.push(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        if self.interest == Interest::Read {
+            self.interest = Interest::ReadWrite;
+            poller.modify(
+                &self.tcp,
+                Token::Server(id).pack(),
+                Interest::ReadWrite,
+                Trigger::Level,
+            )?;
+        }
+        Ok(())
+    }
+
+    fn drive(
+        &mut self,
+        poller: &Poller,
+        event: Event,
+        buffer: &mut ReadBuffer,
+        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
+    ) -> io::Result<ReadState> {
+        if let Some(error) = self.tcp.take_error()? {
+            return Err(error);
+        }
+        if event.is_writable()
+            && self.writer.write(&mut self.tcp)? == WriteState::Drained
+            && self.interest != Interest::Read
+        {
+            self.interest = Interest::Read;
+            poller.modify(&self.tcp, event.token(), Interest::Read, Trigger::Level)?;
+        }
+        self.reader.read(&mut self.tcp, buffer, &mut |message| {
+            self.active_ms = now_ms;
+            self.asked_ms = None;
+            deliver(message);
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// Opens a socket towards `addr` from a random port.
+fn open_socket(addr: SocketAddr, rng: &mut impl Rng) -> io::Result<UpstreamSocket> {
+    for _ in 0..PORT_DRAWS {
+        let port = FIRST_PORT + rng.next_u32() % (u32::from(u16::MAX) + 1 - FIRST_PORT);
+        match UpstreamSocket::connect(addr, port as u16) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            result => return result,
+        }
+    }
+    UpstreamSocket::connect(addr, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use chacha20::ChaCha12Rng;
+    use chacha20::rand_core::SeedableRng;
+
+    use super::*;
+
+    fn single(number: u32) -> SocketId {
+        SocketId { endpoint: EndpointId(0), slot: SocketSlot::Single(number) }
+    }
+
+    #[test]
+    fn a_pooled_socket_makes_room_for_a_single_one() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 1);
+        let addr = "127.0.0.1:9".parse().unwrap();
+        let pooled = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(7) };
+        endpoints.prepare(&poller, (pooled, addr), &mut rng).unwrap();
+        endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
+        let counts = endpoints.counts(|_| true);
+        assert_eq!((counts.pooled, counts.fresh, counts.authorities), (0, 1, 0));
+        endpoints.close(single(0));
+        assert_eq!(endpoints.counts(|_| false).authorities, 0);
+    }
+
+    #[test]
+    fn too_many_open_sockets_are_no_fault_of_the_server() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 1);
+        let addr = "127.0.0.1:9".parse().unwrap();
+        endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
+        let second = endpoints.prepare(&poller, (single(1), addr), &mut rng);
+        let fault = |error: io::Error| fault_of(single(1), &error);
+        assert_eq!(fault(second.unwrap_err()), SocketFault::Shortage);
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        assert_eq!(fault(refused), SocketFault::Unreachable);
+        let shortage = io::Error::from_raw_os_error(24);
+        assert_eq!(fault(shortage), SocketFault::Shortage, "EMFILE");
+    }
+
+    /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted
+    /// (RFC 5452 §9).
+    #[test]
+    fn ports_of_authority_sockets_are_drawn_from_the_whole_range() {
+        const DRAWS: usize = 4_000;
+        let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let addr = server.local_addr().unwrap();
+        let mut rng = ChaCha12Rng::from_seed([3; 32]);
+        let mut ports = Vec::with_capacity(DRAWS);
+        for _ in 0..DRAWS {
+            let socket = open_socket(addr, &mut rng).unwrap();
+            socket.send(b"x").unwrap();
+            ports.push(server.recv_from(&mut [0; 4]).unwrap().1.port());
+        }
+        let distinct: HashSet<u16> = ports.iter().copied().collect();
+        assert!(distinct.len() > DRAWS * 9 / 10, "{} ports of {DRAWS} draws", distinct.len());
+        let (low, high) = (ports.iter().min().unwrap(), ports.iter().max().unwrap());
+        assert!(*low < 2_048 && *high > 64_000, "{low} to {high}");
+        // Each sixteenth of the range has its share: 250, with a deviation of 15.
+        let mut shares = [0u32; 16];
+        ports
+            .iter()
+            .for_each(|port| shares[usize::from(*port - 1_024) * 16 / (65_536 - 1_024)] += 1);
+        assert!(shares.iter().all(|share| (150..350).contains(share)), "{shares:?}");
+    }
+
+    #[test]
+    fn a_stream_on_which_nothing_is_answered_is_closed_and_needs_no_pool() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = server.local_addr().unwrap();
+        let poller = Poller::new().unwrap();
+        let mut endpoints = Endpoints::new(16, 64);
+        let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
+        for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
+            endpoints.send_stream(&poller, (id, addr), b"query", now_ms).unwrap();
+        }
+        assert!(!endpoints.warm(&poller, &mut ChaCha12Rng::from_seed([1; 32])));
+        let counts = endpoints.counts(|_| true);
+        assert_eq!((counts.pooled, counts.streams), (0, 1));
+        let mut closed = Vec::new();
+        endpoints.expire(SILENT_MS, &mut closed);
+        assert!(closed.is_empty());
+        endpoints.expire(SILENT_MS + 1, &mut closed);
+        assert_eq!((closed, endpoints.counts(|_| true).streams), (vec![id.endpoint], 0));
+    }
+}
