@@ -2,11 +2,12 @@
 
 use std::io::{self, Write};
 
-/// Writes to standard output. A reader that closed the pipe has all that it wants, so that is a
-/// success; the command learns of it by [`Reader::Gone`] and may stop.
+/// Writes to standard output. A reader that closed the pipe needs no more output, so this is not an
+/// error: the command gets [`Reader::Gone`] and may stop.
 ///
 /// # Errors
-/// The output cannot be written, because the disk is full for example.
+///
+/// The output cannot be written, for example because the disk is full.
 pub(crate) fn write(text: &str) -> Result<Reader, String> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -16,10 +17,10 @@ pub(crate) fn write(text: &str) -> Result<Reader, String> {
     }
 }
 
-/// The other end of standard output.
+/// The reader of standard output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reader {
-    /// It takes more.
+    /// It reads on.
     Reads,
     /// It has closed the pipe.
     Gone,

@@ -1,4 +1,4 @@
-//! Shell completions and manual pages, both made of the definition of the command line.
+//! Shell completions and manual pages, generated from the definition of the command line.
 
 use std::path::Path;
 use std::process::ExitCode;

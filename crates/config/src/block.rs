@@ -1,4 +1,4 @@
-//! How blocked questions are answered, and the page that says so to a browser.
+//! The response to blocked names, and the block page for browsers.
 
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
@@ -10,25 +10,25 @@ use super::check::Check;
 use super::policy::PolicyConfig;
 use super::policy_spec::PolicySpec;
 
-/// Most addresses that the block page is served on.
+/// Most addresses on which the block page is served.
 const MAX_PAGES: usize = 16;
 
-/// How blocked questions are answered where no rule says otherwise.
+/// The default response to blocked names; rules may override it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockConfig {
-    /// Form.
+    /// The form of the response.
     pub answer: BlockForm,
-    /// With [`BlockForm::Addresses`]; none: those of the page.
+    /// The addresses for [`BlockForm::Addresses`]; empty for those of the page.
     pub addresses: Vec<IpAddr>,
-    /// Time to live.
+    /// The TTL of the response.
     pub ttl_secs: u32,
-    /// Where the page that says what was blocked is served.
+    /// The addresses that serve the block page.
     pub page: Vec<SocketAddr>,
 }
 
 impl BlockConfig {
-    /// What blocked questions get with [`BlockForm::Addresses`]: the addresses as written, or else
-    /// those of the page.
+    /// The addresses in responses with [`BlockForm::Addresses`]: the configured ones, or else those
+    /// of the page.
     pub fn answered(&self) -> Vec<IpAddr> {
         if !self.addresses.is_empty() {
             return self.addresses.clone();
@@ -43,7 +43,7 @@ impl BlockConfig {
     }
 }
 
-/// Reads how blocked questions are answered.
+/// Reads the settings of `[policy]` on blocked names.
 pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     let at = spec.block_answer.span();
     let answer =
@@ -68,7 +68,7 @@ pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     block
 }
 
-/// Notes it where the page is served and no answer leads to it.
+/// Reports a fault if the page is served but no response leads to it.
 pub(super) fn is_led_to(at: Option<Range<usize>>, config: &PolicyConfig, check: &mut Check) {
     let leads = |rule: &RuleSpec| {
         rule.answer == Some(BlockForm::Addresses) || rule.action == ActionKind::Redirect

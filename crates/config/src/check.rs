@@ -1,5 +1,4 @@
-//! What checks of the configuration share: values are taken out of settings, and faults are
-//! collected.
+//! Checks the configuration: takes values out of settings and collects faults.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -10,45 +9,45 @@ use toml::Spanned;
 
 use super::setting::{List, Setting, SettingFault, Text, Value};
 
-/// Most octets in a text that is given to clients: one character-string (RFC 1035 §3.3).
+/// Most octets of a text for clients: one character-string (RFC 1035 §3.3).
 const MAX_TEXT: usize = 255;
 
 /// Collects faults while values are taken out of a [`Spec`](super::spec::Spec).
 #[derive(Debug, Default)]
 pub(super) struct Check {
     faults: Vec<SettingFault>,
-    /// Where the file of the configuration is.
+    /// The directory of the configuration file.
     directory: PathBuf,
 }
 
 impl Check {
-    /// Begins with the faults that reading found, for a file in `directory`.
+    /// Starts with the faults of parsing, for a file in `directory`.
     pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
         Self { faults, directory: directory.to_owned() }
     }
 
-    /// The path of another file: a relative one belongs to the directory of the configuration.
+    /// The path of another file: a relative one is relative to the configuration file.
     pub(super) fn path(&self, written: impl AsRef<Path>) -> PathBuf {
         self.directory.join(written)
     }
 
-    /// The path of another file where it is written and not empty.
+    /// The path of another file, if it is set and not empty.
     pub(super) fn optional_path(&mut self, setting: Setting<String>) -> Option<PathBuf> {
         let written = self.take(setting).filter(|path| !path.is_empty())?;
         Some(self.path(written))
     }
 
-    /// All that was noted.
+    /// All faults.
     pub(super) fn into_faults(self) -> Vec<SettingFault> {
         self.faults
     }
 
-    /// Notes a fault.
+    /// Adds a fault.
     pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
         self.faults.push(SettingFault { span, message: message.into() });
     }
 
-    /// The value where it is written and right; what is wrong with it is noted.
+    /// The value if it is set and valid; adds its faults.
     pub(super) fn take<T>(&mut self, setting: Setting<T>) -> Option<T> {
         match setting.0?.value {
             Ok(value) => Some(value),
@@ -59,8 +58,8 @@ impl Check {
         }
     }
 
-    /// The value of a key that has no default, and its place; that it is missing is noted at the
-    /// table's header.
+    /// The value of a key without a default, and its position. If it is missing, adds a fault at
+    /// the table's header.
     pub(super) fn need<T: Value>(
         &mut self,
         key: &str,
@@ -85,7 +84,7 @@ impl Check {
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Addresses, each once; none where the key is not written.
+    /// The addresses without duplicates; `None` if the key is not set.
     pub(super) fn addresses(
         &mut self,
         setting: Setting<List<Text<SocketAddr>>>,
@@ -107,7 +106,7 @@ impl Check {
         addresses
     }
 
-    /// Networks, where the key is written.
+    /// The networks, if the key is set.
     pub(super) fn networks(&mut self, setting: Setting<List<Text<IpNet>>>) -> Option<Vec<IpNet>> {
         let list = self.take(setting)?.0;
         Some(list.into_iter().map(|network| network.into_inner().0).collect())

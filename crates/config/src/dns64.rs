@@ -1,4 +1,4 @@
-//! `[dns64]`: addresses translated for clients that have IPv6 only (RFC 6147).
+//! `[dns64]`: IPv6 addresses synthesized for IPv6-only clients (RFC 6147).
 
 use std::mem;
 use std::net::Ipv6Addr;
@@ -10,17 +10,17 @@ use super::check::Check;
 use super::setting::List;
 use super::spec::Dns64Spec;
 
-/// How addresses are translated.
+/// The settings of DNS64.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dns64Config {
-    /// The translator's prefix; `None`: nothing is translated.
+    /// The translator's prefix; `None` disables DNS64.
     pub prefix: Option<Ipv6Net>,
-    /// AAAA records that count as none.
+    /// AAAA records in these networks are ignored.
     pub exclude: Vec<Ipv6Net>,
 }
 
 impl Dns64Config {
-    /// What the resolver goes by; `None` where nothing is translated.
+    /// The settings for the resolver; `None` if DNS64 is disabled.
     pub fn translation(&self) -> Option<Dns64> {
         let exclude = self.exclude.iter().map(|net| prefix(*net)).collect();
         Dns64::new(prefix(self.prefix?), exclude)

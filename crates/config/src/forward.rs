@@ -1,4 +1,4 @@
-//! `[[forward]]`: which servers are asked for which names.
+//! `[[forward]]`: the servers for each zone.
 
 use std::collections::HashSet;
 use std::mem;
@@ -18,12 +18,12 @@ use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
 use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, upstream};
 
-/// Where the servers of this machine are listed.
+/// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
 const TIMEOUT_MIN_MS: u32 = 50;
 const TIMEOUT_MAX_MS: u32 = 2_000;
 
-/// The zone of a rule: a name, or with `!` before it an exception.
+/// The zone of a rule: a name, or an exception with a leading `!`.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RuleZone {
     name: Name,
@@ -79,7 +79,7 @@ impl FromText for EcsPolicy {
     }
 }
 
-/// Is there a rule for all names?
+/// Whether there is a rule for all names.
 pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     let zone = |spec: &Spanned<ForwardSpec>| match &spec.get_ref().zone.0 {
         Some(Written { value: Ok(Text(zone)), .. }) => *zone.name == *ROOT,
@@ -88,7 +88,7 @@ pub(super) fn forwards_all(specs: &[Spanned<ForwardSpec>]) -> bool {
     specs.iter().any(zone)
 }
 
-/// The rules as written; where names are resolved by rules only and there is none, the one for all
+/// The configured rules. If names are resolved only by rules and there are none, adds one for all
 /// names.
 pub(super) fn rules(
     specs: Vec<Spanned<ForwardSpec>>,
@@ -106,7 +106,7 @@ pub(super) fn rules(
         let mut spec = spec.into_inner();
         let zone = check.need("zone", &header, mem::take(&mut spec.zone));
         let is_named = zone.is_some();
-        // Without a zone, the rest is checked.
+        // Without a zone, the other keys are still checked.
         let (at, Text(zone)) = zone
             .unwrap_or_else(|| (header, Text(RuleZone { name: ROOT.into(), exception: false })));
         if is_named && !zones.insert(zone.name.clone()) {
@@ -128,7 +128,7 @@ pub(super) fn rules(
     rules
 }
 
-/// The rule that sends all names to the servers of this machine.
+/// The rule that forwards all names to this machine's name servers.
 fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> ForwardConfig {
     let zone = RuleZone { name: ROOT.into(), exception: false };
     let upstreams = from_file(path, listen).unwrap_or_else(|message| {
@@ -164,7 +164,7 @@ fn rule(
     }
 }
 
-/// The servers of a rule whose zone stands at `at`.
+/// The servers of the rule with its zone at `at`.
 fn upstreams(
     zone: &RuleZone,
     at: Range<usize>,
@@ -227,7 +227,7 @@ fn written(
     servers
 }
 
-/// The servers in a `resolv.conf`, without ourselves.
+/// The servers in a `resolv.conf`, without this server itself.
 fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;

@@ -1,4 +1,4 @@
-//! The servers of the root zone: those that everybody knows, or as a file has them (RFC 8109 §2).
+//! The root servers: the well-known ones, or those in a file (RFC 8109 §2).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
@@ -9,10 +9,10 @@ use avocet_wire::{Rtype, rdata};
 use super::name::{Name, ROOT};
 use super::setting::FromText;
 
-/// Most servers of a file.
+/// Most servers in a file.
 const MAX_SERVERS: usize = 64;
 
-/// Letters of the names under root-servers.net. and addresses, as of June 2025.
+/// Letters of the names under root-servers.net. with their addresses, as of June 2025.
 const BUILT_IN: [(u8, Ipv4Addr, Ipv6Addr); 13] = [
     (b'a', Ipv4Addr::new(198, 41, 0, 4), Ipv6Addr::new(0x2001, 0x503, 0xba3e, 0, 0, 0, 2, 0x30)),
     (b'b', Ipv4Addr::new(170, 247, 170, 2), Ipv6Addr::new(0x2801, 0x1b8, 0x10, 0, 0, 0, 0, 0xb)),
@@ -29,7 +29,7 @@ const BUILT_IN: [(u8, Ipv4Addr, Ipv6Addr); 13] = [
     (b'm', Ipv4Addr::new(202, 12, 27, 33), Ipv6Addr::new(0x2001, 0xdc3, 0, 0, 0, 0, 0, 0x35)),
 ];
 
-/// The servers that everybody knows.
+/// The well-known root servers.
 pub(super) fn built_in() -> Vec<RootServer> {
     let server = |&(letter, v4, v6): &(u8, Ipv4Addr, Ipv6Addr)| RootServer {
         name: [b"\x01", &[letter][..], b"\x0croot-servers\x03net\x00"].concat().into(),
@@ -38,10 +38,11 @@ pub(super) fn built_in() -> Vec<RootServer> {
     BUILT_IN.iter().map(server).collect()
 }
 
-/// Reads the servers from a file in zone syntax: NS records of the root, and A and AAAA records.
+/// Reads the servers from a master file: NS records of the root, and A and AAAA records.
 ///
 /// # Errors
-/// The fault in the file, with its line; or that it names no server with an address.
+///
+/// The fault in the file with its line, or that the file has no server with an address.
 pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, String> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;

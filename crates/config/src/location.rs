@@ -1,4 +1,4 @@
-//! Where the configuration file is, for a command that names none.
+//! The path of the configuration file, for commands without one in their arguments.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,12 @@ use std::{env, io};
 
 /// The variable that names the file.
 const VARIABLE: &str = "AVOCET_CONFIG";
-/// The file of a server that was installed as a service.
+/// The file of a server that runs as a service.
 const STANDARD: &str = "/etc/avocet/avocet.toml";
 
-/// The configuration file of a command: the one given, else that of `AVOCET_CONFIG`, else
-/// `/etc/avocet/avocet.toml` if there is one. None: all defaults. An empty variable means none.
+/// Returns the configuration file of a command: the given one, else that of `AVOCET_CONFIG`, else
+/// `/etc/avocet/avocet.toml` if it exists. `None` means that all settings have their defaults. An
+/// empty variable selects `None`.
 pub fn find(given: Option<&Path>) -> Option<PathBuf> {
     choose(given, env::var_os(VARIABLE), Path::new(STANDARD))
 }
@@ -21,7 +22,7 @@ fn choose(given: Option<&Path>, variable: Option<OsString>, standard: &Path) -> 
         (None, Some(variable)) => {
             Some(PathBuf::from(variable)).filter(|path| !path.as_os_str().is_empty())
         }
-        // A file that this account may not look at is named in the error of the command.
+        // If this account must not access the file, the command's own error names it.
         (None, None) => match standard.metadata() {
             Err(error) if error.kind() != io::ErrorKind::PermissionDenied => None,
             _ => Some(standard.to_owned()),

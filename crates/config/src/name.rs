@@ -1,4 +1,4 @@
-//! Domain names and record types as they are written in the file.
+//! Domain names and record types as written in the configuration file.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use avocet_wire::{Rtype, rdata, text};
 
 use super::setting::FromText;
 
-/// The root in wire form; names in the file are relative to it.
+/// The root in wire format; names in the file are relative to it.
 pub(super) const ROOT: &[u8] = &[0];
 
-/// A name in wire form, lower case.
+/// A name in wire format, in lower case.
 pub(super) type Name = Box<[u8]>;
 
 impl FromText for Name {
@@ -25,16 +25,17 @@ impl FromText for Name {
                 "{written:?} has a space in it; if that is intended, write \\\\032"
             )));
         }
-        // Length octets are at most 63, below the letters.
+        // Length octets are at most 63, which is below the letters.
         typed_name(written).map(|wire| wire.to_ascii_lowercase().into()).map_err(Some)
     }
 }
 
-/// The wire form of a name as people type it: labels in other alphabets become A-labels (RFC 5890
-/// §2.3.2.1), upper case stays where the name is ASCII.
+/// Converts a name as people type it to wire format. Labels in other alphabets become A-labels (RFC
+/// 5890 §2.3.2.1); upper case is kept where the name is ASCII.
 ///
 /// # Errors
-/// It is no name.
+///
+/// It is not a name.
 pub fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
     let fault = |error: &dyn std::fmt::Display| format!("{text:?} is not a name: {error}");
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
@@ -45,10 +46,10 @@ pub fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
     Ok(wire[..len].into())
 }
 
-/// The name as a text, with a dot at the end.
+/// The name as text, with a final dot.
 pub fn shown(name: &[u8]) -> String {
     let mut out = String::new();
-    // Writing to a `String` does not fail, and names here are well-formed.
+    // Writing to a `String` cannot fail, and names here are well-formed.
     let _ = text::write_name(name, &mut out);
     out
 }
@@ -65,7 +66,7 @@ impl FromText for Rtype {
     }
 }
 
-/// The name below in-addr.arpa or ip6.arpa that maps `address` back (RFC 1035 §3.5, RFC 3596 §2.5).
+/// The name under in-addr.arpa or ip6.arpa of an address (RFC 1035 §3.5, RFC 3596 §2.5).
 pub fn reverse_name(address: IpAddr) -> Name {
     let mut wire = Vec::with_capacity(74);
     let mut push = |label: &[u8]| {

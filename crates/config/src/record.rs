@@ -1,4 +1,4 @@
-//! `[[record]]`: local records, gathered into RRsets, with the PTR records that follow from them.
+//! `[[record]]`: local records, combined into RRsets, and the PTR records derived from them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,15 +14,15 @@ use super::setting::{List, Text};
 use super::spec::RecordSpec;
 
 const TTL_SECS: u32 = 300;
-/// First label of a wildcard, in wire form (RFC 4592 §2.1.1).
+/// The first label of a wildcard, in wire format (RFC 4592 §2.1.1).
 const WILDCARD: &[u8] = b"\x01*";
 
 type Sets = BTreeMap<(Name, Rtype), RecordConfig>;
 
-/// The RRsets of all tables, in the order of name and type.
+/// The RRsets of all tables, ordered by name and type.
 pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
     let mut sets = Sets::new();
-    // Derived records step back behind written ones: of several names of an address the first
+    // Derived records give way to configured ones. For several names of an address, the first
     // counts.
     let mut derived = Sets::new();
     for spec in specs {
@@ -35,7 +35,7 @@ pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<
     sets.into_values().collect()
 }
 
-/// Adds the records of one table whose header stands at `header`.
+/// Adds the records of one table with its header at `header`.
 fn read(
     header: &Range<usize>,
     spec: RecordSpec,
@@ -53,7 +53,7 @@ fn read(
             (at, name, rtype, values_at, values)
         }
         (_, Some((_, Text(rtype))), Some((_, List(values)))) => {
-            // Without a name, the values are checked.
+            // Without a name, the values are still checked.
             let wrong =
                 |value: Spanned<String>| Some((value.span(), parse(rtype, value.get_ref()).err()?));
             values.into_iter().filter_map(wrong).for_each(|(at, message)| check.fault(at, message));
@@ -84,7 +84,7 @@ fn read(
     }
 }
 
-/// Reports a CNAME that would stand beside other types of its name (RFC 1034 §3.6.2).
+/// Reports a CNAME that shares its name with other types (RFC 1034 §3.6.2).
 fn refuse_beside_cname(
     name: &Name,
     rtype: Rtype,
@@ -104,7 +104,7 @@ fn refuse_beside_cname(
     }
 }
 
-/// Adds one value to its set, or reports what is wrong with it.
+/// Adds one value to its RRset, or reports its fault.
 fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) {
     let at = value.span();
     match parse(set.rtype, value.get_ref()) {
@@ -119,17 +119,16 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
     }
 }
 
-/// The wire form of one value.
+/// The wire format of one value.
 fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
-    // The form of unknown types has blanks of its own (RFC 3597 §5).
+    // The generic format of unknown types contains blanks (RFC 3597 §5).
     let is_generic = value.trim_start().starts_with("\\#");
     if rtype == Rtype::TXT
         && !is_generic
         && !value.contains('"')
         && value.trim().contains(char::is_whitespace)
     {
-        // Without quotes each word would be a string of its own, which no writer of such a value
-        // means.
+        // Without quotes each word would be a separate string, which is certainly a mistake.
         return Err(format!("a text with blanks needs quotes of its own: '\"{value}\"'"));
     }
     let mut wire = Vec::new();

@@ -1,4 +1,4 @@
-//! `[resolver]`, `[[stub]]` and `[dnssec]`: how names are resolved that no rule forwards.
+//! `[resolver]`, `[[stub]]` and `[dnssec]`: the resolution of names without a forwarding rule.
 
 use std::borrow::Cow;
 use std::mem;
@@ -22,8 +22,8 @@ use super::{DnssecConfig, ResolverConfig, hints};
 /// Most servers of a stub zone.
 const MAX_SERVERS: usize = 32;
 
-/// Servers that give the root zone to everybody (RFC 8806 appendix A): `lax` and
-/// `iad.xfr.dns.icann.org`, and the letters b, c, d, f, g and k of the root's own.
+/// Servers that allow transfers of the root zone (RFC 8806 appendix A): `lax` and
+/// `iad.xfr.dns.icann.org`, and the root servers b, c, d, f, g and k.
 const ROOT_PRIMARIES: [IpAddr; 10] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 32, 132)),
     IpAddr::V4(Ipv4Addr::new(192, 0, 47, 132)),
@@ -37,12 +37,12 @@ const ROOT_PRIMARIES: [IpAddr; 10] = [
     IpAddr::V4(Ipv4Addr::new(193, 0, 14, 129)),
 ];
 
-/// Where the copy of the root zone is from (RFC 8806).
+/// The source of the copy of the root zone (RFC 8806).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalRootSource {
-    /// There is none.
+    /// No copy.
     None,
-    /// By transfer from the primaries.
+    /// A transfer from the primaries.
     Primaries,
     /// This file.
     File(PathBuf),
@@ -77,12 +77,12 @@ impl Value for LocalRootSource {
     }
 }
 
-/// How names that are not answered here are resolved.
+/// How names without local data are resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// By the servers of the forwarding rules.
+    /// By forwarding only.
     Forward,
-    /// From the root down, where no forwarding rule says otherwise.
+    /// From the root, except for names with a forwarding rule.
     Recurse,
 }
 
@@ -108,7 +108,7 @@ impl FromText for Anchor {
 }
 
 impl DnssecConfig {
-    /// The trust anchors as written, or those that are built in.
+    /// The configured trust anchors, or the built-in ones.
     pub fn anchors(&self) -> Anchors {
         match &self.trust_anchors[..] {
             [] => Anchors::built_in(),
@@ -116,7 +116,7 @@ impl DnssecConfig {
         }
     }
 
-    /// Which algorithms count.
+    /// The accepted algorithms.
     pub fn policy(&self) -> Policy {
         Policy {
             sha1_signatures: if self.validate_sha1 {

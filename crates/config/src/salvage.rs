@@ -1,5 +1,5 @@
-//! What commands for the running server need of its configuration: where its control socket is and
-//! where it listens. The file may have errors by now, and the server must be reached all the same.
+//! The parts of a server's configuration that a command needs to reach it: the control socket and
+//! an address. The file may have errors that were introduced after the server started.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,28 +10,29 @@ use toml::de::{DeTable, DeValue};
 use super::setting::FromText;
 use super::{Config, DEFAULT_DIRECTORY, source};
 
-/// The data directory in the manual's unit for systemd.
+/// The data directory of the systemd unit in the manual.
 const SERVICE_DIRECTORY: &str = "/var/lib/avocet";
 
-/// Where the server of a configuration is.
+/// How to reach a server.
 #[derive(Debug)]
 pub struct Whereabouts {
     /// The data directory with the control socket.
     pub directory: PathBuf,
-    /// The first address that is listened on; none where none is written.
+    /// The first listening address, if one is configured.
     pub listen: Option<SocketAddr>,
-    /// The whole configuration, where it has no error.
+    /// The complete configuration, if it has no errors.
     pub config: Option<Config>,
-    /// What its owner has to know of the file.
+    /// A warning about the file, if it has errors.
     pub warning: Option<String>,
 }
 
 impl Whereabouts {
-    /// Finds the server of `file`, with the variables of `environment` laid over. Only what is not
-    /// written is at its default.
+    /// Finds the server of `file`, with the variables of `environment` applied. Settings that are
+    /// missing have their defaults.
     ///
     /// # Errors
-    /// The file cannot be read, so that nothing is known of its server.
+    ///
+    /// The file cannot be read, so that nothing is known about its server.
     pub fn find(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -88,15 +89,15 @@ impl Whereabouts {
     }
 }
 
-/// Where a server keeps its data whose file does not say so and may have lost its settings: it may
-/// be that of the service, which is not in the working directory.
+/// The data directory if a damaged file does not name one: possibly that of the service, which is
+/// not the working directory.
 fn likely_directory() -> PathBuf {
     let is_of_service =
         !Path::new(DEFAULT_DIRECTORY).exists() && Path::new(SERVICE_DIRECTORY).exists();
     PathBuf::from(if is_of_service { SERVICE_DIRECTORY } else { DEFAULT_DIRECTORY })
 }
 
-/// The text of a key, or the first one of a list, as far as the file can be read.
+/// The text of a key, or the first text of its list, as far as the file can be parsed.
 fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     let (document, _) = DeTable::parse_recoverable(text);
     let sections = document.get_ref().iter();
@@ -109,8 +110,8 @@ fn first_text(text: &str, section: &str, key: &str) -> Option<String> {
     table.and_then(|table| text_of(table, key)).or_else(|| text_of_line(text, section, key))
 }
 
-/// The same by the key's own line: a bracket or quote that is not closed hides all tables behind it
-/// from the parser.
+/// The same from the key's own line: after an unclosed bracket or quote, the parser ignores all
+/// tables.
 fn text_of_line(text: &str, section: &str, key: &str) -> Option<String> {
     let is_header = |line: &&str| line.trim_start().starts_with('[');
     let named = |line: &str| {

@@ -1,8 +1,7 @@
-//! One value of the file: where it stands, and what it is or why it is not that.
+//! One value of the configuration file: its position, and the value or its faults.
 //!
-//! A [`Setting`] never fails to deserialise: what is wrong with it is kept beside its place, so
-//! that all that is wrong with a file is reported at once. Types that can be written in the file
-//! implement [`Value`].
+//! A [`Setting`] never fails to deserialise: it records faults with their positions, so that all
+//! faults of a file are reported at once. Types that may occur in the file implement [`Value`].
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -16,16 +15,16 @@ use toml::Spanned;
 
 use super::upstream::interface_index;
 
-/// What is wrong, and where in the [`ConfigSource`](super::source::ConfigSource).
+/// A fault, with its position in the [`ConfigSource`](super::source::ConfigSource).
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SettingFault {
     /// Byte range.
     pub(super) span: Range<usize>,
-    /// What is wrong and what would be right.
+    /// The fault, and valid values.
     pub(super) message: String,
 }
 
-/// A key of the file: absent, or a value of type `T` as it was written.
+/// A key of the file: missing, or a value of type `T`.
 #[derive(Debug)]
 pub(super) struct Setting<T>(pub(super) Option<Written<T>>);
 
@@ -36,18 +35,18 @@ impl<T> Default for Setting<T> {
 }
 
 impl<T> Setting<T> {
-    /// Where the value stands, if there is one.
+    /// The position of the value, if there is one.
     pub(super) fn span(&self) -> Option<Range<usize>> {
         self.0.as_ref().map(|written| written.span.clone())
     }
 }
 
-/// A value of type `T` as it was written.
+/// A configured value of type `T`.
 #[derive(Debug)]
 pub(super) struct Written<T> {
-    /// Where the value stands.
+    /// The position of the value.
     pub(super) span: Range<usize>,
-    /// The value, or all that is wrong with it.
+    /// The value, or its faults.
     pub(super) value: Result<T, Vec<SettingFault>>,
 }
 
@@ -72,19 +71,19 @@ impl<T: JsonSchema> JsonSchema for Setting<T> {
     }
 }
 
-/// A TOML value before it is known what it should be.
+/// A TOML value before its conversion.
 #[derive(Debug)]
 pub(super) enum Raw {
     Boolean(bool),
     Integer(i64),
     Text(String),
     List(Vec<Spanned<Raw>>),
-    /// A kind that no key takes, named for messages.
+    /// A type that no key accepts, named for messages.
     Other(&'static str),
 }
 
 impl Raw {
-    /// The value as a message shows it.
+    /// The value in messages.
     fn shown(&self) -> String {
         match self {
             Self::Boolean(value) => value.to_string(),
@@ -153,27 +152,27 @@ impl<'de> Visitor<'de> for RawVisitor {
     }
 }
 
-/// A type that can be written in the file.
+/// A type that may occur in the file.
 pub(super) trait Value: Sized {
-    /// What is expected, in words, with an example where that helps.
+    /// A description of valid values, with an example where that helps.
     fn expected() -> String;
 
-    /// The value of one TOML scalar, or what is wrong with it.
+    /// Converts a TOML scalar, or returns its fault.
     fn from_scalar(raw: &Raw) -> Result<Self, String>;
 
-    /// The value as written, or all that is wrong with it.
+    /// Converts a TOML value, or returns all its faults.
     fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<SettingFault>> {
         Self::from_scalar(raw.get_ref())
             .map_err(|message| vec![SettingFault { span: raw.span(), message }])
     }
 
-    /// The message for a value that is not of this type.
+    /// The message for a value of another type.
     fn mismatch(raw: &Raw) -> String {
         format!("expected {}, found {}", Self::expected(), raw.shown())
     }
 }
 
-/// A list, each item with its place; each wrong item is reported.
+/// A list of items with their positions; each invalid item is reported.
 #[derive(Debug)]
 pub(super) struct List<T>(pub(super) Vec<Spanned<T>>);
 
@@ -280,16 +279,16 @@ impl<const MIN: u32, const MAX: u32> JsonSchema for Int<MIN, MAX> {
     }
 }
 
-/// A size in memory: bytes as an integer, or a text such as "64MiB".
+/// A size in memory: an integer of bytes, or a text such as "64MiB".
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ByteSize(pub(super) usize);
 
-/// Smallest cache: below it the fixed parts of a cache would be most of it.
+/// Smallest cache: the fixed parts of a smaller one would take most of it.
 const MIN_BYTES: u64 = 1 << 20;
-/// Largest cache, 1 TiB: anything above is a slip of the pen.
+/// Largest cache, 1 TiB: a larger value is a typing error.
 const MAX_BYTES: u64 = 1 << 40;
 
-/// Units of a [`ByteSize`], longest first where one ends with another.
+/// Units of a [`ByteSize`]; of those with a common ending, the longest comes first.
 const UNITS: [(&str, u64); 8] = [
     ("KiB", 1 << 10),
     ("MiB", 1 << 20),
@@ -301,7 +300,7 @@ const UNITS: [(&str, u64); 8] = [
     ("B", 1),
 ];
 
-/// The bytes that a text such as "64MiB" or "64 MiB" means.
+/// Parses a text such as "64MiB" or "64 MiB" to bytes.
 fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, scale) = UNITS
@@ -309,7 +308,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
         .find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)))
         .unwrap_or((text, 1));
     let digits = digits.trim_end();
-    // `u64::from_str` would take a sign.
+    // `u64::from_str` would accept a sign.
     if !digits.bytes().all(|octet| octet.is_ascii_digit()) {
         return None;
     }
@@ -354,18 +353,19 @@ impl JsonSchema for ByteSize {
     }
 }
 
-/// A type written as a text.
+/// A type that is written as text.
 pub(super) trait FromText: Sized {
-    /// What is expected, in words, with an example where that helps.
+    /// A description of valid values, with an example where that helps.
     const EXPECTED: &'static str;
-    /// All texts that are taken, where they are few.
+    /// All valid texts, if they are few.
     const CHOICES: &'static [&'static str] = &[];
 
-    /// The value; otherwise what is wrong, or `None` where [`FromText::EXPECTED`] says it all.
+    /// Converts a text. The error describes the fault, or is `None` if [`FromText::EXPECTED`]
+    /// suffices.
     fn from_text(text: &str) -> Result<Self, Option<String>>;
 }
 
-/// A value written as a text.
+/// A value that is written as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Text<T>(pub(super) T);
 
@@ -407,7 +407,7 @@ impl FromText for SocketAddr {
     }
 }
 
-/// An address that is listened on: one without a port is a fault, with `usual` in its message.
+/// A listening address. An address without a port is a fault, with `usual` in its message.
 pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Option<String>> {
     let WrittenAddress { mut addr, has_port } =
         WrittenAddress::read(text, interface_index).ok_or(None)?;
@@ -436,7 +436,7 @@ impl FromText for IpAddr {
 pub(super) enum Allowed {
     /// Private networks and those of the host's own interfaces.
     Local,
-    /// This network.
+    /// A network.
     Network(IpNet),
 }
 

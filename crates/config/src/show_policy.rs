@@ -1,4 +1,4 @@
-//! The policy as it would be written in a file.
+//! The policy in the syntax of the configuration file.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::name::shown;
 use super::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
 use super::show::{table, texts};
 
-/// Puts the tables of the policy where they belong.
+/// Writes the tables of the policy.
 pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
     let exceptions: Vec<String> =
         policy.rebinding.iter().flatten().map(|name| shown(name)).collect();
@@ -31,7 +31,7 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
     put("rule", policy.rules.iter().map(shown_table).collect::<Vec<_>>().into());
 }
 
-/// Empty where there is none.
+/// The path; empty if there is none.
 fn file(path: Option<&Path>) -> Value {
     path.map_or_else(String::new, |path| path.display().to_string()).into()
 }
@@ -56,7 +56,7 @@ fn list(list: &ListConfig) -> Table {
     ])
 }
 
-/// A time in the largest of hours, minutes and seconds that it is a whole number of.
+/// A duration in the largest unit (hours, minutes or seconds) that divides it.
 fn shown_time(secs: u64) -> String {
     match (secs % 3_600, secs % 60) {
         (0, _) => format!("{}h", secs / 3_600),
@@ -65,7 +65,7 @@ fn shown_time(secs: u64) -> String {
     }
 }
 
-/// A table of a kind that knows its own form.
+/// A table of a type that serializes itself.
 fn shown_table<T: Serialize>(entry: &T) -> Value {
     let mut value = Value::try_from(entry).unwrap_or_else(|_| Table::new().into());
     if let Some(table) = value.as_table_mut() {

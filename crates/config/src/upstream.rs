@@ -1,4 +1,4 @@
-//! Addresses of servers to forward to: as written in the file, and as listed in a `resolv.conf`.
+//! Addresses of upstream servers, from the configuration file and from `resolv.conf`.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ impl FromText for Upstream {
     }
 }
 
-/// A server that is asked in one way only.
+/// A server with a fixed transport.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ServerAddress(pub(super) SocketAddr);
 
@@ -47,7 +47,7 @@ fn server(text: &str) -> Result<SocketAddr, Option<String>> {
     })
 }
 
-/// The number of a network interface of this name.
+/// The index of the network interface with this name.
 pub fn interface_index(scope: &str) -> Option<u32> {
     if scope.contains(['/', '.']) {
         return None;
@@ -56,8 +56,8 @@ pub fn interface_index(scope: &str) -> Option<u32> {
     index.trim().parse().ok()
 }
 
-/// The servers that the `nameserver` lines of a `resolv.conf` name (resolv.conf(5)); unreadable
-/// ones are left out, as the C library does.
+/// The servers in the `nameserver` lines of a `resolv.conf` (resolv.conf(5)); invalid ones are
+/// ignored, as in the C library.
 pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
     text.lines()
         .filter_map(|line| {
@@ -68,7 +68,7 @@ pub(super) fn from_resolv_conf(text: &str) -> Vec<Upstream> {
         .collect()
 }
 
-/// Whether a query to `addr` would come back to a server that listens on `listen`.
+/// Whether a query to `addr` would reach a server that listens on `listen`.
 pub(super) fn is_own(addr: SocketAddr, listen: &[SocketAddr]) -> bool {
     listen.iter().any(|own| {
         let same_family = own.is_ipv4() == addr.is_ipv4();

@@ -1,13 +1,12 @@
-//! Who has asked a worker lately: a few addresses, for the thread that looks up their names.
+//! Recent clients of a worker, for the thread that looks up their names.
 //!
-//! The worker alone writes, without a lock; whoever reads may miss an address that is being
-//! replaced.
+//! Only the worker writes, without a lock. A reader may miss an address that is being replaced.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// Addresses that a worker remembers, a power of two: more clients than one network has, and where
-/// there are more, those that share a place take turns.
+/// Addresses that a worker remembers, a power of two: more than one network has clients. With more
+/// clients, those that share a slot replace each other.
 const PLACES: usize = 512;
 
 /// The addresses of one worker.
@@ -15,7 +14,7 @@ pub struct Callers {
     places: Box<[AddressSlot]>,
 }
 
-/// An address in two halves; IPv4 as one of IPv6. The count is odd while they are being written.
+/// An address in two halves; IPv4 is mapped to IPv6. The count is odd during a write.
 #[derive(Default)]
 struct AddressSlot {
     count: AtomicU64,
@@ -30,8 +29,8 @@ impl Default for Callers {
 }
 
 impl Callers {
-    /// Remembers an address. Only the worker that they belong to calls this: a load and two
-    /// comparisons for one that is there.
+    /// Remembers an address. Only the worker that owns this may call it. The cost for a known
+    /// address is a load and two comparisons.
     #[inline]
     pub fn note(&self, ip: IpAddr) {
         let bits = match ip {
@@ -52,7 +51,7 @@ impl Callers {
         place.count.store(count.wrapping_add(2), Ordering::Release);
     }
 
-    /// The addresses that are remembered.
+    /// The remembered addresses.
     pub fn all(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.places.iter().filter_map(AddressSlot::read)
     }

@@ -1,42 +1,41 @@
-//! The one place where the server reads clocks.
+//! The only place where the server reads clocks.
 //!
-//! Cache expiry and timeouts run on the monotonic clock, time in suspend included, so a step of the
-//! wall clock changes no TTL and no timeout; wall time is for schedules, cookies (RFC 9018), the
-//! snapshot on disk and logs.
+//! Cache expiry and timeouts use the monotonic clock, which includes suspend, so that a step of the
+//! wall clock changes neither TTLs nor timeouts. Wall time is for schedules, cookies (RFC 9018),
+//! the snapshot on disk and logs.
 //!
-//! Wall time in seconds is the monotonic count plus a whole number of seconds: seconds of the two
-//! begin together, so that an answer which is kept until a second of the wall clock ends with it.
-//! When the wall clock is set, that number follows, rounded to the nearest; steps of less than
-//! `TOLERANCE` are left alone.
+//! Wall time in seconds is the monotonic count plus a whole number of seconds. The seconds of both
+//! begin at the same time, so that an answer that is cached until a second of the wall clock
+//! expires with it. When the wall clock is set, that number changes, rounded to the nearest second;
+//! steps below `TOLERANCE` are ignored.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use avocet_io::clock::since_boot;
 
-/// Microseconds of a second.
+/// Microseconds per second.
 const SECOND: i64 = 1_000_000;
-/// Seconds that the monotonic count begins with, so that ages loaded from disk stay above zero.
+/// The initial value of the monotonic count in seconds, so that ages loaded from disk stay
+/// positive.
 const BASE_SECS: i64 = 30 * 86_400;
-/// Microseconds by which the two clocks may move apart before the wall clock is taken to have been
-/// set: hypervisors and NTP step by some milliseconds all day, and nothing here is decided by less
+/// Microseconds by which the two clocks may diverge before the wall clock counts as set.
+/// Hypervisors and NTP step by some milliseconds all the time, and nothing here depends on less
 /// than a second.
 const TOLERANCE: i64 = 250_000;
-/// Between the readings of the two no more time than this may have passed, else they are read
-/// again.
+/// The longest time between the readings of both clocks; otherwise they are read again.
 const BRACKET: Duration = Duration::from_millis(1);
-/// Attempts at reading both without being interrupted.
+/// Attempts to read both clocks without an interruption.
 const MAX_READINGS: usize = 16;
 
-/// Monotonic time since an origin shared by all threads.
+/// Monotonic time with an origin that all threads share.
 #[derive(Debug)]
 pub struct Clock {
     /// The count at boot, in microseconds.
     at_boot: i64,
-    /// Wall time less monotonic time in microseconds, when the wall clock was last taken to have
-    /// been set.
+    /// Wall time minus monotonic time in microseconds, when the wall clock last counted as set.
     apart: AtomicI64,
-    /// The same in whole seconds: what wall time is computed by.
+    /// The same in whole seconds, from which wall time is computed.
     wall_offset: AtomicI64,
 }
 
@@ -46,25 +45,25 @@ pub struct Moment {
     micros: u64,
 }
 
-/// What became of the wall clock between two looks.
+/// The change of the wall clock between two checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WallClock {
-    /// It went on, or was set by too little to matter.
+    /// It was not set, or by too little to matter.
     WentOn,
-    /// It was set: seconds of wall time are others now.
+    /// It was set: the seconds of wall time have changed.
     WasSet,
 }
 
 impl Clock {
-    /// A clock that begins now.
+    /// A clock that starts now.
     pub fn start() -> Self {
         let (boot, wall) = Self::read_both();
         Self::of(boot, wall)
     }
 
-    /// A clock that begins at a time since boot and a wall time, in microseconds.
+    /// A clock that starts at a time since boot and a wall time, in microseconds.
     fn of(boot: i64, wall: i64) -> Self {
-        // Here, where nobody has seen the count yet, seconds of the two are made to begin together.
+        // No other thread has read the count yet, so the seconds of both can be aligned.
         let base = BASE_SECS * SECOND + wall.rem_euclid(SECOND);
         let apart = wall - base;
         Self {
@@ -74,7 +73,7 @@ impl Clock {
         }
     }
 
-    /// The time now.
+    /// The current time.
     #[inline]
     pub fn now(&self) -> Moment {
         self.at(since_boot().as_micros() as i64)
@@ -86,7 +85,7 @@ impl Clock {
         u64::from(moment.secs()).saturating_add_signed(self.wall_offset.load(Ordering::Relaxed))
     }
 
-    /// Looks whether the wall clock was set since the last look. One thread at a time.
+    /// Checks whether the wall clock was set since the last check. Only one thread may call this.
     pub fn follow_wall_clock(&self) -> WallClock {
         let (boot, wall) = Self::read_both();
         self.follow(boot, wall)
@@ -119,8 +118,7 @@ impl Clock {
         (reading.0.as_micros() as i64, reading.2)
     }
 
-    /// The time since boot, how long it took to read it and the wall clock, and that in
-    /// microseconds.
+    /// The time since boot, the time between the readings, and the wall time in microseconds.
     fn read_once() -> (Duration, Duration, i64) {
         let boot = since_boot();
         let wall = SystemTime::now()
@@ -143,7 +141,7 @@ impl Moment {
         self.micros / 1000
     }
 
-    /// So many seconds later.
+    /// This moment plus `secs` seconds.
     pub fn plus_secs(self, secs: u32) -> Self {
         Self { micros: self.micros + u64::from(secs) * SECOND as u64 }
     }
@@ -168,11 +166,11 @@ mod tests {
     const WALL: i64 = 1_795_262_400 * SECOND + 100_000;
     const MILLI: i64 = 1_000;
 
-    /// A look at the clocks, and what is expected of it.
+    /// A check of the clocks, and the expected results.
     struct Look {
         /// Time since the start.
         passed_ms: i64,
-        /// By how much the wall clock was set in all.
+        /// The total by which the wall clock was set.
         set_ms: i64,
         expected: WallClock,
         /// Whole seconds of wall time since the start.

@@ -1,7 +1,7 @@
-//! The end of a query: the one place where steps are counted and replies are limited.
+//! The end of a query: the only place where steps are counted and replies are limited.
 //!
-//! Every step of the query path comes here before anything is sent: at once or late, from datagrams
-//! and from streams.
+//! Every step of the query path passes through here before anything is sent: at once or late, for
+//! datagrams and for streams.
 
 use std::net::IpAddr;
 
@@ -11,14 +11,14 @@ use crate::query::rate_limit::Limited;
 use crate::query::respond::slip;
 use crate::query::{Decision, Outgoing, QueryContext, QueryStep};
 
-/// What the server sends for a step.
+/// What to send for a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
     /// This many octets of the buffer.
     Message(usize),
-    /// Nothing, now or later.
+    /// Nothing, neither now nor later.
     Nothing,
-    /// Nothing yet: the query waits.
+    /// Nothing yet: the query is waiting.
     Later,
 }
 
@@ -45,7 +45,7 @@ pub fn close(
     }
 }
 
-/// Counts a query that ends without a reply.
+/// Counts a query that gets no reply.
 #[cold]
 pub fn close_silent(metrics: &WorkerMetrics, decision: &Decision) -> Delivery {
     metrics.count_silent(decision);

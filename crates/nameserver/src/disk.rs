@@ -1,5 +1,4 @@
-//! Files that are whole at any moment: written beside their place, and renamed when all is on the
-//! disk.
+//! Files that are complete at any moment: written under another name, and renamed when synced.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -7,34 +6,36 @@ use std::path::Path;
 
 use avocet_io::file::open_regular;
 
-/// Octets that are read or written at once. Where the kernel gives up the core only between calls,
-/// a worker waits for as long as this takes: some 30 us.
+/// Octets per read or write. On kernels that yield the core only between calls, a worker waits this
+/// long: about 30 us.
 pub const PIECE: usize = 64 << 10;
 
-/// Octets after which the disk is waited for. What the kernel hands to the disk in one go keeps the
-/// core for as long: 20 MB a third of a millisecond, again and again.
+/// Octets between two syncs. The kernel keeps the core while it hands data to the disk: 20 MB take
+/// a third of a millisecond at a time.
 const SYNCED: usize = 1 << 20;
 
-/// A new file that is written in pieces, so that nothing on this core has to wait for long.
+/// A new file that is written in pieces, so that nothing else on this core waits for long.
 pub struct Paced {
     file: File,
-    /// Octets since the disk was waited for.
+    /// Octets since the last sync.
     unsynced: usize,
 }
 
 impl Paced {
-    /// Creates the file, or empties the one that is there.
+    /// Creates or empties the file.
     ///
     /// # Errors
-    /// It cannot be created.
+    ///
+    /// The file cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         Ok(Self { file: File::create(path)?, unsynced: 0 })
     }
 
-    /// Waits until all of it is on the disk.
+    /// Waits until the file is on disk.
     ///
     /// # Errors
-    /// The disk says so.
+    ///
+    /// The disk reports an error.
     pub fn finish(self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -56,19 +57,20 @@ impl Write for Paced {
     }
 }
 
-/// Replaces a file with these parts, one behind the other. On failure the last one stays.
+/// Replaces a file with the concatenation of these parts. After an error the previous file remains.
 ///
 /// # Errors
+///
 /// The disk is full or cannot be written.
 pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let beside = path.with_added_extension("new");
     let written = write(&beside, parts).and_then(|()| fs::rename(&beside, path));
     if written.is_err() {
-        // What is half written only takes room.
+        // An incomplete file only takes space.
         let _ = fs::remove_file(&beside);
         return written;
     }
-    // The name is on the disk too.
+    // Makes the new name durable.
     path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
 }
 
@@ -78,10 +80,11 @@ fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     file.finish()
 }
 
-/// Reads a file of at most `most` octets; none where it is not there.
+/// Reads a file of at most `most` octets; `None` if it does not exist.
 ///
 /// # Errors
-/// It cannot be read, or is larger.
+///
+/// The file cannot be read, or is larger.
 pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -93,7 +96,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
     if len > most {
         return Err(too_large());
     }
-    // It may grow while it is read.
+    // The file may grow while it is read.
     let (mut file, mut octets) = (file.take(most + 1), Vec::with_capacity(len as usize + PIECE));
     while file.by_ref().take(PIECE as u64).read_to_end(&mut octets)? > 0 {}
     if octets.len() as u64 > most { Err(too_large()) } else { Ok(Some(octets)) }

@@ -1,22 +1,22 @@
-//! Whether a file has changed, by looking at it now and then.
+//! Detects changes of a file by polling.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What tells whether a file was written or replaced; none while it is not there.
+/// Properties that change when a file is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileFingerprint {
     modified: (i64, i64),
     size: u64,
     device: u64,
     inode: u64,
-    /// Changes with permissions, too.
+    /// Also changes with permissions.
     changed: (i64, i64),
 }
 
 impl FileFingerprint {
-    /// Of the file at `path`, following symbolic links.
+    /// The fingerprint of the file at `path`, following symbolic links; `None` if there is no file.
     pub fn of(path: &Path) -> Option<Self> {
         let facts = fs::metadata(path).ok()?;
         Some(Self {
@@ -29,7 +29,7 @@ impl FileFingerprint {
     }
 }
 
-/// Watches a file for changes by looking at it now and then.
+/// Detects changes of a file by polling.
 #[derive(Default)]
 pub struct FileWatch {
     acted_on: Option<FileFingerprint>,
@@ -37,13 +37,13 @@ pub struct FileWatch {
 }
 
 impl FileWatch {
-    /// Takes the file as it is now to be known.
+    /// Treats the current file as known.
     pub fn new(now: Option<FileFingerprint>) -> Self {
         Self { acted_on: now, last_seen: now }
     }
 
-    /// Has the file changed, and stayed the same since the last look? A file that is still being
-    /// written could be valid and yet lack its end.
+    /// Whether the file has changed, and stayed the same since the last check. A file that is still
+    /// being written could be valid but incomplete.
     pub fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
         let is_stable = now == self.last_seen;
         self.last_seen = now;
@@ -55,16 +55,16 @@ impl FileWatch {
     }
 }
 
-/// The file of the configuration, as it was before it was read at the start.
+/// The configuration file, with its fingerprint from before it was read at the start.
 pub struct ConfigFile {
-    /// None: there is none.
+    /// `None` if there is no file.
     pub path: Option<PathBuf>,
-    /// What may have changed since.
+    /// Its fingerprint then.
     pub seen: Option<FileFingerprint>,
 }
 
 impl ConfigFile {
-    /// The file at a path, which is to be read next.
+    /// Takes the fingerprint of a file that will be read next.
     pub fn about_to_be_read(path: Option<PathBuf>) -> Self {
         Self { seen: path.as_deref().and_then(FileFingerprint::of), path }
     }
@@ -111,7 +111,7 @@ mod tests {
         fs::write(&path, "x").unwrap();
         let before = of_mode(0o000);
         while of_mode(0o600) == before {
-            // The clock of the file system goes in steps of some milliseconds.
+            // The file system's clock advances in steps of some milliseconds.
             of_mode(0o000);
         }
         fs::remove_file(&path).unwrap();

@@ -1,7 +1,7 @@
-//! Counters of the hot threads: each worker writes its own, a scrape adds them up.
+//! Counters of the worker threads: each worker writes its own, and a scrape adds them up.
 //!
-//! A counter has one writer, so adding is a load and a store of a line that no other thread
-//! writes: about a nanosecond, and no locked instruction.
+//! A counter has one writer, so an addition is a load and a store on a cache line that no other
+//! thread writes: about a nanosecond, without a locked instruction.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,13 +26,13 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
-    /// The count as it stands.
+    /// The current value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Types counted by name; all others together.
+/// Types that are counted by name; all others are counted together.
 pub const TYPES: [(Rtype, &str); 11] = [
     (Rtype::A, "A"),
     (Rtype::AAAA, "AAAA"),
@@ -47,12 +47,12 @@ pub const TYPES: [(Rtype, &str); 11] = [
     (Rtype::ANY, "ANY"),
 ];
 
-/// RCODEs counted one by one: those that have a name.
+/// RCODEs that are counted individually: those with a name.
 pub const RCODES: usize = 24;
 /// Buckets of a latency histogram.
 pub const BUCKETS: usize = 24;
 
-/// Latencies in buckets of powers of two: bucket `i` holds those up to `2^i` microseconds.
+/// Latencies in buckets of powers of two: bucket `i` counts those up to `2^i` microseconds.
 #[derive(Default, Debug)]
 pub struct Latencies {
     buckets: [Counter; BUCKETS],
@@ -60,7 +60,7 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Counts `n` answers that took so long.
+    /// Counts `n` answers with this latency.
     #[inline]
     pub fn record(&self, micros: u64, n: u64) {
         let bucket = (64 - micros.saturating_sub(1).leading_zeros()) as usize;
@@ -74,7 +74,7 @@ impl Latencies {
     }
 }
 
-/// What one worker counts.
+/// The counters of one worker.
 #[derive(Default, Debug)]
 #[repr(align(128))]
 pub struct WorkerMetrics {
@@ -88,15 +88,15 @@ pub struct WorkerMetrics {
     pub stages: [Counter; STAGES.len()],
     /// Time from arrival to answer without the network, by batch.
     pub hit_latency: Latencies,
-    /// Time from arrival to answer of queries that waited.
+    /// Time from arrival to answer, for queries that waited.
     pub miss_latency: Latencies,
     /// UDP batches received.
     pub batches: Counter,
-    /// UDP replies that the kernel did not take.
+    /// UDP replies that the kernel refused.
     pub replies_dropped: Counter,
-    /// Datagrams that the kernel discarded as our queue was full.
+    /// Datagrams that the kernel discarded because the receive queue was full.
     pub overflows: Counter,
-    /// Popular names asked for before they expired.
+    /// Popular names that were refreshed before they expired.
     pub prefetches: Counter,
     /// Answers dropped by the rate limit.
     pub limit_drops: Counter,
@@ -104,24 +104,24 @@ pub struct WorkerMetrics {
     pub limit_slips: Counter,
     /// TCP connections accepted.
     pub tcp_accepted: Counter,
-    /// TCP connections turned away: too many, in all or of one client.
+    /// TCP connections rejected by a limit, in total or for one client.
     pub tcp_rejected: Counter,
-    /// TCP connections closed at once as their client is not allowed.
+    /// TCP connections closed at once because the client is not allowed.
     pub tcp_refused: Counter,
     /// TCP connections closed for a timeout or to make room.
     pub tcp_expired: Counter,
     /// TCP connections open.
     pub tcp_open: Counter,
-    /// Panics after which the worker went on.
+    /// Panics from which the worker recovered.
     pub panics: Counter,
     /// Queries handed to the worker that owns their name.
     pub handed_over: Counter,
-    /// Monotonic seconds of the last sweep: a sign of life; 0 before the first.
+    /// Monotonic seconds of the last sweep, as a sign of life; 0 before the first.
     pub turned_at_secs: Counter,
 }
 
 impl WorkerMetrics {
-    /// Counts a query that was answered.
+    /// Counts an answered query.
     #[inline]
     pub(crate) fn count(&self, decision: &Decision) {
         let Decision { stage, transport, qtype, rcode, .. } = *decision;
@@ -132,12 +132,12 @@ impl WorkerMetrics {
         self.rcodes[usize::from(rcode.0).min(RCODES - 1)].add(1);
     }
 
-    /// Queries for what is resolved that the packet cache had no valid answer to.
+    /// Queries that reached resolution without a valid answer in the packet cache.
     pub fn packet_misses(&self) -> u64 {
         self.rrset_misses() + self.stages[Stage::RrsetHit as usize].value()
     }
 
-    /// Those of them that the RRset cache had none to either.
+    /// Of these, queries without an answer in the RRset cache.
     pub fn rrset_misses(&self) -> u64 {
         let stages = [
             Stage::Resolved,
@@ -150,7 +150,7 @@ impl WorkerMetrics {
         stages.into_iter().map(|at| self.stages[at as usize].value()).sum()
     }
 
-    /// Counts a query that gets no answer.
+    /// Counts a query without a reply.
     pub(crate) fn count_silent(&self, decision: &Decision) {
         let Decision { stage, transport, .. } = *decision;
         self.queries[transport as usize].add(1);

@@ -1,8 +1,8 @@
-//! Zones with servers in the configuration that are no part of the public tree.
+//! Configured zones that are not part of the public tree.
 //!
-//! The root and `arpa.` are signed and deny them with proof, so nothing in them could be validated:
-//! they are treated as below a negative trust anchor (RFC 7646). Users of Unbound write
-//! `domain-insecure` for that.
+//! The root and `arpa.` are signed and prove that these zones do not exist, so nothing in them can
+//! be validated: they are treated as if below a negative trust anchor (RFC 7646). In Unbound,
+//! `domain-insecure` serves this purpose.
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
@@ -12,11 +12,11 @@ use avocet_wire::{NameBuf, name};
 use crate::query::special::{special_apexes, wire};
 
 /// Names for private use that no RFC reserves: `internal` (ICANN, 2024), RFC 6762 appendix G, and
-/// what routers call their network.
+/// names that routers use.
 const PRIVATE: &str = "internal intranet private corp home lan localdomain";
 
-/// Returns the apexes of zones with servers of their own that are private: in a local zone, a
-/// special name or a name for private use; and those special names that are in such a zone.
+/// Returns the apexes of private zones with configured servers, which are in a local zone, a
+/// special-use name or a name for private use; and those special-use names that are in such a zone.
 pub fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
     let special: Vec<Box<[u8]>> = special_apexes().collect();
     let private: Vec<Box<[u8]>> = PRIVATE.split_whitespace().map(wire).collect();
@@ -35,16 +35,15 @@ pub fn private_zones(config: &Config) -> Vec<Box<[u8]>> {
     zones
 }
 
-/// Returns the zones with servers of their own, but for the root.
+/// Returns the zones with configured servers, except the root.
 pub fn served_zones(config: &Config) -> impl Iterator<Item = &[u8]> {
     let forwards =
         config.forwards.iter().filter(|forward| !forward.exception).map(|forward| &*forward.zone);
     forwards.chain(config.stubs.iter().map(|stub| &*stub.zone)).filter(|zone| zone.len() > 1)
 }
 
-/// Returns the zones of which a server should warn: all their servers are private, so the public
-/// tree may deny them or vouch for other keys, and nothing in the configuration says whether they
-/// are to be validated.
+/// Returns the zones that need a warning: all their servers are private, so the public tree may
+/// deny them or have other keys, and the configuration does not say whether to validate them.
 pub fn doubtful_zones(config: &Config) -> Vec<String> {
     let dnssec = &config.dnssec;
     if config.resolver.mode != Mode::Recurse || !dnssec.validate {
@@ -71,8 +70,8 @@ pub fn doubtful_zones(config: &Config) -> Vec<String> {
     zones.map(|zone| zone.to_string()).collect()
 }
 
-/// Whether an anchor is at or above the zone. That of the root counts for the root only: each zone
-/// is below it.
+/// Whether an anchor is at or above the zone. The root's anchor only counts for the root, because
+/// it is above every zone.
 fn is_below_anchor(zone: &[u8], anchor: &[u8]) -> bool {
     (anchor.len() > 1 || zone.len() <= 1) && name::is_under(zone, &anchor.to_ascii_lowercase())
 }

@@ -1,5 +1,5 @@
-//! What is kept, here and by clients, over a change of what the policy says: a reload, a schedule,
-//! a pause, a grant.
+//! Cached answers, here and at clients, across changes of the policy: a reload, a schedule, a
+//! pause, a grant.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -86,7 +86,7 @@ fn an_answer_for_one_client_is_kept_for_no_other_whatever_the_least_ttl() {
         assert_eq!(ask(&mut server, CLIENT, "near.example.", A), "nothing");
         learn(&server, "near.example.", 20);
         assert_eq!(resume(&mut server, meant_for), "NOERROR 600 192.0.2.7");
-        // The RRset cache forgets it, and only the packet cache could have it.
+        // After this the RRset cache has no data, so only the packet cache could answer.
         server.pass(60);
         let expected = if meant_for == MeantFor::All { "NOERROR 540 192.0.2.7" } else { "nothing" };
         assert_eq!(ask(&mut server, OTHER, "near.example.", A), expected, "{meant_for:?}");
@@ -102,7 +102,7 @@ fn a_question_that_a_new_rule_blocks_while_it_waits_is_blocked() {
     assert_eq!(resume(&mut server, MeantFor::All), "NOERROR 3600 0.0.0.0 [15 rule r]");
 }
 
-/// Ten minutes before the change, five seconds before it, and after it.
+/// Checks the answers ten minutes before the change, five seconds before it, and after it.
 #[track_caller]
 fn check_change(policy: &str, (name, rtype): (&str, Rtype), [early, late, after]: [&str; 3]) {
     let mut server = start(policy);
@@ -137,10 +137,11 @@ fn clients_keep_no_answer_past_the_time_at_which_a_rule_begins() {
         ["NOERROR 600 www.example. 600 192.0.2.7", "NOERROR 5 www.example. 5 192.0.2.7", blocked];
     check_change(&names, ("alias.example.", A), alias);
     check_change(&block("answer.ip.in(\"192.0.2.0/24\")"), ("www.example.", A), open);
-    // A longest TTL may be shorter, but a least one is not longer than the time that is left.
+    // A limit may lower TTLs further, but never raise them beyond the remaining time.
     let least = rule("true", "\"ttl\"\nmin-secs = 900").replace("\"r\"", "\"least\"");
     check_change(&format!("{least}{names}"), ("www.example.", A), open);
-    // An answer that each query is asked about is not kept here, but by the client.
+    // The server does not cache an answer that must be evaluated for each query, but the client
+    // does.
     let watched =
         rule("true", "\"tag\"\ntag = \"x\"\nlog-only = true").replace("\"r\"", "\"watched\"");
     check_change(&format!("{watched}{names}"), ("www.example.", A), open);
@@ -149,7 +150,7 @@ fn clients_keep_no_answer_past_the_time_at_which_a_rule_begins() {
 #[test]
 fn clients_keep_no_block_and_no_redirect_past_its_end() {
     let until = |action: &str| rule("now.hour == 20 && qname == \"www.example\"", action);
-    // The rule holds again 23 hours later.
+    // The rule applies again 23 hours later.
     let open = "NOERROR 82800 192.0.2.7";
     let blocked = ["NOERROR 600 0.0.0.0 [15 rule r]", "NOERROR 5 0.0.0.0 [15 rule r]", open];
     check_change(&until("\"block\""), ("www.example.", A), blocked);

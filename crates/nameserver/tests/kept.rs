@@ -1,5 +1,4 @@
-//! What is kept of answers: who is said to have given them, how long they hold, and what is asked
-//! for before they end.
+//! Cached answers: their source, their lifetime, and their refresh before they expire.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -117,7 +116,7 @@ fn a_popular_name_is_asked_for_once_before_it_ends_and_what_comes_is_taken() {
         assert_eq!(a(&mut server, "www.example."), "NOERROR 9 192.0.2.7");
         assert_eq!(server.waiting(), expected, "asked for in this second");
     }
-    // Nothing has come: it ends when it ends.
+    // No response has arrived: it expires normally.
     server.pass(1);
     assert_eq!(
         (a(&mut server, "www.example."), server.waiting()),
@@ -135,7 +134,7 @@ fn a_popular_name_is_asked_for_once_before_it_ends_and_what_comes_is_taken() {
         (a(&mut server, "www.example."), server.waiting()),
         ("NOERROR 92 192.0.2.8".to_owned(), 0)
     );
-    // The next time it has come within a second.
+    // This time the response arrives within a second.
     a(&mut server, "www.example.");
     server.pass(85);
     a(&mut server, "www.example.");

@@ -1,5 +1,4 @@
-//! What is answered without the network is answered without an allocation, from the datagram to the
-//! answer.
+//! An answer without the network needs no allocation, from the datagram to the reply.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -46,7 +45,7 @@ fn query(qname: &[u8], options: Option<&[EdnsOption<'_>]>) -> Vec<u8> {
     query_with(qname, options.map(|options| (false, options)))
 }
 
-/// With DO or without it, and these options.
+/// A query with an OPT record, if given, with DO or without, and these options.
 fn query_with(qname: &[u8], opt: Option<(bool, &[EdnsOption<'_>])>) -> Vec<u8> {
     let mut out = vec![0; 512];
     let mut builder = Builder::new(&mut out, 512, 7, 0x0100).unwrap();
@@ -59,8 +58,8 @@ fn query_with(qname: &[u8], opt: Option<(bool, &[EdnsOption<'_>])>) -> Vec<u8> {
     out
 }
 
-/// Asks twice, so that what is made once is made; the second answer has so many records, and costs
-/// nothing.
+/// Queries twice, so that one-time work is not counted. The second reply must have this number of
+/// records, without an allocation.
 #[track_caller]
 fn check(qname: &[u8], options: Option<&[EdnsOption<'_>]>, records: u16) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
@@ -86,8 +85,8 @@ fn a_cached_answer() {
     );
 }
 
-/// What a repeated question cost: the stages that ended it, what was allocated, and the answer
-/// without AD.
+/// The cost of a repeated query: the stages that ended it, its allocations, and the reply without
+/// AD.
 fn cost_of(security: Security, dnssec_ok: bool) -> (Vec<u64>, Allocations, Vec<u8>) {
     let client = SocketAddr::from(([127, 0, 0, 1], 4000));
     let mut server = InProcess::new("[resolver]\nmode = \"recurse\"", client).unwrap();
@@ -125,8 +124,7 @@ fn a_validated_cached_name_costs_what_any_cached_name_costs() {
     }
 }
 
-/// The stage that ends a question when it comes for the second time, and what is allocated for it
-/// then.
+/// The stage that ends the second of two equal queries, and its allocations.
 fn second_answer(configuration: &str) -> (Option<usize>, Allocations) {
     let mut server =
         InProcess::new(configuration, SocketAddr::from(([127, 0, 0, 1], 4000))).unwrap();
@@ -143,7 +141,7 @@ fn second_answer(configuration: &str) -> (Option<usize>, Allocations) {
     (ended, made)
 }
 
-/// What is only logged is judged on each query: each looks up the countries of its answer anew.
+/// A log-only rule is evaluated for each query: each looks up the countries of its answer again.
 #[test]
 fn the_countries_of_an_answer() {
     let file =

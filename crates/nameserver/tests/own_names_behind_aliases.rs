@@ -1,5 +1,4 @@
-//! Where rules, lists and policy zones lead to another name, what this network knows of that name
-//! is the answer.
+//! If a rule, list or policy zone redirects to a local name, the local data is the answer.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -119,8 +118,7 @@ impl Server {
         self.inner.learn(&wire(name), rtype.0, 300, &[data]);
     }
 
-    /// The answer when the network has answered; the question that it was asked must be that of
-    /// this name.
+    /// The answer after the response from the network; the resolved question must be for this name.
     fn resume(&mut self, name: &str) -> String {
         let question = [&wire(name)[..], &[0, 1, 0, 1]].concat();
         assert_eq!(self.inner.waits_for(), Some(&question[..]), "{name}");

@@ -1,5 +1,5 @@
-//! Lists, rules and clients on the way of a query: what each client gets for each name, from
-//! datagram to answer.
+//! Lists, rules and clients on the query path: the answer for each client and name, from datagram
+//! to reply.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -185,8 +185,8 @@ const ANYONE: [u8; 4] = [10, 0, 0, 1];
 const TABLET: [u8; 4] = [10, 0, 0, 20];
 const FREE: [u8; 4] = [10, 0, 5, 5];
 
-/// Asks each question three times, in turns over UDP and TCP: each answer is the same, decided or
-/// kept.
+/// Sends each query three times, over UDP and TCP in turn: each answer must be the same, whether
+/// evaluated or cached.
 #[track_caller]
 fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
     for over in [Over::Udp, Over::Tcp, Over::Udp] {
@@ -248,7 +248,7 @@ fn lists_ask_for_clients_by_name_address_and_tag() {
     );
 }
 
-/// A server with one list and more tables.
+/// A server with one list and additional tables.
 fn with_list(test: &str, list: &str, tables: &str) -> Server {
     let directory =
         std::env::temp_dir().join(format!("avocet-policy-{test}-{}", std::process::id()));
@@ -305,7 +305,7 @@ fn an_alias_does_not_hide_what_is_blocked() {
         &[
             (ANYONE, "cloaked.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
             (FREE, "cloaked.example.", Rtype::A, "NOERROR 300 cdn.ads.example. 300 192.0.2.17"),
-            // The list blocks its name, but not what aliases lead to.
+            // The list blocks the name itself, but not the targets of aliases.
             (ANYONE, "named-only.example.", Rtype::A, "NOERROR 30 0.0.0.0 [17 list ads]"),
             (ANYONE, "alias.example.", Rtype::A, "NOERROR 300 named-only.example. 300 192.0.2.18"),
         ],
@@ -376,10 +376,10 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     let name = "a.video.example.";
     let open = "NOERROR 300 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, open), (ANYONE, name, Rtype::A, open)]);
-    // Clients to whom the rule will apply forget the answer when it does.
+    // Clients for which the rule will apply discard the answer by then.
     let brief = "NOERROR 2 192.0.2.11";
     let closed = "NXDOMAIN [15 rule bedtime]";
-    // It is cached a moment before the edge, and would be so for five minutes.
+    // It is cached a moment before the edge, with a TTL of five minutes.
     let until_edge = 9 * 3600 - 2;
     server.inner.pass(until_edge);
     server.learn(name, [192, 0, 2, 11]);
@@ -389,7 +389,7 @@ fn a_schedule_acts_on_cached_names_at_its_edge() {
     server.inner.pass(1);
     let open = "NOERROR 298 192.0.2.11";
     check(&mut server, &[(TABLET, name, Rtype::A, closed), (ANYONE, name, Rtype::A, open)]);
-    // And back in the morning, where nothing of the night is kept.
+    // In the morning nothing of the night is cached.
     server.inner.pass(10 * 3600 - 1);
     check(&mut server, &[(TABLET, name, Rtype::A, closed)]);
     server.inner.pass(1);
@@ -572,8 +572,7 @@ fn a_rule_acts_however_many_hold_beside_it() {
     }
 }
 
-/// A rule on addresses, and the protection against rebinding, by which the private ones are
-/// blocked.
+/// A rule on addresses, and the protection against rebinding; each blocks private addresses.
 const AGAINST_PRIVATE: [(&str, &str); 2] = [
     ("[policy]\nblock-private = true\n", "[15 private address for a public name]"),
     (

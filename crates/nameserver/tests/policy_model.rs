@@ -1,8 +1,8 @@
-//! The way of a query against a slow, obvious model of the policy, written from the manual.
+//! Compares the query path with a simple model of the policy, written from the manual.
 //!
-//! Each seed is a configuration of lists, rules, a policy zone, groups and schedules, and a run of
-//! queries of two clients over UDP and TCP, for names that are in the cache and for names that come
-//! from the network while the client waits. `AVOCET_POLICY_SEEDS` is how many seeds are tried.
+//! Each seed gives a configuration of lists, rules, a policy zone, groups and schedules, and a
+//! sequence of queries of two clients over UDP and TCP, for names that are cached and for names
+//! that are resolved while the client waits. `AVOCET_POLICY_SEEDS` sets the number of seeds.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -23,22 +23,22 @@ use asked::{Over, ask_over, shown, wire};
 use choices::{Choices, GARDEN, OWN, ZoneAction};
 use rule::{Action, Rule, Test};
 
-/// Seeds tried where the environment does not say how many.
+/// The default number of seeds.
 const SEEDS: u64 = 150;
-/// Queries of a seed.
+/// Queries per seed.
 const QUERIES: u64 = 40;
 /// 2026-11-21, a Saturday, 20:59 in UTC, a minute before schedules begin.
 const START: u64 = 1_795_294_740;
-/// From when on schedules hold.
+/// The time at which schedules begin.
 const NINE: u64 = START + 60;
 const ALIAS: &str = "alias.example";
 const HINT: &str = "hint.example";
-/// An alias of [`LINK`], which is one itself.
+/// An alias of [`LINK`], which is an alias too.
 const CHAIN: &str = "chain.example";
 const LINK: &str = "link.example";
 /// A name with two services at other names.
 const SERVICES: &str = "services.example";
-/// Names with an address each, those that lists, zones and rules are about. The last one is of a
+/// Names with one address each, to which lists, zones and rules refer. The last one belongs to a
 /// known service.
 const NAMES: [&str; 5] = ["a.example", "x.a.example", "b.example", "c.example", "youtu.be"];
 const ADDRESSES: [[u8; 4]; 3] = [[192, 0, 2, 1], [198, 51, 100, 1], [192, 168, 1, 1]];
@@ -51,11 +51,11 @@ const NETWORKS: [(&str, &str); 3] = [
 const CLIENTS: [[u8; 4]; 2] = [[10, 0, 0, 1], [10, 0, 0, 2]];
 const KID: usize = 1;
 
-/// Two lists of names, and the policy zone, which is one or the other end of them.
+/// Two lists of names, and the policy zone, which comes first or last.
 const LISTS: [&str; 3] = ["first", "second", "zone"];
 const ZONE: usize = 2;
 
-/// A configuration, and what the network knows.
+/// A configuration, and the data of the network.
 #[derive(Debug)]
 struct Setting {
     rules: Vec<Rule>,
@@ -64,10 +64,10 @@ struct Setting {
     zone_is_first: bool,
     zone_names: Vec<(&'static str, ZoneAction)>,
     zone_networks: Vec<(usize, ZoneAction)>,
-    /// The lists in force for others and for kids.
+    /// The lists in force for other clients and for kids.
     in_force: [Vec<usize>; 2],
     blocks_private: bool,
-    /// For each of the names its address.
+    /// The address of each name.
     addresses: [usize; NAMES.len()],
     target: usize,
     service: usize,
@@ -148,7 +148,7 @@ impl Setting {
         }
         let blocked = self.blocked[list].iter().map(|name| format!("||{name}^\n"));
         let allowed = self.allowed[list].iter().map(|name| format!("@@||{name}^\n"));
-        // A list needs some line.
+        // A list needs at least one line.
         blocked.chain(allowed).chain(["||nobody.invalid^\n".to_owned()]).collect()
     }
 
@@ -183,7 +183,7 @@ impl Setting {
     }
 }
 
-/// A query as the model sees it. The name is the one that its data are of, or a name below it.
+/// A query in the model. Its name is the one with the data, or a subdomain.
 #[derive(Clone, Copy, Debug)]
 struct Query {
     client: usize,
@@ -201,8 +201,8 @@ fn is_under(name: &str, above: &str) -> bool {
     name == above || name.strip_suffix(above).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// A limit behind a rule that decides on answers acts on a query only where the answer is not kept,
-/// so there is none.
+/// After a rule on answers, a limit applies to a query only if the answer is not cached, so there
+/// is none.
 fn rules(choices: &mut Choices) -> Vec<Rule> {
     let mut rules: Vec<Rule> = (0..choices.below(6)).map(|_| Rule::any(choices)).collect();
     let may_wait =
@@ -215,7 +215,7 @@ fn rules(choices: &mut Choices) -> Vec<Rule> {
     rules
 }
 
-/// What is said of the answer: the aliases in it and where it ends.
+/// The properties of the answer: its aliases and its end.
 struct Truth {
     aliases: Vec<&'static str>,
     services: Vec<&'static str>,
@@ -228,12 +228,12 @@ impl Truth {
     }
 }
 
-/// What the manual says becomes of queries.
+/// The treatment of queries according to the manual.
 struct Model<'s> {
     setting: &'s Setting,
     pause_until: u64,
     grant: (&'static str, u64),
-    /// When each rule's only token was taken last.
+    /// When each rule's only token was last taken.
     taken: Vec<Option<u64>>,
 }
 
@@ -284,7 +284,7 @@ impl Model<'_> {
             || (query.now < self.grant.1 && is_under(query.name, self.grant.0))
     }
 
-    /// The names in the answer that no rule would let pass if they were asked for.
+    /// The names in the answer that no rule would allow if they were queried.
     fn judged(&self, query: &Query, truth: &Truth) -> Vec<&'static str> {
         let is_free = |name| {
             let query = Query { name, ..*query };
@@ -322,7 +322,7 @@ impl Model<'_> {
         }
     }
 
-    /// The rules that hold before the one that decides, which is before `end`.
+    /// The matching rules before the deciding one, which is before `end`.
     fn rules(
         &self,
         query: &Query,
@@ -419,7 +419,7 @@ impl Model<'_> {
             Action::Block => Some(format!("NXDOMAIN [rule r{place}]")),
             Action::ToAddress if is_address => Some(format!("NOERROR 203.0.113.5 [rule r{place}]")),
             Action::ToAddress => Some(format!("NOERROR [rule r{place}]")),
-            // A name that is to be itself is resolved as it is.
+            // A name with itself as the target is resolved normally.
             Action::To(target) => (target != query.name)
                 .then(|| format!("{} [rule r{place}]", redirected(query, "", target))),
             Action::Drop => Some("nothing".to_owned()),
@@ -457,8 +457,8 @@ impl Model<'_> {
         is_blocked.then(|| blocked(query))
     }
 
-    /// Between a zone and a list the one that comes first decides; what only ends the say of zones
-    /// is about zones alone.
+    /// Between a zone and a list, the one that comes first decides; an action that only ends the
+    /// evaluation of zones does not affect lists.
     fn zone_goes_first(&self, action: ZoneAction, is_listed: bool) -> bool {
         !is_listed || (self.setting.zone_is_first && action != ZoneAction::Passthru)
     }
@@ -467,7 +467,7 @@ impl Model<'_> {
         if self.is_allowed(query, query.name) {
             return None;
         }
-        // A name that a list allows frees none but itself.
+        // A name that a list allows exempts only itself.
         let is_listed =
             self.judged(query, truth).into_iter().any(|name| self.is_blocked(query, name));
         if self.is_in_force(query, ZONE)
@@ -480,8 +480,8 @@ impl Model<'_> {
         is_listed.then(|| blocked(query))
     }
 
-    /// The trigger for the name that comes first in the chain, its address last; with the aliases
-    /// before it.
+    /// The trigger for the first name of the chain, with its address last; and the aliases before
+    /// it.
     fn zone_on_answer(&self, query: &Query, truth: &Truth) -> Option<(ZoneAction, String)> {
         let mut aliases = String::new();
         for name in [query.name].into_iter().chain(truth.aliases.iter().copied()) {
@@ -492,7 +492,7 @@ impl Model<'_> {
                 return Some((action, aliases));
             }
         }
-        // Of a service that is let through nothing follows.
+        // An allowed service has no further effect.
         let mut of_services = truth.services.iter().filter_map(|name| self.zone_action(name));
         if let Some(action) = of_services.find(|action| *action != ZoneAction::Passthru) {
             return Some((action, aliases));
@@ -521,7 +521,7 @@ fn redirected(query: &Query, aliases: &str, target: &str) -> String {
     format!("NOERROR{aliases} {target}.{data}")
 }
 
-/// What the zone does with a query; over TCP `rpz-tcp-only` does nothing.
+/// The zone's action on a query; over TCP `rpz-tcp-only` has no effect.
 fn by_zone(query: &Query, aliases: &str, action: ZoneAction) -> Option<String> {
     match action {
         ZoneAction::Nxdomain => Some(format!("NXDOMAIN{aliases} [list]")),
@@ -533,7 +533,8 @@ fn by_zone(query: &Query, aliases: &str, action: ZoneAction) -> Option<String> {
     }
 }
 
-/// An answer in the words of the model: without TTLs and other numbers, and with who decided.
+/// An answer in the notation of the model: without TTLs and other numbers, and with the deciding
+/// part.
 fn in_short(line: &str) -> String {
     if line.contains(" TC") {
         return "truncated".to_owned();
@@ -554,7 +555,7 @@ fn in_short(line: &str) -> String {
 struct Run {
     server: InProcess,
     directory: PathBuf,
-    /// Names made so far, so that each is another one.
+    /// The number of names so far, so that each is new.
     made: u64,
 }
 
@@ -580,7 +581,7 @@ impl Run {
         (Self { server, directory, made: 0 }, configuration)
     }
 
-    /// Asks for the name, or for one below it that the network tells of while the client waits.
+    /// Queries the name, or a subdomain that the network resolves while the client waits.
     fn ask(&mut self, setting: &Setting, query: &Query, is_cached: bool) -> String {
         let mut name = query.name.to_owned();
         if !is_cached && name != OWN {
@@ -610,7 +611,7 @@ fn check(seed: u64) {
     let mut model = Model { setting: &setting, pause_until: 0, grant: (OWN, 0), taken };
     let mut now = START;
     for number in 0..QUERIES {
-        // To the beginning of schedules, to their end, or a little on.
+        // To the beginning of schedules, to their end, or a little further.
         let secs = match number {
             15 => NINE - now,
             30 => NINE + 3600 - now,

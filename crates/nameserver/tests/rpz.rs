@@ -1,5 +1,5 @@
-//! Response policy zones on the way of a query: every trigger and action, for whom, and beside
-//! lists and rules.
+//! Response policy zones on the query path: every trigger and action, their clients, and their
+//! precedence over lists and rules.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -44,7 +44,8 @@ struct Server {
 }
 
 impl Server {
-    /// A server with these lists, each of a name, further keys and a text, and more configuration.
+    /// A server with these lists, each with a name, additional keys and a text, and additional
+    /// configuration.
     fn start(test: &str, lists: &[(&str, &str, &str)], more: &str) -> Self {
         let directory =
             std::env::temp_dir().join(format!("avocet-rpz-{test}-{}", std::process::id()));
@@ -100,8 +101,7 @@ const ANYONE: [u8; 4] = [10, 0, 0, 1];
 const FREE: [u8; 4] = [10, 0, 5, 5];
 const A: Rtype = Rtype::A;
 
-/// Asks each question three times: what is decided, what is kept of it, and what is kept for others
-/// is the same.
+/// Sends each query three times: the first answer and the cached ones must be the same.
 #[track_caller]
 fn check(server: &mut Server, rows: &[([u8; 4], &str, Rtype, &str)]) {
     for round in 1..=3 {
@@ -218,7 +218,7 @@ fn a_name_behind_an_alias_is_a_trigger_in_its_turn() {
     );
 }
 
-/// draft-vixie-dnsop-dns-rpz-00 §6: rules do not apply to what rules have made.
+/// draft-vixie-dnsop-dns-rpz-00 §6: rules do not apply to synthetic data.
 #[test]
 fn what_a_zone_gives_is_not_judged_again() {
     let first = format!(
@@ -230,7 +230,7 @@ fn what_a_zone_gives_is_not_judged_again() {
     for (test, zones) in [("made", [&first, &second]), ("made-turned", [&second, &first])] {
         let mut server =
             Server::start(test, &[("one", keys, zones[0]), ("other", keys, zones[1])], "");
-        // The true answer, for which the zone with addresses waits where it is the first.
+        // The original answer, for which the zone with addresses must wait if it is the first.
         server.inner.learn(&wire("data.example."), A.0, 300, &[&[198, 51, 100, 9]]);
         let list = if test == "made" { "one" } else { "other" };
         check(
@@ -354,7 +354,7 @@ fn rules_and_allowing_lists_go_before_zones_and_lists_in_their_order() {
             (ANYONE, "bad.example.", A, "NOERROR 300 192.0.2.9"),
             (ANYONE, "hosted.example.", A, "REFUSED [15 rule named]"),
             (ANYONE, "www.bad.example.", A, "NXDOMAIN [17 list rpz, qname]"),
-            // A zone lets pass by zones alone.
+            // A zone exempts from zones only.
             (ANYONE, "fine.bad.example.", A, "NOERROR 20 0.0.0.0 [17 list ads]"),
         ],
     );
@@ -496,7 +496,7 @@ fn the_servers_of_a_stub_zone_are_triggers() {
             (ANYONE, "to.corp.", A, "NXDOMAIN 300 www.shady.corp. [17 list rpz, nsip]"),
         ],
     );
-    // The names of servers are known once somebody has asked for them.
+    // The names of servers are known after a query for them.
     server.inner.learn(&wire("corp."), Rtype::NS.0, 300, &[&wire("ns.corp.")]);
     check(&mut server, &[(ANYONE, "late.corp.", A, "NOERROR [17 list rpz, nsdname]")]);
 }

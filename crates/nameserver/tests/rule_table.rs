@@ -1,8 +1,7 @@
-//! Every action of rules over each transport and at each place where a name or an address is
-//! blocked.
+//! Every action of rules over each transport and for each kind of block.
 //!
-//! A rule that does not decide about a query must leave it as it is without the rule: what lists
-//! and the protection against rebinding block stays blocked.
+//! A rule that does not decide on a query must not change its result: what lists and the protection
+//! against rebinding block remains blocked.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -40,12 +39,12 @@ name = "l"
 file = "LIST"
 "#;
 
-/// What makes an answer blocked, and the question that gets it.
+/// The reason for a block, and a question that it affects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// The list names the question.
+    /// The list has the QNAME.
     Question,
-    /// The list names what an alias leads to.
+    /// The list has the target of an alias.
     Alias,
     /// The answer has a private address.
     Address,
@@ -65,7 +64,7 @@ impl Place {
         }
     }
 
-    /// The answer where nothing blocks it.
+    /// The answer without any block.
     fn true_answer(self) -> &'static str {
         match self {
             Self::Question => "NOERROR 300 192.0.2.1",
@@ -75,7 +74,7 @@ impl Place {
         }
     }
 
-    /// The answer where no rule decides.
+    /// The answer if no rule decides.
     fn blocked(self) -> &'static str {
         match self {
             Self::Question | Self::Alias => "NOERROR 60 0.0.0.0 [17 list l]",
@@ -84,15 +83,15 @@ impl Place {
     }
 }
 
-/// What a rule does where it holds.
+/// The effect of a matching rule.
 enum Does {
-    /// This is the answer: for questions of type A and for others.
+    /// The answer of the rule: for type A and for other types.
     Answers(&'static str, &'static str),
-    /// The true answer passes.
+    /// The original answer is allowed.
     Allows,
     /// Over UDP an empty, truncated answer is sent. Over TCP the rule does not decide.
     Truncates,
-    /// Others are asked.
+    /// Other servers are queried.
     Forwards,
     /// The rule does not decide.
     Nothing,
@@ -102,7 +101,7 @@ enum Does {
 struct Row {
     action: &'static str,
     does: Does,
-    /// Whether a condition that asks for lists is tried on the names in the answer too.
+    /// Whether a condition on lists is also evaluated for the names in the answer.
     acts_on_answers: bool,
 }
 
@@ -114,7 +113,7 @@ const fn of_question(action: &'static str, does: Does) -> Row {
     Row { action, does, acts_on_answers: false }
 }
 
-/// One token, which the first query takes.
+/// A limit of one token, which the first query takes.
 macro_rules! limit {
     ($over:literal) => {
         concat!(
@@ -159,7 +158,7 @@ const ROWS: &[Row] = &[
     of_question("log-only = true\naction = \"forward\"\nto = [\"192.0.2.54\"]", Does::Nothing),
 ];
 
-/// When a rule holds.
+/// When a rule applies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Condition {
     Always,
@@ -203,7 +202,7 @@ fn expected(row: &Row, (condition, place, over): (Condition, Place, Over)) -> &'
     }
 }
 
-/// Servers started by the tests, so that each has a list of its own.
+/// Counts the servers of the tests, so that each has its own list.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
 struct Server {
@@ -268,7 +267,7 @@ fn a_rule_that_does_not_decide_lifts_no_block() {
         for condition in [Condition::Always, Condition::OnList] {
             for over in [Over::Udp, Over::Tcp] {
                 let mut server = Server::start(&rule(condition, row.action));
-                // The only token of a rate limit.
+                // Takes the only token of a rate limit.
                 ask(&mut server.inner, CLIENT, "ads.example.net.", Rtype::TXT);
                 for place in Place::ALL {
                     let (name, rtype) = place.question();
@@ -287,7 +286,7 @@ fn a_rule_that_does_not_decide_lifts_no_block() {
     }
 }
 
-/// The same where the answer comes from the network while the client waits.
+/// The same, with an answer that is resolved while the client waits.
 #[test]
 fn a_rule_that_does_not_decide_lifts_no_block_of_an_answer_that_comes_late() {
     for row in ROWS {
@@ -296,8 +295,7 @@ fn a_rule_that_does_not_decide_lifts_no_block_of_an_answer_that_comes_late() {
                 let mut server = Server::start(&rule(condition, row.action));
                 for place in Place::ALL {
                     let (name, rtype) = place.question();
-                    // Nothing is in the caches any more, and the token of a rate limit is there
-                    // again.
+                    // The caches are empty again, and the rate limit has its token back.
                     server.inner.pass(1000);
                     ask(&mut server.inner, CLIENT, "ads.example.net.", Rtype::TXT);
                     let at_once = ask_over(over, &mut server.inner, (CLIENT, name, rtype));

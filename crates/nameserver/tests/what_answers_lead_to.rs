@@ -1,5 +1,5 @@
-//! Names and addresses that answers lead to: none that the policy blocks is given, whatever else
-//! the answer holds.
+//! Names and addresses in answers: if the policy blocks one of them, the answer is not given,
+//! whatever else it contains.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -30,7 +30,7 @@ impl Drop for Site {
     }
 }
 
-/// The data that a name has.
+/// The data of a name.
 type Data<'a> = (&'a str, Rtype, Vec<Vec<u8>>);
 
 impl Site {
@@ -46,7 +46,7 @@ impl Site {
         Self { server, directory }
     }
 
-    /// Asks for each name twice before its data are known, over UDP and TCP, and then again.
+    /// Queries each name twice before its data is known, over UDP and TCP, and then again.
     #[track_caller]
     fn check(&mut self, known: &[Data<'_>], rows: &[(&str, Rtype, &str)]) {
         let learn = |server: &InProcess| {
@@ -120,7 +120,7 @@ fn a_name_that_a_list_allows_frees_no_other_name_of_the_answer() {
                 "NOERROR 300 1 okay.example. ipv4hint=192.0.2.66 300 2 fine.bad.example. \
                  ipv4hint=192.0.2.66",
             ),
-            // What allows the name asked for frees its answer, as with AdGuard Home.
+            // A rule or list that allows the QNAME exempts its answer, as in AdGuard Home.
             ("okay.example.", Rtype::A, "NOERROR 300 bad.example. 300 192.0.2.1"),
             ("asked.example.", Rtype::A, "NOERROR 300 must.example. 300 192.0.2.3"),
             ("other.example.", Rtype::A, blocked),
@@ -249,7 +249,7 @@ fn a_service_is_blocked_behind_an_alias_too() {
     );
 }
 
-/// The forms in which an IPv6 address holds an IPv4 address.
+/// The forms of IPv6 addresses that contain an IPv4 address.
 const FORMS: [&str; 5] = ["::ffff:A.B", "::ffff:0:A.B", "64:ff9b::A.B", "::A.B", "2002:HEX::1"];
 
 fn aaaa(name: &str, address: &str) -> Vec<u8> {

@@ -1,8 +1,7 @@
-//! What resolution found, and its form on the way to the client and the packet cache.
+//! The result of a resolution, in the form in which it goes to the clients and the packet cache.
 //!
-//! [`Gathered`] holds the records of an answer in the order in which they will stand. Writing
-//! them gives a message that is ready but for what differs between clients: ID, RD, CD, the
-//! question's case, OPT.
+//! [`Gathered`] contains the records of an answer in message order. Writing them gives a message
+//! that lacks only what differs between clients: ID, RD, CD, the case of the question, OPT.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -15,38 +14,38 @@ use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
 use crate::exchange::endpoint::EndpointId;
 use crate::question::split_question;
 
-/// What a waiter is told. The octets lie in the [`Answers`] that came with it.
+/// The result for a waiter. Its octets are in the accompanying [`Answers`].
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// The RCODE; it stands in the message too.
+    /// The RCODE, which the message has as well.
     pub rcode: Rcode,
-    /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD, the
-    /// question folded at offset 12, no OPT.
+    /// The message within [`Answers::octets`]: ID zero, flags QR, RA and, if validated, AD; the
+    /// question folded at offset 12; no OPT.
     pub message: Range<usize>,
     /// Offsets of the TTL fields in the message, within [`Answers::ttl_offsets`].
     pub ttl_offsets: Range<usize>,
-    /// The shortest TTL in seconds; 0: not to be cached.
+    /// The lowest TTL in seconds; 0 for a message that must not be cached.
     pub ttl_secs: u32,
-    /// Why there is no answer, or what it was not validated for, with a text for the operator.
+    /// Why there is no answer, or why it is not validated, with a text for the operator.
     pub ede: Option<(Ede, &'static str)>,
-    /// SCOPE PREFIX-LENGTH, where the answer is meant for the client's network only.
+    /// SCOPE PREFIX-LENGTH, if the answer applies only to the client's network.
     pub ecs_scope: Option<u8>,
-    /// Who answered; none: the cache, or nobody.
+    /// The upstream that answered; `None` for the cache, or if none did.
     pub source: Option<Source>,
 }
 
-/// Where an answer came from.
+/// The origin of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
     /// The server.
     pub upstream: EndpointId,
     /// How long it took, in ms.
     pub rtt_ms: u32,
-    /// Did it come over TCP?
+    /// Whether the answer came over TCP.
     pub over_tcp: bool,
 }
 
-/// What clients are told beside data that is signed and was not validated for want of support.
+/// The extended error for signed data that was not validated because support is missing.
 pub(crate) fn error_of(unsupported: Unsupported) -> (Ede, &'static str) {
     let ede = match unsupported {
         Unsupported::Algorithm => Ede::UNSUPPORTED_DNSKEY_ALGORITHM,
@@ -56,7 +55,7 @@ pub(crate) fn error_of(unsupported: Unsupported) -> (Ede, &'static str) {
     (ede, ede.meaning())
 }
 
-/// Where messages and their TTL offsets are put, one after another.
+/// Messages and their TTL offsets, each in a common buffer.
 #[derive(Debug, Default)]
 pub struct Answers {
     /// The messages.
@@ -66,7 +65,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Forgets all, keeping the memory.
+    /// Removes everything, and keeps the memory.
     pub fn clear(&mut self) {
         self.octets.clear();
         self.ttl_offsets.clear();
@@ -90,7 +89,7 @@ struct GatheredRecord {
     end: u32,
 }
 
-/// Records in the order of a message. Memory is kept between uses.
+/// Records in message order. The memory is kept between uses.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     octets: Vec<u8>,
@@ -111,7 +110,7 @@ impl Gathered {
         self.entries.is_empty()
     }
 
-    /// Adds a record; names in uncompressed wire form.
+    /// Adds a record; names are uncompressed.
     pub(crate) fn push(&mut self, kind: RecordFields, owner: &[u8], rdata: &[u8]) {
         let owner_at = self.octets.len() as u32;
         self.octets.extend_from_slice(owner);
@@ -142,24 +141,24 @@ impl Gathered {
         })
     }
 
-    /// The TTL of a set that is among them.
+    /// The TTL of an RRset among the records.
     pub(crate) fn ttl_of(&self, owner: &[u8], rtype: Rtype) -> Option<u32> {
         self.iter()
             .find(|(kind, at, _)| kind.rtype == rtype && *at == owner)
             .map(|(kind, ..)| kind.ttl_secs)
     }
 
-    /// Is there a CNAME at this name?
+    /// Whether there is a CNAME at this name.
     pub(crate) fn has_alias(&self, owner: &[u8]) -> bool {
         self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)
     }
 
-    /// Does it deny: with an SOA record in its authority section?
+    /// Whether the message is a negative response: it has an SOA record in its authority section.
     pub(crate) fn is_denial(&self) -> bool {
         self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
     }
 
-    /// Returns the folded names that the data of NS, MX and SRV records ends with.
+    /// Returns the folded names at the end of NS, MX and SRV data.
     pub(crate) fn targets(&self) -> HashSet<Vec<u8>> {
         let targets = self.iter().filter_map(|(kind, _, rdata)| {
             let fixed = match kind.rtype.0 {
@@ -173,7 +172,7 @@ impl Gathered {
         targets.collect()
     }
 
-    /// Shortens the TTLs of the authority section.
+    /// Lowers the TTLs of the authority section to this limit.
     pub(crate) fn cap_authority_ttl(&mut self, ttl_secs: u32) {
         for entry in &mut self.entries {
             if entry.kind.section == Section::Authority {
@@ -182,14 +181,14 @@ impl Gathered {
         }
     }
 
-    /// Octets of the message at most, the question's included.
+    /// An upper bound of the message's length, with its question.
     fn bound(&self, question: &[u8]) -> usize {
         HEADER_LEN + question.len() + self.octets.len() + 10 * self.entries.len()
     }
 }
 
-/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD. None
-/// if it is longer than a message can be.
+/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD.
+/// Returns `None` if it exceeds the length of a message.
 pub(crate) fn write(
     out: &mut Answers,
     question: &[u8],

@@ -1,4 +1,4 @@
-//! Answers from the RRset cache alone.
+//! Assembles answers from the RRset cache, without a query.
 
 use avocet_cache::{
     Cached, Freshness, NegativeView, Provenance, ReadAt, RrsetCache, RrsetKey, RrsetView,
@@ -15,34 +15,34 @@ use crate::question::split_question;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 
-/// A question to the cache.
+/// A question for the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// QNAME, folded, with QTYPE and QCLASS, in wire form.
+    /// QNAME, folded, with QTYPE and QCLASS, in wire format.
     pub question: &'a [u8],
-    /// Signatures and proofs are wanted: only what was asked for with DO serves.
+    /// Whether signatures and proofs are requested: only data that was queried with DO can be used.
     pub dnssec_ok: bool,
-    /// What an upstream may not have validated serves too.
+    /// Whether data that an upstream may not have validated can be used.
     pub checking_disabled: bool,
-    /// When, and how stale data may be.
+    /// The time, and the permitted age of stale data.
     pub at: ReadAt,
 }
 
-/// What the cache had.
+/// The result of the assembly.
 #[derive(Clone, Debug)]
 pub enum Assembled {
-    /// All of the answer.
+    /// The complete answer.
     Complete {
         /// The answer.
         resolved: Resolved,
-        /// Seconds since the first of its records expired; none while all are fresh.
+        /// Seconds since the first of its records expired; `None` if all are fresh.
         stale_since_secs: Option<u32>,
     },
-    /// Not all of it.
+    /// Part of the answer is not cached.
     Incomplete,
 }
 
-/// Puts answers together. Owns the memory it needs for it; one a thread.
+/// Assembles answers. Owns the memory that it needs; one per thread.
 pub struct Assembler {
     found: Box<[u8]>,
     gathered: Gathered,
@@ -57,20 +57,20 @@ impl Default for Assembler {
     }
 }
 
-/// Where following a name through the cache ended.
+/// The end of a chain of aliases in the cache.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 pub(crate) enum Trail {
-    /// At the answer.
+    /// The answer.
     Complete { rcode: Rcode, status: Status },
-    /// At a name that the cache knows nothing of.
+    /// A name without cached data.
     Incomplete(NameBuf),
-    /// Where it had been before.
+    /// A name that occurred before.
     Loop,
 }
 
 impl Assembler {
-    /// Answers a question from the cache if it has all that is needed.
+    /// Assembles the answer to a question if all data is cached.
     pub fn assemble(
         &mut self,
         plan: &Plan,
@@ -93,7 +93,7 @@ impl Assembler {
         self.gathered = gathered;
         let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
         let Status { stale_since_secs, authentic, unsupported } = status;
-        // What is translated is made anew, of what is here.
+        // A translated answer is made from the data here.
         let is_translated = dns64.is_some_and(|dns64| {
             let is_address = |(kind, _, rdata): (RecordFields, &[u8], &[u8])| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
@@ -119,7 +119,7 @@ impl Assembler {
         }
     }
 
-    /// Follows aliases from `start` on, adding what is found to `out`.
+    /// Follows aliases from `start`, and adds the data to `out`.
     pub(crate) fn follow(
         &mut self,
         plan: &Plan,
@@ -137,7 +137,7 @@ impl Assembler {
             return Trail::Incomplete(start);
         }
         let mut at = start;
-        // The question's own name was looked up before it came here.
+        // The QNAME itself was looked up before the query came here.
         let mut is_behind_alias = !walk.out.is_empty();
         for _ in 0..=MAX_ALIASES {
             let own = if is_behind_alias { walk.own(&at, qtype, qclass) } else { None };
@@ -172,22 +172,22 @@ struct Walk<'a> {
     status: Status,
 }
 
-/// What holds of all data that an answer is made of.
+/// The common properties of an answer's data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Status {
-    /// Seconds since the first of it expired.
+    /// Seconds since the first data expired.
     pub(crate) stale_since_secs: Option<u32>,
-    /// It is validated.
+    /// Whether all data is validated.
     pub(crate) authentic: bool,
-    /// Why some of it is not, although it is signed.
+    /// Why signed data is not validated.
     pub(crate) unsupported: Option<Unsupported>,
 }
 
 impl Status {
-    /// With this, too.
+    /// Includes data with these properties.
     fn note(&mut self, provenance: &Provenance, freshness: Freshness) {
         let stale_since_secs = stale_since(freshness);
-        // A verdict ends with the TTL, which is no longer than the signature says (RFC 4035
+        // A security status ends with the TTL, which is limited by the signature's expiry (RFC 4035
         // §5.3.3).
         self.authentic &= provenance.security == Security::Secure && stale_since_secs.is_none();
         self.unsupported = self.unsupported.or(provenance.unsupported);
@@ -212,11 +212,11 @@ impl Walk<'_> {
             }
             _ => {}
         }
-        // DS records are the parent's, who knows of no alias in the child.
+        // DS records belong to the parent, and an alias of the child does not apply to them.
         if qtype != Rtype::DS
             && let Some(next) = self.alias(at, class)
         {
-            // Asked for the CNAME itself, one that follows from a DNAME is the answer.
+            // If the QTYPE is CNAME, a synthesized one is the answer.
             return if qtype == Rtype::CNAME {
                 ChainStep::End(Rcode::NOERROR)
             } else {
@@ -226,7 +226,7 @@ impl Walk<'_> {
         self.nxdomain(at, qtype, class)
     }
 
-    /// What this server knows of a name by itself, whatever the cache has.
+    /// This server's own data, which takes precedence over the cache.
     fn own(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
         let (rcode, section, set) = match self.plan.own(at.wire(), qtype)? {
             Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
@@ -247,8 +247,7 @@ impl Walk<'_> {
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
-        // A DNAME from beyond the zone whose servers are asked for the name says nothing of it
-        // (S23).
+        // A DNAME from above the zone that is queried for the name does not apply (S23).
         let boundary_len = self.plan.boundary_len(at.wire()).max(2);
         let above =
             name::ancestors(at.wire()).skip(1).take_while(|owner| owner.len() >= boundary_len);
@@ -267,7 +266,7 @@ impl Walk<'_> {
                 Rtype::CNAME => folded_target(target)?,
                 _ => substitute(at.wire(), owner, target)?,
             };
-            // A chain may come by the same DNAME twice.
+            // Several links of a chain may share a DNAME.
             let ttl_secs = match self.out.ttl_of(owner, rtype) {
                 Some(ttl_secs) => ttl_secs,
                 None => {
@@ -284,9 +283,9 @@ impl Walk<'_> {
         None
     }
 
-    /// An NXDOMAIN at or above the name (RFC 8020), though not one from beyond the zone whose
-    /// servers are asked for it. What a zone says of its own apex says nothing of the DS records
-    /// there: they are the parent's.
+    /// An NXDOMAIN at or above the name (RFC 8020), but not from above the zone that is queried for
+    /// it. The child's denial at its apex says nothing about the DS records there, which belong to
+    /// the parent.
     fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return ChainStep::Unknown };
@@ -304,8 +303,8 @@ impl Walk<'_> {
     }
 }
 
-/// Is what came so what the client wants? Where answers are validated, he gets what was validated,
-/// or asks without (RFC 6840 §5.9).
+/// Whether data with this provenance can be used for the client. With validation, the client gets
+/// validated data, or sets CD (RFC 6840 §5.9).
 fn serves(plan: &Plan, wanted: &Wanted<'_>, provenance: &Provenance) -> bool {
     let validates = plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some());
     let is_judged = matches!(provenance.security, Security::Secure | Security::Insecure);
@@ -327,7 +326,7 @@ fn ttl_of(freshness: Freshness) -> u32 {
     }
 }
 
-/// Adds a set to the answer section and returns its TTL.
+/// Adds an RRset to the answer section and returns its TTL.
 fn put_set(
     out: &mut Gathered,
     owner: &[u8],

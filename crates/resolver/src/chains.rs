@@ -1,12 +1,12 @@
-//! A hash index over the entries of a slab: bucket heads and one link an entry, no keys of its own.
+//! A hash index over the entries of a slab: bucket heads and one link per entry, without keys.
 //!
-//! Who looks something up compares the keys in the slab. Hashes must be keyed or of random
-//! numbers, since chains are not bounded.
+//! The caller compares the keys in the slab. Hashes must be keyed or of random numbers, because the
+//! length of chains is not bounded.
 
 /// No entry.
 const NONE: u32 = u32::MAX;
 
-/// See the module.
+/// A hash index.
 #[derive(Debug)]
 pub(crate) struct Chains {
     heads: Vec<u32>,
@@ -14,7 +14,7 @@ pub(crate) struct Chains {
 }
 
 impl Chains {
-    /// An index for about `expected` entries at once.
+    /// Creates an index for about `expected` entries.
     pub(crate) fn new(expected: usize) -> Self {
         Self { heads: vec![NONE; expected.next_power_of_two()], next: Vec::new() }
     }
@@ -45,7 +45,7 @@ impl Chains {
         }
     }
 
-    /// Entries that were inserted under this hash, and others of the same bucket.
+    /// The entries with this hash, and others of the same bucket.
     pub(crate) fn candidates(&self, hash: u64) -> impl Iterator<Item = u32> + '_ {
         let first = self.heads[self.bucket(hash)];
         std::iter::successors((first != NONE).then_some(first), |&entry| {

@@ -1,17 +1,16 @@
-//! Which zone of the configuration a name is under: one that is forwarded, or one whose servers are
-//! configured.
+//! The configured zone that contains a name: a forwarded zone or a stub zone.
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_dnssec::signal::Sentinel;
 
 use crate::plan::{Plan, Route};
 
-/// A zone of the configuration that a name is under.
+/// A configured zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Configured {
-    /// Its names are forwarded.
+    /// A forwarding rule applies to its names.
     Forward(Route),
-    /// Its servers are configured: number of the stub, octets of its apex.
+    /// A stub zone: its index, and the length of its apex.
     Stub(usize, u8),
 }
 
@@ -25,23 +24,23 @@ impl Configured {
 }
 
 impl Plan {
-    /// The zone of the configuration that is nearest above a folded name, or is it.
+    /// The nearest configured zone at or above a folded name.
     pub(crate) fn configured(&self, qname: &[u8]) -> Option<Configured> {
         let forward = self.route(qname).map(Configured::Forward);
         let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
     }
 
-    /// Returns whether the servers of this rule are those that are asked for a folded name, and no
-    /// others of the configuration are nearer to it.
+    /// Returns whether the servers of this rule are queried for a folded name, and no other
+    /// configured zone is nearer to it.
     pub(crate) fn forwards(&self, qname: &[u8], route: Route) -> bool {
         matches!(self.configured(qname), Some(Configured::Forward(nearest)) if nearest == route)
     }
 }
 
 impl Plan {
-    /// Is a secure answer to this question to be SERVFAIL, so that clients learn which of the
-    /// root's keys are trusted (RFC 8509 §2.2)?
+    /// Whether a secure answer to this question must become SERVFAIL, so that clients learn which
+    /// root keys are trusted (RFC 8509 §2.2).
     pub(crate) fn refuses_sentinel(&self, question: &[u8]) -> bool {
         let Some(sentinel) = Sentinel::read(question) else { return false };
         let validation =

@@ -1,19 +1,19 @@
-//! DNS64 (RFC 6147): addresses for IPv6 clients, made of IPv4 addresses by the prefix of a
-//! translator (RFC 6052). What is here is arithmetic; when it is done says `iterate/translate.rs`.
+//! DNS64 (RFC 6147): synthesizes IPv6 addresses from IPv4 addresses with the prefix of a translator
+//! (RFC 6052). This is the arithmetic; `iterate/translate.rs` decides when to apply it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::special_purpose::Scope;
 use avocet_wire::{NameBuf, Rtype, name};
 
-/// The prefix that is the same everywhere (RFC 6052 §2.1).
+/// The well-known prefix (RFC 6052 §2.1).
 const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
-/// Bits 64 to 71 of an address are zero: the octet of this number is passed over (RFC 6052 §2.2).
+/// Bits 64 to 71 of an address are zero: the octet at this index is skipped (RFC 6052 §2.2).
 const RESERVED_OCTET: usize = 8;
-/// Labels of a reverse name under ip6.arpa, the root not counted.
+/// Labels of a reverse name under ip6.arpa, without the root.
 const REVERSE_LABELS: usize = 34;
 
-/// IPv6 addresses that begin alike.
+/// An IPv6 prefix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prefix {
     bits: u128,
@@ -21,7 +21,7 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// The addresses that begin as `address` does, for `len` bits; at most 128 count.
+    /// The first `len` bits of an address, at most 128.
     #[must_use]
     pub fn new(address: Ipv6Addr, len: u8) -> Self {
         let len = len.min(128);
@@ -34,7 +34,7 @@ impl Prefix {
     }
 }
 
-/// How addresses are translated.
+/// The settings of DNS64.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Dns64 {
     prefix: Prefix,
@@ -42,11 +42,12 @@ pub struct Dns64 {
 }
 
 impl Dns64 {
-    /// Lengths that the prefix of a translator may have, in bits (RFC 6052 §2.2).
+    /// Valid lengths of a translator's prefix, in bits (RFC 6052 §2.2).
     pub const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
 
-    /// With this prefix, and with addresses that are as good as none (RFC 6147 §5.1.4). None if a
-    /// prefix of a translator has another length, or is not zero in its reserved bits.
+    /// Creates settings with a translator's prefix, and with prefixes of addresses to ignore (RFC
+    /// 6147 §5.1.4). Returns `None` if the prefix has an invalid length, or reserved bits that are
+    /// not zero.
     #[must_use]
     pub fn new(prefix: Prefix, exclude: Vec<Prefix>) -> Option<Self> {
         let octets = prefix.bits.to_be_bytes();
@@ -54,9 +55,8 @@ impl Dns64 {
         is_sound.then_some(Self { prefix, exclude })
     }
 
-    /// The data of the AAAA record for this data of an A record. None for addresses that no
-    /// translator takes to where they belong: those of private networks under the well-known prefix
-    /// (RFC 6052 §3.1).
+    /// The AAAA data for this A data. Returns `None` for addresses that translators do not accept:
+    /// private ones under the well-known prefix (RFC 6052 §3.1).
     pub(crate) fn synthesise(&self, rdata: &[u8]) -> Option<[u8; 16]> {
         let v4 = <[u8; 4]>::try_from(rdata).ok()?;
         if self.prefix.bits == WELL_KNOWN.to_bits() && !is_global(Ipv4Addr::from(v4)) {
@@ -69,14 +69,14 @@ impl Dns64 {
         Some(octets)
     }
 
-    /// Is this AAAA data as good as none?
+    /// Whether this AAAA data is ignored.
     pub(crate) fn is_excluded(&self, rdata: &[u8]) -> bool {
         let address = <[u8; 16]>::try_from(rdata).map(Ipv6Addr::from);
         address.is_ok_and(|address| self.exclude.iter().any(|prefix| prefix.contains(address)))
     }
 
-    /// The reverse name of the IPv4 address that an IPv6 reverse name stands for (RFC 6147 §5.3.1).
-    /// Both folded.
+    /// The reverse name of the IPv4 address that is embedded in an IPv6 reverse name (RFC 6147
+    /// §5.3.1). Both are folded.
     pub(crate) fn reverse(&self, qname: &[u8], qtype: Rtype) -> Option<NameBuf> {
         if qtype != Rtype::PTR {
             return None;
@@ -92,7 +92,7 @@ impl Dns64 {
         NameBuf::from_wire(&wire).ok()
     }
 
-    /// The IPv4 address that an IPv6 address under the prefix stands for.
+    /// The IPv4 address that is embedded in an IPv6 address under the prefix.
     #[must_use]
     pub fn translated(&self, address: Ipv6Addr) -> Option<Ipv4Addr> {
         if !self.prefix.contains(address) {
@@ -106,13 +106,13 @@ impl Dns64 {
         Some(v4.into())
     }
 
-    /// The octets of an IPv6 address that hold the IPv4 address.
+    /// The indexes of the octets in an IPv6 address that contain the IPv4 address.
     fn places(&self) -> impl Iterator<Item = usize> {
         (usize::from(self.prefix.len / 8)..).filter(|place| *place != RESERVED_OCTET).take(4)
     }
 }
 
-/// The address of a name under ip6.arpa that has all its labels.
+/// The address of a complete name under ip6.arpa.
 fn reversed(qname: &[u8]) -> Option<Ipv6Addr> {
     let mut labels = name::labels(qname).filter(|label| !label.is_empty());
     let mut bits = 0u128;

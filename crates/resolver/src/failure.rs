@@ -1,48 +1,48 @@
-//! Why a question has no answer.
+//! Failures of resolution.
 
 use avocet_wire::Ede;
 
-/// Why a task has no answer so far. Later variants say more.
+/// Why a task has no answer so far. Later variants are more specific.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Failure {
-    /// Nobody answered.
+    /// No server answered.
     Silence,
     /// A network error at each attempt.
     Network,
-    /// What came could not be used.
+    /// No usable response.
     Unusable,
     /// REFUSED.
     Refused,
     /// SERVFAIL, with the upstream's own extended error if it gave one.
     Servfail(Option<u16>),
-    /// No server is known for a zone, or none of those may be asked.
+    /// A zone has no known server, or none that may be queried.
     NoServers,
     /// The servers of a zone do not serve it.
     Lame,
-    /// Aliases in a circle, or too many of them.
+    /// An alias loop, or too many aliases.
     Aliases,
     /// Too many servers of a zone have no address.
     TooManyServers,
     /// Too many referrals for one name.
     TooManyReferrals,
-    /// The RRset has more records than are taken, whoever is asked.
+    /// An RRset with more records than are accepted from any server.
     TooManyRecords,
-    /// Servers give data that is not as its type says.
+    /// Data that does not match its type.
     Malformed,
-    /// The question costs too many queries, or too many octets of replies.
+    /// The question needs too many queries, or too many octets of responses.
     TooManyQueries,
-    /// Too many queries are under way at a zone or its servers.
+    /// Too many queries are in flight for a zone or its servers.
     Crowded,
-    /// Validation failed, with the extended error that says why.
+    /// Validation failed, with the extended error for the reason.
     Bogus(u16),
-    /// No rule for a name that an alias leads to.
+    /// An alias leads to a name without a rule.
     NoRule,
-    /// A root key sentinel asks for what is not so (RFC 8509).
+    /// The test of a root key sentinel failed (RFC 8509).
     Sentinel,
 }
 
 impl Failure {
-    /// The error that clients are told.
+    /// The extended error for clients.
     pub(crate) fn ede(self) -> (Ede, &'static str) {
         match self {
             Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),

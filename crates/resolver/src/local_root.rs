@@ -1,9 +1,8 @@
-//! A copy of the root zone (RFC 8806): what the root's servers would say, without asking them.
+//! A copy of the root zone (RFC 8806), which answers in place of the root servers.
 //!
-//! A copy is only made of a zone that its ZONEMD record and the chain of trust vouch for
-//! (RFC 8976). It answers as an authoritative server does: referrals with DS records or the proof
-//! that there are none, data, and denials with their NSEC records. Who fetches it, and when, is not
-//! decided here.
+//! A copy is accepted only if its ZONEMD record and the chain of trust verify it (RFC 8976). It
+//! answers like an authoritative server: referrals with DS records or the proof that there are
+//! none, data, and denials with NSEC records. Fetching a copy is not done here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,15 +18,15 @@ use crate::iterate::rrset::Rrset;
 use crate::name_order::order;
 use crate::read::{Reply, ReplyRecord};
 
-/// Octets of SOA data that are its five numbers (RFC 1035 §3.3.13).
+/// Octets of the five numbers in SOA data (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
 
-/// Why a copy of the root zone is not used.
+/// Why a copy of the root zone is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LocalRootFault {
-    /// Its digest, or what vouches for that.
+    /// The digest does not match or cannot be verified.
     Digest(zonemd::Fault),
-    /// It denies names by other means than NSEC.
+    /// The zone has no NSEC records.
     NoNsec,
 }
 
@@ -48,21 +47,21 @@ impl From<zonemd::Fault> for LocalRootFault {
     }
 }
 
-/// The numbers of an SOA record: when a copy is to be renewed, all in seconds (RFC 1035 §3.3.13).
+/// The numbers of an SOA record that control the renewal of a copy, in seconds (RFC 1035 §3.3.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timers {
     /// The version of the zone.
     pub serial: u32,
-    /// After a success.
+    /// Interval after a success.
     pub refresh_secs: u32,
-    /// After a failure.
+    /// Interval after a failure.
     pub retry_secs: u32,
-    /// A copy that was not renewed for so long is not used.
+    /// Age after which a copy must not be used without renewal.
     pub expire_secs: u32,
 }
 
 impl Timers {
-    /// Reads them from SOA data without compression.
+    /// Parses them from uncompressed SOA data.
     #[must_use]
     pub fn of(soa: &[u8]) -> Option<Self> {
         let numbers = soa.len().checked_sub(SOA_NUMBERS).and_then(|at| soa.get(at..))?;
@@ -79,7 +78,7 @@ impl Timers {
     }
 }
 
-/// See the module.
+/// A verified copy of the root zone.
 #[derive(Debug)]
 pub struct LocalRoot {
     /// By canonical order of the owners, and type.
@@ -87,25 +86,26 @@ pub struct LocalRoot {
     /// NSEC RRsets by canonical order of their owners.
     gaps: BTreeMap<Vec<u8>, Rrset>,
     timers: Timers,
-    /// When its signatures end, in seconds since 1970.
+    /// When its first signature expires, in seconds since 1970.
     signed_until_secs: u64,
 }
 
-/// What the zone says.
+/// The copy's reply.
 pub(crate) struct Said {
     pub(crate) reply: Reply,
     pub(crate) rcode: Rcode,
-    /// It is an answer or a denial, and no referral.
+    /// Whether it is an answer or a denial, rather than a referral.
     pub(crate) is_authoritative: bool,
 }
 
 type Sets<'z> = Vec<(RecordSection, &'z Rrset)>;
 
 impl LocalRoot {
-    /// Verifies a copy and makes it ready for look-up.
+    /// Verifies a copy and prepares it for look-up.
     ///
     /// # Errors
-    /// Why it is not to be used.
+    ///
+    /// Why the copy is rejected.
     pub fn new(
         records: &[ZoneRecord<'_>],
         anchors: &Anchors,
@@ -143,34 +143,33 @@ impl LocalRoot {
         Ok(Self { sets, gaps, timers, signed_until_secs })
     }
 
-    /// Its version, and when it is to be renewed.
+    /// Its serial and timers.
     #[must_use]
     pub fn timers(&self) -> Timers {
         self.timers
     }
 
-    /// When the copy expires if it was the latest at `checked_at_secs`, both in seconds since 1970.
-    /// A primary's answer that it is still the latest is not authenticated, so the signatures bound
-    /// it.
+    /// When the copy expires if it was current at `checked_at_secs`, both in seconds since 1970. A
+    /// primary's statement that it is current is not authenticated, so the signatures limit it.
     #[must_use]
     pub fn expires_at_secs(&self, checked_at_secs: u64) -> u64 {
         (checked_at_secs + u64::from(self.timers.expire_secs)).min(self.signed_until_secs)
     }
 
-    /// RRsets in it.
+    /// The number of RRsets.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.len()
     }
 
-    /// Is there nothing in it? Never, as it has a digest.
+    /// Whether it has no RRsets, which is impossible because it has a digest.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// What it says of a folded name and type (RFC 1034 §4.3.2). None where only its servers can
-    /// tell: an alias or a wildcard in the root.
+    /// The reply to a folded name and type (RFC 1034 §4.3.2). Returns `None` for an alias or a
+    /// wildcard in the root, for which its servers are queried.
     pub(crate) fn say(&self, qname: &[u8], qtype: Rtype) -> Option<Said> {
         if let Some(cut) =
             self.cut_above(qname).filter(|cut| qtype != Rtype::DS || *cut.owner != *qname)
@@ -207,20 +206,20 @@ impl LocalRoot {
         self.sets.get(&(order(owner), rtype.0))
     }
 
-    /// Is there data at the name or below?
+    /// Whether there is data at the name or below.
     fn exists(&self, owner: &[u8]) -> bool {
         let key = order(owner);
         let next = self.sets.range((key.clone(), 0)..).next();
         next.is_some_and(|((at, _), _)| at.starts_with(&key))
     }
 
-    /// The delegation nearest to the root that a name is under, or is.
+    /// The delegation at or above a name that is nearest to the root.
     fn cut_above(&self, qname: &[u8]) -> Option<&Rrset> {
         let above = name::ancestors(qname).filter(|above| above.len() > 1);
         above.filter_map(|above| self.get(above, Rtype::NS)).last()
     }
 
-    /// The NSEC RRset at a name, or of the gap that it lies in.
+    /// The NSEC RRset that matches or covers a name.
     fn gap(&self, qname: &[u8]) -> Option<&Rrset> {
         self.gaps.range(..=order(qname)).next_back().map(|(_, set)| set)
     }
@@ -257,8 +256,7 @@ fn said(qname: &[u8], rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]
     Said { reply: Reply::of(qname, records), rcode, is_authoritative: role == Role::Authority }
 }
 
-/// Where the copy in use is found, if there is one. Whoever renews it and all that resolve share
-/// it.
+/// The slot for the copy in use, shared by the thread that renews it and all resolvers.
 #[derive(Clone, Debug, Default)]
 pub struct LocalRootSlot(Arc<Mutex<Option<InstalledRoot>>>);
 
@@ -269,17 +267,17 @@ struct InstalledRoot {
 }
 
 impl LocalRootSlot {
-    /// Puts a copy into use until that time, in seconds since 1970.
+    /// Puts a copy into use until this time, in seconds since 1970.
     pub fn put(&self, zone: Arc<LocalRoot>, expires_at_secs: u64) {
         *self.held() = Some(InstalledRoot { zone, expires_at_secs });
     }
 
-    /// Uses none any more.
+    /// Removes the copy.
     pub fn clear(&self) {
         *self.held() = None;
     }
 
-    /// The copy to use at a time in seconds since 1970, and when it expires.
+    /// The copy in use at a time in seconds since 1970, with its expiry.
     #[must_use]
     pub fn at(&self, wall_secs: u64) -> Option<(Arc<LocalRoot>, u64)> {
         let held = self.held();

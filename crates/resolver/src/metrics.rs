@@ -1,9 +1,9 @@
-//! What a resolver counts. Plain numbers: one thread owns them; the server adds them up.
+//! The counters of a resolver. One thread owns these plain numbers; the server adds them up.
 
 /// Upper bounds in ms of the buckets of [`UpstreamCounters::rtt_buckets`]; the last has none.
 pub const RTT_BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
 
-/// Counts of one resolver.
+/// The counters of one resolver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counters {
     /// Questions that became tasks.
@@ -12,19 +12,19 @@ pub struct Counters {
     pub joined: u64,
     /// Questions that were answered from the failure cache (RFC 9520).
     pub failed_before: u64,
-    /// Questions under no rule.
+    /// Questions without a rule.
     pub no_rule: u64,
-    /// Questions that were not taken: too many in flight.
+    /// Questions rejected by the limit of questions in flight.
     pub shed_tasks: u64,
-    /// Questions that were not taken: too many waiters.
+    /// Questions rejected by the limit of waiting clients.
     pub shed_waiters: u64,
-    /// Questions that were not taken: too many inquiries at their zone.
+    /// Questions rejected by the limit of their zone.
     pub shed_zone: u64,
-    /// Questions that were not taken: no time to spare, and their zone takes most of it.
+    /// Questions rejected under load because their zone uses most of the time.
     pub shed_busy_zone: u64,
-    /// Questions that were not taken: no time to spare, and their client takes most of it.
+    /// Questions rejected under load because their client uses most of the time.
     pub shed_busy_client: u64,
-    /// Inquiries that were not begun: too many at their zone, or at all its servers.
+    /// Inquiries rejected by the limit of their zone, or of all its servers.
     pub limit_zone: u64,
     /// See [`Counters::limit_zone`].
     pub limit_server: u64,
@@ -32,23 +32,23 @@ pub struct Counters {
     pub jostled: u64,
     /// Tasks that ended with an answer.
     pub answered: u64,
-    /// Tasks that ended without.
+    /// Tasks that ended without an answer.
     pub failed: u64,
     /// Clients that got stale data because their question took too long.
     pub overdue: u64,
-    /// Questions asked anew because an alias led out of what a server is believed about.
+    /// Queries restarted because a CNAME left the server's bailiwick.
     pub restarts: u64,
     /// Questions that came back from the server they were sent to.
     pub loops: u64,
-    /// Client subnets that were left out because enough of one name were in flight.
+    /// Client subnets that were omitted because too many queries for one name were in flight.
     pub ecs_dropped: u64,
-    /// Datagrams that answer no query: wrong ID or socket, or wrong question.
+    /// Datagrams that match no query, by ID, socket or question.
     pub foreign: u64,
-    /// Datagrams that answer a query that was no longer waited for.
+    /// Responses to queries that have timed out.
     pub late: u64,
-    /// Datagrams that are no replies, or are malformed.
+    /// Datagrams that are not responses, or are malformed.
     pub malformed: u64,
-    /// Replies that differ from their query by the case of letters only, or by the cookie.
+    /// Responses that match their query except for letter case or the cookie.
     pub near_misses: u64,
     /// Fewest unpredictable bits of a query over UDP.
     pub min_bits_seen: u32,
@@ -60,39 +60,38 @@ pub struct Counters {
     pub timeouts: u64,
     /// Queries that did not reach an authoritative server, by ICMP or a connection that failed.
     pub unreachable: u64,
-    /// Queries that could not be sent for want of a descriptor or a buffer of our own.
+    /// Queries that could not be sent because descriptors or buffers were exhausted.
     pub unsent: u64,
-    /// Replies of servers that do not serve the zone they were asked for.
+    /// Responses of servers that do not serve the queried zone.
     pub lame: u64,
-    /// Denials made of proofs that were validated before (RFC 8198).
+    /// Negative responses synthesized from validated proofs (RFC 8198).
     pub synthesised: u64,
     /// Inquiries that the copy of the root zone answered (RFC 8806).
     pub local_root: u64,
-    /// Questions that recursion answered with validated data, and with data that no chain of trust
-    /// covers.
+    /// Questions that recursion answered with secure data, and with insecure data.
     pub secure: u64,
     /// See [`Counters::secure`].
     pub insecure: u64,
-    /// Errors that were reported (RFC 9567), and those that were not as there were too many.
+    /// Errors that were reported (RFC 9567), and those that were not because of a limit.
     pub reports: u64,
     /// See [`Counters::reports`].
     pub reports_withheld: u64,
-    /// Questions whose answer did not validate.
+    /// Questions that failed validation.
     pub bogus: u64,
     /// How often each limit of validation was reached, in the order of
     /// [`avocet_dnssec::Limit::ALL`].
     pub validation_limits: [u64; avocet_dnssec::Limit::ALL.len()],
-    /// Questions with too many aliases, or aliases in a circle.
+    /// Questions with too many aliases, or an alias loop.
     pub limit_aliases: u64,
     /// Questions with too many referrals.
     pub limit_referrals: u64,
     /// Questions for which too many servers have no address.
     pub limit_servers: u64,
-    /// Questions that cost more queries than one may.
+    /// Questions that exceeded the limit of queries.
     pub budget_sends: u64,
-    /// Sockets that were given another port.
+    /// Sockets that were renewed with another port.
     pub renewals: u64,
-    /// Queries sent from a socket of their own.
+    /// Queries with their own socket.
     pub fresh_sockets: u64,
 }
 
@@ -146,14 +145,14 @@ impl Default for Counters {
     }
 }
 
-/// Counts of one upstream.
+/// The counters of one upstream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct UpstreamCounters {
     /// Queries sent, over TCP included.
     pub queries: u64,
     /// Queries sent over TCP.
     pub tcp: u64,
-    /// Replies that were used to go on.
+    /// Usable responses.
     pub replies: u64,
     /// Sum of their round-trip times in ms.
     pub rtt_sum_ms: u64,
@@ -167,7 +166,7 @@ pub struct UpstreamCounters {
     pub servfail: u64,
     /// REFUSED.
     pub refused: u64,
-    /// Replies with any other RCODE that is no answer, referrals, and answers beyond the limits.
+    /// Responses with other error RCODEs, referrals, and answers beyond the limits.
     pub unusable: u64,
     /// Queries repeated without EDNS.
     pub without_edns: u64,

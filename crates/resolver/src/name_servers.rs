@@ -1,8 +1,8 @@
-//! Who serves the zones that a name lies in, as the cache knows it from delegations and the
-//! configuration of its stub zones: for policies that ask.
+//! The name servers of the zones that contain a name, from cached delegations and stub zones, for
+//! policies that test them.
 //!
-//! Nothing is asked of the network. Where a name was resolved by recursion, its delegations are
-//! there; what is forwarded has none.
+//! No query is sent. The delegations of names that were resolved by recursion are cached; forwarded
+//! names have none.
 
 use std::net::IpAddr;
 
@@ -14,13 +14,13 @@ use crate::iterate::cut::{MAX_ADDRESSES, MAX_NS, address};
 use crate::iterate::rrset::Side;
 use crate::plan::Plan;
 
-/// The class under which delegations and glue lie in the cache.
+/// The class under which delegations and glue are cached.
 pub const DELEGATIONS: u16 = Side::Delegation.class();
-/// Fewest labels of a zone whose servers are looked at: those of the root and of a top-level domain
-/// serve everybody.
+/// Fewest labels of a zone that is examined: the servers of the root and the top-level domains
+/// serve everyone.
 const MIN_LABELS: usize = 2;
 
-/// Names and addresses of servers, each once.
+/// Names and addresses of servers, without duplicates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameServers {
     /// Their names, folded.
@@ -30,9 +30,9 @@ pub struct NameServers {
 }
 
 impl NameServers {
-    /// The servers of all zones below the top-level domains that this folded name lies in, of
-    /// delegations that have expired too as long as they are there, and of its stub zone, whatever
-    /// the zone is. `now_secs` is the time of the cache.
+    /// The servers of all zones below the top-level domains that contain this folded name,
+    /// including expired delegations that are still cached, and the servers of its stub zone at any
+    /// level. `now_secs` is the time of the cache.
     #[must_use]
     pub fn above((plan, cache): (&Plan, &RrsetCache), name: &[u8], now_secs: u32) -> Self {
         let mut reader = CacheReader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
@@ -45,7 +45,7 @@ impl NameServers {
             && let Some(stub) = recursion.stubs.get(number).filter(|stub| *stub.zone != [0])
         {
             stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
-            // Their names are known once somebody has asked the zone for them.
+            // Their names are known after a query for the zone's NS records.
             servers.add_servers(&mut reader, (Class::IN.0, &stub.zone));
         }
         servers
@@ -89,7 +89,7 @@ struct CacheReader<'c> {
 }
 
 impl CacheReader<'_> {
-    /// The first so many records of a set; none where there is no set.
+    /// The first `most` records of an RRset; empty if it is not cached.
     fn records(&mut self, key: &RrsetKey<'_>, most: usize) -> Vec<Box<[u8]>> {
         let at = ReadAt { now: self.now_secs, stale_window: u32::MAX };
         match self.cache.lookup(key, at, &mut self.buffer) {

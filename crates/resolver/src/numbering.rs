@@ -1,19 +1,17 @@
-//! Numbers for distinct keys, with work that grows with the number of keys alone.
+//! Numbers for distinct keys, in time proportional to the number of keys.
 //!
-//! Replies hold what strangers put there. Comparing each record with all before it takes a second
-//! for one question to a hostile server, while a hash table costs ordinary replies more than
-//! looking at the few keys that they have.
+//! Replies come from untrusted servers. Comparing each record with all previous ones would take a
+//! second for one question to a hostile server, while a hash table would slow ordinary replies
+//! down.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keys that are found by comparing them one by one: below this number that is faster than a hash
-/// table.
+/// The number of keys below which a linear search is faster than a hash table.
 const FEW: usize = 8;
 
-/// Distinct keys, numbered from zero in the order in which they come. The hash table has a random
-/// key of its own, so that nobody can choose keys that collide. Nothing is allocated while the keys
-/// are few.
+/// Distinct keys, numbered from zero in order of appearance. The hash table has a random key, so
+/// that an attacker cannot choose colliding keys. Few keys need no allocation.
 #[derive(Debug)]
 pub(crate) struct Numbering<K> {
     len: usize,
@@ -24,9 +22,9 @@ pub(crate) struct Numbering<K> {
 /// The number of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbered {
-    /// The key came for the first time.
+    /// The key is new.
     New(usize),
-    /// The key came before.
+    /// The key appeared before.
     Known(usize),
 }
 
@@ -35,7 +33,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         Self { len: 0, few: [None; FEW], many: None }
     }
 
-    /// Returns the number of a key if it came before.
+    /// Returns the number of a key that appeared before.
     pub(crate) fn find(&self, key: K) -> Option<usize> {
         match &self.many {
             Some(many) => many.get(&key).copied(),
@@ -43,7 +41,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         }
     }
 
-    /// Returns the number of a key, which is its own from now on.
+    /// Returns the number of a key; a new key gets the next one.
     pub(crate) fn number(&mut self, key: K) -> Numbered {
         if let Some(number) = self.find(key) {
             return Numbered::Known(number);
@@ -60,7 +58,7 @@ impl<K: Copy + Eq + Hash> Numbering<K> {
         Numbered::New(number)
     }
 
-    /// Adds a key. Returns false if it came before.
+    /// Adds a key. Returns false if it appeared before.
     pub(crate) fn is_new(&mut self, key: K) -> bool {
         matches!(self.number(key), Numbered::New(_))
     }

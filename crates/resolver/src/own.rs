@@ -1,25 +1,25 @@
-//! Names that the server knows by itself: records of its configuration, local zones, special names.
+//! Names that the server answers by itself: local records, local zones, special-use names.
 //!
-//! A client's question for such a name never comes here. But an alias in an answer may lead to one:
-//! then what is known here is the end of the answer, and no other server is asked. It is never
-//! authentic, and in no RRset cache.
+//! A client's query for such a name never reaches the resolver. But an alias in an answer may lead
+//! to one: the server's own data is then the end of the answer, and no other server is queried.
+//! Such data is never authenticated and not in the RRset cache.
 
 use std::fmt;
 
 use avocet_wire::{Rcode, Rtype};
 
-/// Who is responsible for a zone nobody has.
+/// The RNAME of a zone without an administrator.
 const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
 /// Octets of the longest SOA data: two names and five numbers.
 const SOA_ROOM: usize = 255 + MAILBOX.len() + 20;
 
-/// Who knows names by itself.
+/// A source of own names.
 pub trait OwnNames: fmt::Debug + Send + Sync {
-    /// Returns what is known of a name and type; none where others are to be asked.
+    /// Returns the data of a name and type; `None` if other servers must be queried.
     fn find<'a>(&'a self, sought: &Sought<'a>) -> Option<Own<'a>>;
 
-    /// Returns whether the name is in a zone that no other server is asked about, whatever records
-    /// it has.
+    /// Returns whether the name is in a zone for which no other server is queried, even if it has
+    /// no records.
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool;
 }
 
@@ -28,19 +28,18 @@ pub trait OwnNames: fmt::Debug + Send + Sync {
 pub struct Sought<'a> {
     /// Folded.
     pub qname: &'a [u8],
-    /// What is asked for.
+    /// The QTYPE.
     pub qtype: Rtype,
-    /// Octets of the apex of the nearest zone that has servers of its own in the configuration, but
-    /// for the root.
+    /// Octets of the apex of the nearest zone with configured servers, except the root.
     pub served_len: Option<usize>,
 }
 
-/// What is known of a name.
+/// The data of a name.
 #[derive(Clone, Copy, Debug)]
 pub enum Own<'a> {
-    /// What was asked for, or an alias in its place. The owner is the name itself.
+    /// The queried RRset, or an alias in its place. Its owner is the name itself.
     Set(OwnSet<'a>),
-    /// NODATA or NXDOMAIN, with the SOA of its zone.
+    /// NODATA or NXDOMAIN, with the SOA of the zone.
     Denied(Rcode, OwnSet<'a>),
 }
 
@@ -57,26 +56,26 @@ pub struct OwnSet<'a> {
     pub data: Data<'a>,
 }
 
-/// Data of records.
+/// Data of an RRset.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
-    /// Of these.
+    /// Several records.
     Records(&'a [Box<[u8]>]),
-    /// Of one.
+    /// One record.
     One(&'a [u8]),
-    /// The SOA of a zone that has none but this: the owner as primary, nobody.invalid., 1 3600 1200
-    /// 604800 and the TTL.
+    /// The SOA of a zone without a configured one: the owner as primary, nobody.invalid., 1 3600
+    /// 1200 604800 and the TTL.
     Soa,
 }
 
 impl<'a> OwnSet<'a> {
-    /// The SOA of a zone whose denials hold for so long.
+    /// The SOA of a zone with this TTL for negative responses.
     #[must_use]
     pub fn soa(apex: &'a [u8], ttl_secs: u32) -> Self {
         Self { owner: apex, rtype: Rtype::SOA, ttl_secs, data: Data::Soa }
     }
 
-    /// Shows the data of each record.
+    /// Calls `show` with the data of each record.
     pub fn for_each(&self, mut show: impl FnMut(&[u8])) {
         match self.data {
             Data::Records(records) => records.iter().for_each(|data| show(data)),

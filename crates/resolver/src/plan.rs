@@ -1,8 +1,8 @@
-//! What is asked where: the forwarding rules, checked and made ready for look-up.
+//! The forwarding rules, checked and prepared for look-up.
 //!
-//! A plan is built from the configuration, never changes, and is replaced as a whole. The rule
-//! with the longest zone that a name is under is the name's rule. An exception (`!zone`) takes
-//! its subtree out of the nearest rule above; the names there follow the next shorter rule.
+//! A plan is built from the configuration, never changes, and is replaced as a whole. The rule with
+//! the longest zone at or above a name applies to the name. An exception (`!zone`) excludes its
+//! subtree from the nearest rule above; the next shorter rule applies to it.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,21 +19,21 @@ use crate::own::{Own, OwnNames, Sought};
 use crate::question::split_question;
 use crate::recursion::{Recursion, Stubs};
 
-/// Most servers of one rule: one bit each in a task's sets.
+/// Most servers of one rule: each has one bit in a task's sets.
 pub const MAX_UPSTREAMS: usize = 64;
 
-/// Shortest and longest time in ms that one server of a set is given for one query: as rules have
-/// it by default.
+/// Default of [`ZoneRule::timeout_ms`] for sets of servers: the shortest and the longest timeout of
+/// one query, in ms.
 const SET_TIMEOUT_MS: (u32, u32) = (50, 2_000);
-/// Most rules and most servers of a plan: their numbers are 16 bits, less one for "none".
+/// Most rules and most servers of a plan: their indexes have 16 bits, and one value means "none".
 pub(crate) const MAX_NUMBERED: usize = u16::MAX as usize - 1;
 
-/// What becomes of a client subnet option (RFC 7871).
+/// The treatment of a client subnet option (RFC 7871).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcsPolicy {
-    /// It is left out: upstreams learn nothing about clients.
+    /// Omit it: upstreams learn nothing about clients.
     Strip,
-    /// It is sent on as the client sent it.
+    /// Forward it unchanged.
     Pass,
 }
 
@@ -50,34 +50,34 @@ pub struct ZoneRule {
     pub strategy: Strategy,
     /// Whether the letters of the question are sent in random case (0x20).
     pub case_randomisation: bool,
-    /// What becomes of a client subnet option.
+    /// The treatment of a client subnet option.
     pub ecs: EcsPolicy,
-    /// Shortest and longest time in ms that one server is given for one query.
+    /// The shortest and the longest timeout of one query, in ms.
     pub timeout_ms: (u32, u32),
 }
 
-/// What holds for all rules.
+/// Settings for all rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Only what was asked for is answered: no NS and no addresses beside it.
+    /// Whether responses are minimal: without NS records and additional addresses.
     pub minimal: bool,
-    /// When a client that could have stale data gets it (RFC 8767 §5), in ms after its query.
+    /// When a client gets stale data if there is some (RFC 8767 §5), in ms after its query.
     pub stale_client_ms: u32,
-    /// Questions in flight at most, in one resolver.
+    /// Most questions in flight in one resolver.
     pub in_flight: usize,
-    /// Waiting clients at most, in one resolver.
+    /// Most waiting clients in one resolver.
     pub waiters: usize,
-    /// The same limits on TTLs as the RRset cache has.
+    /// The limits on TTLs, as in the RRset cache.
     pub ttl: TtlBounds,
 }
 
-/// How many inquiries one resolver has under way at once, so that no zone and no server takes what
-/// others need; zones that are forwarded have no such limit.
+/// The number of concurrent inquiries in one resolver, so that no zone and no server exhausts the
+/// capacity for others. Forwarded zones have no such limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchLimits {
-    /// At the servers of one zone.
+    /// For the servers of one zone.
     pub per_zone: u32,
-    /// Queries that one server has not answered yet.
+    /// For queries that one server has not answered yet.
     pub per_server: u32,
 }
 
@@ -87,10 +87,10 @@ impl Default for FetchLimits {
     }
 }
 
-/// Why rules are no plan. The number counts the rules as given, from 0.
+/// Why rules are invalid. The number is the index of the rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanError {
-    /// The zone is no folded wire name.
+    /// The zone is not a folded name in wire format.
     Zone(usize),
     /// An earlier rule has the same zone.
     Repeated(usize),
@@ -120,7 +120,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// A rule ready for use.
+/// A rule prepared for use.
 #[derive(Debug)]
 pub(crate) struct Rule {
     /// Indices into [`Plan::upstreams`].
@@ -131,15 +131,15 @@ pub(crate) struct Rule {
     pub(crate) timeout_ms: (u32, u32),
 }
 
-/// The rule of a name, and how long (in octets) the zone is whose data its servers are
-/// believed about: the apex of the rule, or of the exception that led to it.
+/// The rule of a name, and the length in octets of the zone for which its servers are trusted: the
+/// apex of the rule, or of the exception that led to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Route {
     pub(crate) rule: u16,
     pub(crate) apex_len: u8,
 }
 
-/// See the module.
+/// The forwarding rules and the settings of resolution.
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) settings: Settings,
@@ -149,12 +149,11 @@ pub struct Plan {
     /// The rule that zones and exceptions lead to, but for the root's; none for an exception below
     /// no rule.
     zones: SuffixMap<Option<u16>>,
-    /// The route of names under no other rule.
+    /// The route of names without another rule.
     root: Option<Route>,
-    /// Sets of servers that single questions are sent to, whatever their names, with the rules made
-    /// of them.
+    /// Sets of servers to which single questions of any name are sent, with their rules.
     sets: Vec<(Box<[SocketAddr]>, u16)>,
-    /// How names are resolved that have no route; none: they are not.
+    /// How names without a route are resolved; `None` if they are not.
     pub(crate) recursion: Option<Recursion>,
     pub(crate) stubs: Stubs,
     pub(crate) fetch_limits: FetchLimits,
@@ -163,37 +162,37 @@ pub struct Plan {
     own_names: Option<Arc<dyn OwnNames>>,
 }
 
-/// A question to be resolved.
+/// A question to resolve.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// QNAME, folded, with QTYPE and QCLASS, in wire form.
+    /// QNAME, folded, with QTYPE and QCLASS, in wire format.
     pub question: &'a [u8],
     /// A keyed hash of the question.
     pub hash: u64,
-    /// The client's DO.
+    /// The client's DO bit.
     pub dnssec_ok: bool,
-    /// The client's CD.
+    /// The client's CD bit.
     pub checking_disabled: bool,
-    /// Data of the client's ECS option; empty for none. Left out unless the rule passes it.
+    /// Data of the client's ECS option; empty if there is none. Sent only if the rule passes it.
     pub ecs: &'a [u8],
-    /// Who asks: a question that comes back from the server it was sent to goes in a circle.
+    /// The client. A question that comes from the server to which it would be sent is a loop.
     pub client: Option<IpAddr>,
-    /// There is stale data for it: see [`Action::Overdue`](crate::Action::Overdue).
+    /// Whether the caller has stale data: see [`Action::Overdue`](crate::Action::Overdue).
     pub stale_available: bool,
-    /// Who is to be asked in place of those whom the plan has for the name: a set of
-    /// [`Plan::with_sets`]. What they say is put into no cache. Empty: those of the plan.
+    /// The servers to query instead of those of the plan: a set of [`Plan::with_sets`]. Their
+    /// responses are not cached. Empty for the servers of the plan.
     pub servers: &'a [SocketAddr],
 }
 
 impl Ask<'_> {
-    /// By which the cache of failures knows it.
+    /// The key in the cache of failures.
     pub(crate) fn failure_key(&self) -> FailureKey<'_> {
         FailureKey { question: self.question, checking_disabled: self.checking_disabled }
     }
 }
 
 impl Plan {
-    /// Checks the rules and makes a plan of them.
+    /// Checks the rules and builds a plan.
     pub fn new(rules: Vec<ZoneRule>, settings: Settings) -> Result<Self, PlanError> {
         if rules.len() > MAX_NUMBERED || settings.in_flight == 0 || settings.waiters == 0 {
             return Err(PlanError::Size);
@@ -235,10 +234,10 @@ impl Plan {
         if plan.upstreams.len() > MAX_NUMBERED { Err(PlanError::Size) } else { Ok(plan) }
     }
 
-    /// The same plan with these sets of servers, which single questions are sent to
-    /// ([`Ask::servers`](crate::Ask)).
+    /// Adds sets of servers, to which single questions are sent ([`Ask::servers`](crate::Ask)).
     ///
     /// # Errors
+    ///
     /// A set is empty or too large, or there are too many.
     pub fn with_sets(mut self, sets: &[Box<[SocketAddr]>]) -> Result<Self, PlanError> {
         let mut numbers =
@@ -263,8 +262,7 @@ impl Plan {
         if is_large { Err(PlanError::Size) } else { Ok(self) }
     }
 
-    /// The plan of a server that recurses: names under a rule are asked at its servers, all others
-    /// from the root down.
+    /// Adds recursion: names without a rule are resolved from the root.
     #[must_use]
     pub fn with_recursion(mut self, recursion: Recursion) -> Self {
         self.stubs = Stubs::new(&recursion.stubs);
@@ -272,35 +270,33 @@ impl Plan {
         self
     }
 
-    /// The same plan with these limits for recursion.
+    /// Sets the limits of recursion.
     #[must_use]
     pub fn with_fetch_limits(mut self, limits: FetchLimits) -> Self {
         self.fetch_limits = limits;
         self
     }
 
-    /// The same plan with addresses translated (RFC 6147).
+    /// Adds DNS64 (RFC 6147).
     #[must_use]
     pub fn with_dns64(mut self, dns64: Dns64) -> Self {
         self.dns64 = Some(Arc::new(dns64));
         self
     }
 
-    /// The same plan of a server that knows these names by itself: aliases that lead to them end
-    /// here.
+    /// Adds names that this server answers by itself: aliases that lead to them end here.
     #[must_use]
     pub fn with_own_names(mut self, own_names: Arc<dyn OwnNames>) -> Self {
         self.own_names = Some(own_names);
         self
     }
 
-    /// Returns what this server knows of a folded name by itself; none where others are to be
-    /// asked.
+    /// Returns this server's own data for a folded name; `None` if other servers must be queried.
     pub(crate) fn own<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
         self.own_names.as_ref()?.find(&self.sought(qname, qtype))
     }
 
-    /// Is this folded name in a zone that no other server is asked about?
+    /// Whether this folded name is in a zone for which no other server is queried.
     pub(crate) fn is_in_own_zone(&self, qname: &[u8]) -> bool {
         self.own_names
             .as_ref()
@@ -311,19 +307,19 @@ impl Plan {
         Sought { qname, qtype, served_len: self.own_rule_len(qname) }
     }
 
-    /// Is this folded name one that this server answers by itself?
+    /// Whether this server answers this folded name by itself.
     pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
         self.own(qname, Rtype::A).is_some()
     }
 
-    /// How addresses are translated for clients, except those that validate themselves: they set DO
+    /// The settings of DNS64. The caller must not apply them for validating clients, which set DO
     /// and CD (RFC 6147 §5.5).
     pub(crate) fn dns64(&self) -> Option<&Arc<Dns64>> {
         self.dns64.as_ref()
     }
 
-    /// Is this question resolved by a walk, which may ask for more than the question itself? All
-    /// are where the plan recurses, and else those whose answer may have to be made of other data.
+    /// Whether a walk resolves this question. Walks resolve all questions of a plan with recursion;
+    /// without it, those with an answer that may have to be made from other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
         let is_made = || {
@@ -349,7 +345,7 @@ impl Plan {
         Rule { upstreams, strategy, case_randomisation, ecs, timeout_ms }
     }
 
-    /// Where a folded name is to be asked. None: by no rule.
+    /// The route of a folded name; `None` if no rule applies.
     pub(crate) fn route(&self, qname: &[u8]) -> Option<Route> {
         match self.zones.nearest(qname) {
             None => self.root,
@@ -357,46 +353,46 @@ impl Plan {
         }
     }
 
-    /// Returns the octets of the nearest apex at or above a folded name at which the configuration
-    /// names other servers, or makes an exception from a rule; 0 if there is none. What servers
-    /// above that apex say of the names below it does not count (S4, S23).
+    /// Returns the length of the nearest apex at or above a folded name where the configuration has
+    /// other servers or an exception; 0 if there is none. Data from servers above that apex does
+    /// not apply to the names below it (S4, S23).
     pub(crate) fn boundary_len(&self, qname: &[u8]) -> usize {
         let rule = self.zones.nearest(qname).map_or(0, |(zone, _)| zone.len());
         let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));
         rule.max(stub)
     }
 
-    /// The route to a set of servers; none if there is no such set.
+    /// The route to a set of servers; `None` if there is no such set.
     pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
         let set = self.sets.iter().find(|(known, _)| **known == *servers);
         set.map(|(_, rule)| Route { rule: *rule, apex_len: 1 })
     }
 
-    /// Are there sets of servers?
+    /// Whether there are sets of servers.
     pub(crate) fn has_sets(&self) -> bool {
         !self.sets.is_empty()
     }
 
-    /// Does the route lead to a set, which is believed about all names?
+    /// Whether the route leads to a set, which is trusted for all names.
     pub(crate) fn leads_to_a_set(&self, route: Route) -> bool {
         self.sets.first().is_some_and(|(_, first)| route.rule >= *first)
     }
 
-    /// How addresses are translated; none where they are not.
+    /// The settings of DNS64, if it is configured.
     #[must_use]
     pub fn translation(&self) -> Option<&Dns64> {
         self.dns64.as_deref()
     }
 
-    /// Has this folded name a rule that is not the root's?
+    /// Whether a rule other than that of the root applies to this folded name.
     #[must_use]
     pub fn has_own_rule(&self, qname: &[u8]) -> bool {
         self.zones.nearest(qname).is_some_and(|(_, rule)| rule.is_some())
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
-    /// The octets of the apex of the nearest rule or stub zone for this folded name; none where it
-    /// is the root's.
+    /// The length of the apex of the nearest rule or stub zone for this folded name; `None` if that
+    /// is the root.
     #[must_use]
     pub fn own_rule_len(&self, qname: &[u8]) -> Option<usize> {
         let rule =
@@ -409,7 +405,7 @@ impl Plan {
         rule.max(stub)
     }
 
-    /// Whether anybody is asked about this folded name.
+    /// Whether any server is queried for this folded name.
     #[must_use]
     pub fn resolves(&self, qname: &[u8]) -> bool {
         self.recursion.is_some() || self.route(qname).is_some()
@@ -424,7 +420,7 @@ impl Plan {
         &self.rules[usize::from(route.rule)]
     }
 
-    /// Is a client's ECS option sent on for this folded name?
+    /// Whether a client's ECS option is forwarded for this folded name.
     #[must_use]
     pub fn passes_ecs(&self, qname: &[u8]) -> bool {
         self.recursion.is_none()
@@ -450,7 +446,7 @@ fn check(number: usize, rule: &ZoneRule) -> Result<(), PlanError> {
     if min == 0 || min > max { Err(PlanError::Timeouts(number)) } else { Ok(()) }
 }
 
-/// The rule that the names right under `rule.zone` follow.
+/// The rule for the names directly below `rule.zone`.
 fn target(rules: &[ZoneRule], zones: &HashMap<Box<[u8]>, usize>, rule: &ZoneRule) -> Option<u16> {
     if !rule.exception {
         return zones.get(&rule.zone).map(|&number| number as u16);
@@ -486,7 +482,7 @@ mod tests {
         )
     }
 
-    /// The port of the first server that `name` is asked at.
+    /// The port of the first server for `name`.
     fn port(plan: &Plan, name: &[u8]) -> Option<u16> {
         let rule = plan.rule(plan.route(name)?);
         Some(plan.upstreams[usize::from(rule.upstreams[0])].addr.port())

@@ -1,46 +1,46 @@
-//! Reading a reply into records: owners folded, data uncompressed and checked.
+//! Parses a reply into records: owners are folded; data is uncompressed and checked.
 //!
-//! What the reply is about is not judged here; see the scrubber.
+//! Whether the records belong to the question is decided elsewhere: see `scrub`.
 
 use avocet_wire::edns::option;
 use avocet_wire::name::Hops;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
 
-/// Octets by which names in record data grow at most when uncompressed: two names.
+/// The growth of record data when its names are uncompressed: at most two names.
 const EXPANSION: usize = 2 * 255;
 
-/// Most records that are taken of one section. An answer has 11 aliases, 256 records and 32
-/// signatures at most, and of a reply with more than this in its answer section nothing is used: a
-/// part of an RRset is none. Of the other sections the rest is passed over: no more than 13
-/// servers, 32 proofs and a few addresses are ever used.
+/// Most records that are read from one section. An answer has at most 11 aliases, 256 records and
+/// 32 signatures: a reply with more records in its answer section is not used, because an
+/// incomplete RRset is useless. In other sections further records are ignored: at most 13 servers,
+/// 32 proofs and a few addresses are ever used.
 const MAX_SECTION_RECORDS: usize = 512;
 
-/// A reply cannot be read.
+/// Why a reply cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Malformed {
-    /// It is no message.
+    /// The message is malformed.
     Message,
-    /// The data of a record is not as its type says.
+    /// The data of a record does not match its type.
     Data,
 }
 
-/// What becomes of records whose data is not what their type says.
+/// The treatment of records with data that does not match their type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Faulty {
-    /// They spoil the reply.
+    /// Reject the reply.
     Refuse,
-    /// They are as if they were not there.
+    /// Ignore the records.
     PassOver,
 }
 
-/// Which records of a reply are of use.
+/// The part of a reply that is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     /// All of them.
     Whole,
-    /// Those before the authority section if the last of them is of this type, and else all: who is
-    /// given an answer and wants neither proofs nor extras has no use for what follows it.
+    /// The answer section if its last record has this type, otherwise all sections: a client that
+    /// gets an answer and requests neither proofs nor additional data needs nothing else.
     ToAnswer(Rtype),
 }
 
@@ -73,11 +73,11 @@ impl ReplyRecord<'_> {
     }
 }
 
-/// What a reply's OPT record says.
+/// The content of a reply's OPT record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReplyOpt {
     pub(crate) rcode_high: u8,
-    /// Data of the cookie option, cut to 40 octets.
+    /// Data of the COOKIE option, cut to 40 octets.
     pub(crate) cookie: Vec<u8>,
     /// INFO-CODE of the first extended error.
     pub(crate) ede: Option<u16>,
@@ -87,23 +87,23 @@ pub(crate) struct ReplyOpt {
     pub(crate) ecs_scope: Option<u8>,
 }
 
-/// A reply that was read. Memory is kept between uses.
+/// A parsed reply. The memory is kept between uses.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
     octets: Vec<u8>,
-    /// In the order of the sections.
+    /// In message order.
     entries: Vec<ReplyEntry>,
     opt: ReplyOpt,
-    /// Is there an OPT record?
+    /// Whether there is an OPT record.
     pub(crate) has_opt: bool,
-    /// Are there more records in the answer section than are taken?
+    /// Whether the answer section has more records than are read.
     pub(crate) is_overfull: bool,
-    /// Were records of the answer section passed over for their data?
+    /// Whether records of the answer section were ignored because of their data.
     pub(crate) has_faulty_answers: bool,
 }
 
 impl Reply {
-    /// A reply of these records to a question with this folded name.
+    /// A reply with these records to a question with this folded name.
     pub(crate) fn of<'r>(qname: &[u8], records: impl Iterator<Item = ReplyRecord<'r>>) -> Self {
         let mut reply = Self { octets: qname.to_vec(), ..Self::default() };
         for record in records {
@@ -125,7 +125,7 @@ impl Reply {
         reply
     }
 
-    /// Reads the records of the reply to a question with this folded name.
+    /// Parses the reply to a question with this folded name.
     pub(crate) fn read(
         &mut self,
         view: &MessageView<'_>,
@@ -135,7 +135,7 @@ impl Reply {
         self.read_with(view, qname, (Faulty::Refuse, extent))
     }
 
-    /// Reads all records that are as their type says, and passes over the others.
+    /// Parses the reply and ignores records with malformed data.
     pub(crate) fn read_well_formed(
         &mut self,
         view: &MessageView<'_>,
@@ -186,11 +186,11 @@ impl Reply {
                 }
             }
         }
-        // What follows the last record is ignored, as other resolvers do: RFC 1035 says nothing.
+        // Trailing octets are ignored, as in other resolvers: RFC 1035 does not mention them.
         Ok(())
     }
 
-    /// Does the record stand behind all that is of use?
+    /// Whether the record follows everything that is needed.
     fn is_past(&self, record: &RecordView<'_>, extent: Extent) -> bool {
         match extent {
             Extent::Whole => false,
@@ -264,17 +264,17 @@ impl Reply {
         &self.opt
     }
 
-    /// The whole RCODE.
+    /// The RCODE with its upper bits.
     pub(crate) fn rcode(&self, view: &MessageView<'_>) -> Rcode {
         Rcode(u16::from(self.opt.rcode_high) << 4 | view.header().rcode().0)
     }
 
-    /// Returns the records of all sections in their order.
+    /// Returns the records of all sections in message order.
     pub(crate) fn records(&self) -> impl Iterator<Item = ReplyRecord<'_>> + Clone {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
-    /// Returns the records of one section, without a look at those of the others.
+    /// Returns the records of one section without iterating over the others.
     pub(crate) fn section(
         &self,
         section: RecordSection,
@@ -300,12 +300,12 @@ impl Reply {
     }
 }
 
-/// Types whose names may come compressed are all below 64 (RFC 3597 §4).
+/// Types with names that may be compressed are all below 64 (RFC 3597 §4).
 fn may_hold_names(rtype: Rtype) -> bool {
     rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
 }
 
-/// The folded name that is the whole data of a CNAME or DNAME.
+/// The folded name that is the complete data of a CNAME or DNAME.
 pub(crate) fn folded_target(rdata: &[u8]) -> Option<NameBuf> {
     NameBuf::from_wire(rdata).ok().map(|name| name.folded())
 }
@@ -320,7 +320,8 @@ mod tests {
 
     const QNAME: &[u8] = b"\x03www\x07example\x00";
 
-    /// How many records of each section are read of a reply with or without an answer.
+    /// The number of records that are read from each section, for a reply with or without an
+    /// answer.
     fn read(extent: Extent, has_answer: bool) -> ([usize; 2], bool) {
         let mut octets = [0; 512];
         let mut builder = Builder::new(&mut octets, usize::MAX, 0, QR).unwrap();

@@ -1,5 +1,4 @@
-//! What recursion goes by: the root's servers, zones whose servers are configured, and how
-//! authoritative servers are asked.
+//! The settings of recursion: root servers, stub zones, and how authoritative servers are queried.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,62 +8,62 @@ use avocet_wire::suffix::SuffixMap;
 use crate::local_root::LocalRootSlot;
 use crate::validation::Validation;
 
-/// A server of the root zone by name, with its addresses (RFC 8109 §2).
+/// A root server with its addresses (RFC 8109 §2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RootServer {
-    /// Folded wire form.
+    /// In folded wire format.
     pub name: Box<[u8]>,
-    /// Where it is.
+    /// Its addresses.
     pub addresses: Vec<IpAddr>,
 }
 
-/// A zone whose authoritative servers are configured and not asked for.
+/// A zone with configured authoritative servers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StubZone {
-    /// The apex, in folded wire form.
+    /// The apex, in folded wire format.
     pub zone: Box<[u8]>,
-    /// Where its servers listen.
+    /// The addresses of its servers.
     pub servers: Vec<SocketAddr>,
 }
 
-/// How names are resolved that no forwarding rule is for.
+/// How names without a forwarding rule are resolved.
 #[derive(Clone, Debug)]
 pub struct Recursion {
-    /// The root's servers.
+    /// The root hints.
     pub hints: Vec<RootServer>,
-    /// Ask the root's servers first of all who they are (RFC 8109).
+    /// Send priming queries (RFC 8109).
     pub priming: bool,
-    /// Tell servers no more of a name than they need to know (RFC 9156).
+    /// Minimise QNAMEs (RFC 9156).
     pub qname_minimisation: bool,
-    /// Send the letters of questions in random case.
+    /// Send QNAMEs in random letter case (0x20).
     pub case_randomisation: bool,
     /// Send cookies (RFC 7873).
     pub cookies: bool,
-    /// Ask over IPv4.
+    /// Query over IPv4.
     pub ipv4: bool,
-    /// Ask over IPv6.
+    /// Query over IPv6.
     pub ipv6: bool,
-    /// Ask servers at private and loopback addresses, too.
+    /// Query servers at private and loopback addresses, too.
     pub query_private: bool,
-    /// Deny names by NSEC records that were validated before (RFC 8198).
+    /// Synthesize negative responses from validated NSEC records (RFC 8198).
     pub aggressive_nsec: bool,
-    /// Report errors to whom the servers of a zone name for that (RFC 9567).
+    /// Report errors to the reporting agents of zones (RFC 9567).
     pub error_reports: bool,
-    /// Most octets of a reply over UDP.
+    /// Most octets of a response over UDP.
     pub udp_size: u16,
-    /// Where this server itself listens: never asked.
+    /// The addresses on which this server listens; these are never queried.
     pub own: Vec<SocketAddr>,
     /// Zones with configured servers.
     pub stubs: Vec<StubZone>,
-    /// A copy of the root zone that spares asking the root's servers (RFC 8806); none: they are
-    /// asked.
+    /// The copy of the root zone, which replaces queries to the root servers (RFC 8806), if
+    /// configured.
     pub local_root: Option<LocalRootSlot>,
-    /// How answers are validated; none: they are not.
+    /// The settings of validation; `None` disables it.
     pub validation: Option<Validation>,
 }
 
 impl Recursion {
-    /// Knows no server.
+    /// Has no servers.
     pub(crate) const NONE: Self = Self {
         hints: Vec::new(),
         priming: false,
@@ -84,7 +83,7 @@ impl Recursion {
     };
 }
 
-/// The stub zones, ready for look-up.
+/// The stub zones, prepared for look-up.
 #[derive(Debug, Default)]
 pub(crate) struct Stubs {
     zones: SuffixMap<usize>,
@@ -101,14 +100,15 @@ impl Stubs {
         }
     }
 
-    /// The stub zone nearest above a folded name, or is it: its number and the octets of its apex.
+    /// The nearest stub zone at or above a folded name: its index and the length of its apex.
     #[inline]
     pub(crate) fn nearest(&self, name: &[u8]) -> Option<(usize, u8)> {
         self.zones.nearest(name).map(|(zone, number)| (*number, zone.len() as u8))
     }
 }
 
-/// Is a server at this address asked at all? Never ourselves, and nothing that is no host (S24).
+/// Whether this address may be queried: never one of our own, or one that is not a host address
+/// (S24).
 pub(crate) fn may_ask(recursion: &Recursion, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);

@@ -1,28 +1,28 @@
-//! Reports of errors (RFC 9567): what they say, and the names that they ask for.
+//! Error reports (RFC 9567): their content and their names.
 
 use avocet_dnssec::Reason;
 use avocet_wire::{NameBuf, Rtype};
 
 use crate::iterate::rrset::Name;
 
-/// The label that a report begins with, and that stands before the agent's domain (RFC 9567 §6.1).
+/// The first label of a report, which also precedes the agent's domain (RFC 9567 §6.1).
 const MARK: &[u8] = b"_er";
 
-/// Something to be reported.
+/// An error report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Report {
-    /// What could not be resolved.
+    /// The name that could not be resolved.
     pub(crate) qname: Name,
     pub(crate) qtype: Rtype,
     /// The extended error.
     pub(crate) ede: u16,
-    /// To whom.
+    /// The reporting agent.
     pub(crate) agent: NameBuf,
 }
 
 impl Report {
-    /// The name that is asked for. None where it would be too long, and for what is itself a
-    /// report.
+    /// The QNAME of the report. Returns `None` if it would be too long, and for the names of
+    /// reports.
     pub(crate) fn name(&self) -> Option<NameBuf> {
         if is_report(&self.qname) {
             return None;
@@ -42,7 +42,7 @@ fn is_report(qname: &[u8]) -> bool {
     avocet_wire::name::labels(qname).next() == Some(MARK)
 }
 
-/// Is it an error of the zone, which its owners can mend?
+/// Whether the owners of the zone can correct the error.
 pub(crate) fn is_of_zone(reason: Reason) -> bool {
     !matches!(
         reason,

@@ -1,9 +1,9 @@
-//! What of a reply is believed.
+//! Removes everything from a reply that is not trusted.
 //!
-//! Kept are the aliases (CNAME, DNAME) that lead from the question to its end, what was asked for
-//! there, or the proof that it is not there. Nothing else of a reply ever reaches the cache. The
-//! servers of a rule are believed about names whose route is that rule only: where an alias leads
-//! to another rule's name, that rule's servers are asked.
+//! What remains is the chain of aliases (CNAME, DNAME) from the question, and at its end the
+//! queried RRset or the proof that it does not exist. Nothing else reaches the cache. The servers
+//! of a rule are trusted only for names with the same route: if an alias leads to a name with
+//! another rule, the servers of that rule are queried.
 
 use avocet_cache::TtlBounds;
 use avocet_dnssec::budget::{MAX_RRSET_OCTETS, MAX_RRSET_RECORDS};
@@ -16,14 +16,13 @@ use crate::numbering::Numbering;
 use crate::plan::{Plan, Route};
 use crate::read::{Reply, ReplyRecord, folded_target};
 
-/// Most aliases followed for one question (BIND and Unbound: 11).
+/// Most aliases that are followed for one question (BIND and Unbound: 11).
 pub const MAX_ALIASES: usize = 11;
 
-/// Most addresses that are given beside an answer: of 13 servers, of either family, two or three
-/// each.
+/// Most additional addresses: for 13 servers, two or three of each family.
 const MAX_EXTRAS: usize = 64;
 
-/// What was asked, of whom.
+/// The question, and the servers that were queried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) plan: &'a Plan,
@@ -31,22 +30,21 @@ pub(crate) struct Asked<'a> {
     /// Folded.
     pub(crate) qname: &'a [u8],
     pub(crate) qtype: Rtype,
-    /// Signatures and proofs are wanted.
+    /// Whether signatures and proofs are requested.
     pub(crate) dnssec_ok: bool,
 }
 
-/// About which names those asked are believed.
+/// The names for which the queried servers are trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Belief {
-    /// The servers of a rule: where the name's route is the same.
+    /// The servers of a rule: names with the same route.
     Rule(Route),
-    /// The servers of a zone of so many octets, the last of the question's name: about that name,
-    /// and about names of the zone that aliases lead to. What is said of the latter answers this
-    /// question and is cached only if it verifies: a forged reply for one name changes no other
-    /// (S5).
+    /// The servers of the zone with this length, which is a suffix of the QNAME: the QNAME, and
+    /// names of the zone that aliases lead to. Data of the latter answers only this question and is
+    /// cached only if it is secure: a forged reply for one name must not affect another (S5).
     Zone(u8),
-    /// As [`Belief::Zone`], about the question's name alone: the zone is signed, and nothing is
-    /// validated for this client.
+    /// Like [`Belief::Zone`], but only the QNAME: the zone is signed, and the answer to this client
+    /// is not validated.
     Name(u8),
 }
 
@@ -58,12 +56,12 @@ impl Belief {
         }
     }
 
-    /// The name up to which those asked are believed.
+    /// The name up to which the servers are trusted.
     fn apex<'a>(self, asked: &Asked<'a>) -> &'a [u8] {
         &asked.qname[asked.qname.len().saturating_sub(self.apex_len())..]
     }
 
-    /// Are those asked servers that a rule of the policy chose? They are believed about all names.
+    /// Whether a rule of the policy selected the servers. They are trusted for all names.
     fn is_of_a_set(self, asked: &Asked<'_>) -> bool {
         matches!(self, Self::Rule(route) if asked.plan.leads_to_a_set(route))
     }
@@ -75,7 +73,7 @@ impl Belief {
         match self {
             Self::Rule(route) => self.is_of_a_set(asked) || asked.plan.forwards(name, route),
             Self::Name(_) => false,
-            // DS records of what an alias leads to may be the zone's above.
+            // DS records of an alias's target may belong to the parent zone.
             Self::Zone(_) if asked.qtype == Rtype::DS => false,
             Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
@@ -85,43 +83,43 @@ impl Belief {
     }
 }
 
-/// What a reply comes to.
+/// The result of scrubbing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// An answer. It is not to be cached where it denies without an SOA record (RFC 2308 §5).
+    /// An answer. A negative one without an SOA record must not be cached (RFC 2308 §5).
     Answer { rcode: Rcode, cacheable: bool },
-    /// Aliases up to a name that is still to be asked for.
+    /// Aliases that lead to a name that must be resolved next.
     GoOn,
     /// A referral, a contradiction, or too many aliases.
     Unusable,
-    /// An RRset of more records than are taken, whoever is asked.
+    /// An RRset with more records than are accepted from any server.
     TooLarge,
-    /// The aliases lead back to where they were.
+    /// The aliases form a loop.
     Loop,
 }
 
-/// Clamps the TTL of records that exist.
+/// Clamps the TTL of a positive answer.
 pub(crate) fn clamp(bounds: &TtlBounds, ttl_secs: u32) -> u32 {
     ttl_secs.max(bounds.min).min(bounds.max)
 }
 
-/// Reads a reply's records into an answer.
+/// Reads the trusted records of a reply into an answer.
 pub(crate) struct Scrubber<'a> {
     asked: Asked<'a>,
     reply: &'a Reply,
     out: &'a mut Gathered,
-    /// The name that the aliases so far lead to.
+    /// The current end of the chain of aliases.
     pub(crate) end: NameBuf,
 }
 
 impl<'a> Scrubber<'a> {
-    /// None if the question's name is no name.
+    /// Returns `None` if the QNAME is malformed.
     pub(crate) fn new(asked: Asked<'a>, reply: &'a Reply, out: &'a mut Gathered) -> Option<Self> {
         out.clear();
         Some(Self { asked, reply, out, end: NameBuf::from_wire(asked.qname).ok()? })
     }
 
-    /// Gathers what is believed. `rcode` is NOERROR or NXDOMAIN.
+    /// Collects the trusted records. `rcode` is NOERROR or NXDOMAIN.
     pub(crate) fn scrub(&mut self, rcode: Rcode) -> Verdict {
         if self.reply.is_overfull {
             return Verdict::TooLarge;
@@ -131,8 +129,7 @@ impl<'a> Scrubber<'a> {
 
     fn follow(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
         for _ in 0..=MAX_ALIASES {
-            // Asked for the CNAME itself, one that follows from a DNAME is the answer, with its
-            // DNAME.
+            // If the QTYPE is CNAME, a synthesized one with its DNAME is the answer.
             if self.asked.qtype == Rtype::CNAME
                 && let Some(dname) = self.dname()
             {
@@ -154,7 +151,7 @@ impl<'a> Scrubber<'a> {
         Err(Verdict::Unusable)
     }
 
-    /// Takes what was asked for at the current name.
+    /// Takes the queried RRset at the current name.
     fn take_answer(&mut self) -> Result<bool, Verdict> {
         let qtype = self.asked.qtype;
         if qtype != Rtype::ANY {
@@ -178,7 +175,7 @@ impl<'a> Scrubber<'a> {
         Ok(out.len() > before)
     }
 
-    /// Takes the alias at the current name; returns where it leads.
+    /// Takes the alias at the current name; returns its target.
     fn take_alias(&mut self) -> Result<Option<NameBuf>, Verdict> {
         if let Some(dname) = self.dname() {
             return self.take_dname(dname).map(Some);
@@ -203,7 +200,7 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// The owner of the DNAME right above the current name that is nearest to it.
+    /// The owner of the closest DNAME above the current name.
     fn dname(&self) -> Option<NameBuf> {
         let end = self.end.wire();
         let above = self.reply.section(RecordSection::Answer).filter(|record| {
@@ -216,8 +213,8 @@ impl<'a> Scrubber<'a> {
             .and_then(|record| NameBuf::from_wire(record.owner).ok())
     }
 
-    /// Takes a DNAME and the CNAME that follows from it (RFC 6672 §3.1); one that the reply has
-    /// must be the same.
+    /// Takes a DNAME and the synthesized CNAME (RFC 6672 §3.1). One that the reply has must be
+    /// identical.
     fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
         if take_set(
@@ -251,8 +248,8 @@ impl<'a> Scrubber<'a> {
     }
 
     fn positive(&mut self, rcode: Rcode) -> Result<Verdict, Verdict> {
-        // Asked for an alias itself, some servers give the RCODE of what it leads to (RFC 6604 §3).
-        // The alias is the answer, and it exists.
+        // If the QTYPE is CNAME, some servers return the RCODE of the target (RFC 6604 §3). The
+        // alias is the answer, and it exists.
         let is_of_target = rcode == Rcode::NXDOMAIN
             && self.asked.qtype == Rtype::CNAME
             && self.out.has_alias(self.end.wire());
@@ -278,7 +275,7 @@ impl<'a> Scrubber<'a> {
                 && name::is_under(self.end.wire(), record.owner)
         });
         let Some(soa) = soa else {
-            // Its own servers beside nothing are what some zones deny by.
+            // Some servers deny with the zone's own NS records and nothing else.
             let is_own = |record: &ReplyRecord<'_>| match self.asked.belief {
                 Belief::Zone(len) | Belief::Name(len) => record.owner.len() == usize::from(len),
                 Belief::Rule(_) => false,
@@ -286,7 +283,7 @@ impl<'a> Scrubber<'a> {
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
                 Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
-                // Without a word of its zone nothing is known of a name that an alias leads to.
+                // Without data from its zone, the target of an alias is unknown.
                 _ if self.end.wire() != self.asked.qname
                     && !matches!(self.asked.belief, Belief::Rule(_)) =>
                 {
@@ -343,8 +340,8 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// Takes the zone's NS records and the addresses that answer and NS records point to. They
-    /// are for this client alone and never cached.
+    /// Takes the zone's NS records, and the addresses of the names in answer and NS records. They
+    /// are only for this client and never cached.
     fn take_extras(&mut self) {
         let apex = self.apex();
         let zone = self.reply.section(RecordSection::Authority).find(|record| {
@@ -373,22 +370,22 @@ impl<'a> Scrubber<'a> {
         }
     }
 
-    /// The name up to which the servers asked are believed.
+    /// The name up to which the servers are trusted.
     fn apex(&self) -> &'a [u8] {
         self.asked.belief.apex(&self.asked)
     }
 }
 
-/// An RRset to be taken.
+/// An RRset to take.
 struct SetOf<'a> {
-    /// The section of the answer that it goes to.
+    /// Its section in the answer.
     to: Section,
     owner: &'a [u8],
     rtype: Rtype,
 }
 
-/// Takes an RRset with its signatures; all its records get the shortest TTL (RFC 2181 §5.2).
-/// Returns the number of records.
+/// Takes an RRset with its signatures; all its records get the lowest TTL (RFC 2181 §5.2). Returns
+/// the number of records.
 fn take_set(
     asked: &Asked<'_>,
     reply: &Reply,
@@ -435,7 +432,8 @@ fn kind(section: Section, record: &ReplyRecord<'_>, ttl_secs: u32) -> RecordFiel
     RecordFields { section, rtype: record.rtype, class: record.class, ttl_secs }
 }
 
-/// `name` with its ending `owner` replaced by `target`; none if that is longer than a name.
+/// `name` with its suffix `owner` replaced by `target`; `None` if the result is too long for a
+/// name.
 pub(crate) fn substitute(name: &[u8], owner: &[u8], target: &[u8]) -> Option<NameBuf> {
     let kept = name.get(..name.len().checked_sub(owner.len())?)?;
     let mut wire = [0; name::MAX_NAME];

@@ -1,4 +1,4 @@
-//! What chains of trust begin with, and what they end in.
+//! The start and the end of chains of trust.
 
 use std::sync::Arc;
 
@@ -7,20 +7,19 @@ use avocet_dnssec::negative::NegativeAnchors;
 use avocet_dnssec::{Policy, Reason, ZoneKeys};
 use avocet_wire::suffix::SuffixMap;
 
-/// What validation goes by.
+/// The settings of validation.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// Where chains of trust begin.
+    /// The trust anchors.
     pub anchors: Anchors,
-    /// Names below which nothing is validated.
+    /// Negative trust anchors: names below them are not validated.
     pub negative: NegativeAnchors,
-    /// Zones with servers in the configuration that the public tree denies, and that nothing above
-    /// vouches for: they are as good as negative anchors, unless there is a trust anchor at or
-    /// below them.
+    /// Configured zones that do not exist in the public tree. They act like negative trust anchors,
+    /// unless there is a trust anchor at or below them.
     pub private: SuffixMap<()>,
-    /// Which algorithms count.
+    /// The accepted algorithms.
     pub policy: Policy,
 }
 
-/// The keys of a zone, or why it has none that count.
+/// The keys of a zone, or why it has no usable ones.
 pub(crate) type Chain = Result<Arc<ZoneKeys>, Reason>;

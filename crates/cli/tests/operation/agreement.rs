@@ -1,5 +1,5 @@
-//! `avocet why` against the answers that clients really get: random names, clients and
-//! configurations, all from a seed.
+//! Compares `avocet why` with the answers that clients really get: random names, clients and
+//! configurations from a seed.
 //!
 //! 1,000 questions, and 10,000 with `AVOCET_LONG_TESTS=1`.
 
@@ -18,19 +18,18 @@ use serde_json::{Value, json};
 
 use crate::server::{Site, query};
 
-/// Configurations that are drawn.
+/// Random configurations.
 const CONFIGURATIONS: u64 = 20;
-/// Questions to a server with one of them; more in long tests.
+/// Questions for each configuration; more in long tests.
 const QUESTIONS: u64 = 50;
 const QUESTIONS_IN_LONG_TESTS: u64 = 500;
-/// Time without an answer after which the test looks whether the query was dropped.
+/// Time without an answer after which the test checks whether the query was dropped.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Extended errors that say how often something failed, which `why` itself changes: other error,
-/// DNSKEY missing and so on are the same in both; a failure is new for the first who asks and
-/// remembered for the second.
+/// Extended errors that count as equal, because `why` itself changes them: a failure is new for the
+/// first query and cached for the second.
 const FAILURES: [u16; 4] = [13, 20, 22, 23];
 
-/// Names of the zone `example` that the upstream has something special for.
+/// Names of the zone `example` with special data at the upstream.
 const LABELS: [&str; 12] = [
     "www", "ads", "ok.ads", "cloak", "cloak2", "allowed", "private", "missing", "broken",
     "fleeting", "video", "x.deep",
@@ -58,8 +57,7 @@ const OTHERS: [&str; 17] = [
 const TYPES: [Rtype; 4] = [Rtype::A, Rtype::AAAA, Rtype::PTR, Rtype::CNAME];
 const CLIENTS: [&str; 5] = ["127.0.0.1", "127.0.0.9", "127.0.0.20", "127.0.0.21", "127.0.0.40"];
 
-/// What a client gets, or is said to get: RCODE, whether it is truncated, records and the policy's
-/// extended error.
+/// The answer to a client, real or predicted: RCODE, TC, records and the policy's extended error.
 #[derive(PartialEq, Eq, Debug)]
 struct Told {
     rcode: String,
@@ -68,7 +66,7 @@ struct Told {
     error: Option<(u16, String)>,
 }
 
-/// A question of a client.
+/// A client's question.
 #[derive(Debug)]
 struct Question {
     name: String,
@@ -125,7 +123,7 @@ fn why_says_what_the_client_gets() {
     for stage in ["local", "special"] {
         assert!(stages.get(stage).is_some_and(|count| *count > questions / 5), "{stages:?}");
     }
-    // The draw is worth something only if each verdict comes up.
+    // The comparison is meaningful only if each verdict occurs.
     for verdict in ["passes", "blocked", "rewritten", "dropped", "truncated", "forwarded"] {
         assert!(
             verdicts.get(verdict).is_some_and(|count| *count > questions / 20),
@@ -134,7 +132,7 @@ fn why_says_what_the_client_gets() {
     }
 }
 
-/// A special name that the policy lets pass is answered here: nothing is said about other servers.
+/// A special-use name that the policy allows is answered here: the prediction has no upstream.
 fn check_stage(section: &Value, question: &Question, context: &str) {
     let name = &question.name;
     let is_special = [".test", ".onion", "localhost"].iter().any(|end| name.ends_with(end));
@@ -143,7 +141,7 @@ fn check_stage(section: &Value, question: &Question, context: &str) {
     }
 }
 
-/// The verdict and its reason fit the answer.
+/// Checks that the verdict and its reason match the answer.
 fn check_verdict(section: &Value, got: Option<&Told>, context: &str) {
     let verdict = section["verdict"].as_str().unwrap_or("passes");
     let error = got.and_then(|told| told.error.as_ref());
@@ -160,7 +158,7 @@ fn check_verdict(section: &Value, got: Option<&Told>, context: &str) {
     }
 }
 
-/// Lists, rules, clients and records, each there or not.
+/// Lists, rules, clients and records, each present at random.
 fn configuration(chance: &mut Chance, site: &Site) -> String {
     let mut text = String::from("[policy]\n");
     let form = ["zero", "nxdomain", "nodata", "refused"][chance.below(4) as usize];
@@ -194,7 +192,7 @@ fn configuration(chance: &mut Chance, site: &Site) -> String {
     for number in 0..chance.below(6) {
         let rule = RULES[chance.below(RULES.len() as u64) as usize];
         let condition = CONDITIONS[chance.below(CONDITIONS.len() as u64) as usize];
-        // What reads the answer can only block, allow or redirect it to addresses.
+        // A condition on the answer can only block, allow or redirect to addresses.
         let is_late = condition.contains("answer.");
         let rule = if is_late && !rule.starts_with("action = \"block\"") { RULES[0] } else { rule };
         let rule = rule.replace("OTHER", &format!("{}@{}", other.ip(), other.port()));
@@ -313,7 +311,7 @@ const RULES: [&str; 11] = [
     "action = \"ttl\"\nmin-secs = 5\nmax-secs = 10",
 ];
 
-/// A pause or a grant, or none.
+/// Sets a pause or a grant, or none.
 fn switch(chance: &mut Chance, site: &Site) {
     let request = match chance.below(6) {
         0 => json!({ "command": "pause", "scope": { "group": "kids" }, "secs": 3600 }),
@@ -342,7 +340,7 @@ fn draw(chance: &mut Chance) -> Question {
     Question { name, rtype, client: chance.below(CLIENTS.len() as u64) as usize }
 }
 
-/// What `why` says that the client gets, and what it says of the policy.
+/// Returns the answer that `why` predicts, and its report on the policy.
 fn why(site: &Site, question: &Question) -> (Option<Told>, Value) {
     let Question { name, rtype, client } = question;
     let request = json!({ "command": "why", "name": name, "type": rtype.to_string(), "client": CLIENTS[*client] });
@@ -375,7 +373,7 @@ fn told(
     Told { rcode, is_truncated, records, error: error.filter(|(code, _)| !FAILURES.contains(code)) }
 }
 
-/// What the client gets; none where the server counts that it drops the query.
+/// Returns the client's answer; `None` if the server counts the query as dropped.
 fn ask(site: &Site, (socket, id): (&UdpSocket, u16), question: &Question) -> Option<Told> {
     let dropped = || site.metric("avocet_query_outcomes_total{outcome=\"dropped\"}");
     let before = dropped();
@@ -424,7 +422,7 @@ fn edns_query(id: u16, (name, rtype): (&str, Rtype)) -> Vec<u8> {
     message
 }
 
-/// An upstream whose addresses are of this network. The labels of a name decide about its answer.
+/// An upstream with addresses in this network. The labels of a name determine its answer.
 fn upstream(network: [u8; 4]) -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();

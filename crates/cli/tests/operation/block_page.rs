@@ -1,4 +1,4 @@
-//! The page of blocked names, as a browser that is led to it gets it.
+//! The block page, as a browser gets it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -44,7 +44,7 @@ impl Pages {
         let ads = site.directory.join("ads.txt");
         std::fs::write(&ads, "ads.example\n").unwrap();
         let rpz = site.directory.join("rpz.zone");
-        // What every name leads to here.
+        // The address to which every name resolves here.
         let text = "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n32.77.2.0.192.rpz-ip CNAME .\nfine CNAME rpz-passthru.\n";
         std::fs::write(&rpz, text).unwrap();
         let policy =
@@ -57,7 +57,7 @@ impl Pages {
         self.site.start()
     }
 
-    /// Head and body of what a request gets; nothing where it is turned away.
+    /// Head and body of the response; `None` if the connection is rejected.
     fn send(&self, request: &str) -> Option<(String, String)> {
         let mut stream = TcpStream::connect(self.page).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -108,7 +108,7 @@ fn who_is_led_to_the_page_reads_which_name_is_blocked_and_why() {
     let (status, body) = pages.get("a.game.example:80");
     assert!(status == 403 && body.contains("<dd>rule games</dd>"), "{body}");
 
-    // What is found out by the answer is told once that is known; nobody is asked for it here.
+    // The page shows a decision on the answer only if that is cached: it sends no query.
     pages.upstream.asked();
     assert_eq!(pages.get("cloaked.example").0, 404);
     assert_eq!(pages.upstream.asked().len(), 0);

@@ -1,5 +1,5 @@
-//! The server under the filters of its own unit file: what the unit forbids is not needed, or is
-//! reported.
+//! The server under the restrictions of its systemd unit: it does not need what the unit forbids,
+//! or reports it.
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -11,7 +11,7 @@ use avocet_testkit::confinement::Confinement;
 use crate::server::{PATIENCE, Server, Site, ask_over_tcp, ask_patiently};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// The address for a blocked question.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
 
 const POLICY: &str = r#"
@@ -42,7 +42,7 @@ fn confinement() -> Confinement {
     Confinement::of_unit(&std::fs::read_to_string(unit).unwrap())
 }
 
-/// A site whose policy knows a tablet at 127.0.0.2 by its MAC address and its lease.
+/// A site whose policy identifies a tablet at 127.0.0.2 by its MAC address and its lease.
 fn site(upstream: &Upstream) -> Site {
     let site = Site::new();
     let (leases, list) = (site.directory.join("leases"), site.directory.join("ads.txt"));
@@ -59,7 +59,8 @@ fn confined(site: &Site, confinement: &Confinement, arguments: &[&str]) -> Comma
     command
 }
 
-/// Asks as the tablet until its lease is known: the file is looked at every few seconds.
+/// Sends queries as the tablet until its lease is known: the server checks the file every few
+/// seconds.
 #[track_caller]
 fn tablet_becomes_known(site: &Site) {
     let (socket, began) = (UdpSocket::bind(("127.0.0.2", 0)).unwrap(), Instant::now());

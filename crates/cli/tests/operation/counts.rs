@@ -1,9 +1,9 @@
-//! How often rules and lists held, as metrics and `avocet policy status` show it.
+//! The match counts of rules and lists in metrics and in `avocet policy status`.
 
 use crate::server::Site;
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
 
 const POLICY: &str = r#"
@@ -70,7 +70,7 @@ fn rules_and_lists_are_counted_by_name_over_reloads() {
     assert!(rule("marked", "in-force") >= 1.0, "what is cached is not asked about again");
     assert_eq!(site.metric("avocet_policy_list_hits_total{list=\"ads\"}"), 5.0);
 
-    // Another order and another name, and the counts of the others go on.
+    // After a change of order and of one name, the other counts continue.
     let text = std::fs::read_to_string(site.file()).unwrap();
     site.write(&text.replace("name = \"games\"", "name = \"play\"\npriority = 5"));
     site.avocet_text(&["reload"]);

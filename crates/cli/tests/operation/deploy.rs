@@ -1,5 +1,4 @@
-//! What `deploy/` watches is what the server tells: the dashboard and the alerts name no metric and
-//! no label that `/metrics` has not.
+//! The dashboard and the alerts in `deploy/` use only metrics and labels that `/metrics` has.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,7 +21,7 @@ fn dashboard_expressions(dashboard: &Value) -> Vec<String> {
     targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Checks the form of the rules, of which each key stands on one line, and gives their expressions.
+/// Checks the format of the rules, with each key on one line, and returns their expressions.
 fn rule_expressions(rules: &str) -> Vec<String> {
     let (mut expressions, mut alerts, mut severities, mut summaries) =
         (Vec::new(), BTreeSet::new(), 0, 0);
@@ -57,7 +56,7 @@ fn rule_expressions(rules: &str) -> Vec<String> {
     expressions
 }
 
-/// The metrics of ours in an expression, each with the text in the braces behind it.
+/// Our metrics in an expression, each with the text in its braces.
 fn selectors(expression: &str) -> Vec<(String, String)> {
     let starts = expression.match_indices("avocet_").map(|(at, _)| at);
     let of = |at: usize| {
@@ -72,7 +71,7 @@ fn selectors(expression: &str) -> Vec<(String, String)> {
     starts.map(of).collect()
 }
 
-/// Label and values of each matcher that does not name a variable of the dashboard.
+/// Label and values of each matcher without a variable of the dashboard.
 fn matchers(braces: &str) -> Vec<(String, Vec<String>)> {
     let parts = braces.split(',').filter(|part| !part.is_empty() && !part.contains('$'));
     let pair = |part: &str| {

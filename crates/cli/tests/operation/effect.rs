@@ -1,7 +1,7 @@
-//! What is changed in the policy acts on the very next query, on every thread, also for a name that
-//! is cached and that others ask for all the time.
+//! A change of the policy affects the very next query on every thread, even for a popular cached
+//! name.
 //!
-//! `AVOCET_LONG_TESTS=1` adds what has to wait for the minute to be full.
+//! `AVOCET_LONG_TESTS=1` adds tests that wait for a full minute.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,21 +13,22 @@ use serde_json::Value;
 use crate::server::{PATIENCE, Server, Site, ask_patiently, first_record, query};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
 const NAME: &str = "game.example";
 const WORKERS: usize = 4;
-/// Sockets of a client: the system spreads them over the workers, so that each has some.
+/// Sockets of a client. The system distributes them over the workers, so that each worker serves
+/// some.
 const SOCKETS: usize = 32;
-/// Threads that ask all the time.
+/// Threads that send queries all the time.
 const CROWD: usize = 2;
-/// Our reading of the wall clock and the server's are not apart by more milliseconds than this.
+/// The readings of the wall clock by the test and by the server differ by less than this, in ms.
 const CLOCKS_APART: u64 = 20;
 
 const ADULT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const CHILD: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 
-/// A client with sockets that he uses in turn.
+/// A client with sockets that it uses in turn.
 struct Client {
     sockets: Vec<UdpSocket>,
     dns: SocketAddr,
@@ -43,7 +44,7 @@ impl Client {
         ask_patiently(&self.sockets[socket % SOCKETS], self.dns, NAME)
     }
 
-    /// Every thread gives this answer now, the first time that it is asked.
+    /// Checks that every thread gives this answer to its first query.
     #[track_caller]
     fn gets(&self, answer: [u8; 4], after: &str) {
         for socket in 0..SOCKETS {
@@ -51,9 +52,9 @@ impl Client {
         }
     }
 
-    /// Asks on and on: one answer until that Unix second, and the other one from then on. A thread
-    /// may be in the middle of a turn when the second begins, so of each socket the first query
-    /// after it may still be part of that turn.
+    /// Sends queries without a pause and checks for one answer before that Unix second, and the
+    /// other from then on. A thread may be in the middle of a turn when the second begins, so the
+    /// first query of each socket after it may still belong to that turn.
     #[track_caller]
     fn gets_until(&self, unix_secs: u64, (before, after): ([u8; 4], [u8; 4])) {
         let (edge, mut asked, mut since_edge) = (unix_secs * 1000, 0_u64, [0; SOCKETS]);
@@ -84,7 +85,7 @@ fn wall_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64
 }
 
-/// A server of several workers, and a crowd that asks it all the time. `rest` is its policy.
+/// Runs a test against a server of several workers, under a constant load. `rest` is its policy.
 fn under_load(rest: &str, test: impl FnOnce(&Site, &mut Server)) {
     let (site, upstream) = (Site::new(), Upstream::start());
     configure(&site, &upstream, rest);
@@ -107,12 +108,12 @@ fn under_load(rest: &str, test: impl FnOnce(&Site, &mut Server)) {
         test(&site, &mut server);
     });
     let (asked, resolved) = (asked.load(Ordering::Relaxed), upstream.asked().len() as u64);
-    // Popular names are asked for ahead of the end of what is kept.
+    // Popular names are refreshed before they expire.
     assert!(resolved * 20 < asked, "{resolved} of {asked} were not cached");
     assert_eq!(site.metric("avocet_worker_panics_total"), 0.0);
 }
 
-/// Ends the crowd also where the test fails, so that the failure is told.
+/// Ends the load also when the test fails, so that the failure is reported.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {
@@ -125,7 +126,7 @@ fn configure(site: &Site, upstream: &Upstream, rest: &str) {
     site.configure(upstream.addr, &format!("workers = {WORKERS}"), rest);
 }
 
-/// The same server with another policy.
+/// Replaces the policy.
 fn change(site: &Site, before: &str, after: &str) {
     let text = std::fs::read_to_string(site.file()).unwrap();
     assert!(text.contains(before), "{before} is not in\n{text}");
@@ -139,7 +140,7 @@ fn rule(when: &str) -> String {
     )
 }
 
-/// A command over the control socket, and its answer.
+/// Sends a command over the control socket and returns its reply.
 fn command(site: &Site, line: &str) -> Value {
     let answer = site.control_lines(format!("{line}\n").as_bytes()).pop().unwrap();
     assert!(answer["error"].is_null(), "{answer}");
@@ -197,8 +198,8 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
     });
 }
 
-/// A policy that has come while a client waits may tell more kinds of clients apart than the one
-/// that he came under.
+/// A new policy may distinguish more kinds of clients than the one that was in force when the query
+/// arrived.
 #[test]
 fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
     let (site, upstream) = (Site::new(), Upstream::start());
@@ -214,7 +215,7 @@ fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
     let held = upstream.hold();
     socket.send_to(&query(7, NAME), site.dns).unwrap();
     upstream.wait_for_question();
-    // Their address is a lower one: they are counted before the kids.
+    // Its address is lower, so it comes before the kids.
     let guests = "[[rule]]\nname = \"guests\"\nwhen = 'qname.under(\"home.example\") && client.group(\"guests\")'\n\
                   action = \"block\"\n";
     configure(&site, &upstream, &(kids + &group("guests", "127.0.0.1") + guests));
@@ -225,7 +226,7 @@ fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
     assert_eq!(first_record(&reply[..len], NAME).0, BLOCKED);
 }
 
-/// Times of day are full minutes, so this takes up to one.
+/// Times of day are full minutes, so this takes up to a minute.
 #[test]
 fn the_edge_of_a_schedule_acts_when_its_minute_is_full() {
     if std::env::var_os("AVOCET_LONG_TESTS").is_none() {
@@ -233,7 +234,7 @@ fn the_edge_of_a_schedule_acts_when_its_minute_is_full() {
     }
     under_load(&rule(r#"qname.under("other.example")"#), |site, _server| {
         let client = Client::new(ADULT, site.dns);
-        // One that is so near that the reload could come after it is left to pass.
+        // An edge that is too close for the reload is skipped.
         let mut edge = wall_millis() / 60_000 + 1;
         if edge * 60_000 - wall_millis() < 5_000 {
             client.gets_until(edge * 60, (ADDRESS, ADDRESS));

@@ -1,11 +1,11 @@
-//! Exit codes of commands that ask no running server.
+//! Exit codes of commands that need no running server.
 
 use std::net::UdpSocket;
 use std::process::Command;
 
 use crate::upstream::Upstream;
 
-/// The exit code of a command that finds no configuration file by itself.
+/// The exit code of a command that finds no configuration file.
 fn exit_code(arguments: &[&str]) -> Option<i32> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
     command.args(arguments).env("AVOCET_CONFIG", "").output().unwrap().status.code()
@@ -17,7 +17,7 @@ fn a_query_and_a_check_say_by_their_exit_code_what_went_wrong() {
     let server = format!("@{}", upstream.addr);
     assert_eq!(exit_code(&["query", &server, "www.example"]), Some(0), "an answer");
     assert_eq!(exit_code(&["query", &server, "www.example", "NOTYPE"]), Some(2), "no such type");
-    // Nobody listens where a socket was bound and closed.
+    // Nothing listens on the port of a socket that was bound and closed.
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     assert_eq!(exit_code(&["query", &format!("@{closed}"), "www.example"]), Some(1), "no answer");
     assert_eq!(exit_code(&["check"]), Some(2), "no file to check");

@@ -1,5 +1,5 @@
-//! Records that nobody asked for, and answers put together to get past the policy: none of what it
-//! blocks reaches a client, in whatever section.
+//! Additional records, and answers that are designed to evade the policy: nothing that it blocks
+//! reaches a client, in any section.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -44,7 +44,7 @@ fn https(priority: u16, target: &str, hint: [u8; 4]) -> Vec<u8> {
     [&priority.to_be_bytes()[..], &wire(target), &[0, 4, 0, 4], &hint].concat()
 }
 
-/// The questions, by the first label of the name, each with what the upstream says.
+/// The upstream's answers, by the first label of the name.
 fn answers(first: &str, name: &str) -> Reply {
     use Section::{Additional, Answer, Authority};
     let (a, aaaa, cname) = (Rtype::A, Rtype::AAAA, Rtype::CNAME);
@@ -212,7 +212,7 @@ fn no_section_of_an_answer_holds_what_the_policy_blocks() {
             }
         }
     }
-    // What is not blocked comes, with the servers of its zone, as configured.
+    // Without a block the additional records arrive if they are configured.
     let site = Site::new();
     let _server = start(&site, POLICY);
     let reply = over_udp(site.dns, &query("plain.evil.com.", Rtype::A));

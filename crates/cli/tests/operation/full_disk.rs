@@ -1,5 +1,5 @@
-//! Commands where the disk takes nothing: what they change holds until the server ends, and they
-//! say so.
+//! Commands with a full disk: their changes are in force until the server ends, and they report
+//! that.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -18,7 +18,8 @@ fn check_unsaved(output: &Output, file: &str) {
     assert!(said.contains("a restart undoes it") && said.contains(file), "{said}");
 }
 
-/// A server for which no file may have an octet: each write fails as on a full disk, for root too.
+/// Starts a server that must not write any octet to a file: each write fails as on a full disk,
+/// also for root.
 fn start_on_full_disk(site: &Site) -> Server {
     let mut limited = Command::new("sh");
     limited

@@ -1,4 +1,4 @@
-//! Rules on the countries of addresses: what they do to answers, and what becomes of them with the
+//! Rules on the countries of addresses: their effect on answers, also after changes of the
 //! database.
 
 use std::fs;
@@ -16,7 +16,7 @@ const A: u16 = 1;
 const AAAA: u16 = 28;
 const HTTPS: u16 = 65;
 
-/// In documentation networks, so that only the databases of these tests know them.
+/// In documentation networks, so that only the databases of these tests contain them.
 const ONE: [u8; 4] = [192, 0, 2, 1];
 const OTHER: [u8; 4] = [198, 51, 100, 1];
 
@@ -33,8 +33,8 @@ action = "block"
 answer = "nxdomain"
 "#;
 
-/// An upstream server: names that begin with `one` have the first address, others the second, in
-/// records of all three types.
+/// An upstream: names that begin with `one` have the first address, others the second, in records
+/// of all three types.
 fn upstream() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = socket.local_addr().unwrap();
@@ -64,7 +64,7 @@ fn upstream() -> SocketAddr {
     addr
 }
 
-/// A site whose database has one address in one country and the other one in another.
+/// A site with a database that assigns the two addresses to these countries.
 fn site(countries: (&str, &str)) -> Site {
     let site = Site::new();
     put(&site, countries);
@@ -90,7 +90,7 @@ fn database((one, other): (&str, &str)) -> Vec<u8> {
     .octets()
 }
 
-/// By rename, as the programs that fetch databases do it.
+/// Replaces the database by rename, as the programs that fetch databases do.
 fn put(site: &Site, countries: (&str, &str)) {
     replace(site, &database(countries));
 }
@@ -134,7 +134,7 @@ fn json(site: &Site, arguments: &[&str]) -> Value {
 fn answers_that_lead_to_a_country_are_blocked_in_all_their_types() {
     let site = site(("NL", "DE"));
     let _server = site.start();
-    // The second time as the packet cache has it.
+    // The second query hits the packet cache.
     check(&site, BLOCKED, PASSES);
     check(&site, BLOCKED, PASSES);
     assert_eq!(ask(&site, "one.fine.example", A), PASSES, "the exception comes before");
@@ -173,7 +173,7 @@ fn another_file_is_taken_on_reload_and_judges_the_next_query() {
     put(&site, ("NL", "DE"));
     assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
     check(&site, BLOCKED, PASSES);
-    // The same file says the same: what is cached stays.
+    // The same file has the same content: cached answers remain valid.
     let epoch = site.metric("avocet_epoch");
     put(&site, ("NL", "DE"));
     site.avocet_text(&["reload"]);
@@ -222,7 +222,7 @@ fn a_file_that_is_damaged_or_gone_on_reload_leaves_the_one_in_force() {
     site.avocet_text(&["reload"]);
     assert!(!site.avocet_text(&["policy", "status"]).contains("not taken"));
 
-    // Another path is another configuration, which is wrong.
+    // A new path is a new configuration, which is invalid here.
     site.configure(upstream(), "", &format!("{}{RULES}", named(&site.directory.join("none.mmdb"))));
     let refused = site.avocet(&["reload"]);
     let error = String::from_utf8_lossy(&refused.stderr);
@@ -233,7 +233,7 @@ fn a_file_that_is_damaged_or_gone_on_reload_leaves_the_one_in_force() {
     check(&site, BLOCKED, PASSES);
 }
 
-/// How a start ends that is refused, though not because someone else took the port meanwhile.
+/// The exit of a start that is refused for another reason than a used port.
 fn refused(site: &Site) -> (Option<i32>, Vec<String>) {
     loop {
         let (code, log) = Server::spawn(site.serve()).wait();
@@ -279,7 +279,7 @@ fn no_server_starts_with_a_file_that_is_no_database_of_countries() {
             "{told}"
         );
     }
-    // As large as it says, and empty.
+    // An empty file of the maximum size.
     fs::File::create(file(&site)).unwrap().set_len((256 << 20) + 1).unwrap();
     let error = site.avocet(&["check"]).stderr;
     assert!(String::from_utf8_lossy(&error).contains("larger than 268435456 octets"));

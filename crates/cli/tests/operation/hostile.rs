@@ -1,5 +1,5 @@
-//! Lists of strangers that are no lists, or are made to do harm: the server answers on, what was in
-//! force stays, and the report says what is wrong.
+//! Lists that are not lists, or that are designed to do harm: the server keeps answering, the lists
+//! in force remain, and the report names the fault.
 //!
 //! `AVOCET_LONG_TESTS=1` adds those that take a minute or more.
 
@@ -16,24 +16,24 @@ use serde_json::Value;
 use crate::server::{Server, Site, ask_patiently, udp_client};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
-/// Entries of the list before anything bad happens to it.
+/// Entries of the list before the attack.
 const GOOD: usize = 3_000;
-/// The most that a server of a small network may take in memory, whatever it is given to read: the
-/// text of one list, which is at most 256 MiB, what it is compiled to, and the server itself.
+/// The most memory that a server of a small network may use for any input: the text of one list
+/// with at most 256 MiB, its compiled form, and the server itself.
 const MOST_MEMORY: u64 = 448 << 20;
-/// More than a list may have.
+/// More octets than a list may have.
 const GIGABYTE: usize = 1 << 30;
 
-/// What the web server of the test does with a connection, of which the request was read.
+/// How the web server of the test reacts to a connection after the request.
 type Act = Arc<dyn Fn(&mut TcpStream) + Send + Sync>;
 
-/// What must become of a list.
+/// The expected treatment of a list.
 enum Becomes {
-    /// Its last good copy stays in force, and the report has these words.
+    /// Its last good copy remains in force, and the report contains these words.
     HeldBack(&'static str),
-    /// It is taken with so many entries; the rest of its lines are broken, or none.
+    /// It is accepted with this number of entries; its other lines are broken, if there are any.
     Taken(u64),
 }
 use Becomes::{HeldBack, Taken};
@@ -63,12 +63,12 @@ impl Web {
     }
 }
 
-/// Says octets as they are; the client may have had enough.
+/// Sends octets unchanged; the client may have closed the connection.
 fn raw(octets: impl AsRef<[u8]> + Send + Sync + 'static) -> Act {
     Arc::new(move |stream| drop(stream.write_all(octets.as_ref())))
 }
 
-/// A whole answer with this text.
+/// Sends a complete response with this text.
 fn text(octets: impl AsRef<[u8]> + Send + Sync + 'static) -> Act {
     Arc::new(move |stream| {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", octets.as_ref().len());
@@ -76,7 +76,7 @@ fn text(octets: impl AsRef<[u8]> + Send + Sync + 'static) -> Act {
     })
 }
 
-/// Says the head, and then the part so many times.
+/// Sends the head, then repeats the part.
 fn again(head: &'static str, part: impl AsRef<[u8]> + Send + Sync + 'static, times: usize) -> Act {
     Arc::new(move |stream| {
         let mut said = stream.write_all(head.as_bytes());
@@ -92,7 +92,7 @@ fn names(count: usize) -> String {
     (0..count).map(|number| format!("n{number}.ads.example\n")).collect()
 }
 
-/// Lines of a good list, between which there are others.
+/// A good list with other lines in between.
 fn among_good(bad: &[u8]) -> Vec<u8> {
     names(GOOD).lines().flat_map(|line| [line.as_bytes(), b"\n", bad, b"\n"].concat()).collect()
 }
@@ -107,7 +107,7 @@ fn binary() -> Vec<u8> {
     (0..1 << 20).map(|_| octet()).collect()
 }
 
-/// A gigabyte of zeros as gzip has it: blocks that say 258 octets in a bit or two.
+/// A gigabyte of zeros in gzip format: blocks that encode 258 octets in one or two bits.
 fn bomb() -> Act {
     let mut packed = Vec::new();
     let mut encoder = Command::new("sh")
@@ -124,7 +124,7 @@ fn bomb() -> Act {
     raw([head.into_bytes(), packed].concat())
 }
 
-/// One octet in each packet, and then no more.
+/// One octet per packet, then silence.
 fn drop_by_drop() -> Act {
     Arc::new(|stream| {
         let _ = stream.set_nodelay(true);
@@ -141,7 +141,7 @@ fn patterns(count: usize, pattern: impl Fn(usize) -> String) -> String {
     (0..count).map(|number| pattern(number) + "\n").collect()
 }
 
-/// Name, what the source does, what must become of it.
+/// Name, behaviour of the source, and expected treatment.
 fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
     let redirect = format!(
         "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/again\r\nContent-Length: 0\r\n\r\n"
@@ -212,11 +212,11 @@ fn of_the_web(port: u16) -> Vec<(&'static str, Act, Becomes)> {
     ]
 }
 
-/// The same for what takes long.
+/// The same for slow sources.
 fn that_take_long() -> Vec<(&'static str, Act, Becomes)> {
     let silent: Act = Arc::new(|stream| {
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n");
-        // Until the client closes.
+        // Until the client closes the connection.
         let _ = std::io::Read::read(stream, &mut [0]);
     });
     vec![
@@ -236,12 +236,12 @@ fn that_take_long() -> Vec<(&'static str, Act, Becomes)> {
     ]
 }
 
-/// Asks on and on while something else happens: each answer comes, and is right.
+/// Sends queries while something else happens, and checks each answer.
 struct Crowd<'a> {
     site: &'a Site,
     is_over: AtomicBool,
     asked: AtomicU64,
-    /// Whether the list under attack is still what it was.
+    /// Whether the list under attack is unchanged.
     keeps: AtomicBool,
 }
 
@@ -266,14 +266,14 @@ fn ask(site: &Site, name: &str) -> Vec<u8> {
 }
 
 fn refresh(site: &Site, list: &str) -> Value {
-    // It exits with 1 where the source is not taken.
+    // It exits with 1 if the source is not accepted.
     let text =
         String::from_utf8(site.avocet(&["lists", "refresh", "--json", list]).stdout).unwrap();
     let outcome: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     outcome["lists"][0].clone()
 }
 
-/// What `avocet lists status` says of a list.
+/// The entry of a list in `avocet lists status`.
 fn status(site: &Site, list: &str) -> Value {
     let answer: Value =
         serde_json::from_str(&site.avocet_text(&["lists", "status", "--json"])).unwrap();
@@ -285,7 +285,7 @@ fn list(name: &str, source: &str) -> String {
     format!("[[list]]\nname = \"{name}\"\n{source}\n")
 }
 
-/// A server with a good list beside the one under attack, and a crowd that asks.
+/// A server with a good list and the one under attack, under load.
 fn attacked(source: &str, attack: impl FnOnce(&Site, &Crowd<'_>)) {
     let (site, upstream) = (Site::new(), Upstream::start());
     let other = site.directory.join("other.txt");
@@ -320,7 +320,7 @@ fn attacked(source: &str, attack: impl FnOnce(&Site, &Crowd<'_>)) {
     server.stop();
 }
 
-/// Ends the crowd also where the test fails, so that the failure is told.
+/// Ends the load also when the test fails, so that the failure is reported.
 struct EndOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for EndOnDrop<'_> {

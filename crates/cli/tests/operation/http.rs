@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::server::{Site, ask_over_tcp};
 use crate::upstream::Upstream;
 
-/// Checks the rules of the text format; gives the names of all series.
+/// Checks the syntax of the text format; returns the names of all series.
 fn series(text: &str) -> BTreeSet<String> {
     let mut families: Vec<(String, String)> = Vec::new();
     let mut helped = BTreeSet::new();
@@ -100,7 +100,7 @@ fn names_that_clients_choose_make_no_series() {
     server.wait_for_line("ended");
 }
 
-/// Workers tell of their upstreams when they next look at their timeouts.
+/// Waits until workers publish their upstreams, which they do at the next check of their timeouts.
 pub(crate) fn wait_for_upstream_series(site: &Site) {
     while !site.http_get("/metrics").1.contains("\navocet_upstream_unpredictable_bits ") {
         std::thread::yield_now();
@@ -155,7 +155,7 @@ fn a_client_that_says_nothing_keeps_out_nobody_else() {
     let silent: Vec<_> =
         (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
     assert_eq!(site.http_get("/health").0, 200);
-    // Those over the limit of one client were closed before it was served.
+    // Connections over the limit of one client were closed before it was served.
     let is_open = |stream: &&std::net::TcpStream| {
         stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };

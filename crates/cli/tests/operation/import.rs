@@ -1,5 +1,5 @@
-//! What `avocet import` writes is a configuration that a server runs with, and that answers as the
-//! other one did.
+//! `avocet import` writes a configuration that starts a server with the same answers as the
+//! original.
 
 use std::net::UdpSocket;
 use std::process::Command;
@@ -7,9 +7,9 @@ use std::process::Command;
 use crate::server::{Server, Site, query};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
-/// A record of the network's own.
+/// A local record.
 const NAS: [u8; 4] = [10, 9, 9, 9];
 const NXDOMAIN: u8 = 3;
 
@@ -37,7 +37,7 @@ clients:
 schema_version: 29
 ";
 
-/// Clients, tags, services and the names that go before them.
+/// Clients, tags, services and the names that take precedence over them.
 const ADGUARD_CLIENTS: &str = r#"
 dns:
   bind_hosts: [127.0.0.1]
@@ -119,8 +119,7 @@ mode = 'NULL'
 dnsmasq_lines = ['address=/pinned.example/', 'server=/corp.example/127.0.0.1#OFFICE', 'server=/only.example/#']
 ";
 
-/// Tables of Pi-hole as its archives have them: two groups, one client in the second and one in
-/// none.
+/// Tables of Pi-hole as in its archives: two groups, one client in the second and one in none.
 const PIHOLE_TABLES: [(&str, &str); 9] = [
     ("group.json", r#"[{"id":0,"enabled":1,"name":"Default"},{"id":1,"enabled":1,"name":"kids"}]"#),
     ("adlist.json", r#"[{"id":1,"enabled":1,"address":"file://LISTED"}]"#),
@@ -136,20 +135,20 @@ const PIHOLE_TABLES: [(&str, &str); 9] = [
     ("client_by_group.json", r#"[{"client_id":1,"group_id":1}]"#),
 ];
 
-/// What a question gets.
+/// An expected answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Answer {
     Address([u8; 4]),
-    /// The address that an upstream server gives, from the one for all names.
+    /// The address of the default upstream.
     Upstream,
-    /// The same from the other one.
+    /// The address of the other upstream.
     Office,
     Rcode(u8),
 }
 
 use Answer::{Address, Office, Rcode};
 
-/// A server that runs with what was imported.
+/// A server with the imported configuration.
 struct Imported {
     site: Site,
     upstream: Upstream,
@@ -177,7 +176,7 @@ impl Imported {
         for (name, text) in files {
             std::fs::write(source.join(name), filled(text)).unwrap();
         }
-        // One file is the source, several are the directory of it.
+        // A single file is the source itself; several files are in a directory.
         let path = if files.len() == 1 { source.join(files[0].0) } else { source.clone() };
         let mut import = Command::new(env!("CARGO_BIN_EXE_avocet"));
         let imported = import
@@ -206,7 +205,7 @@ impl Imported {
         Self { site, upstream, office, _server }
     }
 
-    /// Asks as the client of this address.
+    /// Sends a query as the client with this address.
     fn ask(&self, client: &str, name: &str) -> Answer {
         let socket = UdpSocket::bind((client, 0)).unwrap();
         socket.set_read_timeout(Some(crate::server::PATIENCE)).unwrap();
@@ -234,7 +233,7 @@ impl Imported {
 }
 
 const ANY: &str = "127.0.0.1";
-/// Has an entry of its own in each source that knows clients.
+/// Has its own entry in each source with clients.
 const NAMED: &str = "127.0.0.9";
 
 #[test]
@@ -267,7 +266,7 @@ fn a_server_runs_with_what_adguard_home_had() {
 fn rules_name_clients_and_tags_as_adguard_home_did() {
     let running = Imported::start("adguard", &[("AdGuardHome.yaml", ADGUARD_CLIENTS)]);
     const TV: &str = "127.0.0.8";
-    // Its user turned filtering off.
+    // The user turned filtering off.
     const FRANK: &str = "127.0.0.7";
     running.check(&[
         (NAMED, "www.kids.example", Address(BLOCKED)),
@@ -292,7 +291,7 @@ fn exceptions_and_rewrites_of_adguard_home_go_before_its_services() {
     const TV: &str = "127.0.0.8";
     const FRANK: &str = "127.0.0.7";
     running.check(&[
-        // Blocked before it would be made safe.
+        // Blocking takes precedence over safe search.
         (ANY, "www.youtube.com", Address(BLOCKED)),
         (ANY, "studio.youtube.com", Answer::Upstream),
         (ANY, "m.youtube.com", Address(NAS)),
@@ -314,7 +313,7 @@ fn names_that_adguard_home_refused_get_no_answer() {
     refuses(&running, ANY, ("www.evil.example", "nas.lan"));
 }
 
-/// Drops the first question and answers the second.
+/// Checks that the first question is dropped and the second answered.
 #[track_caller]
 fn refuses(running: &Imported, client: &str, (dropped, answered): (&str, &str)) {
     let socket = UdpSocket::bind((client, 0)).unwrap();
@@ -354,7 +353,7 @@ fn a_server_runs_with_what_dnsmasq_had() {
         (ANY, "unknown.lan", Rcode(NXDOMAIN)),
         (ANY, "www.out.lan", Answer::Upstream),
         (ANY, "plain", Office),
-        // Its other types are not set.
+        // Its other types are not configured.
         (ANY, "text.example", Answer::Upstream),
         (ANY, "below.own.nas.lan", Address(NAS)),
         (ANY, "www.corp.example", Office),

@@ -1,4 +1,4 @@
-//! Devices that are known by the leases of the DHCP server, and by PTR records.
+//! Devices that are identified by leases of the DHCP server, and by PTR records.
 
 use std::net::UdpSocket;
 use std::time::Instant;
@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::server::{PATIENCE, Site, ask_patiently};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
 
 const POLICY: &str = r#"
@@ -29,7 +29,8 @@ when = 'client.group("kids") && qname.under("game.example")'
 action = "block"
 "#;
 
-/// Asks from an address until the answer is this one: the file is looked at each few seconds.
+/// Sends queries from an address until the answer matches: the server checks the file every few
+/// seconds.
 #[track_caller]
 fn becomes(site: &Site, address: &str, answer: [u8; 4]) {
     let (socket, began) = (UdpSocket::bind((address, 0)).unwrap(), Instant::now());
@@ -53,7 +54,7 @@ fn a_device_is_known_by_the_mac_and_the_name_of_its_lease() {
     becomes(&site, "127.0.0.2", BLOCKED);
     becomes(&site, "127.0.0.3", BLOCKED);
     becomes(&site, "127.0.0.4", ADDRESS);
-    // The devices have drawn other addresses.
+    // The devices have new addresses.
     write("0 02:00:00:00:00:01 127.0.0.4 whatever *\n0 02:00:00:00:00:02 127.0.0.2 laptop *\n");
     becomes(&site, "127.0.0.4", BLOCKED);
     becomes(&site, "127.0.0.2", ADDRESS);
@@ -104,8 +105,8 @@ fn where_nothing_goes_by_names_none_is_looked_up() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let leases = site.directory.join("dnsmasq.leases");
     std::fs::write(&leases, "0 02:00:00:00:00:01 127.0.0.2 whatever *\n").unwrap();
-    // The lease takes a round of the main thread to be known: by then the names' thread has had
-    // one, too.
+    // The main thread needs a round to read the lease, in which the thread for names has had one as
+    // well.
     let policy = POLICY
         .replace("LEASES", &leases.display().to_string())
         .replace("\"console\"", "\"127.0.0.9\"");

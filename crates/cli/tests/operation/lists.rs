@@ -1,4 +1,4 @@
-//! Lists that are fetched, kept and swapped while the server runs.
+//! Lists that are fetched, stored and replaced while the server runs.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -11,10 +11,10 @@ use serde_json::Value;
 use crate::server::{Server, Site};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// What a blocked question gets.
+/// The address in responses to blocked questions.
 const BLOCKED: [u8; 4] = [0; 4];
 
-/// A web server with one text, which it gives until the test ends.
+/// A web server with one text, until the test ends.
 struct Web {
     port: u16,
     text: Arc<Mutex<Option<String>>>,
@@ -58,7 +58,7 @@ impl Web {
                         }
                     }
                 };
-                // The client may have gone.
+                // The client may be gone.
                 let _ = stream.write_all(answer.as_bytes());
             }
         });
@@ -81,7 +81,7 @@ fn names(count: usize) -> String {
 fn refresh(site: &Site, arguments: &[&str]) -> Value {
     let arguments: Vec<&str> =
         ["lists", "refresh", "--json"].iter().chain(arguments).copied().collect();
-    // The last line has the outcome; those before it only say that it goes on.
+    // The last line has the outcome; earlier ones report progress.
     let output = site.avocet(&arguments);
     let text = String::from_utf8(output.stdout).unwrap();
     let outcome: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
@@ -122,7 +122,7 @@ fn a_url_is_fetched_by_a_name_that_the_server_resolves_and_acts_on_the_next_quer
     );
     server.stop();
 
-    // The source is gone: what it gave is in force, by the image, and nothing is compiled.
+    // Without the source, the stored image is in force, and nothing is compiled.
     web.give(None);
     let mut server = Server::spawn(site.serve());
     server.wait_for_line("loaded the image of the lists");
@@ -174,7 +174,7 @@ fn swaps_under_load_lose_no_query_and_act() {
                 scope.spawn(|| {
                     let mut asked = 0;
                     while !is_over.load(Ordering::Relaxed) {
-                        // It waits for its answer, and fails without one.
+                        // The command waits for the outcome, and fails without one.
                         assert!(
                             [ADDRESS, BLOCKED]
                                 .contains(&site.ask("ads.example").0.try_into().unwrap())
@@ -190,8 +190,8 @@ fn swaps_under_load_lose_no_query_and_act() {
             std::fs::write(&file, text).unwrap();
             refresh(&site, &["ads"]);
             let expected = if round % 2 == 0 { BLOCKED } else { ADDRESS };
-            // Each is sent from another port, so both workers are asked: the next query of each
-            // gets the new answer.
+            // Each query comes from another port, so both workers are covered: their next queries
+            // get the new answer.
             for number in 0..16 {
                 let (answer, _) = site.ask("ads.example");
                 if answer != expected {
@@ -222,7 +222,7 @@ fn lists_follow_the_configuration() {
         (BLOCKED.into(), BLOCKED.into())
     );
 
-    // The image of before has the lists in another order, and one that is no more.
+    // The previous image has the lists in another order, and one that is no longer configured.
     site.configure(upstream.addr, "", &format!("{}{}", of("three"), of("two")));
     site.avocet_text(&["reload"]);
     assert_eq!(
@@ -355,7 +355,7 @@ fn what_a_list_blocks_and_allow_leaves_out_stops_no_fetch() {
     std::fs::write(&own, "lists.example\n").unwrap();
     let lists = list("own", &format!("file = \"{}\"", own.display()))
         + &list("web", &format!("url = \"http://lists.example:{}/list\"", web.port));
-    // Nobody on this machine is answered.
+    // No client on this machine is allowed.
     site.configure(upstream.addr, "allow = [\"192.0.2.0/24\"]", &lists);
     let _server = site.start();
     let outcome = refresh(&site, &["web"]);

@@ -54,7 +54,7 @@ fn answers_of_before_a_pause_are_not_taken_from_the_disk() {
     let blocked = [0; 4];
     assert_eq!(site.ask("game.example").0, blocked);
     server.stop();
-    // The machine went down after this was written and the pause begun.
+    // Simulates a crash after this was written and the pause began.
     let written = fs::read(site.snapshot()).unwrap();
     let server = site.start();
     assert_eq!(site.ask("game.example").0, blocked);
@@ -98,8 +98,7 @@ fn a_full_disk_costs_a_line_and_the_last_snapshot_stays() {
     server.stop();
     let before = fs::read(site.snapshot()).unwrap();
 
-    // No file may grow past 4 KiB, in blocks of 512 bytes; each write beyond fails as on a full
-    // disk.
+    // No file may grow past 4 KiB, in blocks of 512 bytes; further writes fail as on a full disk.
     let mut limited = Command::new("sh");
     limited
         .args([

@@ -1,4 +1,4 @@
-//! A configuration that is read again while the server runs.
+//! Reloads of the configuration by a running server.
 
 use std::process::Command;
 
@@ -90,7 +90,7 @@ fn an_emptied_file_is_refused_and_filtering_goes_on() {
         assert_eq!(site.ask("host.lan").0, [10, 0, 0, 1]);
     }
     assert_eq!(site.metric("avocet_reloads_total{result=\"applied\"}"), 0.0);
-    // With settings again, it is taken.
+    // A file with settings is accepted again.
     site.configure(upstream.addr, "", &record("10.0.0.9"));
     server.wait_for_line("configuration reloaded");
     assert_eq!(site.ask("host.lan").0, [10, 0, 0, 9]);

@@ -1,4 +1,4 @@
-//! A server under test: its files, its process, its log, and questions to it.
+//! A server under test: its files, its process, its log, and queries to it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,25 +11,25 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest wait for something that must happen: only a test that fails waits so long.
+/// The longest wait for something that must happen; only failing tests reach it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// After so long a client asks again.
+/// The interval of a client's retries.
 const RESEND: Duration = Duration::from_secs(1);
 
-/// Between two attempts at what another test may be in the way of.
+/// The interval of attempts that another test may obstruct.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 const BINARY: &str = env!("CARGO_BIN_EXE_avocet");
 
-/// A directory with a configuration, and the ports that it names.
+/// A directory with a configuration, and the ports in it.
 pub(crate) struct Site {
     pub(crate) directory: PathBuf,
     pub(crate) dns: SocketAddr,
     pub(crate) http: SocketAddr,
 }
 
-/// A server that runs at a site.
+/// A running server.
 pub(crate) struct Server {
     child: Child,
     log: Receiver<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Server {
 }
 
 impl Site {
-    /// An empty directory and free ports.
+    /// Creates an empty directory and chooses free ports.
     pub(crate) fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +47,8 @@ impl Site {
         Self { directory, dns: free_address(), http: free_address() }
     }
 
-    /// Writes the configuration: what all tests need, `server` in its table, `rest` behind.
+    /// Writes the configuration: the part common to all tests, `server` in its table, and `rest` at
+    /// the end.
     pub(crate) fn configure(&self, upstream: SocketAddr, server: &str, rest: &str) {
         let text = format!(
             "[server]\nlisten = [\"{}\"]\nhttp = \"{}\"\n{server}\n\
@@ -79,24 +80,24 @@ impl Site {
         self.data().join("cache.snapshot")
     }
 
-    /// `avocet serve` for this site, not started.
+    /// The command `avocet serve` for this site.
     pub(crate) fn serve(&self) -> Command {
         let mut command = Command::new(BINARY);
         command.arg("serve").arg("--config").arg(self.file());
         command
     }
 
-    /// Starts a server and waits until it serves.
+    /// Starts a server and waits until it answers.
     pub(crate) fn start(&self) -> Server {
         Server::start(self.serve())
     }
 
-    /// Runs `avocet` with arguments and this configuration to its end.
+    /// Runs `avocet` with arguments and this configuration to completion.
     pub(crate) fn avocet(&self, arguments: &[&str]) -> Output {
         Command::new(BINARY).args(arguments).arg("--config").arg(self.file()).output().unwrap()
     }
 
-    /// Runs `avocet`, which must succeed, and gives what it writes.
+    /// Runs `avocet`, which must succeed, and returns its output.
     pub(crate) fn avocet_text(&self, arguments: &[&str]) -> String {
         let output = self.avocet(arguments);
         assert!(
@@ -114,7 +115,7 @@ impl Site {
         stream
     }
 
-    /// Sends octets to the control socket and gives the answer's lines.
+    /// Sends octets to the control socket and returns the lines of the reply.
     pub(crate) fn control_lines(&self, request: &[u8]) -> Vec<serde_json::Value> {
         let mut stream = self.control();
         stream.write_all(request).unwrap();
@@ -124,7 +125,7 @@ impl Site {
             .collect()
     }
 
-    /// Status and body of an HTTP request.
+    /// Sends an HTTP request and returns status and body.
     pub(crate) fn http(&self, request: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -140,7 +141,7 @@ impl Site {
         self.http(&format!("GET {path} HTTP/1.1\r\nHost: avocet\r\n\r\n"))
     }
 
-    /// The value of a sample, its labels included.
+    /// The value of a metric, given with its labels.
     pub(crate) fn metric(&self, sample: &str) -> f64 {
         let (status, text) = self.http_get("/metrics");
         assert_eq!(status, 200);
@@ -151,12 +152,12 @@ impl Site {
         line[sample.len() + 1..].parse().unwrap()
     }
 
-    /// Asks for an A record over UDP; address and TTL of the first record in the answer.
+    /// Queries an A record over UDP; returns address and TTL of the first answer record.
     pub(crate) fn ask(&self, name: &str) -> (Vec<u8>, u32) {
         ask(self.dns, 7, name)
     }
 
-    /// The same, whatever the answer is: flags with the RCODE, and the number of records in it.
+    /// Queries an A record; returns the flags with the RCODE, and the number of answer records.
     pub(crate) fn ask_any(&self, name: &str) -> (u16, u16) {
         let socket = udp_client();
         socket.send_to(&query(7, name), self.dns).unwrap();
@@ -173,8 +174,8 @@ impl Drop for Site {
 }
 
 impl Server {
-    /// Starts a command that becomes a server, and waits until it serves. Its port may be in use
-    /// for a while: servers of other tests draw theirs towards upstreams at random.
+    /// Starts a command that becomes a server, and waits until it answers. Its port may be in use
+    /// for a moment, because servers of other tests draw random ports for upstream sockets.
     pub(crate) fn start(mut command: Command) -> Self {
         let began = Instant::now();
         loop {
@@ -204,7 +205,7 @@ impl Server {
         Self { child, log, seen: Vec::new() }
     }
 
-    /// Waits for a line of the log that contains `text`.
+    /// Waits for a log line that contains `text`.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         let line = self.find_line(text);
         line.unwrap_or_else(|| panic!("no line with {text:?} in:\n{}", self.seen.join("\n")))
@@ -220,14 +221,14 @@ impl Server {
         None
     }
 
-    /// Octets of the process that were in peak memory.
+    /// The peak of the process's resident memory, in octets.
     pub(crate) fn most_memory(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
     }
 
-    /// The number of the process.
+    /// The process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -238,7 +239,7 @@ impl Server {
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
     }
 
-    /// Waits for the end; exit code and all lines of the log.
+    /// Waits for the end; returns the exit code and all log lines.
     pub(crate) fn wait(mut self) -> (Option<i32>, Vec<String>) {
         while let Ok(line) = self.log.recv_timeout(PATIENCE) {
             self.seen.push(line);
@@ -247,7 +248,7 @@ impl Server {
         (status.code(), std::mem::take(&mut self.seen))
     }
 
-    /// Ends it in good order.
+    /// Ends the server with a signal.
     pub(crate) fn stop(self) -> Vec<String> {
         self.signal("TERM");
         let (code, log) = self.wait();
@@ -263,7 +264,7 @@ impl Drop for Server {
     }
 }
 
-/// Asks for an A record over UDP, from a new port.
+/// Queries an A record over UDP, from a new port.
 pub(crate) fn ask(dns: SocketAddr, id: u16, name: &str) -> (Vec<u8>, u32) {
     let socket = udp_client();
     socket.send_to(&query(id, name), dns).unwrap();
@@ -273,8 +274,7 @@ pub(crate) fn ask(dns: SocketAddr, id: u16, name: &str) -> (Vec<u8>, u32) {
     first_record(&reply[..len], name)
 }
 
-/// Asks as clients do: again where there is no answer, as datagrams may be lost on a machine that
-/// is short of everything.
+/// Queries with retries, because a busy machine may lose datagrams.
 pub(crate) fn ask_patiently(socket: &UdpSocket, dns: SocketAddr, name: &str) -> Vec<u8> {
     static ID: AtomicU32 = AtomicU32::new(0);
     let id = ID.fetch_add(1, Ordering::Relaxed) as u16;
@@ -282,7 +282,7 @@ pub(crate) fn ask_patiently(socket: &UdpSocket, dns: SocketAddr, name: &str) -> 
     let (began, mut reply) = (Instant::now(), [0; 4096]);
     while began.elapsed() < PATIENCE {
         socket.send_to(&query(id, name), dns).unwrap();
-        // What comes late is the answer to a query of before.
+        // A late datagram is the reply to an earlier query.
         while let Ok(len) = socket.recv(&mut reply) {
             if reply[..2] == id.to_be_bytes() {
                 return first_record(&reply[..len], name).0;
@@ -292,7 +292,7 @@ pub(crate) fn ask_patiently(socket: &UdpSocket, dns: SocketAddr, name: &str) -> 
     panic!("no answer for {name}");
 }
 
-/// The same over TCP, on a connection for this query.
+/// The same over TCP, on a new connection.
 pub(crate) fn ask_over_tcp(dns: SocketAddr, name: &str) -> (Vec<u8>, u32) {
     let mut stream = TcpStream::connect(dns).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -325,7 +325,7 @@ pub(crate) fn query(id: u16, name: &str) -> Vec<u8> {
     message
 }
 
-/// Data and TTL of the first record, which begins behind the question.
+/// Data and TTL of the first record, which follows the question.
 pub(crate) fn first_record(reply: &[u8], name: &str) -> (Vec<u8>, u32) {
     let answers = u16::from_be_bytes([reply[6], reply[7]]);
     assert!(answers > 0, "no answer for {name}: {reply:?}");
@@ -335,7 +335,7 @@ pub(crate) fn first_record(reply: &[u8], name: &str) -> (Vec<u8>, u32) {
     (reply[at + 6..at + 6 + len].to_vec(), ttl)
 }
 
-/// An address that is free for UDP and TCP.
+/// An address with a free port for UDP and TCP.
 pub(crate) fn free_address() -> SocketAddr {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -346,7 +346,7 @@ pub(crate) fn free_address() -> SocketAddr {
     }
 }
 
-/// Is there such a file?
+/// Whether the file exists.
 pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

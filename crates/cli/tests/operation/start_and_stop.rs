@@ -1,4 +1,4 @@
-//! What keeps a server from starting, and how it ends.
+//! Failed starts, and the ways in which a server ends.
 
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -116,7 +116,7 @@ fn a_log_that_nobody_reads_keeps_nothing_waiting() {
     while UnixStream::connect(site.data().join("control.sock")).is_err() {
         assert!(began.elapsed() < PATIENCE, "it does not start");
     }
-    // Each wrong key is a line of the log: more than a pipe holds.
+    // Each wrong key is a log line; together they exceed the capacity of a pipe.
     let wrong: String = (0..1_000).map(|number| format!("wrong-key-{number} = 1\n")).collect();
     site.configure(upstream.addr, &wrong, "");
     assert!(!site.avocet(&["reload"]).status.success());

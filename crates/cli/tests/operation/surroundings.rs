@@ -1,5 +1,4 @@
-//! What the server makes of the machine that it runs on: accounts, permissions, addresses,
-//! descriptors.
+//! How the server adapts to the machine: accounts, permissions, addresses, descriptors.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -119,7 +118,7 @@ fn a_control_group_that_does_not_exist_is_reported() {
     assert!(log.last().unwrap().contains("there is no group no-such-group"), "{log:?}");
 }
 
-/// Starts a server, asks it, and ends it; its log must have a warning with this text.
+/// Starts a server, queries it, and ends it; its log must have a warning with this text.
 #[track_caller]
 fn check_warning(site: &Site, command: Command, text: &str) {
     let server = Server::start(command);

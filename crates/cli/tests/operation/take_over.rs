@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use crate::server::{Server, Site, ask, ask_over_tcp, exists};
 use crate::upstream::{ADDRESS, Upstream};
 
-/// Clients that ask one question after another, each until it is answered.
+/// Clients that send one query after another, each until it is answered.
 struct Load {
     stop: Arc<AtomicBool>,
     answered: Arc<AtomicU64>,
@@ -27,7 +27,7 @@ impl Load {
         Self { stop, answered, clients }
     }
 
-    /// Waits until so many more queries were answered.
+    /// Waits until this many more queries were answered.
     fn go_on(&self, count: u64) {
         let target = self.answered.load(Ordering::Relaxed) + count;
         while self.answered.load(Ordering::Relaxed) < target {
@@ -36,7 +36,7 @@ impl Load {
         }
     }
 
-    /// No query was lost.
+    /// Checks that no query was lost.
     fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for client in self.clients {
@@ -46,7 +46,7 @@ impl Load {
 }
 
 /// Each query comes from a new port, so that all sockets of all workers get some; one in eight must
-/// be resolved. The first client asks over TCP. Panics when a query is not answered in time.
+/// be resolved. The first client uses TCP. Panics when a query is not answered in time.
 fn ask_until(dns: SocketAddr, client: usize, stop: &AtomicBool, answered: &AtomicU64) {
     let mut number = 0u16;
     while !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! An upstream server that answers every A question with one address, when the test lets it.
+//! An upstream that answers every A query with one address, when the test permits it.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +10,7 @@ pub(crate) const ADDRESS: [u8; 4] = [192, 0, 2, 77];
 /// The TTL of every answer.
 pub(crate) const TTL_SECS: u32 = 300;
 
-/// See the module.
+/// A running upstream.
 pub(crate) struct Upstream {
     pub(crate) addr: SocketAddr,
     questions: Receiver<String>,
@@ -18,12 +18,12 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Answers until the process ends.
+    /// Starts an upstream that answers until the process ends.
     pub(crate) fn start() -> Self {
         Self::answering(ADDRESS)
     }
 
-    /// The same with another address in every answer.
+    /// The same with another address.
     pub(crate) fn answering(address: [u8; 4]) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let addr = socket.local_addr().unwrap();
@@ -34,12 +34,12 @@ impl Upstream {
         Self { addr, questions, gate }
     }
 
-    /// Names asked for since the last call, without the case that is drawn at random.
+    /// Names queried since the last call, in lower case.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.questions.try_iter().collect()
     }
 
-    /// Waits until a question comes.
+    /// Waits for a query.
     pub(crate) fn wait_for_question(&self) -> String {
         self.questions.recv_timeout(super::server::PATIENCE).unwrap()
     }

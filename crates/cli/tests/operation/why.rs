@@ -1,4 +1,4 @@
-//! `avocet why` and `avocet query +trace` against a server that runs.
+//! `avocet why` and `avocet query +trace` with a running server.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -55,7 +55,7 @@ fn why_tells_what_is_cached_or_else_resolves() {
     assert_eq!(upstream.asked().len(), 0, "nobody is asked");
 }
 
-/// Local records, and what `why` is to answer for names that this network keeps to itself.
+/// Local records, and the answers of `why` for names that this server answers by itself.
 const OWN: &str = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.5\"]\n\
                    [[record]]\nname = \"*.dev.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.6\"]\n\
                    [[record]]\nname = \"home.lan\"\ntype = \"CNAME\"\nvalues = [\"nas.lan\"]\n\
@@ -230,7 +230,7 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
         format!("[[list]]\nname = \"threats\"\nformat = \"rpz\"\nfile = \"{}\"\n", zone.display());
     site.configure(upstream.addr, "", &list);
     let _server = site.start();
-    // Once by the answer of the resolution that is made for it, and then by what is cached.
+    // First with the answer of its own resolution, then from the cache.
     for _ in 0..2 {
         let text = site.avocet_text(&["why", "www.example"]);
         let verdict = "The policy: blocked by list threats, ip of zone rpz.example., for \

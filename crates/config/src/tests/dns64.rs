@@ -1,4 +1,4 @@
-//! The translation of addresses.
+//! DNS64.
 
 use super::*;
 

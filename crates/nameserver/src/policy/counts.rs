@@ -1,7 +1,7 @@
-//! How often each rule and each list held.
+//! Counts the matches of each rule and each list.
 //!
-//! Each worker counts for itself, as for all metrics; a look adds them up. A count belongs to a
-//! name, so it goes on over reloads, whatever the rule's place among the others has become.
+//! Each worker counts separately, as for all metrics; a reader adds them up. A count belongs to a
+//! name, so it continues across reloads, even if the rule's index changes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use avocet_policy::rule::RuleId;
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE, REBINDING_NOTE};
 use crate::metrics::Counter;
 
-/// Most rules and lists that are counted by name since the server started; the first place is for
-/// all others together.
+/// Most rules and lists that are counted by name since the start; the first slot is for all others
+/// together.
 const MAX_COUNTED: usize = 4_096;
-/// The place of those that are not counted by name.
+/// The slot of rules and lists that are not counted by name.
 const OTHERS: usize = 0;
 
-/// What has a count.
+/// A rule or list with a count.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum CountedItem {
     Rebinding,
@@ -30,24 +30,25 @@ enum CountedItem {
 
 /// The counts of all workers. Outlives a policy.
 pub struct Counts {
-    /// Each with its place.
+    /// The slot of each name.
     subjects: Mutex<HashMap<CountedItem, usize>>,
     workers: Vec<Box<[Counter]>>,
-    /// Names for which lists ask for more work than a question may cost. One counter for all: it is
-    /// rare.
+    /// Look-ups that were cut short because lists would exceed the work limit of a question. All
+    /// workers share this rare counter.
     cut_short: AtomicU64,
 }
 
 impl Counts {
-    /// All are zero.
+    /// Creates counters with value zero.
     pub fn new(workers: usize) -> Self {
         let counters = || (0..MAX_COUNTED).map(|_| Counter::default()).collect();
         let workers = (0..workers).map(|_| counters()).collect();
         Self { subjects: Mutex::default(), workers, cut_short: AtomicU64::new(0) }
     }
 
-    /// Where the lists and rules of a policy are counted; `zones` are the places in the
-    /// configuration of the lists that are policy zones, `rules` the names of those in force.
+    /// Assigns slots to the lists and rules of a policy. `zones` are the indexes in the
+    /// configuration of the lists that are policy zones; `rules` are the names of the rules in
+    /// force.
     pub(super) fn places<'a>(
         &self,
         config: &PolicyConfig,
@@ -79,7 +80,7 @@ impl Counts {
         }
     }
 
-    /// Counts look-ups that were cut short, and warns of the first.
+    /// Counts look-ups that were cut short, and logs a warning for the first.
     #[inline]
     pub(super) fn count_cut_short(&self, look_ups: u64) {
         if look_ups > 0 && self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
@@ -91,7 +92,7 @@ impl Counts {
         }
     }
 
-    /// How many look-ups were cut short.
+    /// The number of look-ups that were cut short.
     pub fn cut_short(&self) -> u64 {
         self.cut_short.load(Ordering::Relaxed)
     }
@@ -107,19 +108,19 @@ impl Counts {
     }
 }
 
-/// Where what a policy consists of is counted.
+/// The slots of a policy's lists and rules.
 pub(super) struct Places {
     rebinding: usize,
-    /// By place in the configuration.
+    /// By index in the configuration.
     lists: Vec<usize>,
-    /// Those of the lists that are policy zones, in their order.
+    /// The slots of policy zones, in their order.
     zones: Vec<usize>,
     /// By [`RuleId`].
     rules: Vec<usize>,
 }
 
 impl Places {
-    /// Counts an answer that the policy gave, for the reason of this note.
+    /// Counts an answer by the policy, with the note that gives the reason.
     #[inline]
     pub(super) fn count_note(&self, counts: &Counts, worker: usize, note: u16) {
         let note = usize::from(note);
@@ -133,71 +134,71 @@ impl Places {
         counts.count(worker, place.unwrap_or(OTHERS));
     }
 
-    /// Counts a rule that held without an answer of its own.
+    /// Counts a matching rule that gave no answer.
     pub(super) fn count_rule(&self, counts: &Counts, worker: usize, rule: RuleId) {
         counts.count(worker, self.rules.get(rule.0 as usize).copied().unwrap_or(OTHERS));
     }
 
-    /// How often answers were given for a list, by its place in the configuration.
+    /// The number of answers due to a list, given by its index in the configuration.
     pub(super) fn of_list(&self, counts: &Counts, place: usize) -> u64 {
         self.lists.get(place).map_or(0, |place| counts.total(*place))
     }
 
-    /// How often a rule held.
+    /// The number of a rule's matches.
     pub(super) fn of_rule(&self, counts: &Counts, rule: RuleId) -> u64 {
         self.rules.get(rule.0 as usize).map_or(0, |place| counts.total(*place))
     }
 
-    /// How often private addresses of public names were taken out.
+    /// How often private addresses of public names were removed.
     pub(super) fn of_rebinding(&self, counts: &Counts) -> u64 {
         counts.total(self.rebinding)
     }
 }
 
-/// What held the last time that a worker asked, and was not counted yet.
+/// The matches of the worker's last query that have not been counted.
 #[derive(Default)]
 pub(super) struct PendingCounts {
     rules: Vec<RuleId>,
-    /// The note of a list that leads elsewhere, drops or truncates: no answer carries it.
+    /// The note of a list that redirects, drops or truncates, which no answer carries.
     list: u16,
 }
 
 impl PendingCounts {
-    /// Those of a verdict on a question: the rules that were noted, and the one that decided.
+    /// Adds the matches of a verdict on a question: the noted rules, and the deciding one.
     pub(super) fn note(&mut self, noted: &[RuleId], decided: Option<RuleId>) {
         self.clear();
         self.rules.extend_from_slice(noted);
         self.rules.extend(decided);
     }
 
-    /// Nothing held.
+    /// Removes all matches.
     pub(super) fn clear(&mut self) {
         self.rules.clear();
         self.list = 0;
     }
 
-    /// A list spoke for the reason of this note, and no answer carries it.
+    /// Adds the note of a deciding list that no answer carries.
     pub(super) fn note_list(&mut self, note: u16) {
         self.list = note;
     }
 
-    /// The note of the list that spoke, if no answer carries it.
+    /// The note of the deciding list, if no answer carries it.
     pub(super) fn list(&self) -> u16 {
         self.list
     }
 
-    /// The same, once.
+    /// The same, and removes it.
     pub(super) fn take_list(&mut self) -> Option<u16> {
         Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
-    /// Gives them, but for one that is counted by the note of its answer.
+    /// Removes and returns the rules, except one that is counted by its answer's note.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
         self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }
 }
 
-/// The rule that a note speaks of.
+/// The rule of a note.
 pub(super) fn rule_of(note: u16) -> Option<RuleId> {
     usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
 }

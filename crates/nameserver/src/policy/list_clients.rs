@@ -1,8 +1,8 @@
-//! What lists may ask of clients: `$client` by address or by the name of a `[[client]]`, `$ctag` by
-//! the name of a group.
+//! The properties of clients that lists may test: `$client` by address or by the name of a
+//! `[[client]]`, `$ctag` by the name of a group.
 //!
-//! Their names and tags are the operator's. What a list says of others is about nobody here, so
-//! however many it makes up, profiles do not become more.
+//! The operator defines names and tags. Tests for other names match no client, so that a list
+//! cannot increase the number of profiles.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -13,10 +13,10 @@ use avocet_policy::list::{ClientTest as Asked, Modifiers};
 
 use super::Lists;
 
-/// Most names of clients and groups that lists ask for; further ones are about nobody.
+/// Most names of clients and groups in the tests of lists; further ones match no client.
 const MAX_NAMED: usize = 1_024;
 
-/// What must be known of clients to look a name up in these lists, each once.
+/// The tests that profiles must distinguish for these lists, without duplicates.
 pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     let lower = |name: &str| name.to_ascii_lowercase();
     let clients = by_lower(config.clients.iter().map(|client| client.name.clone()));
@@ -53,7 +53,7 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     tests
 }
 
-/// Names by their lower case, which lists compare: several may be the same there.
+/// Names by their lower case form, which lists compare; several names may have the same.
 fn by_lower(names: impl IntoIterator<Item = String>) -> HashMap<String, Vec<String>> {
     let mut by_lower: HashMap<String, Vec<String>> = HashMap::new();
     for name in names {
@@ -66,14 +66,14 @@ fn is_new<T: Eq + Hash>(named: &mut HashSet<T>, name: T) -> bool {
     named.len() < MAX_NAMED && named.insert(name)
 }
 
-/// The names and tags of a profile, as far as lists ask about them.
+/// The names and tags of a profile that lists test.
 #[derive(Default)]
 pub(super) struct ProfileLabels {
     pub(super) names: Vec<Box<str>>,
     pub(super) tags: Vec<Box<str>>,
 }
 
-/// Those of all profiles, in their order; none where no list asks about any.
+/// Those of all profiles in order; empty if no list has such tests.
 pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<ProfileLabels> {
     let asks = |modifiers: &Modifiers| {
         let by_name =

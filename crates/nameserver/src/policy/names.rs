@@ -1,4 +1,4 @@
-//! What an answer leads to: addresses, and the names behind aliases and services.
+//! The addresses in an answer, and the names in its aliases and services.
 
 use std::net::IpAddr;
 
@@ -11,37 +11,35 @@ use avocet_wire::{MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
 
-/// Most addresses, and most names, of one answer that are looked at. Who asks for an answer with
-/// more gets none of it.
+/// Most addresses, and most names, of one answer that are examined. A larger answer is not given to
+/// the client.
 const MAX_FOUND: usize = 512;
-/// Most aliases of one answer that are followed: more than resolution does.
+/// Most aliases of one answer that are followed: more than resolution follows.
 const MAX_CHAIN: usize = 16;
 /// SvcParamKeys of address hints (RFC 9460 §7.3).
 const IPV4_HINT: u16 = 4;
 const IPV6_HINT: u16 = 6;
 
-/// Memory for what an answer leads to.
+/// Buffers for the addresses and names of an answer.
 #[derive(Default)]
 pub(super) struct AnswerTargets {
-    /// Of A and AAAA records and of the hints of SVCB and HTTPS records; behind them the IPv4
-    /// addresses that IPv6 addresses hold or, made for a translator, stand for.
+    /// Addresses of A and AAAA records and of the hints in SVCB and HTTPS records, followed by IPv4
+    /// addresses that are embedded in IPv6 addresses or translated by DNS64.
     pub addresses: Vec<IpAddr>,
     /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
     pub names: Vec<NameBuf>,
-    /// The places in `names` of those of SVCB and HTTPS records.
+    /// The indexes in `names` of the targets of SVCB and HTTPS records.
     services: Vec<u16>,
-    /// For each of the names whether a rule would let it pass if it was asked for; empty where none
-    /// does.
+    /// For each name, whether a rule would allow it if it were queried; empty if none would.
     pub(super) freed: Vec<bool>,
-    /// Of the addresses, each once.
+    /// The countries of the addresses, without duplicates.
     pub countries: Vec<Country>,
-    /// Whether there are more addresses or names than are looked at.
+    /// Whether there are more addresses or names than are examined.
     pub is_cut: bool,
 }
 
 impl AnswerTargets {
-    /// Reads the answer section of a message. `translation` is how addresses in it may be
-    /// translated.
+    /// Reads the answer section of a message. `translation` is the DNS64 in use.
     pub(super) fn read(&mut self, message: &[u8], translation: Option<&Dns64>) {
         self.addresses.clear();
         self.names.clear();
@@ -59,7 +57,7 @@ impl AnswerTargets {
         }
     }
 
-    /// The names that lists, and conditions on them, look at.
+    /// The names that lists, and conditions on lists, examine.
     pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names
@@ -74,8 +72,7 @@ impl AnswerTargets {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
-    /// The addresses that clients reach. One that was made for a translator is only its way to an
-    /// IPv4 address.
+    /// The addresses that clients reach. One that DNS64 made only leads to an IPv4 address.
     pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| match (address, translation) {
             (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
@@ -103,8 +100,8 @@ impl AnswerTargets {
         }
     }
 
-    /// Looks up the countries of the addresses. One that was made for a translator has that of the
-    /// address it stands for.
+    /// Looks up the countries of the addresses. An address that DNS64 made has the country of its
+    /// IPv4 address.
     pub(super) fn locate(&mut self, database: &GeoDatabase, translation: Option<&Dns64>) {
         self.countries.clear();
         for address in &self.addresses {
@@ -140,7 +137,7 @@ impl AnswerTargets {
         let Some(target) = rdata.get(2..) else { return };
         let Ok(len) = avocet_wire::name::wire_len(target) else { return };
         let place = self.names.len();
-        // The root stands for the owner.
+        // The root as the target means the owner (RFC 9460 §2.5).
         self.name(NameBuf::from_wire(&target[..len]).ok().filter(|_| len > 1));
         self.services.extend((place..self.names.len()).map(|place| place as u16));
         let mut parameters = &target[len..];
@@ -166,8 +163,7 @@ impl AnswerTargets {
     }
 }
 
-/// The aliases from the qname to where an answer ends, folded; none where an alias itself is asked
-/// for.
+/// The folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.
 pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
     let mut chain: Vec<Alias> = Vec::new();
     if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) {

@@ -1,9 +1,9 @@
-//! Whether a policy goes by the host names of clients.
+//! Whether a policy uses the host names of clients.
 
 use avocet_config::policy::PolicyConfig;
 use avocet_policy::client::Id;
 
-/// Does anything in the policy go by the host name of a client?
+/// Whether anything in the policy uses the host name of a client.
 pub fn are_wanted(policy: &PolicyConfig) -> bool {
     let is_name = |text: &String| matches!(text.parse(), Ok(Id::Name(_)));
     let is_client = |text: &String| policy.clients.iter().any(|client| client.name == *text);

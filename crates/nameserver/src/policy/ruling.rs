@@ -1,4 +1,4 @@
-//! What the policy says: the answer in place of another, and for how long it holds.
+//! Verdicts of the policy: an answer, a rewrite and so on, with its validity.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,44 +10,44 @@ use crate::query::alias::Alias;
 use crate::query::blocked::Form;
 use crate::query::decision::Stage;
 
-/// An answer that the policy gives.
+/// An answer of the policy.
 #[derive(Clone)]
 pub struct Made<'p> {
-    /// What it says.
+    /// Its content.
     pub form: Form<'p>,
     /// TTL in seconds.
     pub ttl_secs: u32,
-    /// Why, as in [`Policy::notes`](super::Policy), from 1.
+    /// The reason, as an index into [`Policy::notes`](super::Policy), from 1.
     pub note: u16,
-    /// How long this is so.
+    /// How long it is valid.
     pub validity: Validity,
-    /// What to count.
+    /// The stage for metrics.
     pub stage: Stage,
-    /// Aliases of the true answer that lead to the name which it is about; none where that is the
-    /// qname.
+    /// Aliases of the original answer that lead to the name with the match; empty if that is the
+    /// QNAME.
     pub behind: Vec<Alias>,
 }
 
 impl<'p> Made<'p> {
-    /// This answer in place of another.
+    /// This answer as a replacement for another.
     pub(super) fn in_place_of_an_answer(self) -> AnswerRuling<'p> {
         AnswerRuling { note: self.note, verdict: AnswerVerdict::Answer(self) }
     }
 }
 
-/// How long a verdict holds.
+/// The validity of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Validity {
-    /// Seconds until the policy may say something else: a schedule, a pause or a grant begins or
-    /// ends. No client may keep an answer for longer.
+    /// Seconds until the policy may change: a schedule, a pause or a grant begins or ends. No
+    /// client may cache an answer for longer.
     pub secs: u32,
-    /// Whether the answer is for this query alone: a rate limit or a log-only rule wants to see
-    /// each.
+    /// Whether the answer is for this query only: a rate limit or a log-only rule must see each
+    /// query.
     pub per_query: bool,
 }
 
 impl Validity {
-    /// For ever.
+    /// Without a limit.
     pub const ALWAYS: Self = Self { secs: u32::MAX, per_query: false };
 
     pub(super) fn of(verdict: &Verdict, moment: Moment) -> Self {
@@ -55,34 +55,34 @@ impl Validity {
         Self { secs: secs.try_into().unwrap_or(u32::MAX), per_query: verdict.per_query }
     }
 
-    /// Seconds for which this server may give the same answer again.
+    /// Seconds for which this server may cache the answer.
     pub fn kept_secs(self) -> u32 {
         if self.per_query { 0 } else { self.secs }
     }
 }
 
-/// Who says what becomes of a question.
+/// The part of the policy that decides on a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decider {
     /// The operator's rules.
     Rule,
-    /// Lists, which say nothing of what this network says of its own names.
+    /// Lists, which do not override local records.
     List,
 }
 
-/// What becomes of a question, and why.
+/// The verdict on a question, with its reason.
 pub struct QuestionRuling<'p> {
     /// What becomes of it.
     pub verdict: QuestionVerdict<'p>,
-    /// Who says so.
+    /// What decided.
     pub by: Decider,
-    /// For how long.
+    /// How long it is valid.
     pub validity: Validity,
-    /// The rule, list or policy zone that says so, as in [`Made::note`]; zero if none does.
+    /// The deciding rule, list or policy zone, as in [`Made::note`]; zero if there is none.
     pub note: u16,
 }
 
-/// What becomes of an answer, and why.
+/// The verdict on an answer, with its reason.
 pub struct AnswerRuling<'p> {
     /// What becomes of it.
     pub verdict: AnswerVerdict<'p>,
@@ -90,43 +90,43 @@ pub struct AnswerRuling<'p> {
     pub note: u16,
 }
 
-/// What becomes of a question.
+/// A verdict on a question.
 pub enum QuestionVerdict<'p> {
-    /// It goes its way.
+    /// Resolve it normally.
     Pass,
-    /// This is the answer.
+    /// Send this answer.
     Answer(Made<'p>),
-    /// The answer is that of another name, to which these aliases lead.
+    /// Answer with the data of another name, to which these aliases lead.
     Rename(Vec<Alias>),
-    /// These servers are asked for it.
+    /// Query these servers.
     Forward(Arc<[SocketAddr]>),
-    /// There is none.
+    /// Send no response.
     Drop,
-    /// An empty one with TC; said of queries over UDP only.
+    /// Send an empty response with TC; only for queries over UDP.
     Truncate,
 }
 
-/// What becomes of an answer.
+/// A verdict on an answer.
 pub enum AnswerVerdict<'p> {
-    /// It is given.
+    /// Send it.
     Pass {
-        /// How long this is so.
+        /// How long the verdict is valid.
         validity: Validity,
-        /// The least and the greatest TTL, where a rule says so.
+        /// The lowest and highest TTL, if a rule sets them.
         ttl_secs: Option<(u32, u32)>,
     },
-    /// This is given in its place.
+    /// Send this answer instead.
     Answer(Made<'p>),
-    /// That of another name is, to which these aliases lead.
+    /// Send the data of another name instead, to which these aliases lead.
     Rename(Vec<Alias>),
-    /// Nothing is.
+    /// Send no response.
     Drop,
-    /// An empty one with TC is; said of queries over UDP only.
+    /// Send an empty response with TC; only for queries over UDP.
     Truncate,
 }
 
 impl<'p> QuestionVerdict<'p> {
-    /// The same said of an answer; none where it may go its way.
+    /// The same verdict on an answer; `None` if the answer may be sent.
     pub fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
             Self::Pass | Self::Forward(_) => None,

@@ -24,22 +24,21 @@ use crate::query::asked::Transport;
 use crate::query::blocked::Form;
 use crate::query::decision::Stage;
 
-/// A trigger that fired for an answer, and the aliases that lead to the name for which it did.
+/// A trigger that fired for an answer, and the aliases that lead to its name.
 pub(super) struct Fired<'p> {
     pub(super) found: Found<'p>,
     behind: Vec<Alias>,
 }
 
 impl Policy {
-    /// The zones, and those of them that hold for a profile.
+    /// The zones, and which of them apply to a profile.
     pub(super) fn zones_for(&self, profile: u16) -> Option<(&Zones, ZoneSet)> {
         let in_force =
             self.zones_in_force.get(usize::from(profile)).copied().filter(|set| !set.is_empty())?;
         Some((self.lists.as_ref()?.zones(), in_force))
     }
 
-    /// What fires for a question that nothing can be found out about: what could go before it does
-    /// not.
+    /// The trigger for a question that cannot be resolved: triggers on the answer do not fire.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, _) =
@@ -47,7 +46,7 @@ impl Policy {
         Some(Fired { found, behind: Vec::new() })
     }
 
-    /// What fires for the question, where nothing in the answer could go before it.
+    /// The trigger for the question, unless a trigger on the answer could take precedence.
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, in_force) =
@@ -57,7 +56,7 @@ impl Policy {
             .then(|| Fired { found, behind: Vec::new() })
     }
 
-    /// What fires for an answer: of all names of its chain the first for which anything does.
+    /// The trigger for an answer: the first name of its chain with a trigger decides.
     pub(super) fn zone_at_answer(
         &self,
         asked: &Asked<'_>,
@@ -78,8 +77,8 @@ impl Policy {
         Some(Fired { found, behind: chain })
     }
 
-    /// All that fire in these zones for a question, and for the answer where that is known: for the
-    /// first name of its chain for which any does.
+    /// All triggers of these zones that fire for a question, and for its answer if that is known,
+    /// at the first name of its chain with a trigger.
     pub(super) fn all_fired(
         &self,
         in_force: ZoneSet,
@@ -100,8 +99,7 @@ impl Policy {
         fired.find(|fired| !fired.is_empty()).unwrap_or_default()
     }
 
-    /// The places in the configuration of the zones that do something about a name, in force or
-    /// not.
+    /// The indexes in the configuration of the zones with a trigger for a name, in force or not.
     pub(super) fn zones_naming<'p>(&'p self, name: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let lists = self.lists.as_deref();
         let zones = lists
@@ -118,12 +116,13 @@ impl Policy {
         })
     }
 
-    /// The list that a trigger stands on.
+    /// The list of a trigger.
     pub(super) fn list_of(&self, found: &Found<'_>) -> Option<ListId> {
         self.lists.as_ref()?.list_of_zone(found.zone)
     }
 
-    /// What the trigger does with the question. Where no answer tells of it, it is noted in `held`.
+    /// The verdict of a trigger on the question. If no answer carries its note, adds the note to
+    /// `held`.
     pub(super) fn by_zone<'p>(
         &'p self,
         fired: Fired<'p>,
@@ -154,7 +153,7 @@ impl Policy {
                 Some(target) if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) => {
                     Form::Alias(Box::new(target))
                 }
-                // What leads to itself goes its way.
+                // A redirection to the QNAME itself has no effect.
                 Some(target) if target.wire() == qname.wire() => return QuestionVerdict::Pass,
                 Some(target) => {
                     held.note_list(note);
@@ -180,9 +179,9 @@ impl Policy {
     }
 }
 
-/// The trigger that `find` gives and that has an effect, with the zones that were left when it was
-/// found. Over TCP `rpz-tcp-only` has none: it ends the say of its own zone, and the zones behind
-/// it are asked. Else a client would lift what they block by asking over TCP.
+/// The first trigger from `find` that has an effect, with the zones that remained when it was
+/// found. Over TCP `rpz-tcp-only` has no effect: it ends the evaluation of its own zone, and the
+/// next zones are evaluated. Otherwise a client could evade their blocks by using TCP.
 fn first_effective<'p>(
     asked: &Asked<'_>,
     mut in_force: ZoneSet,
@@ -204,8 +203,8 @@ fn on_question<'p>(
     Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
 }
 
-/// What fires for the targets of SVCB and HTTPS records, to which hints let clients go without
-/// asking for them. Anybody may name a target that is let through, so that ends nothing.
+/// The trigger for the targets of SVCB and HTTPS records, which hints let clients reach without a
+/// query. Anyone can refer to an allowed target, so an allowed target does not end the evaluation.
 fn on_services<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     found: &names::AnswerTargets,
@@ -223,7 +222,8 @@ fn on_services<'p>(
     fired.map(Some).reduce(Found::best).flatten()
 }
 
-/// What fires of each kind for the name at a place of an answer's chain, the qname being the first.
+/// The triggers of each kind for the name at a position of an answer's chain, where the QNAME is
+/// the first.
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,

@@ -1,10 +1,10 @@
-//! A set of networks, for the question whether an address is in one of them.
+//! A set of networks with fast tests for addresses.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Networks as sorted ranges that do not overlap: one binary search a look-up.
+/// Networks as sorted, disjoint ranges: one binary search per look-up.
 #[derive(Clone, Debug, Default)]
 pub struct AddressSet {
     v4: Vec<(u32, u32)>,
@@ -12,7 +12,7 @@ pub struct AddressSet {
 }
 
 impl AddressSet {
-    /// The union of the networks.
+    /// Creates the union of the networks.
     pub fn new(networks: &[IpNet]) -> Self {
         let mut v4 = Vec::new();
         let mut v6 = Vec::new();
@@ -25,7 +25,7 @@ impl AddressSet {
         Self { v4: merged(v4), v6: merged(v6) }
     }
 
-    /// Is the address in one of the networks? An IPv4 address mapped to IPv6 counts as IPv4.
+    /// Whether an address is in one of the networks. An IPv4 address mapped to IPv6 counts as IPv4.
     #[inline]
     pub fn contains(&self, ip: IpAddr) -> bool {
         match ip.to_canonical() {

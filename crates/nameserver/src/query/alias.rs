@@ -1,4 +1,4 @@
-//! Aliases that this network or its policy puts in place of a name, and the answer behind them.
+//! Aliases by local records or by the policy, and the answer at their end.
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
@@ -8,7 +8,7 @@ use avocet_wire::{Class, NameBuf, Rtype};
 use super::question::LocalQuestion;
 use super::respond::Draft;
 
-/// A CNAME of a local chain that goes on outside.
+/// A CNAME of a chain that continues outside the local records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
     /// Owner, folded.
@@ -17,7 +17,7 @@ pub struct Alias {
     pub target: NameBuf,
     /// TTL in seconds.
     pub ttl_secs: u32,
-    /// Why the policy put it in place of the name's own data, as in [`Draft::note`]; 0: it did not.
+    /// The reason, as in [`Draft::note`], if the policy created it; otherwise 0.
     pub note: u16,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct End<'m> {
     pub(super) draft: Draft,
 }
 
-/// Writes the answer to the question of the first alias: all aliases, and what is at their end. The
-/// answer has the note of the first alias that the policy made.
+/// Writes the answer to the question of the first alias: all aliases, and the data at their end.
+/// The answer has the note of the first alias that the policy created.
 pub(super) fn write_behind(
     aliases: &[Alias],
     end: &End<'_>,

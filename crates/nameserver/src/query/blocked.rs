@@ -1,4 +1,4 @@
-//! Answers that the policy makes: of a blocked name, and addresses in place of those of a name.
+//! Answers of the policy: responses to blocked names, and replaced addresses.
 
 use std::net::IpAddr;
 
@@ -10,36 +10,34 @@ use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype};
 use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty};
 
-/// Room for the SOA data: both names are short.
+/// Octets for the SOA data: both names are short.
 const SOA_ROOM: usize = 64;
-/// MNAME `avocet.invalid.` and RNAME `nobody.invalid.` of the SOA in denials.
+/// MNAME `avocet.invalid.` and RNAME `nobody.invalid.` of the SOA in negative responses.
 const SOA_NAMES: &[u8] = b"\x06avocet\x07invalid\x00\x06nobody\x07invalid\x00";
-/// Most records of one answer: those of a trigger of a policy zone, and the aliases that lead to
-/// them.
+/// Most records of one answer: those of a policy zone's trigger, and the aliases that lead to them.
 pub const MAX_BLOCK_RECORDS: usize = 64;
 
-/// What the answer says.
+/// The content of an answer.
 #[derive(Clone, Debug)]
 pub enum Form<'a> {
-    /// There is no such name.
+    /// NXDOMAIN.
     Nxdomain,
-    /// There is no such data.
+    /// NODATA.
     Nodata,
     /// REFUSED.
     Refused,
-    /// The unspecified address of the family that was asked for.
+    /// The unspecified address of the queried family.
     Zero,
-    /// Those of these addresses that are of the type asked for; no data for other types.
+    /// The addresses of the queried type; NODATA for other types.
     Addresses(&'a [IpAddr]),
-    /// Those of these records that are of the type asked for, data in uncompressed wire form; else
-    /// no data.
+    /// The records of the queried type, with uncompressed data; NODATA for other types.
     Records(Vec<(Rtype, Box<[u8]>)>),
-    /// The local data of a policy zone that are of the type asked for, each with its own TTL; else
-    /// no data.
+    /// The local data of a policy zone of the queried type, with individual TTLs; NODATA for other
+    /// types.
     Local(&'a Action),
     /// An alias to this name.
     Alias(Box<NameBuf>),
-    /// YXDOMAIN: the name that an alias leads to would be too long (RFC 6672 §2.2).
+    /// YXDOMAIN: the target of an alias would be too long (RFC 6672 §2.2).
     TooLong,
 }
 
@@ -106,7 +104,7 @@ fn deny(question: &LocalQuestion<'_>, rcode: Rcode, ttl_secs: u32, out: &mut [u8
     .unwrap_or_else(|Full| empty(question, rcode, out))
 }
 
-/// Type and octets of an address, those of IPv4 first in the room.
+/// Type and octets of an address; IPv4 uses the first four octets.
 fn of_address(address: &IpAddr) -> (Rtype, [u8; 16]) {
     match address {
         IpAddr::V4(address) => {
@@ -122,7 +120,7 @@ fn address_octets(rtype: Rtype, room: &[u8; 16]) -> &[u8] {
     if rtype == Rtype::A { &room[..4] } else { room }
 }
 
-/// Those of these records that are of the type asked for, all with the same TTL.
+/// The records of the queried type, all with the same TTL.
 fn of_type<'r>(
     question: &LocalQuestion<'_>,
     list: impl Iterator<Item = (Rtype, &'r [u8])>,
@@ -133,7 +131,8 @@ fn of_type<'r>(
     records(question, wanted.map(|(rtype, rdata)| (rtype, ttl_secs, rdata)), ttl_secs, out)
 }
 
-/// These records: type, TTL, data. Without any, that there is no such data, for `denial_secs`.
+/// Writes records given as type, TTL and data. Without records, writes NODATA with a TTL of
+/// `denial_secs`.
 fn records<'r>(
     question: &LocalQuestion<'_>,
     list: impl Iterator<Item = (Rtype, u32, &'r [u8])>,
@@ -153,7 +152,7 @@ fn records<'r>(
     .unwrap_or_else(|Full| empty(question, Rcode::SERVFAIL, out))
 }
 
-/// One record of the type asked for.
+/// Writes one record of the queried type.
 fn one(question: &LocalQuestion<'_>, rdata: &[u8], ttl_secs: u32, out: &mut [u8]) -> Draft {
     write(question, Rcode::NOERROR, out, |builder| {
         let record = Record {
@@ -181,7 +180,7 @@ fn write(
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
-/// SOA data that lets clients keep the denial for `ttl_secs` (RFC 2308 §4).
+/// SOA data with which clients cache the negative response for `ttl_secs` (RFC 2308 §4).
 fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     let (names, rest) = room.split_at_mut(SOA_NAMES.len());
     names.copy_from_slice(SOA_NAMES);
@@ -192,7 +191,7 @@ fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     &room[..SOA_NAMES.len() + 4 * numbers.len()]
 }
 
-/// The places of the TTL fields of a message of ours, at most as many as there is room for.
+/// The offsets of the TTL fields of one of our messages, up to the size of `room`.
 pub fn ttl_offsets(message: &[u8], room: &mut [u16; MAX_BLOCK_RECORDS]) -> usize {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return 0 };
     let mut count = 0;

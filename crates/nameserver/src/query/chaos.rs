@@ -1,4 +1,4 @@
-//! What the server says about itself in class CH (RFC 4892).
+//! Answers about the server itself in class CH (RFC 4892).
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
@@ -12,7 +12,7 @@ use super::respond::{Draft, draft_empty};
 /// Longest text in octets: one character-string.
 const MAX_TEXT: usize = 255;
 
-/// Texts for `version.bind` and `id.server`; none: refused.
+/// Texts for `version.bind` and `id.server`; `None` refuses the query.
 #[derive(Clone, Debug, Default)]
 pub struct ChaosTexts {
     /// `version.bind` and `version.server`.

@@ -1,22 +1,23 @@
-//! Server cookies in the interoperable form (RFC 7873, RFC 9018).
+//! Server cookies in the interoperable format (RFC 7873, RFC 9018).
 //!
 //! ```text
-//! client cookie (8) | version 1, reserved (4) | timestamp (4) | SipHash-2-4 (8)
+//!   client cookie (8) | version 1, reserved (4) | timestamp (4) | SipHash-2-4 (8)
 //! ```
-//! The hash is over all of the above and the client's address, so a cookie is worth nothing from
-//! elsewhere. Servers that share a secret accept each other's cookies.
+//!
+//! The hash covers all of the above and the client's address, so that a cookie is useless at
+//! another address. Servers that share a secret accept each other's cookies.
 
 use std::net::IpAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Octets of a whole COOKIE option: the client's eight and our sixteen.
+/// Octets of a complete COOKIE option: eight of the client and sixteen of the server.
 pub const COOKIE_LEN: usize = 24;
 /// Seconds for which a cookie is accepted (RFC 9018 §4.3).
 const MAX_AGE_SECS: i64 = 3600;
 /// Seconds by which a cookie may be ahead of our clock (RFC 9018 §4.3).
 const MAX_AHEAD_SECS: i64 = 300;
-/// Seconds after which a client is given a new cookie for a good one (RFC 9018 §4.3: half an hour).
+/// Seconds after which a client with a valid cookie gets a new one (RFC 9018 §4.3: half an hour).
 const RENEWED_AFTER_SECS: i64 = 1800;
 /// Version 1, and reserved octets of zero.
 const VERSION: [u8; 4] = [1, 0, 0, 0];
@@ -24,12 +25,12 @@ const VERSION: [u8; 4] = [1, 0, 0, 0];
 /// A key of SipHash-2-4.
 pub type Secret = [u8; 16];
 
-/// The secret that cookies are made with, and the one before it, which is still accepted.
+/// The current secret, and the previous one, which is still accepted.
 #[derive(Clone, PartialEq)]
 pub struct CookieSecrets {
     /// Makes and checks cookies.
     pub current: Secret,
-    /// Only checks them; after a rotation, for as long as cookies live.
+    /// Only checks them, after a rotation, during the lifetime of cookies.
     pub previous: Option<Secret>,
 }
 
@@ -40,7 +41,7 @@ impl std::fmt::Debug for CookieSecrets {
 }
 
 impl CookieSecrets {
-    /// The cookie to give to a client at `wall_secs`.
+    /// The cookie for a client at `wall_secs`.
     pub fn make(&self, client: &[u8; 8], ip: IpAddr, wall_secs: u64) -> [u8; COOKIE_LEN] {
         let mut head = [0; 16];
         head[..8].copy_from_slice(client);
@@ -52,8 +53,8 @@ impl CookieSecrets {
         cookie
     }
 
-    /// Whether we gave this server cookie to this client, and lately, and the cookie to give to him
-    /// now: a good one is renewed after half its time, and after a rotation (RFC 9018 §4.3).
+    /// Whether this server recently gave the cookie to this client; also the cookie to send now. A
+    /// valid cookie is renewed after half its lifetime, and after a rotation (RFC 9018 §4.3).
     pub fn check(
         &self,
         client: &[u8; 8],
@@ -76,7 +77,7 @@ impl CookieSecrets {
         }
     }
 
-    /// What we know of a server cookie; none if it is not ours, or too old.
+    /// The properties of a server cookie; `None` if it is not ours or has expired.
     fn standing(
         &self,
         client: &[u8; 8],
@@ -103,13 +104,13 @@ impl CookieSecrets {
 
 /// A server cookie that is ours.
 struct Standing {
-    /// Made with the secret that makes new ones.
+    /// Whether it was made with the current secret.
     by_current: bool,
     age_secs: i64,
 }
 
-/// The hash of what stands before it in a cookie, and of the client's address. At once, as to hash
-/// piece by piece takes twice as long.
+/// The hash of the preceding part of a cookie and the client's address. Hashing in pieces takes
+/// twice as long.
 fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(secret);
     let mut octets = [0; 32];
@@ -127,7 +128,7 @@ fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     hash.to_le_bytes()
 }
 
-/// Equality whose time tells nothing about where the two differ.
+/// Compares in constant time.
 fn same(a: [u8; 8], b: [u8; 8]) -> bool {
     u64::from_ne_bytes(a) ^ u64::from_ne_bytes(b) == 0
 }

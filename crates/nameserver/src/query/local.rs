@@ -1,9 +1,8 @@
-//! Local records of the configuration: names that this network answers by itself.
+//! Local records: names of the configuration that the server answers by itself.
 //!
-//! A name with any local record exists: its other types are NODATA and are never asked for
-//! elsewhere. A wildcard answers for names below it that have no records of their own
-//! (RFC 4592). CNAMEs are followed among the local records; where a chain leaves them, the rest
-//! is resolved as any other name.
+//! A name with any local record exists: its other types are NODATA and never queried elsewhere. A
+//! wildcard answers for names below it without records of their own (RFC 4592). CNAMEs are followed
+//! among the local records; if a chain leaves them, its target is resolved like any other name.
 
 use std::collections::{HashMap, HashSet};
 
@@ -26,27 +25,27 @@ use super::respond::Draft;
 pub struct LocalRecords {
     names: SuffixMap<Owner>,
     has_wildcards: bool,
-    /// Names above owners, but for the root: they exist, with no records of their own (RFC 8020).
+    /// Ancestors of owners, except the root: empty non-terminals (RFC 8020).
     above: HashSet<Box<[u8]>>,
 }
 
-/// A name with records of its own, or with a wildcard right below it.
+/// A name with records, or with a wildcard directly below it.
 #[derive(Debug, Default)]
 struct Owner {
-    /// Its records; none where it has only the wildcard.
+    /// Its records; empty if there is only the wildcard.
     sets: Vec<LocalSet>,
-    /// Those for names below it that are no owners.
+    /// The wildcard's records, for names below that are not owners.
     wildcard: Vec<LocalSet>,
-    /// Where the SOA of its denials is, and how long they hold.
+    /// The SOA for negative responses, and their TTL.
     denials: Denials,
 }
 
-/// The SOA of what a name with records does not have: of the zone that it is in, or else its own.
+/// The SOA of negative responses for a name with records: that of its zone, or else its own.
 #[derive(Clone, Copy, Debug, Default)]
 struct Denials {
-    /// Octets of the owner, which the name ends in.
+    /// Length of the SOA's owner, which is a suffix of the name.
     apex_len: u8,
-    /// As the zone has it, and no longer than the records of the name.
+    /// The TTL of the zone, limited by those of the name's records.
     ttl_secs: u32,
 }
 
@@ -77,7 +76,7 @@ struct Records<'r> {
     denials: Denials,
 }
 
-/// The records of one type of a name.
+/// The records of one name and type.
 #[derive(Debug)]
 struct LocalSet {
     rtype: Rtype,
@@ -86,8 +85,8 @@ struct LocalSet {
 }
 
 impl LocalRecords {
-    /// Indexes the configured records. What a name in a zone of this server does not have is denied
-    /// by that zone: `soa_above` gives its SOA.
+    /// Indexes the configured records. If a name is in a local zone, `soa_above` returns the zone's
+    /// SOA for negative responses.
     pub fn new<'r>(
         records: &'r [RecordConfig],
         soa_above: impl Fn(&'r [u8]) -> Option<OwnSet<'r>>,
@@ -99,7 +98,7 @@ impl LocalRecords {
         };
         for record in records {
             names.entry(&record.name).or_default().sets.push(set(record));
-            // The wildcard's own name is an owner as well (RFC 4592 §2.1.1).
+            // The name of the wildcard itself is an owner as well (RFC 4592 §2.1.1).
             if let Some(above) = record.name.strip_prefix(b"\x01*") {
                 names.entry(above).or_default().wildcard.push(set(record));
             }
@@ -121,7 +120,7 @@ impl LocalRecords {
         }
     }
 
-    /// Answers the question into `out`, if its name is local.
+    /// Writes the answer to the question into `out`, if its name is local.
     pub(super) fn answer(&self, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
         let Some(first) = self.records_of(question.qname) else { return Finding::Nothing };
         let mut aliases = Vec::new();
@@ -142,7 +141,8 @@ impl LocalRecords {
         )
     }
 
-    /// What a folded name has of this type, or an alias in its place. None: it is not local.
+    /// The RRset of a folded name and type, or an alias in its place; `None` if the name is not
+    /// local.
     pub(super) fn find<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
         let Records { sets, denials } = self.records_of(qname)?;
         let of_type = |rtype| sets.iter().find(|set| set.rtype == rtype);
@@ -156,7 +156,7 @@ impl LocalRecords {
         Some(Own::Set(OwnSet { owner: qname, rtype: set.rtype, ttl_secs: set.ttl_secs, data }))
     }
 
-    /// Is this folded name one of ours?
+    /// Whether this folded name is local.
     pub fn has(&self, qname: &[u8]) -> bool {
         self.records_of(qname).is_some()
     }
@@ -166,12 +166,12 @@ impl LocalRecords {
         self.above.contains(qname)
     }
 
-    /// Does this very folded name have records?
+    /// Whether there are records at this folded name itself.
     pub fn is_owner(&self, qname: &[u8]) -> bool {
         self.names.get(qname).is_some_and(|owner| !owner.sets.is_empty())
     }
 
-    /// The records of a name, or those of the wildcard that stands for it.
+    /// The records of a name, or those of the wildcard that covers it.
     #[inline]
     fn records_of(&self, qname: &[u8]) -> Option<Records<'_>> {
         if self.names.is_empty() {
@@ -182,7 +182,7 @@ impl LocalRecords {
         own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
     }
 
-    /// Only the closest name above counts (RFC 4592 §3.3.1).
+    /// Only the wildcard below the closest encloser applies (RFC 4592 §3.3.1).
     fn records_of_wildcard(&self, qname: &[u8]) -> Option<Records<'_>> {
         let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
         (!encloser.wildcard.is_empty())
@@ -190,8 +190,8 @@ impl LocalRecords {
     }
 }
 
-/// Returns which record of a set comes first. Clients take the first address: each gets its
-/// share of them.
+/// Returns the index of the record that comes first. Clients use the first address, so it varies to
+/// distribute them.
 fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
     match set.rdata.len() {
         0 | 1 => 0,
@@ -200,7 +200,7 @@ fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
     }
 }
 
-/// The CNAME to follow from the current name, if the question wants it followed.
+/// The CNAME to follow from the current name, unless the question is for the CNAME itself.
 fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) -> Option<Alias> {
     if question.qtype == Rtype::CNAME || question.qtype == Rtype::ANY {
         return None;
@@ -224,7 +224,7 @@ fn write(
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
     builder.question(question.qname, question.qtype, Class::IN)?;
     write_aliases(&mut builder, aliases)?;
-    // ANY gets one RRset (RFC 8482 §4.1).
+    // A query for ANY gets one RRset (RFC 8482 §4.1).
     let set =
         records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
@@ -242,7 +242,7 @@ fn write(
                 builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
             }
         };
-        // Longer than a datagram of ours: by TCP there is room.
+        // The answer exceeds our datagrams: TCP has room for it.
         if written.is_err() {
             builder.truncate();
         }

@@ -1,4 +1,4 @@
-//! The answer to a question for ANY: as little as can be (RFC 8482).
+//! The minimal answer to a query for ANY (RFC 8482).
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{QR, RA};
@@ -13,7 +13,7 @@ const ANY_TTL_SECS: u32 = 3600;
 /// HINFO data: CPU "RFC8482", OS "".
 const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
-/// Answers ANY with as little as can be (RFC 8482 §4.2).
+/// Answers ANY with a HINFO record (RFC 8482 §4.2).
 pub(super) fn answer(question: &[u8], out: &mut [u8]) -> Finding {
     Finding::Answer(Offer::made(Stage::Local, draft(question, out)))
 }

@@ -1,9 +1,9 @@
-//! Octets that are mostly few: kept in place, and only on the heap if they are many.
+//! Owned octets that are stored inline if they are few, otherwise on the heap.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// So many octets are kept in place: a question of a name of forty.
+/// Most octets that are stored inline: a question for a name of forty octets.
 const IN_PLACE: usize = 46;
 
 /// Owned octets.

@@ -1,10 +1,10 @@
-//! Writes records of this server itself into a message.
+//! Writes the server's own records to a message.
 
 use avocet_resolver::OwnSet;
 use avocet_wire::Class;
 use avocet_wire::builder::{Builder, Full, Record, Section};
 
-/// Writes a set of this server to a section.
+/// Writes an RRset of this server to a section.
 pub(super) fn write_set(
     builder: &mut Builder<'_>,
     section: Section,

@@ -1,7 +1,8 @@
-//! Response rate limiting: equal answers to one client network are bounded (RRL).
+//! Response rate limiting (RRL): limits equal answers to one client network.
 //!
-//! A fixed table of token buckets, shared by all workers, each one atomic word. Two networks
-//! that fall on the same bucket share it: the table is keyed, so nobody can choose that.
+//! A fixed table of token buckets is shared by all workers; each bucket is one atomic word.
+//! Networks with the same bucket share it. The hash is keyed, so that nobody can choose such
+//! networks.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +14,19 @@ use super::addresses::AddressSet;
 
 /// Buckets in the table: 512 KiB.
 const BUCKETS: usize = 1 << 16;
-/// A bucket holds at most so many seconds of its rate.
+/// The capacity of a bucket, in seconds of its rate.
 const WINDOW_SECS: u64 = 2;
 /// Tokens are counted in thousandths.
 const SCALE: u64 = 1000;
-/// Bits for the credit in a bucket's word; above them stands the time in milliseconds.
+/// Bits of a bucket's word for its credit; the others are the time in milliseconds.
 const CREDIT_BITS: u32 = 24;
 
-/// What is to become of an answer.
+/// What to do with an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limited {
     /// Send it.
     Send,
-    /// Send it empty with TC, so that a real client comes back over TCP.
+    /// Send it empty with TC, so that a real client returns over TCP.
     Slip,
     /// Send nothing.
     Drop,
@@ -43,7 +44,7 @@ pub struct RateLimiter {
 }
 
 impl RateLimiter {
-    /// An empty table with the limits of the configuration.
+    /// Creates an empty table with the configured limits.
     pub fn new(config: &RateLimitConfig, key: HashKey) -> Self {
         let rate = u64::from(config.responses_per_second)
             .min((1 << CREDIT_BITS) / (SCALE * WINDOW_SECS) - 1);
@@ -58,8 +59,8 @@ impl RateLimiter {
         }
     }
 
-    /// Takes a token for an answer to `client`. `kind` tells equal answers: the hash of the
-    /// question for data, the RCODE for errors and denials.
+    /// Takes a token for an answer to `client`. `kind` identifies equal answers: the hash of the
+    /// question for data, the RCODE for errors and negative responses.
     pub fn take(&self, client: IpAddr, kind: u64, now_ms: u64) -> Limited {
         if self.exempt.contains(client) {
             return Limited::Send;
@@ -83,7 +84,7 @@ impl RateLimiter {
         }
     }
 
-    /// Each `slip`-th answer over the limit is a truncated one.
+    /// Every `slip`-th answer over the limit is sent truncated.
     #[cold]
     fn over_the_limit(&self) -> Limited {
         let count = self.over.fetch_add(1, Ordering::Relaxed) + 1;
@@ -91,7 +92,7 @@ impl RateLimiter {
     }
 }
 
-/// The client's network: its address with the bits after the prefix cleared.
+/// The client's network: its address with all bits after the prefix cleared.
 fn network(ip: IpAddr, prefix: (u8, u8)) -> [u8; 16] {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {

@@ -1,6 +1,8 @@
-//! The last step of every answer: the client's ID, case and flags, his size, and OPT.
+//! The last step of every answer: applies the client's ID, letter case, flags and size, and adds
+//! OPT.
 //!
-//! A [`Draft`] is a message in the form of the packet cache: folded question at offset 12, no OPT.
+//! A [`Draft`] is a message in the format of the packet cache: folded question at offset 12, no
+//! OPT.
 
 use std::sync::Arc;
 
@@ -14,36 +16,36 @@ use super::asked::{Asked, AskedEdns};
 
 /// Most octets of our OPT: cookie, EDE with its text, NSID, keepalive.
 const MAX_OPT: usize = 512;
-/// Longest NSID given, in octets; longer ones are cut.
+/// The longest NSID that is sent, in octets; longer ones are cut.
 const MAX_NSID: usize = 128;
 
-/// An answer as it is known before the client's wishes are applied.
+/// An answer before it is adapted to the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
     /// Octets of the message in the buffer.
     pub len: usize,
-    /// The whole RCODE.
+    /// The RCODE with its upper bits.
     pub rcode: Rcode,
-    /// The extended error to tell, with a text of ours.
+    /// The extended error, with a text of this server.
     pub ede: Option<(Ede, &'static str)>,
-    /// Number of the note that says why the policy gave this answer ([`Identity::notes`]), from 1;
-    /// 0: it did not.
+    /// The index of the reason why the policy gave this answer ([`Identity::notes`]), from 1; 0 if
+    /// the policy did not.
     pub note: u16,
 }
 
-/// Why the policy gives an answer, as clients are told: extended error and its text.
+/// The reason for an answer of the policy, as an extended error with a text.
 pub type Note = (Ede, Box<str>);
 
-/// What every answer of this server says about itself.
+/// The properties of this server that every answer may contain.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// Our EDNS buffer size.
+    /// The EDNS buffer size.
     pub udp_size: u16,
     /// NSID, if one is configured.
     pub nsid: Option<Box<[u8]>>,
-    /// Idle timeout told to TCP clients that ask, in units of 100 ms (RFC 7828).
+    /// The idle timeout for TCP clients that request it, in units of 100 ms (RFC 7828).
     pub keepalive: u16,
-    /// What clients are told of the policy's reasons.
+    /// The reasons of the policy.
     pub notes: Arc<[Note]>,
 }
 
@@ -60,7 +62,8 @@ pub fn draft_empty(out: &mut [u8], question: Option<&[u8]>, rcode: Rcode) -> Dra
     Draft { len, rcode, ede: None, note: 0 }
 }
 
-/// Makes the draft in `out` the client's answer; `question` is as he sent it. Returns its length.
+/// Turns the draft in `out` into the client's answer and returns its length. `question` is the
+/// question as received.
 #[inline(always)]
 pub fn finish(
     out: &mut [u8],
@@ -96,7 +99,7 @@ fn finish_with_opt(
 ) -> usize {
     let limit = limit.min(out.len());
     let len = draft.len;
-    // Mostly there is room for it where it belongs.
+    // Usually there is enough room for OPT.
     let opt_len =
         out.get_mut(len..len + MAX_OPT).map(|room| write_opt(room, draft, edns, identity));
     let (len, opt_len) = match opt_len.filter(|opt_len| len + opt_len <= limit) {
@@ -108,11 +111,11 @@ fn finish_with_opt(
     len + opt_len
 }
 
-/// Puts the OPT record behind a message where there is little room for both. Returns the length of
+/// Appends the OPT record to a message if there is little room for both. Returns the length of
 /// each.
 ///
-/// The text of the extended error goes first, then the error, and TC says so, then records
-/// (RFC 8914 §3). NSID goes where not even the question has room else.
+/// The text of the extended error is omitted first, then the error, which sets TC, then records
+/// (RFC 8914 §3). NSID is omitted if otherwise there is no room for the question.
 #[cold]
 fn finish_short(
     out: &mut [u8],
@@ -144,7 +147,7 @@ fn finish_short(
         len = truncate(out, len, room(least));
         first_that_fits(&forms, room(len))
     });
-    // The last form is written in any case: it has room behind the longest question, as no limit is
+    // The last form is always written: it fits after the longest question, because no limit is
     // below 512 octets.
     let (has_error, opt_len) = fitting.unwrap_or((false, OPT_LEN));
     if error.is_some() && !has_error {
@@ -163,13 +166,13 @@ fn set_truncated(out: &mut [u8]) {
     }
 }
 
-/// Why the policy gave the answer: the extended error and its text.
+/// The reason of the policy: the extended error and its text.
 fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
     let place = usize::from(draft.note).checked_sub(1)?;
     identity.notes.get(place).map(|(code, text)| (*code, &**text))
 }
 
-/// Writes the OPT record to the front of `room`, which has [`MAX_OPT`] octets. Returns its length.
+/// Writes the OPT record to the start of `room`, which has [`MAX_OPT`] octets. Returns its length.
 #[inline]
 fn write_opt(room: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Identity) -> usize {
     let fields =
@@ -212,8 +215,8 @@ fn write_options(out: &mut [u8], draft: Draft, edns: &AskedEdns, identity: &Iden
     len
 }
 
-/// Cuts the message to at most `room` octets at the bounds of RRsets (RFC 2181 §9). TC is set
-/// unless only additional records had to go.
+/// Truncates the message to at most `room` octets at an RRset boundary (RFC 2181 §9). Sets TC
+/// unless only additional records are removed.
 #[cold]
 fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
     let Ok(view) = MessageView::new(&out[..len]) else { return len };
@@ -250,8 +253,8 @@ fn truncate(out: &mut [u8], len: usize, room: usize) -> usize {
     kept
 }
 
-/// Makes the answer in `out` an empty one with TC, so that a client who is real comes back over
-/// TCP, or with the cookie that it is given. Returns its length.
+/// Turns the answer in `out` into an empty one with TC, so that a real client returns over TCP, or
+/// with the cookie in the answer. Returns its length.
 pub fn slip(out: &mut [u8], len: usize) -> usize {
     let Ok(view) = MessageView::new(&out[..len]) else { return len };
     let question_len = view.question().map_or(0, |question| question.octets().len());
@@ -262,7 +265,7 @@ pub fn slip(out: &mut [u8], len: usize) -> usize {
     });
     let end = only_truncated(out, question_len);
     let Some(opt_at) = opt_at else { return end };
-    // OPT is the last of the records.
+    // OPT is the last record.
     out.copy_within(opt_at..len, end);
     out[11] = 1;
     end + len - opt_at
@@ -279,15 +282,15 @@ fn only_truncated(out: &mut [u8], question_len: usize) -> usize {
     HEADER_LEN + question_len
 }
 
-/// A draft with TC and no records in place of an answer, for a client that is to come over TCP.
+/// Writes a draft with TC and without records, for a client that must use TCP.
 pub(super) fn sent_to_tcp(question: &[u8], out: &mut [u8]) -> Draft {
-    // What the buffer holds is of another answer.
+    // The buffer contains another answer.
     out[..HEADER_LEN].fill(0);
     truncated(question, out)
 }
 
-/// A draft with TC and no records, of the answer that begins in `out` and that no datagram can
-/// hold.
+/// Writes a draft with TC and without records, for the answer that begins in `out` and exceeds
+/// every datagram.
 pub fn truncated(question: &[u8], out: &mut [u8]) -> Draft {
     let rcode = Rcode(u16::from(out[3] & 0xf));
     let draft = draft_empty(out, Some(question), rcode);
@@ -389,9 +392,9 @@ mod tests {
         }
     }
 
-    /// What a client of 512 octets gets for a message of so many addresses and a policy's note of
-    /// so many octets: whether TC is set, the answers, whether NSID is there, and the octets of the
-    /// error's text.
+    /// The answer for a client with a limit of 512 octets, to a message with this number of
+    /// addresses and a policy note with this number of octets: whether TC is set, the number of
+    /// answers, whether NSID is there, and the length of the error's text.
     fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {
         let mut out = [0; 4096];
         let mut builder = Builder::new(&mut out, 4096, 0, QR | RA).unwrap();

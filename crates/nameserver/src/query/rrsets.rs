@@ -1,4 +1,4 @@
-//! The RRset cache: answers assembled from records.
+//! The stage of the RRset cache, which assembles answers from records.
 
 use std::num::NonZeroU32;
 
@@ -10,8 +10,8 @@ use super::decision::Stage;
 use super::finding::Obtained;
 use super::scratch::Assembly;
 
-/// Assembles the answer to a folded question for a query with these flags of the packet cache,
-/// fresh or expired. None where the cache lacks a part of it.
+/// Assembles the answer to a folded question, fresh or expired, for a query with these packet cache
+/// flags. Returns nothing if a part is not cached.
 pub(super) fn look_up<'m>(
     cx: &QueryContext<'_>,
     memory: &'m mut Assembly,
@@ -29,8 +29,8 @@ pub(super) fn look_up<'m>(
     assemble(cx, memory, &wanted)
 }
 
-/// Assembles the answer that the cache has for a question, expired or not validated too: for
-/// explanations.
+/// Assembles the cached answer to a question for explanations, even if it has expired or is not
+/// validated.
 #[cold]
 pub(super) fn whatever_is_known(cx: &QueryContext<'_>, question: &[u8]) -> Option<Vec<u8>> {
     let at = ReadAt { now: cx.now.secs(), stale_window: u32::MAX };

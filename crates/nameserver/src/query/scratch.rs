@@ -1,4 +1,4 @@
-//! Memory that a worker uses again for each query.
+//! Memory that a worker reuses for each query.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -7,32 +7,32 @@ use avocet_resolver::{Answers, Assembler};
 use super::witness::Witness;
 use crate::policy;
 
-/// Names of which a worker remembers that it asked for them ahead of need.
+/// Names that a worker remembers as prefetched.
 const PREFETCHES: usize = 256;
 
-/// Memory to put an answer together from the RRset cache.
+/// Memory for assembling an answer from the RRset cache.
 #[derive(Default)]
 pub(super) struct Assembly {
     pub(super) assembler: Assembler,
     pub(super) answers: Answers,
 }
 
-/// Memory for putting answers together, one of each worker.
+/// The reusable memory of one worker.
 pub struct Scratch {
     assembly: RefCell<Assembly>,
-    /// What was asked for ahead of need, and in which second.
+    /// Prefetched names, with the second of the prefetch.
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
     worker: usize,
-    /// What the policy says; of rehearsals only.
+    /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
 }
 
-/// The number of no worker: nothing is counted for it.
+/// Means that no worker counts.
 const NO_WORKER: usize = usize::MAX;
 
 impl Scratch {
-    /// That of the worker with this number.
+    /// Creates the memory of the worker with this index.
     pub fn of(worker: usize) -> Self {
         let prefetched = [const { Cell::new(None) }; PREFETCHES];
         Self {
@@ -44,23 +44,23 @@ impl Scratch {
         }
     }
 
-    /// That of a rehearsal, which no worker counts.
+    /// Creates the memory of a rehearsal, which no worker counts.
     pub(super) fn for_looking() -> Self {
         let policy = RefCell::new(policy::Scratch::for_looking());
         Self { policy, witness: Some(RefCell::default()), ..Self::of(NO_WORKER) }
     }
 
-    /// Whether this is memory of a rehearsal.
+    /// Whether this is the memory of a rehearsal.
     pub(super) fn is_looking(&self) -> bool {
         self.witness.is_some()
     }
 
-    /// What the witness of a rehearsal saw.
+    /// Returns the witness of a rehearsal.
     pub(super) fn into_witness(self) -> Witness {
         self.witness.map(RefCell::into_inner).unwrap_or_default()
     }
 
-    /// Tells the witness of a rehearsal; does nothing for a client's query.
+    /// Reports to the witness of a rehearsal; does nothing for a client's query.
     #[inline]
     pub(super) fn tell(&self, note: impl FnOnce(&mut Witness)) {
         if let Some(witness) = &self.witness {
@@ -68,7 +68,7 @@ impl Scratch {
         }
     }
 
-    /// The worker's number.
+    /// The worker's index.
     pub(super) fn worker(&self) -> usize {
         self.worker
     }
@@ -78,13 +78,13 @@ impl Scratch {
         self.assembly.borrow_mut()
     }
 
-    /// What the policy keeps between questions.
+    /// The reusable memory of the policy.
     pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
         self.policy.borrow_mut()
     }
 
-    /// What is to be done at a hit of a name about to expire. Only the first one has it asked for:
-    /// there may be thousands before the answer comes, and more if none comes.
+    /// What to do at a hit for a name that is about to expire. Only the first hit starts a
+    /// prefetch: there may be thousands before its response arrives, and more if none does.
     pub fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
         let place = &self.prefetched[hash as usize % PREFETCHES];
         let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };
@@ -102,23 +102,22 @@ impl Scratch {
     }
 }
 
-/// An entry of the packet cache that will soon be too old.
+/// An entry of the packet cache that is about to expire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ending {
     hash: u64,
     at_secs: u32,
 }
 
-/// What is to be done for a name about to expire.
+/// What to do for a name that is about to expire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// It is asked for.
+    /// Prefetch it.
     Ask,
-    /// It was asked for in this second.
+    /// Nothing: it was prefetched in this second.
     Wait,
-    /// It was asked for before: what came of it is in the RRset cache, where the answer is made of
-    /// anew. If nothing came, that one ends when the old one does, and near its end is asked for
-    /// again.
+    /// Make the answer from the RRset cache, which has the result of the prefetch. If the prefetch
+    /// failed, the new answer expires with the old one, and is prefetched again near its end.
     Take,
 }
 

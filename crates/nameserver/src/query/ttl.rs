@@ -1,4 +1,5 @@
-//! TTLs of an answer: within the bounds of a rule, and no longer than the policy stays the same.
+//! The TTLs of an answer: within the limits of a rule, and no longer than the policy stays the
+//! same.
 
 use std::num::NonZeroU32;
 
@@ -7,33 +8,32 @@ use avocet_wire::MessageView;
 use super::finding::Lifetime;
 use crate::policy::Validity;
 
-/// On what terms an answer is given.
+/// The conditions under which an answer is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Terms {
-    /// The least TTL, in seconds.
+    /// The lowest TTL, in seconds.
     least_secs: u32,
-    /// The greatest TTL, in seconds; it goes before the least one.
+    /// The highest TTL, in seconds; it takes precedence over the lowest.
     greatest_secs: u32,
-    /// Whether the answer is for this query alone.
+    /// Whether the answer is for this query only.
     per_query: bool,
-    /// The rule or list that lets it pass; see
-    /// [`Decision::note`](super::decision::Decision::note).
+    /// The rule or list that allows it; see [`Decision::note`](super::decision::Decision::note).
     pub(super) note: u16,
 }
 
 impl Terms {
-    /// None.
+    /// No conditions.
     pub(super) const FREE: Self =
         Self { least_secs: 0, greatest_secs: u32::MAX, per_query: false, note: 0 };
 
     pub(super) fn of(validity: Validity, bounds: Option<(u32, u32)>, note: u16) -> Self {
         let (least_secs, greatest_secs) = bounds.unwrap_or((0, u32::MAX));
-        // No client keeps an answer past the time at which the policy may say something else.
+        // No client may cache an answer beyond a change of the policy.
         let greatest_secs = greatest_secs.max(least_secs).min(validity.secs);
         Self { least_secs, greatest_secs, per_query: validity.per_query, note }
     }
 
-    /// Whether TTLs stay as they are.
+    /// Whether TTLs remain unchanged.
     pub(super) fn leave_ttls(self) -> bool {
         self.least_secs == 0 && self.greatest_secs == u32::MAX
     }
@@ -42,32 +42,32 @@ impl Terms {
         ttl_secs.max(self.least_secs).min(self.greatest_secs)
     }
 
-    /// Brings the TTLs of a message within the bounds.
+    /// Clamps the TTLs of a message to the limits.
     pub(super) fn clamp_ttls(self, message: &mut [u8], offsets: &[u16]) {
         if !self.leave_ttls() {
             change_ttls(message, offsets, |ttl_secs| self.clamp(ttl_secs));
         }
     }
 
-    /// The same for expired data, whose TTLs are not raised (RFC 8767 §5).
+    /// The same for expired data, but never raises TTLs (RFC 8767 §5).
     pub(super) fn cut_ttls(self, message: &mut [u8], offsets: &[u16]) {
         cut_ttls(message, offsets, self.greatest_secs);
     }
 
-    /// Cuts the TTL of a record of this network.
+    /// Limits the TTL of a local record.
     pub(super) fn cut(self, ttl_secs: u32) -> u32 {
         ttl_secs.min(self.greatest_secs)
     }
 
-    /// How long an answer may be given again that may be for so long. What may not be at all stays
-    /// so, whatever the least TTL is.
+    /// How long an answer may be cached, if it could otherwise be cached for `secs`. The lowest TTL
+    /// does not make an answer cacheable.
     pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
         let secs = secs.filter(|_| !self.per_query)?;
         NonZeroU32::new(self.clamp(secs.get()))
     }
 }
 
-/// Lowers the TTLs of a message to so many seconds.
+/// Limits the TTLs of a message to `greatest_secs`.
 pub(super) fn cut_ttls(message: &mut [u8], offsets: &[u16], greatest_secs: u32) {
     if greatest_secs < u32::MAX {
         change_ttls(message, offsets, |ttl_secs| ttl_secs.min(greatest_secs));
@@ -83,8 +83,8 @@ fn change_ttls(message: &mut [u8], offsets: &[u16], changed: impl Fn(u32) -> u32
     }
 }
 
-/// Cuts the TTLs of an answer of this network where the policy may say something else before they
-/// have passed. Returns how it may be kept: with TTLs that count down only where they were cut.
+/// Limits the TTLs of a local answer to the next change of the policy. Returns how it may be
+/// cached: its TTLs count down only if they were limited.
 pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
     let lasting = |secs: u32| NonZeroU32::new(secs).filter(|_| !terms.per_query);
     let fixed = |secs| lasting(secs).map_or(Lifetime::Unkept, Lifetime::Fixed);
@@ -93,14 +93,14 @@ pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
     }
     let (offsets, longest_secs) = ttl_offsets(message);
     if longest_secs < terms.greatest_secs {
-        // The last client that gets it forgets it in time.
+        // The last client that gets it discards it in time.
         return fixed(terms.greatest_secs - longest_secs);
     }
     cut_ttls(message, &offsets, terms.greatest_secs);
     lasting(terms.greatest_secs).map_or(Lifetime::Unkept, Lifetime::Counting)
 }
 
-/// The offsets of the TTL fields of a message without OPT, and the longest TTL in seconds.
+/// The offsets of the TTL fields of a message without OPT, and the highest TTL in seconds.
 pub(super) fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
         return (Vec::new(), 0);
@@ -113,7 +113,7 @@ pub(super) fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
     })
 }
 
-/// Cuts the TTLs of a message without OPT at the next change of the policy.
+/// Limits the TTLs of a message without OPT to the next change of the policy.
 pub(super) fn cut_at_change(message: &mut [u8], terms: Terms) {
     if terms.greatest_secs < u32::MAX {
         let (offsets, _) = ttl_offsets(message);

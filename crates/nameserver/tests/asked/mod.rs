@@ -1,4 +1,4 @@
-//! A server in the process, asked as a client asks it.
+//! A server in the process, queried as by a client.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub(crate) fn ask(server: &mut InProcess, client: [u8; 4], name: &str, rtype: Rt
     ask_over(Over::Udp, server, (client, name, rtype))
 }
 
-/// How a query comes.
+/// The transport of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
     Udp,
@@ -43,7 +43,7 @@ pub(crate) fn ask_over(
     len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len]))
 }
 
-/// A name in folded wire form.
+/// A name in folded wire format.
 pub(crate) fn wire(name: &str) -> Vec<u8> {
     let mut out = [0; 255];
     let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut out).unwrap();

@@ -1,11 +1,11 @@
-//! What a seed chooses, and what a policy zone may do.
+//! Random choices from a seed, and the actions of policy zones.
 
-/// A name outside that redirects lead to.
+/// A public name as the target of redirections.
 pub(crate) const GARDEN: &str = "garden.example";
 /// A local record.
 pub(crate) const OWN: &str = "nas.home";
 
-/// A generator of choices (SplitMix64).
+/// A random generator (SplitMix64).
 pub(crate) struct Choices(pub(crate) u64);
 
 impl Choices {
@@ -20,7 +20,7 @@ impl Choices {
         (self.next() % end as u64) as usize
     }
 
-    /// One time in so many.
+    /// Returns true with a probability of one in `count`.
     pub(crate) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }

@@ -1,4 +1,4 @@
-//! The rules of a seed: what they ask, what they do, and how they are written.
+//! The rules of a seed: their conditions, their actions, and their text.
 
 use crate::choices::{Choices, GARDEN, OWN};
 use crate::{ALIAS, CHAIN, HINT, LISTS, NAMES, NETWORKS};
@@ -119,7 +119,8 @@ impl Rule {
         self.tests.iter().any(|(test, _)| test.reads_answer())
     }
 
-    /// Is it tried on the names in the answer, too? Such a name lets nothing pass.
+    /// Whether the rule is also evaluated for the names in the answer. Such a name never allows
+    /// anything.
     pub(crate) fn looks_behind(&self) -> bool {
         let has_test =
             self.tests.iter().any(|(test, _)| matches!(test, Test::OnList(_) | Test::OfService));

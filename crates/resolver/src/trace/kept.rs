@@ -1,21 +1,21 @@
-//! The traces of questions that failed: one a question, and of so many questions.
+//! The traces of failed questions: one per question, and a bounded number.
 
 use std::collections::VecDeque;
 
 use super::Trace;
 
-/// Most traces kept, in one resolver; at 256 steps of some 80 octets they take 1.3 MB at most.
+/// Most traces in one resolver; with 256 steps of about 80 octets they take at most 1.3 MB.
 pub(crate) const MAX_KEPT: usize = 64;
 
-/// See the module; the latest is the last.
+/// The kept traces, the latest last.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     traces: VecDeque<Trace>,
 }
 
 impl Kept {
-    /// Keeps a trace in place of an earlier one of the same question, or else of the oldest where
-    /// there is no room. Gives that one back, for its memory.
+    /// Stores a trace, replacing an earlier one of the same question or, if there is no room, the
+    /// oldest. Returns the replaced trace for the reuse of its memory.
     pub(crate) fn keep(&mut self, mut trace: Trace) -> Trace {
         trace.events.shrink_to_fit();
         let same = self.traces.iter().position(|other| other.question == trace.question);
@@ -28,7 +28,7 @@ impl Kept {
         gone.unwrap_or_default()
     }
 
-    /// From the oldest on.
+    /// The traces, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Trace> {
         self.traces.iter()
     }
@@ -50,7 +50,7 @@ mod tests {
         for number in 0..MAX_KEPT as u16 + 2 {
             kept.keep(trace(number));
         }
-        // The second of those left comes again, and is the latest then.
+        // Storing the trace for the second of these questions again makes it the latest.
         kept.keep(trace(3));
         let numbers: Vec<u16> = kept
             .iter()

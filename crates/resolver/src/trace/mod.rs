@@ -21,16 +21,15 @@ use crate::iterate::rrset::Name;
 pub(crate) use kept::Kept;
 pub use step::{Find, Reaction, Step, Taken, Why};
 
-/// Most steps of one trace: a question that uses up all of its limits takes about so many.
+/// Most steps of one trace: about as many as a question takes that reaches all its limits.
 pub(crate) const MAX_STEPS: usize = 256;
 
-/// A step, when it was taken, and how deep: what serves to find something else is one deeper than
-/// that.
+/// A step with its time and depth. The steps of a subordinate question are one level deeper.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Since the question was taken up, in ms.
+    /// In ms since the start of the question.
     pub at_ms: u32,
-    /// The question's own steps have 0.
+    /// 0 for the question itself.
     pub depth: u8,
     /// What happened.
     pub step: Step,
@@ -44,25 +43,25 @@ pub struct Trace {
     depth: u8,
     events: Vec<Event>,
     dropped: u32,
-    /// QNAME, folded, with QTYPE and QCLASS; only where the trace outlives its task.
+    /// QNAME, folded, with QTYPE and QCLASS; set only if the trace outlives its task.
     question: Vec<u8>,
     began_wall_secs: u64,
 }
 
 impl Trace {
-    /// Forgets all, for a question that begins now.
+    /// Clears the trace for a new question.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.events.clear();
         self.question.clear();
         (self.began_ms, self.now_ms, self.depth, self.dropped) = (now_ms, now_ms, 0, 0);
     }
 
-    /// Tells it the time.
+    /// Sets the time.
     pub(crate) fn turn_to(&mut self, now_ms: u64) {
         self.now_ms = now_ms;
     }
 
-    /// Writes a step down. Beyond [`MAX_STEPS`] it is only counted.
+    /// Records a step. Beyond [`MAX_STEPS`] it is only counted.
     pub(crate) fn record(&mut self, step: Step) {
         if self.events.len() >= MAX_STEPS {
             self.dropped += 1;
@@ -72,7 +71,7 @@ impl Trace {
         self.events.push(Event { at_ms, depth: self.depth, step });
     }
 
-    /// As [`Trace::record`], for the last step of a question, which is never left out.
+    /// Like [`Trace::record`], for the last step of a question, which is never omitted.
     pub(crate) fn conclude(&mut self, step: Step) {
         self.depth = 0;
         if self.events.len() >= MAX_STEPS {
@@ -82,7 +81,7 @@ impl Trace {
         self.record(step);
     }
 
-    /// What follows serves to find this; until [`Trace::leave`].
+    /// Records the following steps as part of resolving this name, until [`Trace::leave`].
     pub(crate) fn enter(&mut self, why: Why, name: &Name, rtype: Rtype) {
         self.record(Step::Seek { why, name: name.clone(), rtype });
         self.depth = self.depth.saturating_add(1);
@@ -92,7 +91,7 @@ impl Trace {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Says what it is of, as it outlives the task.
+    /// Sets the question and the time, because the trace outlives its task.
     pub(crate) fn label(&mut self, question: &[u8], now_wall_secs: u64) {
         self.question.clear();
         self.question.extend_from_slice(question);
@@ -100,31 +99,31 @@ impl Trace {
             now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
     }
 
-    /// The steps in their order.
+    /// The steps in order.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Steps beyond the bound of one trace.
+    /// The number of steps beyond the limit.
     #[must_use]
     pub fn dropped(&self) -> u32 {
         self.dropped
     }
 
-    /// QNAME, folded, QTYPE and QCLASS in wire form.
+    /// QNAME, folded, QTYPE and QCLASS in wire format.
     #[must_use]
     pub fn question(&self) -> &[u8] {
         &self.question
     }
 
-    /// When the question was taken up, in seconds since 1970.
+    /// When the question started, in seconds since 1970.
     #[must_use]
     pub fn began_wall_secs(&self) -> u64 {
         self.began_wall_secs
     }
 
-    /// How long it took, in ms.
+    /// The duration in ms.
     #[must_use]
     pub fn took_ms(&self) -> u64 {
         self.now_ms.saturating_sub(self.began_ms)
@@ -137,14 +136,14 @@ impl fmt::Debug for Trace {
     }
 }
 
-/// A trace that was asked for, and the answer.
+/// A requested trace, with the answer.
 #[derive(Clone, Debug)]
 pub struct Traced {
-    /// As it was asked for: see [`Resolver::submit_traced`](crate::Resolver::submit_traced).
+    /// The number of the request: see [`Resolver::submit_traced`](crate::Resolver::submit_traced).
     pub number: u64,
     /// The steps.
     pub trace: Trace,
-    /// The answer, as a message with ID 0 and without OPT; empty if there was none.
+    /// The answer as a message with ID 0 and without OPT; empty if there is none.
     pub answer: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! The steps that a trace is made of.
+//! The steps of a trace.
 
 use std::net::SocketAddr;
 
@@ -8,118 +8,118 @@ use avocet_wire::{Rcode, Rtype};
 
 use crate::iterate::rrset::Name;
 
-/// Something that happened while a question was resolved. Names are folded, in wire form.
+/// An event during the resolution of a question. Names are folded, in wire format.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Something has to be found first; the deeper steps that follow are for this.
+    /// A subordinate question starts; the deeper steps that follow belong to it.
     Seek {
-        /// What for.
+        /// Its purpose.
         why: Why,
-        /// What is looked for.
+        /// Its name.
         name: Name,
         /// Its type.
         rtype: Rtype,
     },
-    /// The addresses of a server were looked for, and so many found.
+    /// The addresses of a server were resolved; the number of addresses.
     Addresses(usize),
-    /// The cache had it.
+    /// Data was found in the cache.
     Cached {
-        /// Where.
+        /// The name.
         name: Name,
-        /// The type that was looked for.
+        /// The type.
         rtype: Rtype,
-        /// What it had.
+        /// The kind of data.
         find: Find,
-        /// What is left of its time.
+        /// The remaining TTL.
         ttl_secs: u32,
-        /// What is known of its security.
+        /// The security status.
         security: Security,
     },
-    /// The search goes down from this zone cut.
+    /// The resolution continues at this zone cut.
     Cut {
         /// The zone.
         zone: Name,
-        /// Its servers by name; of a configured zone, by address.
+        /// The number of server names; for a configured zone, of addresses.
         servers: usize,
-        /// How many addresses of them are known.
+        /// The number of known addresses.
         addresses: usize,
     },
     /// A query was sent.
     Sent {
-        /// To whom.
+        /// The server.
         server: SocketAddr,
-        /// As a server of which zone; none: as a forwarder.
+        /// The zone for which it was queried; `None` for a forwarder.
         zone: Option<Name>,
-        /// For which name; none: for the question's, or what its aliases led to.
+        /// The QNAME; `None` for that of the question, or the current end of its aliases.
         name: Option<Name>,
-        /// For which type.
+        /// The QTYPE.
         rtype: Rtype,
-        /// Over TCP.
+        /// Whether it was sent over TCP.
         over_tcp: bool,
-        /// With an OPT record.
+        /// Whether it has an OPT record.
         with_edns: bool,
     },
-    /// The copy of the root zone says what its servers would.
+    /// The copy of the root zone replied in place of its servers.
     LocalRoot {
-        /// For which name.
+        /// The name.
         name: Name,
-        /// For which type.
+        /// The type.
         rtype: Rtype,
     },
     /// An alias led to a name that this server answers by itself.
     Own {
         /// The name.
         name: Name,
-        /// For which type.
+        /// The type.
         rtype: Rtype,
     },
-    /// An equal query was under way for another question: its reply serves both.
+    /// An equal query was in flight for another question: its response serves both.
     Joined,
-    /// A reply came that belongs to a query.
+    /// A matching response arrived.
     Replied {
-        /// From whom.
+        /// The server.
         server: SocketAddr,
-        /// Since its query was sent.
+        /// The round-trip time.
         rtt_ms: u32,
-        /// What it was, or was found to be.
+        /// The kind of response.
         reaction: Reaction,
     },
-    /// No reply came in the time that was given; one that comes later is still taken.
+    /// No response arrived within the timeout; a late one is still accepted.
     Silent {
-        /// From whom.
+        /// The server.
         server: SocketAddr,
-        /// How long it was waited for.
+        /// The timeout.
         after_ms: u32,
     },
-    /// The network refused a query, or its connection broke.
+    /// The network rejected a query, or its connection broke.
     Unreachable(SocketAddr),
-    /// What the reply was taken for.
+    /// The evaluation of the response.
     Taken(Taken),
-    /// None of the servers gave a reply of use.
+    /// No server sent a usable response.
     NoReply(&'static str),
-    /// The answer leads on to another name.
+    /// An alias leads to this name.
     Alias(Name),
-    /// Keys of a zone were verified, or found wanting.
+    /// Keys of a zone were verified, or failed verification.
     Chain {
         /// The zone.
         zone: Name,
-        /// Key tags of those that vouch for its keys: of DS records or the trust anchor.
+        /// Key tags of the DS records or trust anchors.
         vouched: Vec<u16>,
         /// Key tags of its keys.
         keys: Vec<u16>,
-        /// Why they are not secure; none: they are.
+        /// Why the keys are not secure; `None` if they are.
         fault: Option<Reason>,
     },
-    /// The keys of a zone, or why it has none, were known.
+    /// The end of the chain of trust at a zone was cached.
     KnownChain {
         /// The zone.
         zone: Name,
-        /// Why it has none that count; none: it has.
+        /// Why it has no usable keys; `None` if it has.
         fault: Option<Reason>,
     },
     /// Data or a denial was validated.
     Judged {
-        /// Whose.
+        /// The owner.
         name: Name,
         /// Its type.
         rtype: Rtype,
@@ -132,23 +132,23 @@ pub enum Step {
     },
     /// A limit was reached.
     Limit(&'static str),
-    /// The end: an answer.
+    /// The question ended with an answer.
     Answered {
         /// RCODE.
         rcode: Rcode,
-        /// All of it is validated.
+        /// Whether all of it is validated.
         authentic: bool,
     },
-    /// The end: none.
+    /// The question failed.
     Failed {
-        /// The extended error that clients are told.
+        /// The code of the extended error for clients.
         ede: u16,
         /// Its text.
         text: &'static str,
     },
 }
 
-/// What something is looked for.
+/// The purpose of a subordinate question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// The root's servers.
@@ -159,51 +159,51 @@ pub enum Why {
     Trust,
 }
 
-/// What the cache had.
+/// The kind of cached data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Find {
     /// Records of the type, or an alias.
     Records,
-    /// That there are none of the type.
+    /// NODATA.
     Nodata,
-    /// That the name, or one above it, does not exist.
+    /// NXDOMAIN for the name or an ancestor.
     Nxdomain,
-    /// A gap that the zone proves, which denies it (RFC 8198).
+    /// An NSEC or NSEC3 range that denies the name (RFC 8198).
     Gap,
 }
 
-/// What a reply was.
+/// The kind of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaction {
     /// A message with this RCODE.
     Message(Rcode),
-    /// Truncated: asked again by TCP.
+    /// Truncated: the query is repeated over TCP.
     Truncated,
-    /// The question came back in other letters: TCP settles it.
+    /// The question has a different letter case: the query is repeated over TCP.
     OtherCase,
-    /// It cannot be read.
+    /// Malformed.
     Malformed,
     /// BADCOOKIE.
     BadCookie,
-    /// The server may not know EDNS: asked again without.
+    /// The server may not support EDNS: the query is repeated without.
     WithoutEdns(Rcode),
 }
 
-/// What a reply was taken for.
+/// The evaluation of a response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Taken {
-    /// An answer, a denial or an alias.
+    /// An answer, a negative response or an alias.
     Answer,
     /// A referral to this zone.
     Referral(Name),
-    /// The word of a server that does not serve the zone: taken for want of better.
+    /// Data from a server that does not serve the zone: a last resort.
     Hearsay,
     /// The server does not serve the zone.
     Lame,
-    /// Without the signatures of a zone that is signed: taken for want of better.
+    /// Data without the signatures of a signed zone: a last resort.
     Unsigned,
     /// An error.
     Error(Rcode),
-    /// Nothing of use.
+    /// Unusable.
     Unusable,
 }

@@ -1,6 +1,6 @@
-//! Conditions: defects of the server's surroundings that last, such as a table of the kernel that
-//! it may not read. Each is one warning in the log when it begins and one line when it ends; in
-//! between, `/health` and the metrics report it.
+//! Conditions: lasting defects of the server's environment, such as a kernel table that it cannot
+//! read. Each is logged once when it begins and once when it ends; in between, `/health` and the
+//! metrics report it.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,24 +11,26 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) enum Condition {
     /// No name can be resolved.
     Resolution,
-    /// The kernel's table of neighbours cannot be read, and the policy knows clients by MAC
+    /// The kernel's table of neighbours cannot be read, and the policy identifies clients by MAC
     /// address.
     Neighbours,
     /// The file of leases cannot be read.
     Leases,
-    /// The addresses of the host cannot be read, and `allow` has `local`.
+    /// The addresses of the host cannot be read, and `allow` contains `local`.
     Interfaces,
-    /// All of IPv6 is listened on, and clients of the host's own networks of IPv6 are refused.
+    /// The server listens on all IPv6 addresses, and refuses clients of the host's own IPv6
+    /// networks.
     Allow,
-    /// The disk does not take what was changed by commands, or the state of trust anchors.
+    /// The disk cannot be written, so that changes by commands or the state of trust anchors are
+    /// not saved.
     State,
-    /// A fault interrupted the keeping of lists.
+    /// A panic interrupted the maintenance of lists.
     Lists,
-    /// A fault ended a thread that works beside the main thread.
+    /// A panic ended a background thread.
     Threads,
 }
 
-/// All kinds, in the order in which they are shown.
+/// All kinds, in display order.
 const ALL: [Condition; 8] = [
     Condition::Resolution,
     Condition::Neighbours,
@@ -56,15 +58,15 @@ impl Condition {
     }
 }
 
-/// The conditions that hold now, each with its cause and the remedy in one sentence.
+/// The present conditions, each with its cause and the remedy in one sentence.
 #[derive(Default)]
 pub(crate) struct Conditions {
     current: Mutex<BTreeMap<Condition, String>>,
 }
 
 impl Conditions {
-    /// Records that a condition holds, or with `None` that it does not. The log gets a line when
-    /// that changes, and none when only the text does.
+    /// Sets a condition, or clears it with `None`. This is logged, but not if only the text
+    /// changes.
     pub(crate) fn set(&self, condition: Condition, text: Option<String>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         match text {
@@ -82,9 +84,8 @@ impl Conditions {
         }
     }
 
-    /// Does work in which a panic ends the work and not the thread: `condition` holds then, with
-    /// this text, until the work succeeds. The work must leave nothing half changed that others
-    /// read.
+    /// Runs work in which a panic does not end the thread: it sets `condition` with this text,
+    /// until the work succeeds. The work must not leave shared state inconsistent.
     pub(crate) fn contain<T>(
         &self,
         condition: Condition,
@@ -96,22 +97,22 @@ impl Conditions {
         done
     }
 
-    /// Whether a condition holds.
+    /// Whether a condition is present.
     pub(crate) fn holds(&self, condition: Condition) -> bool {
         self.text(condition).is_some()
     }
 
-    /// The text of one condition, if it holds.
+    /// The text of a condition, if it is present.
     pub(crate) fn text(&self, condition: Condition) -> Option<String> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).get(&condition).cloned()
     }
 
-    /// All that hold, with their texts.
+    /// All present conditions, with their texts.
     pub(crate) fn all(&self) -> BTreeMap<Condition, String> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Every kind, and whether it holds.
+    /// Every kind, and whether it is present.
     pub(crate) fn kinds(&self) -> impl Iterator<Item = (Condition, bool)> {
         let current = self.all();
         ALL.into_iter().map(move |condition| (condition, current.contains_key(&condition)))

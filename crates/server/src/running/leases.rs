@@ -1,7 +1,6 @@
-//! What a DHCP server knows of the devices of the network: the file of its leases, as dnsmasq, ISC
-//! dhcpd or Kea write it.
+//! Devices in the DHCP server's lease file, in the format of dnsmasq, ISC dhcpd or Kea.
 //!
-//! Nothing is proven by it: the name of a lease is what the device says of itself.
+//! Leases are not authenticated: a device chooses the name in its lease.
 
 use std::io::{self, Read};
 use std::net::IpAddr;
@@ -23,7 +22,7 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// The devices in the file as it is now. Where it cannot be read, what was known stays.
+    /// The devices in the current file. If it cannot be read, the previous ones remain.
     pub(crate) fn look(&mut self, path: &Path, now_secs: u64) -> &[Neighbour] {
         let fingerprint = FileFingerprint::of(path);
         if fingerprint.is_some() && fingerprint == self.read {
@@ -39,7 +38,7 @@ impl Leases {
         &self.devices
     }
 
-    /// Why the last look at the file failed, if it did.
+    /// Why the file could not be read last time, if it could not.
     pub(crate) fn fault(&self, path: &Path) -> Option<String> {
         let error = self.error.as_ref()?;
         Some(format!(
@@ -49,7 +48,7 @@ impl Leases {
     }
 }
 
-/// What keeps the file from being read.
+/// Why the file cannot be read.
 pub fn fault_of_leases(path: &Path) -> Option<io::Error> {
     read(path).err()
 }
@@ -66,8 +65,8 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&octets).into_owned())
 }
 
-/// The devices of a text in any of the three forms; lines that are of none are passed over.
-/// `now_secs` is wall time.
+/// The devices in a text of any of the three formats; other lines are ignored. `now_secs` is wall
+/// time.
 fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let first = text
         .lines()
@@ -81,7 +80,7 @@ fn devices(text: &str, now_secs: u64) -> Vec<Neighbour> {
     } else {
         text.lines().filter_map(|line| of_dnsmasq(line, now_secs)).collect()
     };
-    // The last that is said of an address counts.
+    // The last entry for an address counts.
     devices.reverse();
     devices.sort_by_key(|device| device.address);
     devices.dedup_by_key(|device| device.address);
@@ -96,7 +95,7 @@ fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
         line.split_whitespace().take(4).collect::<Vec<_>>().try_into().ok()?;
     let expiry: u64 = expiry.parse().ok()?;
     let address: IpAddr = address.parse().ok()?;
-    // The kind of network may stand before the address.
+    // The hardware type may precede the address.
     let mac = mac.split_once('-').map_or(mac, |(_, mac)| mac);
     let is_over = expiry != 0 && expiry <= now_secs;
     (!is_over).then(|| Neighbour {
@@ -106,7 +105,7 @@ fn of_dnsmasq(line: &str, now_secs: u64) -> Option<Neighbour> {
     })
 }
 
-/// `lease ADDRESS { ... }`, in which statements end with `;`. A lease is written again and again.
+/// `lease ADDRESS { ... }` with statements that end with `;`. Leases are appended repeatedly.
 fn of_isc(text: &str) -> Vec<Neighbour> {
     let mut devices = Vec::new();
     let mut open: Option<Neighbour> = None;
@@ -119,7 +118,7 @@ fn of_isc(text: &str) -> Vec<Neighbour> {
         {
             (open, is_active) = (Some(Neighbour { address, mac: None, name: None }), true);
         } else if line == "}" {
-            // One that has ended takes away what was said before.
+            // A lease that has ended removes earlier entries.
             devices.extend(
                 open.take().map(|device| if is_active { device } else { nobody(device.address) }),
             );
@@ -136,7 +135,7 @@ fn of_isc(text: &str) -> Vec<Neighbour> {
     devices
 }
 
-/// A table with a line of headings. A lease is written again and again.
+/// A table with a header line. Leases are appended repeatedly.
 fn of_kea(text: &str, now_secs: u64) -> Vec<Neighbour> {
     let mut lines = text.lines();
     let headings: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();

@@ -25,42 +25,42 @@ use avocet_wire::special_purpose::Scope;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Most addresses of which names are kept.
+/// Most addresses with cached names.
 const MAX_KEPT: usize = 4_096;
-/// Most questions in one round: a network that has just come is known in a few.
+/// Most queries in one round: the names of a new network are known after a few.
 const MAX_ASKED: usize = 64;
-/// How long a round asks at most, when nobody answers.
+/// The longest duration of a round in which no query is answered.
 const ROUND: Duration = Duration::from_secs(10);
 /// Time between rounds.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Bounds of the time for which a name is kept, in seconds, whatever its TTL.
+/// Bounds of the time for which a name is cached, in seconds, regardless of its TTL.
 const KEEP_SECS: (u64, u64) = (300, 86_400);
-/// For how long it is remembered that there is no name, in seconds.
+/// For how long the absence of a name is cached, in seconds.
 const NO_NAME_SECS: u64 = 600;
 
-/// What is reported when a fault ends the thread.
+/// The log line after a panic of the thread.
 const FAULT: &str =
     "a panic ended the thread that looks up names of clients, see the log; restart the server";
 
-/// What the thread has found, and how it is ended.
+/// The results of the thread, and the means to end it.
 #[derive(Default)]
 pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,
     is_closed: Mutex<bool>,
     closing: Condvar,
-    /// Questions that were asked.
+    /// Queries that were sent.
     pub(crate) asked: AtomicU64,
-    /// Addresses that were passed over, as the table was full.
+    /// Addresses that were ignored because the table was full.
     pub(crate) passed_over: AtomicU64,
 }
 
 impl ClientNames {
-    /// The names that are known, in the order of their addresses.
+    /// The known names, ordered by address.
     pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the thread after the question that it waits for.
+    /// Ends the thread after the query in progress.
     pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();
@@ -70,7 +70,7 @@ impl ClientNames {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next round. False if the thread is to end.
+    /// Waits for the next round. Returns false if the thread must end.
     fn wait(&self) -> bool {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closing.wait_timeout_while(is_closed, PAUSE, |is_closed| !*is_closed);
@@ -89,7 +89,8 @@ impl ClientNames {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+///
+/// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let watched = move || {
         running.conditions.contain(Condition::Threads, FAULT, || work(&running));
@@ -117,7 +118,7 @@ fn work(running: &Running) {
     }
 }
 
-/// Asks for what is due.
+/// Queries the names that are due.
 fn ask(table: &mut NameTable, server: SocketAddr, names: &ClientNames) {
     let began = Instant::now();
     for ip in table.due(began).into_iter().take(MAX_ASKED) {
@@ -129,7 +130,7 @@ fn ask(table: &mut NameTable, server: SocketAddr, names: &ClientNames) {
     }
 }
 
-/// The private addresses of those who ask and of those who are there.
+/// The private addresses of recent clients and of neighbours.
 fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
     let callers = running
         .shared
@@ -137,7 +138,7 @@ fn addresses(running: &Running) -> impl Iterator<Item = IpAddr> {
         .callers
         .iter()
         .flat_map(|worker| worker.all().collect::<Vec<_>>());
-    // Where it cannot be read there are those who ask.
+    // If the table cannot be read, recent clients are enough.
     let present =
         neighbours(MAX_NEIGHBOURS).unwrap_or_default().into_iter().map(|(ip, _)| ip.to_canonical());
     callers.chain(present).filter(|ip| Scope::Local.contains(*ip))
@@ -151,15 +152,15 @@ struct NameTable {
 
 struct KnownName {
     name: Option<String>,
-    /// When it is asked for again.
+    /// When it is queried again.
     due: Instant,
-    /// Whether the address was met since it was asked for.
+    /// Whether the address appeared since its last query.
     is_met: bool,
 }
 
 impl NameTable {
-    /// Takes up addresses; says how many there was no room for. Those whose time is over and that
-    /// were not met since are forgotten.
+    /// Adds addresses; returns the number for which there is no room. Removes expired addresses
+    /// that have not appeared since.
     fn meet(&mut self, addresses: impl Iterator<Item = IpAddr>, now: Instant) -> u64 {
         let mut passed_over = 0;
         for ip in addresses {
@@ -176,15 +177,15 @@ impl NameTable {
         passed_over
     }
 
-    /// What is to be asked for, the longest due first.
+    /// The addresses that are due, the longest overdue first.
     fn due(&self, now: Instant) -> Vec<IpAddr> {
         let mut due: Vec<_> = self.known.iter().filter(|(_, known)| known.due <= now).collect();
         due.sort_by_key(|(ip, known)| (known.due, **ip));
         due.into_iter().map(|(ip, _)| *ip).collect()
     }
 
-    /// Takes note of a name and its TTL in seconds, or of why there is none. A name stays where
-    /// nobody answers.
+    /// Records a name with its TTL in seconds, or the reason why there is none. A name remains if
+    /// there is no response.
     fn learn(&mut self, ip: IpAddr, found: Result<Option<(String, u32)>, String>, now: Instant) {
         let Some(known) = self.known.get_mut(&ip) else { return };
         let secs = match found {

@@ -1,6 +1,6 @@
-//! Which hardware address is behind which IP address: looked up in the kernel's table now and then,
-//! where the policy knows clients by it. So a device stays who it is when it draws another IPv6
-//! address for its privacy (RFC 8981).
+//! Maps IP addresses to hardware addresses with the kernel's neighbour table, if the policy
+//! identifies clients by these. A device is then recognized when it changes its IPv6 address for
+//! privacy (RFC 8981).
 
 use std::collections::HashSet;
 use std::io;
@@ -15,20 +15,20 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::leases::Leases;
 
-/// Time between two looks, in seconds: how long a device may be a stranger after it came.
+/// Seconds between two readings, which is how long a new device may be unknown.
 const LOOK_SECS: u32 = 5;
 
-/// Looks at the table when it is time to.
+/// Reads the table periodically.
 #[derive(Default)]
 pub(crate) struct NeighbourWatch {
     due: u32,
-    /// Those of the last look that succeeded.
+    /// The result of the last successful reading.
     last: Vec<Neighbour>,
     leases: Leases,
 }
 
 impl NeighbourWatch {
-    /// Puts what has changed in force. `now` is monotonic, in seconds.
+    /// Puts changes in force. `now` is monotonic, in seconds.
     pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
             return;
@@ -38,12 +38,12 @@ impl NeighbourWatch {
         let policy = &state.config.policy;
         let mut found = self.neighbours(running, policy);
         let path = policy.leases.as_ref().filter(|_| !policy.is_empty());
-        // What the kernel sees now is newer than what was leased.
+        // The kernel's table is more recent than leases.
         let leased = path.map(|path| self.leases.look(path, wall_secs())).unwrap_or_default();
         found.splice(0..0, leased.iter().cloned());
         let fault = path.and_then(|path| self.leases.fault(path));
         running.conditions.set(Condition::Leases, fault);
-        // What a device says of itself in its lease is newer than what is written of its address.
+        // The name in a device's lease is more recent than PTR records.
         found.splice(0..0, running.names.found().iter().cloned());
         if policy.is_empty() || *found == *state.parts.neighbours {
             return;
@@ -54,8 +54,8 @@ impl NeighbourWatch {
         }
     }
 
-    /// The neighbours that the policy asks about. Where the table cannot be read, those of the last
-    /// look stay, and leases and names count all the same.
+    /// The neighbours that the policy tests. If the table cannot be read, those of the last reading
+    /// remain; leases and names are used in any case.
     fn neighbours(&mut self, running: &Running, policy: &PolicyConfig) -> Vec<Neighbour> {
         let Some(wanted) = WantedMacs::of(policy) else {
             running.conditions.set(Condition::Neighbours, None);
@@ -73,8 +73,8 @@ impl NeighbourWatch {
     }
 }
 
-/// Why clients that are configured by MAC address would not be recognised; none where there are
-/// none.
+/// Why clients configured by MAC address would not be recognized; `None` if there are no such
+/// clients.
 pub fn fault_of_neighbours(policy: &PolicyConfig) -> Option<String> {
     WantedMacs::of(policy)?;
     neighbours(MAX_NEIGHBOURS).err().map(|error| fault(&error))
@@ -87,16 +87,16 @@ fn fault(error: &io::Error) -> String {
     )
 }
 
-/// The hardware addresses that the policy asks about.
+/// The hardware addresses that the policy tests.
 enum WantedMacs {
-    /// A rule may ask about any.
+    /// A rule may test any address.
     All,
-    /// Those of clients and groups.
+    /// The addresses of clients and groups.
     These(HashSet<Mac>),
 }
 
 impl WantedMacs {
-    /// None: nobody is known by one.
+    /// `None` if the policy tests no hardware addresses.
     fn of(policy: &PolicyConfig) -> Option<Self> {
         if policy.is_empty() {
             return None;
@@ -110,7 +110,7 @@ impl WantedMacs {
         (!macs.is_empty()).then_some(Self::These(macs))
     }
 
-    /// Those of the neighbours that are wanted, in the order of their addresses.
+    /// The relevant neighbours, ordered by address.
     fn pick(&self, found: Vec<(IpAddr, [u8; 6])>) -> Vec<Neighbour> {
         let mut picked: Vec<Neighbour> = found
             .into_iter()

@@ -1,20 +1,20 @@
-//! Visits to the page of blocked names.
+//! Visits to the block page.
 
 use std::sync::atomic::AtomicU64;
 
 use crate::connections::ConnectionCounts;
 
-/// Who is on the page, and how many were.
+/// Open connections and counts of the block page.
 #[derive(Default)]
 pub(crate) struct Visits {
-    /// The connections open.
+    /// The open connections.
     pub(crate) open: ConnectionCounts,
     /// Requests for a name that is blocked for the client.
     pub(crate) blocked: AtomicU64,
-    /// Requests for a name that is not.
+    /// Requests for a name that is not blocked.
     pub(crate) not_blocked: AtomicU64,
-    /// Requests without a name that can be read, or with a method other than GET and HEAD.
+    /// Requests without a readable name, or with a method other than GET and HEAD.
     pub(crate) unreadable: AtomicU64,
-    /// Connections of clients who may not ask the server, or have too many open.
+    /// Connections of clients that may not query the server, or have too many open.
     pub(crate) refused: AtomicU64,
 }

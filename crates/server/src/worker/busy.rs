@@ -1,19 +1,19 @@
-//! How busy a worker is: the share of the time in which it does not wait for events, while more is
-//! asked than it can take.
+//! The load of a worker: the share of time in which it does not wait for events, while queries pile
+//! up.
 //!
-//! The share alone says little: a thread that others keep from its core seems busy, too, and
-//! clients that wait for each answer may use all of a core and harm nobody. Queries that pile up
-//! say that somebody loses.
+//! The share alone says little: a thread that other processes keep from its core seems busy, too,
+//! and clients that wait for each answer may use a complete core without harm. A queue of queries
+//! shows that some are lost.
 
 use avocet_nameserver::clock::Moment;
 
-/// Over so many microseconds the share is taken.
+/// The period over which the share is computed, in microseconds.
 const WINDOW_US: u64 = 50_000;
-/// So many datagrams that wait when a listener is turned to are a queue: more than clients have in
-/// flight who ask again when they are answered.
+/// Number of waiting datagrams that counts as a queue: more than clients have in flight that wait
+/// for their answers.
 const QUEUE: usize = 256;
 
-/// See the module.
+/// The load of one worker.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Busy {
     window_began_us: u64,
@@ -22,13 +22,13 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// So many datagrams were waiting.
+    /// Records the number of datagrams that were waiting.
     pub(super) fn note_queue(&mut self, waiting: usize) {
         self.longest_queue = self.longest_queue.max(waiting);
     }
 
-    /// A turn began and ended. At the end of each window, of how many hundredths of it there was
-    /// work; 0 where nothing piled up.
+    /// Records a turn. At the end of each window, returns the percentage of busy time; 0 if there
+    /// was no queue.
     pub(super) fn note(&mut self, began: Moment, ended: Moment) -> Option<u32> {
         self.worked_us += ended.micros().saturating_sub(began.micros());
         let window_us = ended.micros().saturating_sub(self.window_began_us);

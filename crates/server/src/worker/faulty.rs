@@ -1,4 +1,4 @@
-//! Datagrams with a fault that a test has planted.
+//! Datagrams with a fault that a test has injected.
 
 use avocet_io::Peer;
 use avocet_io::udp::{Datagram, Panic, Service};
@@ -6,7 +6,7 @@ use avocet_nameserver::datagrams::Datagrams;
 
 use super::fault::{IN_QUERY, planted};
 
-/// Datagrams of which the next one panics if a test has planted a fault there.
+/// Datagrams; the next one panics if a test has injected a fault.
 pub(super) struct Faulty<'w>(pub(super) Datagrams<'w>);
 
 impl Service for Faulty<'_> {

@@ -1,22 +1,21 @@
-//! How many queries of each client wait at once, so that nobody takes all the room that waiting
-//! has.
+//! Limits the waiting queries of each client, so that none takes all the capacity.
 //!
-//! A sender of forged queries could otherwise gather thousands of answers for his victim and have
-//! them leave in one burst, as soon as a slow upstream answers (DNSBomb, CVE-2024-33655).
+//! An attacker with spoofed queries could otherwise collect thousands of answers for a victim,
+//! which leave in one burst as soon as a slow upstream responds (DNSBomb, CVE-2024-33655).
 
 use std::net::IpAddr;
 
 use avocet_wire::hash::HashKey;
 
-/// Places to count in. Clients that fall on the same place share it; the key decides which do.
+/// Number of counters. Clients with the same counter share it; the hash is keyed.
 const PLACES: usize = 4096;
-/// Queries of one client that may wait in one worker, if they came over UDP and without a cookie of
-/// ours (Unbound's wait-limit has the same number).
+/// Most waiting queries of one client in one worker, over UDP and without a valid cookie (the same
+/// as Unbound's wait-limit).
 const MAX_WAITING: u16 = 1000;
-/// Queries of one network of clients that may wait however little room is left.
+/// Waiting queries that one network of clients may always have.
 const NETWORK_WAITING: usize = 64;
 
-/// Counts of waiting queries by client and by its network.
+/// Counts waiting queries by client and by network.
 pub(super) struct Shares {
     places: Box<[u16]>,
     networks: Box<[u32]>,
@@ -24,7 +23,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// None wait.
+    /// Creates empty counts.
     pub(super) fn new(secret: [u8; 32]) -> Self {
         Self {
             places: vec![0; PLACES].into(),
@@ -33,9 +32,9 @@ impl Shares {
         }
     }
 
-    /// Counts a query in. False, and not counted, if the client has enough waiting, or its network
-    /// more than the `free` questions that may still begin: so nobody can take more than half of
-    /// all, and the fuller it gets the less.
+    /// Counts a query. Returns false without counting if the client has too many waiting, or its
+    /// network has more than the `free` questions that may still begin: so one network can take at
+    /// most half of the capacity, and less as it fills up.
     pub(super) fn take(&mut self, client: IpAddr, free: usize) -> bool {
         let (place, network) = self.places_of(client);
         let is_free = *place < MAX_WAITING && (*network as usize) < free.max(NETWORK_WAITING);
@@ -44,14 +43,14 @@ impl Shares {
         is_free
     }
 
-    /// Counts a query out.
+    /// Removes a query from the counts.
     pub(super) fn give_back(&mut self, client: IpAddr) {
         let (place, network) = self.places_of(client);
         *place = place.saturating_sub(1);
         *network = network.saturating_sub(1);
     }
 
-    /// The counts of a client, and of its network: of 24 bits, or 56.
+    /// The counts of a client, and of its network of 24 or 56 bits.
     fn places_of(&mut self, client: IpAddr) -> (&mut u16, &mut u32) {
         let (client, network) = match client {
             IpAddr::V4(ip) => (self.key.hash(&ip.octets(), 4), self.key.hash(&ip.octets()[..3], 3)),

@@ -1,5 +1,4 @@
-//! Traces that control clients ask of a worker: a question resolved anew, or what was kept of
-//! failures.
+//! Traces that control clients request from a worker: of a new resolution, or kept after a failure.
 
 use std::sync::mpsc::Sender;
 
@@ -9,10 +8,10 @@ use super::Worker;
 use super::turn::context;
 use crate::mailbox::{KeptOrder, TraceOrder};
 
-/// Most traces that a worker makes at once.
+/// Most concurrent traces of a worker.
 const MAX_WANTED: usize = 16;
 
-/// Orders that a worker has not fulfilled yet.
+/// Open requests of a worker.
 #[derive(Default)]
 pub(super) struct TraceOrders {
     orders: Vec<(u64, Sender<Traced>)>,
@@ -47,11 +46,11 @@ impl Worker {
         let is_of = |trace: &&Trace| {
             trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname)
         };
-        // A client that went away wants nothing.
+        // The control client may be gone.
         let _ = order.reply.send(self.resolver.kept_traces().filter(is_of).cloned().collect());
     }
 
-    /// Hands over what is complete.
+    /// Sends completed traces.
     pub(super) fn deliver_traces(&mut self) {
         if self.wanted.orders.is_empty() {
             return;
