@@ -293,7 +293,11 @@ pub(crate) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print the JSON schema of the configuration file
-    Schema,
+    Schema {
+        /// Print the schemas of the requests and replies of the control socket instead
+        #[arg(long)]
+        control: bool,
+    },
     /// Print every key with its value in force, from file, variables and defaults
     Show {
         #[command(flatten)]

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use avocet_config::policy::ListSource;
 use avocet_config::recurse::{LocalRootSource, Mode};
-use avocet_config::{Config, ConfigErrors, environment, json_schema};
+use avocet_config::{Config, ConfigError, environment, json_schema};
+use avocet_control::schema::InterfaceSchema;
 use avocet_nameserver::policy::GeoDatabase;
 use avocet_nameserver::policy::are_wanted;
 use avocet_nameserver::policy::load::open_file;
 use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
 use avocet_server::own_networks;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::output;
@@ -32,20 +33,16 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let result = Config::load(Some(&file), environment());
     let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
     if args.json {
-        let location = file.display().to_string();
-        let fault =
-            fault.map(|fault| json!({ "location": location, "message": fault.to_string() }));
-        let errors = result
-            .as_ref()
-            .err()
-            .map_or_else(|| fault.into_iter().collect(), ConfigErrors::to_json);
+        let errors = match (&result, fault) {
+            (Err(errors), _) => errors.all().to_vec(),
+            (Ok(_), Some(fault)) => {
+                let location = file.display().to_string();
+                vec![ConfigError { location, message: fault.to_string() }]
+            }
+            (Ok(_), None) => Vec::new(),
+        };
         let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
-        let is_right = errors.is_empty();
-        let _ = print(&format!(
-            "{:#}",
-            json!({ "ok": is_right, "errors": errors, "warnings": warnings })
-        ));
-        return if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return show_report(&CheckReport { ok: errors.is_empty(), errors, warnings });
     }
     match result {
         Ok(config) => {
@@ -59,6 +56,22 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
         }
         Err(errors) => refuse(&errors),
     }
+}
+
+/// The report of `avocet check --json`.
+#[derive(Serialize)]
+struct CheckReport {
+    ok: bool,
+    errors: Vec<ConfigError>,
+    warnings: Vec<String>,
+}
+
+fn show_report(report: &CheckReport) -> ExitCode {
+    let printed = match serde_json::to_string_pretty(report) {
+        Ok(text) => print(&text),
+        Err(error) => return refuse(&error),
+    };
+    if report.ok { printed } else { ExitCode::FAILURE }
 }
 
 /// What a server would warn of at its start: the files that it goes without.
@@ -135,7 +148,13 @@ fn warnings(config: &Config) -> Vec<String> {
 /// Writes the schema, or the configuration that holds.
 pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     match &args.command {
-        ConfigCommand::Schema => print(&format!("{:#}", json_schema())),
+        ConfigCommand::Schema { control: false } => print(&format!("{:#}", json_schema())),
+        ConfigCommand::Schema { control: true } => {
+            match serde_json::to_string_pretty(&InterfaceSchema::of_all()) {
+                Ok(text) => print(&text),
+                Err(error) => refuse(&error),
+            }
+        }
         ConfigCommand::Show { file, json } => effective(
             file.find().as_deref(),
             if *json { ConfigSyntax::Json } else { ConfigSyntax::Toml },

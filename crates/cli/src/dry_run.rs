@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use avocet_config::{Config, find};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::{
-    Answered, Asked, Decider, KnownAnswer, Moment, Outcome, Policy, Scratch,
+    Answered, Asked, Decider, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
 };
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::local::LocalRecords;
@@ -17,22 +17,22 @@ use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
 use avocet_wire::name::is_under;
 use avocet_wire::{Class, MAX_MESSAGE, Rtype, text};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::args::PolicyDryRunArgs;
-use crate::policy::{NOBODY, config, countries, policy, rtype, wire};
+use crate::policy::{NOBODY, config, countries, json_line, policy, rtype, wire};
 
 /// Names that are shown of each kind of change.
 const SHOWN: usize = 20;
 
 /// What changes for names and clients.
-#[derive(Default)]
+#[derive(Default, Serialize)]
 struct Changes {
+    queries: u64,
     /// By name: how many queries.
     names: BTreeMap<String, u64>,
     /// By client.
     clients: BTreeMap<String, u64>,
-    queries: u64,
 }
 
 impl Changes {
@@ -58,10 +58,6 @@ impl Changes {
             text += &format!("         and {} more\n", names.len() - SHOWN);
         }
         text
-    }
-
-    fn json(&self) -> Value {
-        json!({ "queries": self.queries, "names": self.names, "clients": self.clients })
     }
 }
 
@@ -137,24 +133,29 @@ fn is_within(name: &[u8], zone: &[u8]) -> bool {
 }
 
 /// What all lines come to.
-#[derive(Default)]
+#[derive(Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct DryRunReport {
     queries: u64,
     /// Lines without addresses.
-    unanswered: u64,
-    blocked: Changes,
+    queries_without_answer: u64,
+    /// Rules that read answers.
+    rules_on_answers: usize,
+    newly_blocked: Changes,
     freed: Changes,
-    other: Changes,
+    otherwise_changed: Changes,
+    /// The configuration in force, if there is one.
+    compared_with: Option<String>,
 }
 
 impl DryRunReport {
     fn judge(&mut self, query: &Query, (now, then): (&mut Side, &mut Side)) {
         let answer = answer_of(query);
         self.queries += 1;
-        self.unanswered += u64::from(answer.is_none());
+        self.queries_without_answer += u64::from(answer.is_none());
         let (before, after) =
             (now.outcome(query, answer.as_deref()), then.outcome(query, answer.as_deref()));
-        if before.says == after.says {
+        if before.treatment == after.treatment {
             return;
         }
         let policy = then.policy.as_ref().or(now.policy.as_ref());
@@ -163,39 +164,28 @@ impl DryRunReport {
         let mut shown = String::new();
         let _ = text::write_name(&query.name, &mut shown);
         let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
-        match (before.says, after.says) {
-            (_, "blocked") => self.blocked.count(&shown, client),
-            ("blocked", "passes") => self.freed.count(&shown, client),
-            _ => self.other.count(&shown, client),
+        match (before.treatment, after.treatment) {
+            (_, Treatment::Block) => self.newly_blocked.count(&shown, client),
+            (Treatment::Block, Treatment::Pass) => self.freed.count(&shown, client),
+            _ => self.otherwise_changed.count(&shown, client),
         }
     }
 
-    /// `blind`: how many rules wanted to read the answer.
-    fn show(&self, blind: usize) -> String {
+    fn show(&self) -> String {
+        let blind = self.rules_on_answers;
         let mut text = format!("{} queries\n", self.queries);
-        if self.unanswered > 0 && blind > 0 {
-            let lines = self.unanswered;
+        if self.queries_without_answer > 0 && blind > 0 {
+            let lines = self.queries_without_answer;
             text += &format!(
                 "{lines} of them without addresses: rules on answers ({blind}) do not match these\n"
             );
         }
         let changes = [
-            (&self.blocked, "newly blocked"),
+            (&self.newly_blocked, "newly blocked"),
             (&self.freed, "freed"),
-            (&self.other, "changed otherwise"),
+            (&self.otherwise_changed, "changed otherwise"),
         ];
         text + &changes.map(|(changes, what)| changes.show(what)).concat()
-    }
-
-    fn json(&self, blind: usize) -> Value {
-        json!({
-            "queries": self.queries,
-            "queries-without-answer": self.unanswered,
-            "rules-on-answers": blind,
-            "newly-blocked": self.blocked.json(),
-            "freed": self.freed.json(),
-            "otherwise-changed": self.other.json(),
-        })
     }
 }
 
@@ -218,19 +208,18 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
             report.judge(&query, (&mut now, &mut then));
         }
     }
-    let blind = now.rules_on_answers().max(then.rules_on_answers());
+    report.rules_on_answers = now.rules_on_answers().max(then.rules_on_answers());
+    report.compared_with = in_force.map(|file| file.display().to_string());
     if args.json {
-        let mut json = report.json(blind);
-        json["compared-with"] = in_force.map(|file| file.display().to_string()).into();
-        return Ok(format!("{json}\n"));
+        return json_line(&report);
     }
-    let compared = match in_force {
-        Some(file) => format!("compared with {}\n", file.display()),
+    let compared = match &report.compared_with {
+        Some(file) => format!("compared with {file}\n"),
         None => "compared with a server without configuration: specify the current file with \
                  --config\n"
             .to_owned(),
     };
-    Ok(report.show(blind) + &compared)
+    Ok(report.show() + &compared)
 }
 
 /// `[CLIENT] NAME [TYPE] [ADDRESS ...]`; none for an empty line or a comment.

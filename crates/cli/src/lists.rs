@@ -2,169 +2,160 @@
 
 use std::fmt::Write;
 
+use avocet_control::lists::{
+    ImageStatus, ListReport, ListStatus, ListsReport, Refreshed, RefreshedList, TriggerCounts,
+};
 use avocet_nameserver::clock::wall_secs;
-use serde_json::Value;
 
 /// `avocet lists status`.
-pub(crate) fn status_text(answer: &Value) -> String {
-    let mut text = String::new();
-    for list in answer["lists"].as_array().into_iter().flatten() {
-        // Writing to a `String` does not fail.
-        let _ = writeln!(
-            text,
-            "{} ({}) {}",
-            plain(&list["name"]),
-            plain(&list["kind"]),
-            plain(&list["source"])
-        );
-        let _ = match list["in-force"] == true {
-            true => writeln!(
-                text,
-                "  {} entries, {} broken lines, {} octets, format {}",
-                list["entries"],
-                list["broken-lines"],
-                list["octets"],
-                plain(&list["format"])
-            ),
-            false => writeln!(text, "  not in force: not fetched yet"),
-        };
-        if let Some(triggers) = triggers_text(&list["triggers"]) {
-            let _ = writeln!(text, "  {triggers}");
-        }
-        let _ = writeln!(
-            text,
-            "  fetched {}, next {}",
-            moment(&list["fetched-at"]),
-            moment(&list["next-at"])
-        );
-        if let Some(error) = list["error"].as_str() {
-            let _ = writeln!(text, "  failed {} times in a row: {error}", list["failures-in-row"]);
-        }
-    }
-    let image = &answer["image"];
-    let _ = match image.is_null() {
-        true => write!(text, "no image"),
-        false => write!(
-            text,
-            "image {}: {} names, {} patterns, {} octets, compiled {} in {} ms",
-            plain(&image["digest"]),
-            image["names"],
-            image["patterns"],
-            image["octets"],
-            moment(&image["made-at"]),
-            image["made-in-ms"]
-        ),
-    };
+pub(crate) fn status_text(report: &ListsReport) -> String {
+    let mut text: String = report.lists.iter().map(list_text).collect();
+    text += &report.image.as_ref().map_or_else(|| "no image".to_owned(), image_text);
     text
 }
 
-/// `avocet lists refresh`. Lines that only say that it is still going on are left out.
-pub(crate) fn refresh_text(answer: &Value) -> String {
-    let mut lines = Vec::new();
-    for list in answer["lists"].as_array().into_iter().flatten() {
-        let name = plain(&list["name"]);
-        let entries = list["entries"].as_u64().unwrap_or(0);
-        let before = list["entries-before"].as_u64().unwrap_or(0);
-        lines.push(match list["error"].as_str() {
-            Some(error) => format!("{name}: {error}; the previous {entries} entries stay in force"),
-            None if list["changed"] == true => {
-                format!("{name}: {entries} entries, previously {before}")
-            }
-            None => format!("{name}: unchanged, {entries} entries"),
-        });
+fn list_text(list: &ListStatus) -> String {
+    let (name, source) = (plain(&list.name), plain(&list.source));
+    let mut text = format!("{name} ({}) {source}\n", list.kind);
+    // Writing to a `String` does not fail.
+    let _ = match (list.in_force, list.format) {
+        (true, format) => writeln!(
+            text,
+            "  {} entries, {} broken lines, {} octets, format {}",
+            list.entries,
+            list.broken_lines,
+            list.octets,
+            format.map_or("-", |format| format.name())
+        ),
+        (false, _) => writeln!(text, "  not in force: not fetched yet"),
+    };
+    if let Some(triggers) = &list.triggers {
+        let _ = writeln!(text, "  {}", triggers_text(triggers));
     }
-    lines.join("\n")
+    let (fetched, next) = (moment(list.fetched_at), moment(list.next_at));
+    let _ = writeln!(text, "  fetched {fetched}, next {next}");
+    if let Some(error) = &list.error {
+        let _ = writeln!(text, "  failed {} times in a row: {error}", list.failures_in_row);
+    }
+    text
+}
+
+fn image_text(image: &ImageStatus) -> String {
+    format!(
+        "image {}: {} names, {} patterns, {} octets, compiled {} in {} ms",
+        plain(&image.digest),
+        image.names,
+        image.patterns,
+        image.octets,
+        moment(Some(image.made_at)),
+        image.made_in_ms
+    )
+}
+
+/// `avocet lists refresh`.
+pub(crate) fn refresh_text(reply: &Refreshed) -> String {
+    let line = |list: &RefreshedList| {
+        let name = plain(&list.name);
+        let (entries, before) = (list.entries.unwrap_or(0), list.entries_before.unwrap_or(0));
+        match &list.error {
+            Some(error) => format!("{name}: {error}; the previous {entries} entries stay in force"),
+            None if list.changed => format!("{name}: {entries} entries, previously {before}"),
+            None => format!("{name}: unchanged, {entries} entries"),
+        }
+    };
+    reply.lists.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// `avocet lists check`.
-pub(crate) fn check_text(answer: &Value) -> String {
-    check_lines(answer).join("\n")
+pub(crate) fn check_text(report: &ListReport) -> String {
+    check_lines(report).join("\n")
 }
 
 /// `avocet lists check --skipped`.
-pub(crate) fn check_text_with_skipped(answer: &Value) -> String {
-    let shown = answer["first-passed-over-lines"].as_array().map_or(&[][..], Vec::as_slice);
+pub(crate) fn check_text_with_skipped(report: &ListReport) -> String {
+    let shown = &report.first_passed_over_lines;
     let mut lines: Vec<String> = shown
         .iter()
         .map(|line| {
-            format!(
-                "line {} has no effect: {}: {}",
-                line["line"],
-                plain(&line["reason"]),
-                plain(&line["text"])
-            )
+            let (reason, text) = (plain(&line.reason), plain(&line.text));
+            format!("line {} has no effect: {reason}: {text}", line.line)
         })
         .collect();
-    let all = answer["passed-over-lines"].as_u64().unwrap_or(0);
-    if all > shown.len() as u64 {
-        lines.push(format!("and {} more without effect", all - shown.len() as u64));
+    let more = report.passed_over_lines.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        lines.push(format!("and {more} more without effect"));
     }
-    lines.extend(check_lines(answer));
+    lines.extend(check_lines(report));
     lines.join("\n")
 }
 
-fn check_lines(answer: &Value) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for fault in answer["first-broken-lines"].as_array().into_iter().flatten() {
-        lines.push(format!("line {}: {}", fault["line"], plain(&fault["reason"])));
+fn check_lines(report: &ListReport) -> Vec<String> {
+    let shown = &report.first_broken_lines;
+    let mut lines: Vec<String> = shown
+        .iter()
+        .map(|fault| format!("line {}: {}", fault.line, plain(&fault.reason)))
+        .collect();
+    let more = report.broken_lines.saturating_sub(shown.len() as u64);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
     }
-    let (shown, broken) = (lines.len() as u64, answer["broken-lines"].as_u64().unwrap_or(0));
-    if broken > shown {
-        lines.push(format!("and {} more", broken - shown));
-    }
-    lines.extend(triggers_text(&answer["triggers"]));
-    if let Some(beyond @ 1..) = answer["beyond-limits"].as_u64() {
+    lines.extend(report.triggers.as_ref().map(triggers_text));
+    if report.beyond_limits > 0 {
         lines.push(format!(
-            "{beyond} of its entries are not in force: other lists use up a limit; see \"Limits\" \
-             in the manual's page on lists"
+            "{} of its entries are not in force: other lists use up a limit; see \"Limits\" in \
+             the manual's page on lists",
+            report.beyond_limits
         ));
     }
-    let no_comments = match answer["passed-over-lines"].as_u64() {
-        Some(count @ 1..) => format!(" ({count} of them not comments; see --skipped)"),
-        _ => String::new(),
+    let no_comments = match report.passed_over_lines {
+        0 => String::new(),
+        count => format!(" ({count} of them not comments; see --skipped)"),
     };
     lines.push(format!(
-        "{}: {} lines of format {}: {} entries, {} skipped{no_comments}, {broken} broken",
-        plain(&answer["name"]),
-        answer["lines"],
-        plain(&answer["format"]),
-        answer["entries"],
-        answer["skipped-lines"]
+        "{}: {} lines of format {}: {} entries, {} skipped{no_comments}, {} broken",
+        plain(&report.name),
+        report.lines,
+        report.format,
+        report.entries,
+        report.skipped_lines,
+        report.broken_lines
     ));
     lines
 }
 
-/// The triggers of a policy zone; none where the list is none.
-pub(crate) fn triggers_text(triggers: &Value) -> Option<String> {
-    let counts = triggers
-        .as_object()?
+/// Returns the triggers of a policy zone in words.
+pub(crate) fn triggers_text(triggers: &TriggerCounts) -> String {
+    let TriggerCounts { client_ip, ip, nsdname, nsip, qname, cannot_fire } = triggers;
+    let kinds = [
+        (client_ip, "client-ip"),
+        (ip, "ip"),
+        (nsdname, "nsdname"),
+        (nsip, "nsip"),
+        (qname, "qname"),
+    ];
+    let counts: Vec<String> = kinds
         .iter()
-        .filter(|(kind, count)| *kind != "cannot-fire" && count.as_u64() != Some(0));
-    let counts: Vec<String> = counts.map(|(kind, count)| format!("{count} {kind}")).collect();
-    let mut text = format!(
-        "triggers: {}",
-        if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
-    );
-    if let Some(idle @ 1..) = triggers["cannot-fire"].as_u64() {
-        let _ =
-            write!(text, "; {idle} of them cannot match, because a forwarder has no delegations");
+        .filter(|(count, _)| **count > 0)
+        .map(|(count, kind)| format!("{count} {kind}"))
+        .collect();
+    let counts = if counts.is_empty() { "none".to_owned() } else { counts.join(", ") };
+    match cannot_fire {
+        0 => format!("triggers: {counts}"),
+        idle => format!(
+            "triggers: {counts}; {idle} of them cannot match, because a forwarder has no \
+             delegations"
+        ),
     }
-    Some(text)
 }
 
 /// Text without control characters: what is written comes from others too.
-fn plain(value: &Value) -> String {
-    value
-        .as_str()
-        .unwrap_or("-")
-        .chars()
-        .map(|letter| if letter.is_control() { '?' } else { letter })
-        .collect()
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// How far away a moment is.
-fn moment(at: &Value) -> String {
-    let Some(at) = at.as_u64() else { return "-".to_owned() };
+/// How far away a Unix second is.
+fn moment(at: Option<u64>) -> String {
+    let Some(at) = at else { return "-".to_owned() };
     let now = wall_secs();
     if at > now { format!("in {}", span(at - now)) } else { format!("{} ago", span(now - at)) }
 }
@@ -180,20 +171,33 @@ fn span(secs: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use avocet_control::lists::PassedOverLine;
+    use avocet_policy::list::Format;
 
     use super::*;
 
+    fn passed_over(line: u32, text: &str, reason: &str) -> PassedOverLine {
+        PassedOverLine { line, text: text.to_owned(), reason: reason.to_owned() }
+    }
+
     #[test]
     fn lines_without_effect_are_named_where_they_are_asked_for() {
-        let answer = json!({
-            "name": "ads", "format": "adblock", "lines": 9, "entries": 3, "broken-lines": 0, "skipped-lines": 6,
-            "passed-over-lines": 3, "beyond-limits": 2,
-            "first-passed-over-lines": [
-                { "line": 4, "text": "||x.example^$popup", "reason": "its modifiers apply to browsers only" },
-                { "line": 5, "text": "x\u{1b}##.ad", "reason": "it applies to the content of pages" },
+        let answer = ListReport {
+            name: "ads".to_owned(),
+            format: Format::Adblock,
+            lines: 9,
+            entries: 3,
+            broken_lines: 0,
+            skipped_lines: 6,
+            passed_over_lines: 3,
+            beyond_limits: 2,
+            first_passed_over_lines: vec![
+                passed_over(4, "||x.example^$popup", "its modifiers apply to browsers only"),
+                passed_over(5, "x\u{1b}##.ad", "it applies to the content of pages"),
             ],
-        });
+            triggers: None,
+            first_broken_lines: Vec::new(),
+        };
         let text = check_text(&answer);
         assert!(
             text.ends_with(
@@ -211,9 +215,9 @@ mod tests {
 
     #[test]
     fn triggers_that_cannot_fire_are_told_of() {
-        let triggers = json!({ "client-ip": 0, "qname": 7, "ip": 0, "nsdname": 2, "nsip": 0, "cannot-fire": 2 });
+        let triggers =
+            TriggerCounts { client_ip: 0, qname: 7, ip: 0, nsdname: 2, nsip: 0, cannot_fire: 2 };
         let text = "triggers: 2 nsdname, 7 qname; 2 of them cannot match, because a forwarder has no delegations";
-        assert_eq!(triggers_text(&triggers).as_deref(), Some(text));
-        assert_eq!(triggers_text(&Value::Null), None);
+        assert_eq!(triggers_text(&triggers), text);
     }
 }

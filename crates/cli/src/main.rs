@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod call;
 mod check;
 mod dry_run;
 mod dump;
@@ -16,6 +17,10 @@ mod pages;
 mod policy;
 mod query;
 mod running;
+mod span;
+mod state;
+mod switches;
+mod trust;
 mod why;
 
 use std::process::ExitCode;

@@ -8,19 +8,22 @@ use std::sync::Arc;
 
 use avocet_config::name::typed_name;
 use avocet_config::{Config, environment, find};
+use avocet_control::lists::TriggerCounts;
+use avocet_control::policy::GeoFile;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::load::Compilation;
 use avocet_nameserver::policy::{GeoDatabase, Parts, Policy, load};
 use avocet_policy::client::{Asker, Transport as Way};
-use avocet_policy::list::Scratch as ListScratch;
+use avocet_policy::list::{Format, Report, Scratch as ListScratch};
 use avocet_policy::rule::{self, NamedTimeZone, Sample};
-use avocet_server::open_text;
+use avocet_server::{geo_file, open_text, trigger_counts};
 use avocet_wire::{Class, Rtype, rdata, special_purpose};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::dry_run;
 use crate::lists::triggers_text;
+use crate::switches::geo_text;
 use crate::{output, running};
 
 /// Keys that need not be secret: nobody asks what is compiled here.
@@ -86,76 +89,136 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let Compilation { octets, reports, .. } =
         load::compile(&config.policy, KEY, |list| open_text(&config.data.directory, list));
     let mut lists = Vec::new();
-    let mut broken = 0;
     for (list, report) in config.policy.lists.iter().zip(reports) {
-        let line = match report {
-            Err(error) => {
-                broken += 1;
-                json!({ "list": list.name, "error": error.to_string() })
-            }
-            Ok(None) => {
-                json!({ "list": list.name, "note": "no copy on this machine yet: the running \
-                                                    server fetches it" })
-            }
-            Ok(Some(report)) => {
-                broken += usize::from(report.refusal.is_some());
-                json!({
-                    "list": list.name,
-                    "format": report.format.name(),
-                    "entries": report.entries,
-                    "broken-lines": report.faults,
-                    "triggers": load::shown_triggers(report.triggers, config.resolver.mode),
-                    "first": report.first_faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
-                    "error": report.refusal.map(|refusal| refusal.to_string()),
-                })
-            }
+        let result = match report {
+            Err(error) => ListResult::Unreadable { error: error.to_string() },
+            Ok(None) => ListResult::Absent {
+                note: "no copy on this machine yet: the running server fetches it",
+            },
+            Ok(Some(report)) => ListResult::Read(CheckedList::of(&report, &config)),
         };
-        lists.push(line);
+        lists.push(ListCheck { list: list.name.clone(), result });
     }
     let built =
         Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
-    let profiles = built.map_or(1, |policy| policy.profiles());
-    let rules = config.policy.rules.iter().filter(|rule| rule.enabled).count();
-    let report = json!({
-        "lists": lists,
-        "image-bytes": octets.len(),
-        "rules": rules,
-        "profiles": profiles,
-        "geo-database": countries.map(|database| database.shown()),
-    });
-    let shown = if args.json { format!("{report}\n") } else { check_text(&report) };
-    if broken == 0 { Ok(shown) } else { Err(format!("{broken} lists cannot be read\n{shown}")) }
+    let report = PolicyCheck {
+        image_bytes: octets.len(),
+        rules: config.policy.rules.iter().filter(|rule| rule.enabled).count(),
+        profiles: built.map_or(1, |policy| policy.profiles()),
+        geo_database: countries.map(|database| geo_file(&database)),
+        lists,
+    };
+    let shown = if args.json { json_line(&report)? } else { check_text(&report) };
+    match report.lists.iter().filter(|list| list.result.error().is_some()).count() {
+        0 => Ok(shown),
+        broken => Err(format!("{broken} lists cannot be read\n{shown}")),
+    }
 }
 
-fn check_text(report: &Value) -> String {
-    let mut text = String::new();
-    for list in report["lists"].as_array().into_iter().flatten() {
-        let name = list["list"].as_str().unwrap_or_default();
-        if let Some(error) = list["error"].as_str() {
-            text += &format!("list {name}: {error}\n");
-        } else if let Some(note) = list["note"].as_str() {
-            text += &format!("list {name}: {note}\n");
-        } else {
-            let format = list["format"].as_str().unwrap_or_default();
-            text += &format!(
-                "list {name}: {format}, {} entries, {} broken lines\n",
-                list["entries"], list["broken-lines"]
-            );
-        }
-        if let Some(triggers) = triggers_text(&list["triggers"]) {
-            text += &format!("  {triggers}\n");
-        }
-        for fault in list["first"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-            text += &format!("  {fault}\n");
+/// A value as one line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, String> {
+    let line = serde_json::to_string(value).map_err(|error| error.to_string())?;
+    Ok(format!("{line}\n"))
+}
+
+/// The report of `avocet policy check`.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct PolicyCheck {
+    lists: Vec<ListCheck>,
+    image_bytes: usize,
+    rules: usize,
+    profiles: usize,
+    geo_database: Option<GeoFile>,
+}
+
+/// A list in that report.
+#[derive(Serialize)]
+struct ListCheck {
+    list: String,
+    #[serde(flatten)]
+    result: ListResult,
+}
+
+/// The result of reading a list.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ListResult {
+    /// It cannot be read.
+    Unreadable { error: String },
+    /// It is not on this machine.
+    Absent { note: &'static str },
+    /// It was read.
+    Read(CheckedList),
+}
+
+/// A list that was read.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct CheckedList {
+    format: Format,
+    entries: u64,
+    broken_lines: u64,
+    triggers: Option<TriggerCounts>,
+    first: Vec<String>,
+    error: Option<String>,
+}
+
+impl CheckedList {
+    fn of(report: &Report, config: &Config) -> Self {
+        Self {
+            format: report.format,
+            entries: report.entries,
+            broken_lines: report.faults,
+            triggers: report.triggers.map(|counts| trigger_counts(counts, config.resolver.mode)),
+            first: report.first_faults.iter().map(ToString::to_string).collect(),
+            error: report.refusal.map(|refusal| refusal.to_string()),
         }
     }
-    if let Some(database) = running::geo_text(&report["geo-database"]) {
-        text += &format!("{database}\n");
+}
+
+impl ListResult {
+    fn error(&self) -> Option<&str> {
+        match self {
+            Self::Unreadable { error } => Some(error),
+            Self::Absent { .. } => None,
+            Self::Read(list) => list.error.as_deref(),
+        }
+    }
+}
+
+fn check_text(report: &PolicyCheck) -> String {
+    let mut text: String = report.lists.iter().map(list_text).collect();
+    if let Some(database) = &report.geo_database {
+        text += &format!("{}\n", geo_text(database, None));
     }
     text + &format!(
         "{} rules, {} client profiles, image of {} octets\n",
-        report["rules"], report["profiles"], report["image-bytes"]
+        report.rules, report.profiles, report.image_bytes
     )
+}
+
+fn list_text(list: &ListCheck) -> String {
+    let ListCheck { list: name, result } = list;
+    let read = match result {
+        ListResult::Unreadable { error } => return format!("list {name}: {error}\n"),
+        ListResult::Absent { note } => return format!("list {name}: {note}\n"),
+        ListResult::Read(read) => read,
+    };
+    let mut text = match &read.error {
+        Some(error) => format!("list {name}: {error}\n"),
+        None => format!(
+            "list {name}: {}, {} entries, {} broken lines\n",
+            read.format, read.entries, read.broken_lines
+        ),
+    };
+    if let Some(triggers) = &read.triggers {
+        text += &format!("  {}\n", triggers_text(triggers));
+    }
+    for fault in &read.first {
+        text += &format!("  {fault}\n");
+    }
+    text
 }
 
 /// A name in folded wire form.
@@ -230,9 +293,28 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     if !args.json {
         return Ok(trace.to_string());
     }
-    let step = |step: &rule::Step| json!({ "part": trace.text(step), "depth": step.depth, "holds": step.holds });
-    Ok(format!(
-        "{}\n",
-        json!({ "holds": trace.holds(), "parts": trace.steps.iter().map(step).collect::<Vec<_>>() })
-    ))
+    let part = |step: &rule::Step| TestedPart {
+        part: trace.text(step).to_owned(),
+        depth: step.depth,
+        holds: step.holds,
+    };
+    json_line(&ConditionTest {
+        holds: trace.holds(),
+        parts: trace.steps.iter().map(part).collect(),
+    })
+}
+
+/// The result of `avocet policy test`.
+#[derive(Serialize)]
+struct ConditionTest {
+    holds: bool,
+    parts: Vec<TestedPart>,
+}
+
+/// A part of the condition.
+#[derive(Serialize)]
+struct TestedPart {
+    part: String,
+    depth: usize,
+    holds: Option<bool>,
 }

@@ -10,9 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
 
+use avocet_client::json::ReplyObject;
 use avocet_client::request::{OutputForm, Request};
 use avocet_client::stub::from_here;
-use avocet_client::{exchange, json, text};
+use avocet_client::{exchange, text};
 use avocet_config::name::{reverse_name, shown};
 use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
@@ -88,12 +89,15 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
         (None, None) => DEFAULT_SERVER,
     };
     let reply = exchange::exchange(&request, server)?;
+    let malformed = |error| format!("{server} sent a malformed response: {error}");
     match request.form {
-        OutputForm::Text => text::full(&reply),
-        OutputForm::Short => text::short(&reply),
-        OutputForm::Json => json::object(&reply).map(|object| format!("{object:#}")),
+        OutputForm::Text => text::full(&reply).map_err(malformed),
+        OutputForm::Short => text::short(&reply).map_err(malformed),
+        OutputForm::Json => {
+            let object = ReplyObject::of(&reply).map_err(malformed)?;
+            serde_json::to_string_pretty(&object).map_err(|error| error.to_string())
+        }
     }
-    .map_err(|error| format!("{server} sent a malformed response: {error}"))
 }
 
 /// Where the server of this file is reached from here.

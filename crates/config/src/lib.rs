@@ -48,7 +48,7 @@ use dns64::Dns64Config;
 pub use location::find;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
-pub use source::ConfigErrors;
+pub use source::{ConfigError, ConfigErrors};
 
 /// The data directory where none is written.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";

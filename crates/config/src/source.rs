@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
@@ -24,18 +24,18 @@ const PREFIX: &str = "AVOCET_";
 pub struct ConfigErrors(Vec<ConfigError>);
 
 /// One error.
-#[derive(Debug, Clone, PartialEq)]
-struct ConfigError {
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ConfigError {
     /// `FILE:LINE:COLUMN`, the name of a variable, or `FILE` alone.
-    location: String,
-    message: String,
+    pub location: String,
+    /// What is wrong there.
+    pub message: String,
 }
 
 impl ConfigErrors {
-    /// Each error as an object with `location` and `message`.
-    pub fn to_json(&self) -> Vec<serde_json::Value> {
-        let object = |error: &ConfigError| serde_json::json!({ "location": error.location, "message": error.message });
-        self.0.iter().map(object).collect()
+    /// Returns each error.
+    pub fn all(&self) -> &[ConfigError] {
+        &self.0
     }
 }
 

@@ -27,7 +27,7 @@ const HEADER: usize = 8;
 
 /// Room for the control message of one batch, aligned like its header.
 const CONTROL_WORDS: usize = (size_of::<libc::cmsghdr>() + BATCH * size_of::<RawFd>()).div_ceil(8);
-type Control = [u64; CONTROL_WORDS];
+type DescriptorBuffer = [u64; CONTROL_WORDS];
 
 /// Sends descriptors with their labels (at most 255 bytes each). They stay open in this process.
 ///
@@ -80,7 +80,7 @@ fn send_batch(
 }
 
 fn send_with_fds(stream: &UnixStream, bytes: &[u8], fds: &[RawFd]) -> io::Result<usize> {
-    let mut control: Control = [0; CONTROL_WORDS];
+    let mut control: DescriptorBuffer = [0; CONTROL_WORDS];
     let mut vector =
         libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let mut header = message(&mut vector);
@@ -144,7 +144,7 @@ fn next_label<'a>(rest: &mut &'a [u8]) -> io::Result<&'a [u8]> {
 
 /// Fills `bytes` from the stream, and returns the descriptors attached to their start.
 fn recv_with_fds(stream: &UnixStream, bytes: &mut [u8]) -> io::Result<Vec<OwnedFd>> {
-    let mut control: Control = [0; CONTROL_WORDS];
+    let mut control: DescriptorBuffer = [0; CONTROL_WORDS];
     let mut vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
     let mut header = message(&mut vector);
     header.msg_control = control.as_mut_ptr().cast();

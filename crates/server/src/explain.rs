@@ -8,7 +8,15 @@ use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 
 use avocet_config::Config;
-use avocet_nameserver::policy::{Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch};
+use avocet_control::ControlError;
+use avocet_control::why::{
+    ClientFacts, ListEffect, ListLine, PolicyDecision, PolicyVerdict, ResolvedTrace, RuleFacts,
+    Suspended, WhySection,
+};
+use avocet_nameserver::policy::explanation::{ExplainedLine, Explanation, Importance, LineEntry};
+use avocet_nameserver::policy::{
+    Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
+};
 use avocet_nameserver::query::Obtained;
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::decision::Stage;
@@ -16,17 +24,17 @@ use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_nameserver::query::witness::Witness;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::Id;
-use avocet_policy::rule::{NamedTimeZone, Scope};
+use avocet_policy::client::{Id, Identity};
+use avocet_policy::list::Effect;
+use avocet_policy::rule::{Lift, NamedTimeZone, Rule, Scope};
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, Ede, Rcode, Rtype};
 use ipnet::IpNet;
-use serde_json::{Value, json};
 
 use crate::lists::open_text;
 use crate::running::Running;
 use crate::state::Shared;
-use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question};
+use crate::trace::{self, Resolution, TraceFailure, TraceQuestion as Question, given};
 
 /// Most upstream questions of one query: its own, and the targets of aliases that the policy
 /// substitutes for the question and then for its answer.
@@ -95,7 +103,7 @@ pub(crate) fn why(
     running: &Running,
     question: &Question,
     (ip, at): (IpAddr, At),
-) -> Result<Vec<Value>, String> {
+) -> Result<Vec<WhySection>, ControlError> {
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
     let inquiry = Inquiry { ip, qname, qtype, at };
@@ -111,9 +119,9 @@ pub(crate) fn why(
     if looked.is_empty() && !is_own(&ended) {
         looked = trace::known(shared, question);
     }
-    let answer = trace::answer_section(&state, question, ip, &ended);
-    let policy = section(shared, &state, (&inquiry, &rehearsal.into_witness()));
-    Ok(policy.into_iter().chain(looked).chain([answer]).collect())
+    let answer = given::section(&state, question, ip, &ended);
+    let policy = decision(shared, &state, (&inquiry, &rehearsal.into_witness()));
+    Ok(policy.map(WhySection::Policy).into_iter().chain(looked).chain([answer]).collect())
 }
 
 /// Whether this server answers by itself, regardless of the caches.
@@ -130,8 +138,8 @@ fn ask(
     shared: &Shared,
     state: &Snapshot,
     (rehearsal, miss): (&Rehearsal<'_>, &Miss),
-) -> Result<(Vec<Value>, Ended), String> {
-    let Some(waiter) = &miss.waiter else { return Err("the query is not valid".to_owned()) };
+) -> Result<(Vec<WhySection>, Ended), ControlError> {
+    let Some(waiter) = &miss.waiter else { return Err(ControlError::InvalidQuery) };
     let servers = waiter.servers.as_deref().unwrap_or_default();
     let question = Question::of(&miss.question);
     let now = shared.name_server.clock.now().secs();
@@ -148,11 +156,12 @@ fn ask(
         let obtained = resolved(Rcode::REFUSED, &message, ede);
         return Ok((Vec::new(), rehearsal.go_on(waiter, &obtained)));
     }
-    let Resolution { section, message, failure } = trace::resolve(shared, &question.by(servers))?;
+    let Resolution { trace, message, failure } = trace::resolve(shared, &question.by(servers))?;
     let (rcode, ede) = match failure {
         Some(TraceFailure { ede, text }) => (Rcode::SERVFAIL, Some((Ede(ede), text))),
         None => (trace::rcode(&message), None),
     };
+    let section = WhySection::Resolved(ResolvedTrace { trace, answer: None });
     Ok((vec![section], rehearsal.go_on(waiter, &resolved(rcode, &message, ede))))
 }
 
@@ -164,11 +173,11 @@ fn resolved<'a>(rcode: Rcode, message: &'a [u8], ede: Option<(Ede, &'static str)
 }
 
 /// The report of the policy, with everything that decides; `None` without a policy.
-fn section(
+fn decision(
     shared: &Shared,
     state: &Snapshot,
     (inquiry, witness): (&Inquiry<'_>, &Witness),
-) -> Option<Value> {
+) -> Option<PolicyDecision> {
     let policy = state.policy.as_ref()?;
     let passes = Outcome::passes();
     let said = witness.said().unwrap_or(&passes);
@@ -182,19 +191,88 @@ fn section(
         translation: state.plan.translation(),
         servers: &servers as &dyn Fn(&[u8]) -> NameServers,
     });
-    let mut section =
-        policy.explain(&asked, (answered.as_ref(), said), moment, &mut Scratch::for_looking());
-    section["section"] = "policy".into();
-    section["revision"] = state.epoch.into();
-    section["own-record"] = witness.is_overruled().into();
-    section["client"]["left-groups"] = left_groups(&state.config, inquiry.ip, &section["client"]);
-    if let Some(until) = section["valid-until"].as_u64() {
-        section["valid-until-local"] = shown_time(&state.config, until).into();
+    let mut scratch = Scratch::for_looking();
+    let explanation = policy.explain(&asked, (answered.as_ref(), said), moment, &mut scratch);
+    let Explanation { outcome, rule, noted, lifted, valid_until, .. } = &explanation;
+    Some(PolicyDecision {
+        verdict: verdict(outcome.treatment),
+        why: outcome.why.clone(),
+        client: client(&state.config, &asked, &explanation),
+        rule: rule.map(rule_facts),
+        noted: noted.iter().copied().map(rule_facts).collect(),
+        lifted: lifted.map(suspended),
+        valid_until: *valid_until,
+        valid_until_local: valid_until.map(|until| shown_time(&state.config, until)),
+        countries: explanation.countries.clone(),
+        lists: explanation.lines.iter().map(|line| list_line(&state.config, line)).collect(),
+        revision: state.epoch,
+        own_record: witness.is_overruled(),
+    })
+}
+
+const fn verdict(treatment: Treatment) -> PolicyVerdict {
+    match treatment {
+        Treatment::Pass => PolicyVerdict::Passes,
+        Treatment::Block => PolicyVerdict::Blocked,
+        Treatment::Rewrite => PolicyVerdict::Rewritten,
+        Treatment::Forward => PolicyVerdict::Forwarded,
+        Treatment::Drop => PolicyVerdict::Dropped,
+        Treatment::Truncate => PolicyVerdict::Truncated,
     }
-    for line in section["lists"].as_array_mut().into_iter().flatten() {
-        line["text"] = line_text(&state.config, line).into();
+}
+
+fn rule_facts(rule: &Rule) -> RuleFacts {
+    RuleFacts {
+        name: rule.name.to_string(),
+        when: rule.when.to_string(),
+        action: (&rule.action).into(),
+        log_only: rule.log_only,
     }
-    Some(section)
+}
+
+const fn suspended(lift: Lift) -> Suspended {
+    match lift {
+        Lift::Pause(_) => Suspended::Pause,
+        Lift::Grant(_) => Suspended::Grant,
+    }
+}
+
+fn client(config: &Config, asked: &Asked<'_>, explanation: &Explanation<'_>) -> ClientFacts {
+    let identity = &explanation.identity;
+    ClientFacts {
+        address: asked.ip.to_string(),
+        client: identity.client.clone(),
+        name: identity.name.clone(),
+        macs: identity.macs.iter().map(ToString::to_string).collect(),
+        groups: identity.groups.clone(),
+        profile: asked.profile,
+        left_groups: left_groups(config, asked.ip, identity),
+    }
+}
+
+fn list_line(config: &Config, line: &ExplainedLine<'_>) -> ListLine {
+    let (effect, important, trigger) = match line.entry {
+        LineEntry::Name(effect, importance) => {
+            let effect = match effect {
+                Effect::Allow => ListEffect::Allow,
+                Effect::Block => ListEffect::Block,
+            };
+            (effect, Some(importance == Importance::Important), None)
+        }
+        LineEntry::Trigger(kind, action) => (action.into(), None, Some(kind)),
+    };
+    ListLine {
+        list: line.list.map(str::to_owned),
+        line: line.line,
+        effect,
+        important,
+        trigger,
+        alias: line.alias.clone(),
+        in_force: line.is_in_force,
+        decides: line.decides,
+        overruled: line.is_overruled,
+        text: line_text(config, line),
+    }
 }
 
 /// A Unix second, in the time zone of the policy.
@@ -206,27 +284,28 @@ fn shown_time(config: &Config, secs: u64) -> String {
 
 /// The groups that name the client's address or network but do not apply: the client has a table
 /// that names other groups.
-fn left_groups(config: &Config, ip: IpAddr, client: &Value) -> Value {
-    if !config.policy.clients.iter().any(|table| client["client"] == table.name.as_str()) {
-        return json!([]);
+fn left_groups(config: &Config, ip: IpAddr, identity: &Identity) -> Vec<String> {
+    let is_table = |name: &String| config.policy.clients.iter().any(|table| table.name == *name);
+    if !identity.client.as_ref().is_some_and(is_table) {
+        return Vec::new();
     }
-    let is_in =
-        |name: &str| client["groups"].as_array().into_iter().flatten().any(|group| group == name);
     let names_it = |id: &String| match id.parse::<Id>() {
         Ok(Id::Prefix(network)) => network.contains(&ip.to_canonical()),
         _ => false,
     };
     let groups = config.policy.groups.iter();
     groups
-        .filter(|group| group.clients.iter().any(names_it) && !is_in(&group.name))
+        .filter(|group| {
+            group.clients.iter().any(names_it) && !identity.groups.contains(&group.name)
+        })
         .map(|group| group.name.clone())
         .collect()
 }
 
 /// The text of a list's line in the current file or copy; `None` if it cannot be read.
-fn line_text(config: &Config, line: &Value) -> Option<String> {
-    let list = config.policy.lists.iter().find(|list| line["list"] == list.name.as_str())?;
-    let number = usize::try_from(line["line"].as_u64()?).ok()?.checked_sub(1)?;
+fn line_text(config: &Config, line: &ExplainedLine<'_>) -> Option<String> {
+    let list = config.policy.lists.iter().find(|list| line.list == Some(list.name.as_str()))?;
+    let number = usize::try_from(line.line).ok()?.checked_sub(1)?;
     let text = open_text(&config.data.directory, list).ok()??;
     let octets = BufReader::new(text).split(b'\n').nth(number)?.ok()?;
     let text = String::from_utf8_lossy(&octets);
@@ -236,9 +315,8 @@ fn line_text(config: &Config, line: &Value) -> Option<String> {
 /// Returns the address of a client that is given by address or by name.
 ///
 /// # Errors
-///
 /// No client has this name, or the client has no address at the moment.
-pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, String> {
+pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, ControlError> {
     if let Ok(ip) = client.parse::<IpAddr>() {
         return Ok(ip.to_canonical());
     }
@@ -253,11 +331,8 @@ pub(crate) fn client_address(state: &Snapshot, client: &str) -> Result<IpAddr, S
     let mut candidates = candidates.peekable();
     let first = candidates.peek().copied().filter(|_| state.policy.is_none() && table.is_some());
     first.or_else(|| candidates.find(goes_by)).ok_or_else(|| match table {
-        Some(_) => format!("the client {client:?} has no address now; give --client an address"),
-        None => format!(
-            "no client has the name {client:?}; give --client an address or the name of a \
-             [[client]]"
-        ),
+        Some(_) => ControlError::ClientWithoutAddress(client.to_owned()),
+        None => ControlError::UnknownClient(client.to_owned()),
     })
 }
 

@@ -22,10 +22,12 @@ mod trace;
 mod trust;
 mod worker;
 
+pub use keepers::lists::status::trigger_counts;
 pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};
 pub use operate::TakeOverError;
 pub use root::fault_of_file as fault_of_root_file;
+pub use running::geo::geo_file;
 pub use running::networks::own_networks;
 pub use running::{OperationError, fault_of_leases, fault_of_neighbours};
 pub use serve::{Start, StartError, run};

@@ -250,6 +250,40 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
 }
 
 #[test]
+fn many_clients_at_once_all_get_their_reply() {
+    const CLIENTS: usize = 80;
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let mut silent = Vec::new();
+    silent.resize_with(60, || site.control());
+    let ask = || {
+        let answer = site.control_lines(b"{\"command\":\"status\"}\n");
+        assert_eq!(answer[0]["done"], true, "{answer:?}");
+    };
+    std::thread::scope(|scope| (0..CLIENTS).for_each(|_| drop(scope.spawn(ask))));
+}
+
+#[test]
+fn an_error_has_a_code_and_the_next_step() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[policy]\nblock-private = true\n");
+    let _server = site.start();
+    for (request, code, next) in [
+        ("{\"command\":\"lists-check\",\"name\":\"x\"}", "not-found", Value::Null),
+        (
+            "{\"command\":\"why\",\"name\":\"a\",\"client\":\"x\"}",
+            "not-found",
+            "give --client an address or the name of a [[client]]".into(),
+        ),
+        ("{\"command\":\"no-such\"}", "not-a-request", Value::Null),
+    ] {
+        let answer = site.control_lines(format!("{request}\n").as_bytes());
+        assert_eq!((&answer[0]["code"], &answer[0]["next"]), (&code.into(), &next), "{answer:?}");
+    }
+}
+
+#[test]
 fn a_control_client_waits_where_no_descriptor_is_left() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "tcp-connections = 10\nworkers = 1", "");

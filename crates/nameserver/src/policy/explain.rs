@@ -1,32 +1,16 @@
 //! Why the policy says what it says, in words: made from the same verdicts that queries get.
 
-use avocet_policy::list::{self, Decision, Effect};
+use avocet_policy::list::{self, Decision};
 use avocet_policy::rpz::ZoneSet;
-use avocet_policy::rule::{self, Action, Lift, Rule, Verdict};
-use avocet_wire::{NameBuf, Rtype};
-use serde_json::{Value, json};
+use avocet_policy::rule::{self, Action, Verdict};
+use avocet_wire::Rtype;
 
+use super::explanation::{ExplainedLine, Explanation, Importance, LineEntry, Outcome, Treatment};
 use super::geo::letters;
 use super::ruling::{AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict};
 use super::verdict::names_it;
 use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::query::decision::Stage;
-
-/// What becomes of a question, in a word, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
-    /// "passes", "blocked", "rewritten", "forwarded", "dropped", "truncated".
-    pub says: &'static str,
-    /// The rule or list; empty where it passes.
-    pub why: String,
-}
-
-impl Outcome {
-    /// Nobody says anything.
-    pub const fn passes() -> Self {
-        Self { says: "passes", why: String::new() }
-    }
-}
 
 impl Policy {
     /// What becomes of a question, and of its answer too, where that is known; and who says so.
@@ -68,7 +52,8 @@ impl Policy {
 
     /// What a kept answer with this note says: see [`Policy::notes`].
     pub fn said_by_note(&self, note: u16, stage: Stage) -> Outcome {
-        self.said(if stage == Stage::Rewritten { "rewritten" } else { "blocked" }, note)
+        let is_rewritten = stage == Stage::Rewritten;
+        self.said(if is_rewritten { Treatment::Rewrite } else { Treatment::Block }, note)
     }
 
     /// The text of a [note](Policy::notes); none for zero.
@@ -77,57 +62,49 @@ impl Policy {
         self.notes.get(place).map(|(_, text)| &**text)
     }
 
-    fn said(&self, says: &'static str, note: u16) -> Outcome {
-        let why = self.note_text(note).filter(|_| says != "passes");
-        Outcome { says, why: why.unwrap_or_default().to_owned() }
+    fn said(&self, treatment: Treatment, note: u16) -> Outcome {
+        let why = self.note_text(note).filter(|_| treatment != Treatment::Pass);
+        Outcome { treatment, why: why.unwrap_or_default().to_owned() }
     }
 
-    /// All that decides about a question, and about its answer where that is known: client, rules,
-    /// and every line of a list that names it or an alias in the answer. `outcome` is what became
-    /// of it.
-    pub fn explain(
-        &self,
+    /// Returns all that decides about a question, and about its answer if that is known: client,
+    /// rules, and every line of a list that names it or an alias in the answer. `outcome` is what
+    /// became of it.
+    pub fn explain<'p>(
+        &'p self,
         asked: &Asked<'_>,
         (answered, outcome): (Option<&KnownAnswer<'_>>, &Outcome),
         (moment, epoch): (Moment, u32),
         scratch: &mut Scratch,
-    ) -> Value {
+    ) -> Explanation<'p> {
         let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
+        let Outcome { treatment, why } = outcome.clone();
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
         // Safe search blocks nothing: a list has decided.
-        let decided = decided
-            .filter(|rule| !matches!(rule.action, Action::SafeSearch) || outcome.says != "blocked");
+        let decided = decided.filter(|rule| {
+            !matches!(rule.action, Action::SafeSearch) || treatment != Treatment::Block
+        });
         let why = match decided {
             // An alias, silence and truncation carry no reason to the client.
-            Some(rule) if outcome.why.is_empty() && outcome.says != "passes" => {
+            Some(rule) if why.is_empty() && treatment != Treatment::Pass => {
                 format!("rule {}", rule.name)
             }
-            _ => outcome.why.clone(),
+            _ => why,
         };
-        let mut lists = self.lines(asked, answered, moment, scratch);
+        let mut lines = self.lines(asked, answered, moment, scratch);
         if decided.is_some() || verdict.lifted.is_some() {
-            overrule(&mut lists);
+            lines.iter_mut().for_each(ExplainedLine::overrule);
         }
-        let identity = self.clients.identify(asked.ip);
-        let macs: Vec<String> = identity.macs.iter().map(ToString::to_string).collect();
-        json!({
-            "verdict": outcome.says,
-            "why": why,
-            "client": {
-                "address": asked.ip.to_string(),
-                "client": identity.client,
-                "name": identity.name,
-                "macs": macs,
-                "groups": identity.groups,
-                "profile": asked.profile,
-            },
-            "rule": decided.map(rule),
-            "noted": scratch.noted.iter().filter_map(|id| self.program.rule(*id)).map(rule).collect::<Vec<_>>(),
-            "lifted": lifted(&verdict),
-            "valid-until": (verdict.valid_until != u64::MAX).then_some(verdict.valid_until),
-            "countries": answered.and_then(|answered| self.countries_of(answered)),
-            "lists": lists,
-        })
+        Explanation {
+            outcome: Outcome { treatment, why },
+            identity: self.clients.identify(asked.ip),
+            rule: decided,
+            noted: scratch.noted.iter().filter_map(|id| self.program.rule(*id)).collect(),
+            lifted: verdict.lifted,
+            valid_until: Some(verdict.valid_until).filter(|until| *until != u64::MAX),
+            countries: answered.and_then(|answered| self.countries_of(answered)),
+            lines,
+        }
     }
 
     /// What the rules say, of the answer too where that is known and one reads it.
@@ -163,16 +140,16 @@ impl Policy {
 
     /// Every line of a list that is about the name or about an alias in its answer, in force for
     /// the client or not.
-    fn lines(
-        &self,
+    fn lines<'p>(
+        &'p self,
         asked: &Asked<'_>,
         answered: Option<&KnownAnswer<'_>>,
         moment: Moment,
         scratch: &mut Scratch,
-    ) -> Value {
-        let Some(lists) = &self.lists else { return json!([]) };
+    ) -> Vec<ExplainedLine<'p>> {
+        let Some(lists) = &self.lists else { return Vec::new() };
         let mut lines = self.lines_about(lists, asked, (asked.qname, Standing::Asked), scratch);
-        let is_named = lines.iter().any(decides);
+        let is_named = lines.iter().any(|line| line.decides);
         let mut behind = Vec::new();
         if let Some(answered) = answered {
             scratch.found.read(answered.message, answered.translation);
@@ -183,30 +160,29 @@ impl Policy {
             let is_freed = read.freed.get(place).is_some_and(|freed| *freed);
             let about = self.lines_about(lists, asked, (name.wire(), Standing::Behind), scratch);
             behind.extend(about.into_iter().map(|mut line| {
-                line["decides"] = (decides(&line) && !is_freed).into();
+                line.decides &= !is_freed;
                 (name, line)
             }));
         }
         // The first name that lists block counts; a name that they allow only where there is no
         // such name.
-        let blocks = |(_, line): &&(&NameBuf, Value)| decides(line) && line["effect"] == "block";
-        let blocked = behind.iter().find(blocks).map(|(name, _)| *name);
+        let blocked = behind.iter().find(|(_, line)| line.blocks()).map(|(name, _)| *name);
         lines.extend(behind.into_iter().map(|(name, mut line)| {
-            let counts = !is_named && blocked.is_none_or(|blocked| blocked == name);
-            (line["decides"], line["alias"]) =
-                ((counts && decides(&line)).into(), name.to_string().into());
+            line.decides &= !is_named && blocked.is_none_or(|blocked| blocked == name);
+            line.alias = Some(name.to_string());
             line
         }));
-        lines.into_iter().chain(self.triggers(lists, asked, answered)).collect()
+        lines.extend(self.triggers(lists, asked, answered));
+        lines
     }
 
-    fn lines_about(
-        &self,
-        lists: &Lists,
+    fn lines_about<'p>(
+        &'p self,
+        lists: &'p Lists,
         asked: &Asked<'_>,
         (name, standing): (&[u8], Standing),
         scratch: &mut Scratch,
-    ) -> Vec<Value> {
+    ) -> Vec<ExplainedLine<'p>> {
         let question = self.to_lists(asked, name);
         let in_force = self.in_force.get(usize::from(asked.profile));
         let Scratch { lists: memory, named_lists, .. } = scratch;
@@ -220,15 +196,18 @@ impl Policy {
                         .any(|other| (other.list, other.line) == (one.list, one.line))
             })
         };
-        let lines = all.matches().map(|one| {
-            json!({
-                "list": lists.list_names().nth(one.list.place()),
-                "line": one.line,
-                "effect": if one.effect == Effect::Allow { "allow" } else { "block" },
-                "important": one.is_important,
-                "in-force": in_force.is_some_and(|set| set.contains(one.list)),
-                "decides": decides(&one),
-            })
+        let importance = |one: &list::Match<'_>| match one.is_important {
+            true => Importance::Important,
+            false => Importance::Plain,
+        };
+        let lines = all.matches().map(|one| ExplainedLine {
+            list: lists.list_names().nth(one.list.place()),
+            line: one.line,
+            entry: LineEntry::Name(one.effect, importance(&one)),
+            alias: None,
+            is_in_force: in_force.is_some_and(|set| set.contains(one.list)),
+            decides: decides(&one),
+            is_overruled: false,
         });
         lines.collect()
     }
@@ -240,7 +219,7 @@ impl Policy {
         lists: &'p Lists,
         asked: &Asked<'_>,
         answered: Option<&KnownAnswer<'_>>,
-    ) -> Vec<Value> {
+    ) -> Vec<ExplainedLine<'p>> {
         let in_force =
             self.zones_for(asked.profile).map(|(_, in_force)| in_force).unwrap_or_default();
         let mut read = names::AnswerTargets::default();
@@ -256,15 +235,14 @@ impl Policy {
         for zone in 0..lists.zones().all().count() {
             let mut only = ZoneSet::default();
             only.insert(zone);
-            shown.extend(fired(only).into_iter().map(|found| {
-                json!({
-                    "list": self.list_of(&found).and_then(|list| lists.list_names().nth(list.place())),
-                    "line": found.line,
-                    "trigger": found.kind.name(),
-                    "effect": found.action.name(),
-                    "in-force": in_force.contains(zone),
-                    "decides": decides == Some((zone, found.line)),
-                })
+            shown.extend(fired(only).into_iter().map(|found| ExplainedLine {
+                list: self.list_of(&found).and_then(|list| lists.list_names().nth(list.place())),
+                line: found.line,
+                entry: LineEntry::Trigger(found.kind, found.action),
+                alias: None,
+                is_in_force: in_force.contains(zone),
+                decides: decides == Some((zone, found.line)),
+                is_overruled: false,
             }));
         }
         shown
@@ -339,49 +317,27 @@ impl Standing {
     }
 }
 
-/// Marks the lines that would decide if no rule did, and no pause or grant lifted filtering.
-fn overrule(lists: &mut Value) {
-    for line in lists.as_array_mut().into_iter().flatten().filter(|line| decides(line)) {
-        (line["decides"], line["overruled"]) = (false.into(), true.into());
-    }
-}
-
-fn decides(line: &Value) -> bool {
-    line["decides"] == true
-}
-
-fn of_question(verdict: &QuestionVerdict<'_>) -> &'static str {
+fn of_question(verdict: &QuestionVerdict<'_>) -> Treatment {
     match verdict {
-        QuestionVerdict::Pass => "passes",
+        QuestionVerdict::Pass => Treatment::Pass,
         QuestionVerdict::Answer(made) => of_made(made),
-        QuestionVerdict::Rename(_) => "rewritten",
-        QuestionVerdict::Forward(_) => "forwarded",
-        QuestionVerdict::Drop => "dropped",
-        QuestionVerdict::Truncate => "truncated",
+        QuestionVerdict::Rename(_) => Treatment::Rewrite,
+        QuestionVerdict::Forward(_) => Treatment::Forward,
+        QuestionVerdict::Drop => Treatment::Drop,
+        QuestionVerdict::Truncate => Treatment::Truncate,
     }
 }
 
-fn of_answer(verdict: &AnswerVerdict<'_>) -> &'static str {
+fn of_answer(verdict: &AnswerVerdict<'_>) -> Treatment {
     match verdict {
-        AnswerVerdict::Pass { .. } => "passes",
+        AnswerVerdict::Pass { .. } => Treatment::Pass,
         AnswerVerdict::Answer(made) => of_made(made),
-        AnswerVerdict::Rename(_) => "rewritten",
-        AnswerVerdict::Drop => "dropped",
-        AnswerVerdict::Truncate => "truncated",
+        AnswerVerdict::Rename(_) => Treatment::Rewrite,
+        AnswerVerdict::Drop => Treatment::Drop,
+        AnswerVerdict::Truncate => Treatment::Truncate,
     }
 }
 
-fn of_made(made: &Made<'_>) -> &'static str {
-    if made.stage == Stage::Rewritten { "rewritten" } else { "blocked" }
-}
-
-fn rule(rule: &Rule) -> Value {
-    json!({ "name": rule.name, "when": rule.when, "action": rule.action.word(), "log-only": rule.log_only })
-}
-
-fn lifted(verdict: &Verdict) -> Option<&'static str> {
-    verdict.lifted.map(|lift| match lift {
-        Lift::Pause(_) => "pause",
-        Lift::Grant(_) => "grant",
-    })
+fn of_made(made: &Made<'_>) -> Treatment {
+    if made.stage == Stage::Rewritten { Treatment::Rewrite } else { Treatment::Block }
 }

@@ -8,7 +8,6 @@ use std::{fmt, io};
 use avocet_config::policy::PolicyConfig;
 use avocet_policy::geo::{About, Countries, MAX_DATABASE_OCTETS};
 use avocet_policy::rule::Country;
-use serde_json::{Value, json};
 
 use crate::disk;
 use crate::file_watch::FileFingerprint;
@@ -96,17 +95,9 @@ impl GeoDatabase {
         self.countries.about()
     }
 
-    /// For the commands.
-    pub fn shown(&self) -> Value {
-        let About { database_type, built_at_secs, nodes, countries } = self.about();
-        json!({
-            "file": self.path.display().to_string(),
-            "type": database_type,
-            "built-at": built_at_secs,
-            "nodes": nodes,
-            "countries": countries,
-            "octets": self.countries.octets(),
-        })
+    /// Its octets in memory.
+    pub fn octets(&self) -> usize {
+        self.countries.octets()
     }
 }
 

@@ -12,7 +12,6 @@ use avocet_policy::list::{
 };
 use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 use crate::disk::PIECE;
 
@@ -109,23 +108,17 @@ impl Lists {
     }
 }
 
-/// What the triggers of a policy zone are, as it is shown: how many of each kind there are, and how
-/// many of them cannot fire, as a server that only forwards knows no name servers.
-pub fn shown_triggers(triggers: Option<[u64; 5]>, mode: Mode) -> Value {
-    let Some(triggers) = triggers else { return Value::Null };
-    let counts = TriggerKind::ALL
-        .iter()
-        .zip(triggers)
-        .map(|(kind, count)| (kind.name().to_owned(), count.into()));
-    let idle = |(kind, _): &(&TriggerKind, u64)| {
+/// Returns the number of triggers of a policy zone that cannot match, because a server that only
+/// forwards knows no name servers. The counts are in the order of [`TriggerKind::ALL`].
+pub fn idle_triggers(counts: [u64; TriggerKind::ALL.len()], mode: Mode) -> u64 {
+    let is_of_servers = |(kind, _): &(&TriggerKind, u64)| {
         matches!(kind, TriggerKind::NsName | TriggerKind::NsAddress)
     };
-    let of_servers: u64 =
-        TriggerKind::ALL.iter().zip(triggers).filter(idle).map(|(_, count)| count).sum();
-    let idle = if mode == Mode::Forward { of_servers } else { 0 };
-    let mut shown: Map<String, Value> = counts.collect();
-    shown.insert("cannot-fire".to_owned(), idle.into());
-    shown.into()
+    let of_servers = TriggerKind::ALL.iter().zip(counts).filter(is_of_servers);
+    match mode {
+        Mode::Forward => of_servers.map(|(_, count)| count).sum(),
+        Mode::Recurse => 0,
+    }
 }
 
 impl Deref for Lists {

@@ -13,6 +13,7 @@
 mod build;
 mod counts;
 mod explain;
+pub mod explanation;
 mod geo;
 mod list_clients;
 pub mod load;
@@ -37,7 +38,7 @@ use crate::query::asked::Transport;
 use crate::query::respond::Note;
 pub use build::{Parts, PolicyError};
 pub use counts::Counts;
-pub use explain::Outcome;
+pub use explanation::{Outcome, Treatment};
 pub use geo::{GeoDatabase, GeoFault};
 pub use load::Lists;
 pub use names_wanted::are_wanted;

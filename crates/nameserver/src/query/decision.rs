@@ -113,9 +113,6 @@ pub enum CacheState {
     Miss,
 }
 
-/// The names of what the caches had, in the order of [`CacheState`].
-pub const CACHE_STATES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
-
 /// What validation found about an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validated {
@@ -126,9 +123,6 @@ pub enum Validated {
     /// It is bogus: the client gets an error (RFC 4035 §4.3).
     Bogus,
 }
-
-/// The names of what validation found, in the order of [`Validated`].
-pub const VALIDATED: [&str; 3] = ["unknown", "secure", "bogus"];
 
 impl Validated {
     /// Reads the AD bit of an answer, or the extended error in place of one (RFC 8914 §4.7 to

@@ -1,6 +1,6 @@
 //! What the stages tell of a query that is only looked at.
 
-use crate::policy::Outcome;
+use crate::policy::{Outcome, Treatment};
 
 /// What the policy said in the course of a rehearsal.
 #[derive(Default)]
@@ -17,7 +17,7 @@ impl Witness {
     /// Notes a verdict. One that lets the question or the answer pass does not undo one before it:
     /// a query that a rule forwards stays forwarded.
     pub(super) fn of_policy(&mut self, said: Outcome) {
-        if said.says != "passes" || self.said.is_none() {
+        if said.treatment != Treatment::Pass || self.said.is_none() {
             self.said = Some(said);
         }
     }

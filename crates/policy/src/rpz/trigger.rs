@@ -3,19 +3,28 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::name;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The kind of a trigger, in the order of precedence within a zone.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 pub enum TriggerKind {
     /// The address of the client.
+    #[serde(rename = "client-ip")]
     ClientAddress,
     /// The QNAME, or a target of its chain of aliases.
+    #[serde(rename = "qname")]
     Qname,
     /// An address in the answer.
+    #[serde(rename = "ip")]
     AnswerAddress,
     /// The name of a server of the answer's zone or of a zone above it.
+    #[serde(rename = "nsdname")]
     NsName,
     /// The address of such a server.
+    #[serde(rename = "nsip")]
     NsAddress,
 }
 

@@ -210,23 +210,6 @@ pub struct RateLimit {
 }
 
 impl Action {
-    /// Returns the keyword used in a configuration.
-    #[must_use]
-    pub fn word(&self) -> &'static str {
-        match self {
-            Self::Block(_) => "block",
-            Self::Allow => "allow",
-            Self::Redirect(..) => "redirect",
-            Self::Forward(_) => "forward",
-            Self::SafeSearch => "safe-search",
-            Self::Ttl { .. } => "ttl",
-            Self::Drop => "drop",
-            Self::Truncate => "truncate",
-            Self::RateLimit(_) => "rate-limit",
-            Self::Tag(_) => "tag",
-        }
-    }
-
     /// Reports whether a match of a rule with this action ends the search.
     #[must_use]
     pub const fn decides(&self) -> bool {

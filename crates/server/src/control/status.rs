@@ -1,4 +1,4 @@
-//! `avocet status`: how the server is, on one page.
+//! The state of the server for `avocet status`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -6,45 +6,45 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use avocet_config::recurse::Mode;
+use avocet_control::lists::ListStatus;
+use avocet_control::status::{
+    QueryCounts, ResolverMode, ServerStatus, UpstreamState, UpstreamStatus, UpstreamTransport,
+};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
-use avocet_resolver::BreakerState;
-use serde_json::{Value, json};
+use avocet_resolver::{BreakerState, Transport};
 
 use crate::keepers::lists;
+use crate::resolver_report::UpstreamReport;
 use crate::running::Running;
 
-/// How the server is.
-pub(super) fn of(running: &Running) -> Value {
+/// Returns the state of the server.
+pub(super) fn of(running: &Running) -> ServerStatus {
     let state = running.shared.snapshot();
-    let file = running.reloader.path().map(|path| path.display().to_string());
-    let mode = match state.config.resolver.mode {
-        Mode::Forward => "forward",
-        Mode::Recurse => "recurse",
-    };
-    let lists = lists::status::of_all(running);
+    let lists = lists::status::of_all(running).lists;
     let upstreams = upstreams(running);
-    let warnings: Vec<String> =
-        running.conditions.all().into_values().chain(troubles(&lists, &upstreams)).collect();
-    json!({
-        "done": true,
-        "version": env!("CARGO_PKG_VERSION"),
-        "configuration": file,
-        "listen": state.config.server.listen.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "mode": mode,
-        "started-at": running.started_at_secs,
-        "uptime-secs": wall_secs().saturating_sub(running.started_at_secs),
-        "healthy": running.is_healthy(),
-        "serving": !running.draining.load(Ordering::Relaxed),
-        "queries": queries(running),
-        "lists": lists["lists"],
-        "upstreams": upstreams,
-        "warnings": warnings,
-    })
+    let warnings = running.conditions.all().into_values().chain(troubles(&lists, &upstreams));
+    ServerStatus {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        configuration: running.reloader.path().map(|path| path.display().to_string()),
+        listen: state.config.server.listen.clone(),
+        mode: match state.config.resolver.mode {
+            Mode::Forward => ResolverMode::Forward,
+            Mode::Recurse => ResolverMode::Recurse,
+        },
+        started_at: running.started_at_secs,
+        uptime_secs: wall_secs().saturating_sub(running.started_at_secs),
+        healthy: running.is_healthy(),
+        serving: !running.draining.load(Ordering::Relaxed),
+        queries: queries(running),
+        warnings: warnings.collect(),
+        lists,
+        upstreams,
+    }
 }
 
-/// Queries since the start, by what became of them.
-fn queries(running: &Running) -> Value {
+/// Returns the queries since the start, by what became of them.
+fn queries(running: &Running) -> QueryCounts {
     let workers = &running.shared.metrics;
     let count = |stages: &[Stage]| -> u64 {
         let of_worker = |stage: &Stage| {
@@ -52,80 +52,90 @@ fn queries(running: &Running) -> Value {
         };
         stages.iter().map(of_worker).sum()
     };
-    let all: u64 =
-        workers.iter().flat_map(|worker| &worker.queries).map(|counter| counter.value()).sum();
-    json!({
-        "all": all,
-        "from-cache": count(&[Stage::PacketHit, Stage::RrsetHit, Stage::Stale]),
-        "local": count(&[Stage::Local, Stage::Special]),
-        "blocked": count(&[Stage::Blocked, Stage::Dropped, Stage::Limited]),
-        "rewritten": count(&[Stage::Rewritten]),
-        "resolved": count(&[Stage::Resolved]),
-        "failed": count(&[Stage::Failed, Stage::FailureHit, Stage::Shed]),
-        "refused": count(&[Stage::Refused]),
-    })
+    let all = workers.iter().flat_map(|worker| &worker.queries).map(|counter| counter.value());
+    QueryCounts {
+        all: all.sum(),
+        from_cache: count(&[Stage::PacketHit, Stage::RrsetHit, Stage::Stale]),
+        local: count(&[Stage::Local, Stage::Special]),
+        blocked: count(&[Stage::Blocked, Stage::Dropped, Stage::Limited]),
+        rewritten: count(&[Stage::Rewritten]),
+        resolved: count(&[Stage::Resolved]),
+        failed: count(&[Stage::Failed, Stage::FailureHit, Stage::Shed]),
+        refused: count(&[Stage::Refused]),
+    }
 }
 
-/// What all workers tell of the upstreams of forwarding rules.
-fn upstreams(running: &Running) -> Vec<Value> {
-    let mut all: BTreeMap<(SocketAddr, String), [u64; 6]> = BTreeMap::new();
+/// One upstream in all workers.
+#[derive(Default)]
+struct UpstreamSums {
+    queries: u64,
+    replies: u64,
+    failures: u64,
+    rtt_sum_ms: u64,
+    /// Workers that avoid it.
+    open: usize,
+    workers: usize,
+}
+
+impl UpstreamSums {
+    fn add(&mut self, report: &UpstreamReport) {
+        let counters = &report.counters;
+        self.queries += counters.queries;
+        self.replies += counters.replies;
+        self.failures +=
+            counters.timeouts + counters.network_errors + counters.servfail + counters.refused;
+        self.rtt_sum_ms += counters.rtt_sum_ms;
+        self.open += usize::from(report.breaker == BreakerState::Open);
+        self.workers += 1;
+    }
+
+    fn status(self, address: SocketAddr, transport: UpstreamTransport) -> UpstreamStatus {
+        let is_avoided = self.open == self.workers;
+        UpstreamStatus {
+            address,
+            transport,
+            queries: self.queries,
+            replies: self.replies,
+            failures: self.failures,
+            rtt_ms: self.rtt_sum_ms.checked_div(self.replies),
+            state: if is_avoided { UpstreamState::Avoided } else { UpstreamState::Asked },
+        }
+    }
+}
+
+/// Returns the upstreams of forwarding rules, with the counts of all workers.
+fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
+    let mut all: BTreeMap<(SocketAddr, UpstreamTransport), UpstreamSums> = BTreeMap::new();
     for report in &running.shared.resolver_reports {
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &report.upstreams {
-            let sums = all
-                .entry((one.addr, format!("{:?}", one.transport).to_ascii_lowercase()))
-                .or_default();
-            let counters = &one.counters;
-            let is_open = u64::from(one.breaker == BreakerState::Open);
-            let failures =
-                counters.timeouts + counters.network_errors + counters.servfail + counters.refused;
-            let of_worker =
-                [counters.queries, counters.replies, failures, counters.rtt_sum_ms, is_open, 1];
-            sums.iter_mut().zip(of_worker).for_each(|(sum, one)| *sum += one);
+            let transport = match one.transport {
+                Transport::Udp => UpstreamTransport::Udp,
+                Transport::Tcp => UpstreamTransport::Tcp,
+            };
+            all.entry((one.addr, transport)).or_default().add(one);
         }
     }
-    let shown = |((addr, transport), [queries, replies, failures, rtt_sum_ms, open, workers]): (
-        _,
-        [u64; 6],
-    )| {
-        json!({
-            "address": SocketAddr::to_string(&addr),
-            "transport": transport,
-            "queries": queries,
-            "replies": replies,
-            "failures": failures,
-            "rtt-ms": rtt_sum_ms.checked_div(replies),
-            "state": if open == workers { "avoided after failures" } else { "asked" },
-        })
-    };
-    all.into_iter().map(shown).collect()
+    all.into_iter().map(|((address, transport), sums)| sums.status(address, transport)).collect()
 }
 
-/// Lists that are not there or cannot be fetched, and upstreams that fail.
-fn troubles(lists: &Value, upstreams: &[Value]) -> Vec<String> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let mut troubles = Vec::new();
-    for list in lists["lists"].as_array().into_iter().flatten() {
-        let name = text(&list["name"]);
-        match (list["in-force"] == true, list["error"].as_str()) {
-            (false, Some(error)) => {
-                troubles.push(format!("the list {name} is not in force: {error}"))
-            }
+/// Returns the lists that are not in force or cannot be fetched, and the upstreams that fail.
+fn troubles(lists: &[ListStatus], upstreams: &[UpstreamStatus]) -> Vec<String> {
+    let of_list = |list: &ListStatus| {
+        let name = &list.name;
+        match (list.in_force, &list.error) {
+            (false, Some(error)) => Some(format!("the list {name} is not in force: {error}")),
             (false, None) => {
-                troubles.push(format!("the list {name} is not in force; see `avocet lists status`"))
+                Some(format!("the list {name} is not in force; see `avocet lists status`"))
             }
-            (true, Some(error)) => {
-                troubles.push(format!("the list {name} is out of date: {error}"))
-            }
-            (true, None) => {}
+            (true, Some(error)) => Some(format!("the list {name} is out of date: {error}")),
+            (true, None) => None,
         }
-    }
-    let fails = |one: &&Value| one["state"] != "asked";
-    troubles.extend(
-        upstreams
-            .iter()
-            .filter(fails)
-            .map(|one| format!("the upstream {} does not respond", text(&one["address"]))),
-    );
-    troubles
+    };
+    let of_upstream = |one: &UpstreamStatus| match one.state {
+        UpstreamState::Asked => None,
+        UpstreamState::Avoided => Some(format!("the upstream {} does not respond", one.address)),
+    };
+    let of_lists = lists.iter().filter_map(of_list);
+    of_lists.chain(upstreams.iter().filter_map(of_upstream)).collect()
 }

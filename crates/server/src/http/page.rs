@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_nameserver::clock::wall_secs;
-use avocet_nameserver::policy::Outcome;
+use avocet_nameserver::policy::{Outcome, Treatment};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::NamedTimeZone;
@@ -111,7 +111,7 @@ impl Visit {
         types.find_map(|qtype| {
             let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at: At::Now(at_secs) };
             let outcome = outcome(&self.running.shared, state, &inquiry)?;
-            (outcome.says != "passes" && outcome.says != "forwarded").then_some(outcome)
+            (!matches!(outcome.treatment, Treatment::Pass | Treatment::Forward)).then_some(outcome)
         })
     }
 }
@@ -146,7 +146,9 @@ fn time(state: &Snapshot, now: u64) -> String {
 fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
     let name = shown(name);
     let mut facts = String::new();
-    for (what, fact) in [("What", outcome.says), ("Why", outcome.why.as_str()), ("When", time)] {
+    for (what, fact) in
+        [("What", outcome.treatment.word()), ("Why", outcome.why.as_str()), ("When", time)]
+    {
         if !fact.is_empty() {
             let _ = write!(facts, "<dt>{what}</dt><dd>{}</dd>", escaped(fact));
         }
@@ -250,7 +252,8 @@ mod tests {
 
     #[test]
     fn nothing_in_a_page_is_markup_but_the_page() {
-        let outcome = Outcome { says: "blocked", why: "list <i>\"x\" & 'y'".to_owned() };
+        let outcome =
+            Outcome { treatment: Treatment::Block, why: "list <i>\"x\" & 'y'".to_owned() };
         let text = blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now");
         assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
         assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");

@@ -24,7 +24,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::Value;
+use avocet_control::ControlError;
+use avocet_control::lists::Refreshed;
 
 use source::SourceState;
 pub use store::open_text;
@@ -48,19 +49,27 @@ struct Desk {
     is_closed: bool,
 }
 
+/// The outcome of an order.
+pub(crate) type RefreshResult = Result<Refreshed, ControlError>;
+
 /// A request to fetch sources now.
 pub(crate) struct Order {
     /// The list; `None` for all.
     pub(crate) name: Option<String>,
     pub(crate) taking: Taking,
     /// Receives the outcome.
-    pub(crate) reply: Sender<Value>,
+    pub(crate) reply: Sender<RefreshResult>,
 }
 
 impl Keeping {
     /// Requests a fetch of one list, or all, and names the receiver of the outcome. `taking`
     /// decides about texts that would be held back.
-    pub(crate) fn refresh(&self, name: Option<String>, taking: Taking, reply: Sender<Value>) {
+    pub(crate) fn refresh(
+        &self,
+        name: Option<String>,
+        taking: Taking,
+        reply: Sender<RefreshResult>,
+    ) {
         let mut desk = self.desk();
         // If the thread has ended, the reply is dropped with the order.
         if !desk.is_closed {

@@ -30,6 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use avocet_control::ControlError;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
 use avocet_io::tcp::listen;
@@ -37,7 +38,7 @@ use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
 
-use crate::control::{ControlSocket, Orders, refuse};
+use crate::control::{Backlog, ControlSocket, Orders, refuse};
 use crate::http::{self, HttpServer};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
@@ -256,20 +257,22 @@ impl Operation {
         }
     }
 
-    /// Without descriptors left the poller would report the same client again and again: it is
+    /// While clients must wait, the poller would report the same client again and again: it is
     /// asked no more until the next look at the timers.
     fn accept_control_clients(&mut self) {
-        if let Err(error) = self.control.accept(&self.running, &self.orders) {
-            tracing::warn!(%error, "cannot accept control clients");
-            self.is_control_resting = self.poller.remove(&self.control).is_ok();
+        match self.control.accept(&self.running, &self.orders) {
+            Ok(Backlog::Empty) => return,
+            Ok(Backlog::Waiting) => {}
+            Err(error) => tracing::warn!(%error, "cannot accept control clients"),
         }
+        self.is_control_resting = self.poller.remove(&self.control).is_ok();
     }
 
     /// A control client's request to take over.
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
             if self.ending != Ending::None || self.successor.is_some() {
-                refuse(stream, "another process is taking over, or the server is shutting down");
+                refuse(stream, &ControlError::TakeOverRefused);
                 continue;
             }
             self.running.cache_file.save(&self.running.shared);

@@ -24,7 +24,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_config::Config;
-use avocet_control::{MAX_LINE, Request, connect};
+use avocet_control::hand_over::{self, Offer};
+use avocet_control::{MAX_LINE, connect};
 use avocet_io::handover::{recv_fds, send_fds};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::query::asked::Transport;
@@ -132,12 +133,9 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     let mut stream = connect(directory).map_err(|_| TakeOverError::NoServer(directory.clone()))?;
     stream.set_read_timeout(Some(SAVING))?;
     stream.set_write_timeout(Some(STEP))?;
-    stream.write_all(Request::TakeOver.line().as_bytes())?;
-    let answer: serde_json::Value =
-        serde_json::from_slice(&read_line(&mut stream)?).map_err(io::Error::from)?;
-    if let Some(reason) = answer["error"].as_str() {
-        return Err(TakeOverError::Refused(reason.to_owned()));
-    }
+    stream.write_all(hand_over::request().as_bytes())?;
+    let offer = Offer::read(&read_line(&mut stream)?).map_err(io::Error::from)?;
+    let offer = offer.map_err(TakeOverError::Refused)?;
     stream.set_read_timeout(Some(STEP))?;
     let (mut sockets, mut control, mut own, mut pages) = (Vec::new(), None, None, Vec::new());
     for (label, fd) in recv_fds(&stream)? {
@@ -149,7 +147,7 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
         }
     }
     match control {
-        Some(control) if answer["sockets"].as_u64() == Some(sockets.len() as u64) => {
+        Some(control) if offer.sockets == sockets.len() => {
             Ok((sockets, TakenOver { stream, listeners: Some((control, own)), pages }))
         }
         _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
@@ -237,7 +235,7 @@ impl Successor {
     ) -> io::Result<Self> {
         stream.set_write_timeout(Some(STEP))?;
         let Handed { listening, control, http } = handed;
-        writeln!(stream, "{}", serde_json::json!({ "sockets": listening.0.len() }))?;
+        stream.write_all(Offer { sockets: listening.0.len() }.line().as_bytes())?;
         let mut fds: Vec<(&[u8], BorrowedFd<'_>)> = vec![(CONTROL, control.as_fd())];
         fds.extend(http);
         fds.extend(listening.0.iter().map(|(label, fd)| (label.as_bytes(), fd.as_fd())));

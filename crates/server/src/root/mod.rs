@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use avocet_control::trust::RootZoneStatus;
 use avocet_nameserver::clock::wall_secs;
 use avocet_resolver::LocalRootSlot;
-use serde_json::{Value, json};
 
 /// Returns why a file cannot be read as the root zone. Does not verify it.
 pub fn fault_of_file(path: &Path) -> Option<String> {
@@ -79,19 +79,19 @@ impl RootKeeping {
             .map(|(zone, expires_at_secs)| (zone.timers().serial, expires_at_secs))
     }
 
-    /// The status for display; null if no copy is configured.
-    pub(crate) fn show(&self) -> Value {
+    /// Returns the state of the copy. None if the configuration wants no copy.
+    pub(crate) fn show(&self) -> Option<RootZoneStatus> {
         let status = self.status().clone();
         if !status.is_wanted {
-            return Value::Null;
+            return None;
         }
         let in_use = self.in_use();
-        json!({
-            "serial": in_use.map(|(serial, _)| serial),
-            "expires": in_use.map(|(_, expires)| expires),
-            "from": in_use.map(|_| status.from),
-            "checked": in_use.map(|_| status.checked_at_secs),
-            "fault": status.fault,
+        Some(RootZoneStatus {
+            serial: in_use.map(|(serial, _)| serial),
+            expires: in_use.map(|(_, expires)| expires),
+            from: in_use.map(|_| status.from),
+            checked: in_use.map(|_| status.checked_at_secs),
+            fault: status.fault,
         })
     }
 

@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::policy::PolicyConfig;
+use avocet_control::policy::{GeoFile, GeoStatus};
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_nameserver::policy::{GeoDatabase, GeoFault, Parts};
 use avocet_nameserver::snapshot::Snapshot;
-use serde_json::Value;
+use avocet_policy::geo::About;
 
 use crate::running::Running;
 
@@ -84,12 +85,24 @@ impl GeoReads {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// The database in force with what is wrong with the file now; null where there is none.
-    pub(crate) fn status(&self, state: &Snapshot) -> Value {
-        let Some(database) = &state.parts.countries else { return Value::Null };
-        let mut shown = database.shown();
-        shown["error"] = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone().into();
-        shown
+    /// Returns the database in force, and what is wrong with the file as it is now.
+    pub(crate) fn status(&self, state: &Snapshot) -> Option<GeoStatus> {
+        let file = geo_file(state.parts.countries.as_deref()?);
+        let error = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Some(GeoStatus { file, error })
+    }
+}
+
+/// Returns what a database says of itself.
+pub fn geo_file(database: &GeoDatabase) -> GeoFile {
+    let About { database_type, built_at_secs, nodes, countries } = database.about();
+    GeoFile {
+        file: database.path().display().to_string(),
+        database_type: database_type.clone(),
+        built_at: *built_at_secs,
+        nodes: *nodes,
+        countries: *countries,
+        octets: database.octets(),
     }
 }
 

@@ -16,10 +16,10 @@ use std::{io, thread};
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
+use avocet_control::trace::{TraceEvent, TraceStep};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
 use avocet_wire::{Ede, MessageView, Rcode};
-use serde_json::Value;
 
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -151,14 +151,14 @@ fn cause(running: &Running) -> Option<String> {
         return None;
     }
     let asked = TraceQuestion::read(".", Some("NS")).ok()?;
-    let section = match trace::resolve(&running.shared, &asked) {
+    let steps = match trace::resolve(&running.shared, &asked) {
         Ok(Resolution { message, .. }) if is_answer(&message) => return None,
-        Ok(Resolution { section, .. }) => section,
-        Err(_) => Value::Null,
+        Ok(Resolution { trace, .. }) => trace.steps,
+        Err(_) => Vec::new(),
     };
     Some(format!(
         "names cannot be resolved: {}",
-        explain(&section, forwarders.as_deref(), wall_secs())
+        explain(&steps, forwarders.as_deref(), wall_secs())
     ))
 }
 
@@ -173,9 +173,9 @@ fn forwarders_of_root(config: &Config) -> Option<Vec<SocketAddr>> {
 }
 
 /// The cause that a trace of a failure shows, and the remedy.
-fn explain(section: &Value, forwarders: Option<&[SocketAddr]>, now_secs: u64) -> String {
+fn explain(steps: &[TraceStep], forwarders: Option<&[SocketAddr]>, now_secs: u64) -> String {
     let mut seen = Seen::default();
-    seen.read(section);
+    seen.read(steps);
     let is_by_time = seen.has_outdated_signature || now_secs < EARLIEST_SECS;
     if is_by_time {
         return format!(
@@ -210,19 +210,28 @@ struct Seen {
 }
 
 impl Seen {
-    fn read(&mut self, value: &Value) {
+    fn read(&mut self, steps: &[TraceStep]) {
         let outdated = [Ede::SIGNATURE_EXPIRED.0, Ede::SIGNATURE_NOT_YET_VALID.0];
-        for step in value["steps"].as_array().into_iter().flatten() {
-            self.has_reply |= step["step"] == "reply";
-            self.has_outdated_signature |= outdated.iter().any(|ede| step["ede"] == *ede);
-            self.read(step);
+        for step in steps {
+            let ede = match &step.event {
+                TraceEvent::Keys { result, .. } | TraceEvent::KnownKeys { result, .. } => {
+                    result.ede
+                }
+                TraceEvent::Validated(data) => data.result.ede,
+                TraceEvent::Failed { ede, .. } => Some(*ede),
+                _ => None,
+            };
+            self.has_reply |= matches!(step.event, TraceEvent::Reply { .. });
+            self.has_outdated_signature |= ede.is_some_and(|ede| outdated.contains(&ede));
+            self.read(&step.steps);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use avocet_control::cache::SecurityStatus;
+    use avocet_control::trace::{ReplyKind, SeekPurpose, ValidationResult};
 
     use super::*;
 
@@ -239,19 +248,42 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(section: &Value, forwarders: Option<&[SocketAddr]>, expected: &str) {
-        let text = explain(section, forwarders, EARLIEST_SECS);
+    fn check(steps: &[TraceStep], forwarders: Option<&[SocketAddr]>, expected: &str) {
+        let text = explain(steps, forwarders, EARLIEST_SECS);
         assert!(text.contains(expected), "{text}");
+    }
+
+    fn step(event: TraceEvent, steps: Vec<TraceStep>) -> TraceStep {
+        TraceStep { at_ms: 0, event, steps }
+    }
+
+    fn reply() -> TraceStep {
+        let server = "192.0.2.1:53".to_owned();
+        let event =
+            TraceEvent::Reply { server, rtt_ms: 1, reply: ReplyKind::Malformed, rcode: None };
+        step(event, Vec::new())
     }
 
     #[test]
     fn the_cause_is_read_from_the_trace() {
-        let silent = json!({ "steps": [{ "step": "ask" }, { "step": "silent" }] });
-        let replies = json!({ "steps": [{ "step": "seek", "steps": [{ "step": "reply" }] }] });
-        let outdated = json!({ "steps": [{ "step": "reply" }, { "step": "keys", "ede": 8 }] });
+        let server = "192.0.2.1:53".to_owned();
+        let silent = [step(TraceEvent::Silent { server, after_ms: 1 }, Vec::new())];
+        let seek = TraceEvent::Seek {
+            purpose: SeekPurpose::Trust,
+            name: ".".to_owned(),
+            rtype: "DNSKEY".to_owned(),
+        };
+        let replies = [step(seek, vec![reply()])];
+        let expired = ValidationResult {
+            verdict: SecurityStatus::Bogus,
+            why: None,
+            ede: Some(Ede::SIGNATURE_NOT_YET_VALID.0),
+        };
+        let keys = TraceEvent::KnownKeys { zone: ".".to_owned(), result: expired };
+        let outdated = [reply(), step(keys, Vec::new())];
         let forwarder = [SocketAddr::from(([192, 0, 2, 1], 53))];
         check(&silent, None, "no root server responds");
-        check(&Value::Null, None, "no root server responds");
+        check(&[], None, "no root server responds");
         check(&replies, None, "intercepts port 53");
         check(&outdated, None, "set the clock");
         check(

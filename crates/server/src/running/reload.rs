@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::{Config, environment};
+use avocet_control::ControlError;
 use avocet_io::probe::has_family;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Parts;
@@ -174,6 +175,7 @@ impl Reloader {
             change(parts);
             Ok(())
         })
+        .map_err(|error| error.to_string())
     }
 
     /// As [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
@@ -183,15 +185,15 @@ impl Reloader {
     /// The change failed, or there can be no such policy; nothing has changed then.
     pub(crate) fn try_change_policy<T>(
         &self,
-        change: impl FnOnce(&Config, &mut Parts) -> Result<T, String>,
-    ) -> Result<T, String> {
+        change: impl FnOnce(&Config, &mut Parts) -> Result<T, ControlError>,
+    ) -> Result<T, ControlError> {
         let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         let mut parts = state.parts.clone();
         let made = change(&state.config, &mut parts)?;
         let epoch = state.epoch.wrapping_add(1);
         let snapshot = Snapshot::build(state.config.clone(), epoch, &unconfigured, parts)
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| ControlError::PolicyRefused(error.to_string()))?;
         self.shared.replace(snapshot);
         Ok(made)
     }

@@ -6,8 +6,8 @@ use std::fmt;
 
 use avocet_config::name::shown;
 use avocet_config::{Config, environment};
+use avocet_control::reload::{RemovedKind, RemovedNames};
 use avocet_wire::Rtype;
-use serde_json::{Map, Value, json};
 use toml::Table;
 
 /// Names of one kind that are shown: the count says how many there are.
@@ -23,9 +23,8 @@ pub(crate) struct Removed(Vec<Gone>);
 /// The things of one kind that are gone, never none.
 #[derive(Debug, Clone, PartialEq)]
 struct Gone {
-    kind: &'static str,
-    count: usize,
-    first: Vec<String>,
+    kind: RemovedKind,
+    names: RemovedNames,
 }
 
 impl Removed {
@@ -59,15 +58,15 @@ impl Removed {
         let (groups, new_groups) = names!(groups);
         let (clients, new_clients) = names!(clients);
         let gone = [
-            gone("lists", lists, new_lists),
-            gone("rules", rules, new_rules),
-            gone("groups", groups, new_groups),
-            gone("clients", clients, new_clients),
-            gone("records", records(old), records(new)),
-            gone("forwards", forwards(old), forwards(new)),
-            gone("stubs", stubs(old), stubs(new)),
-            gone("local zones", zones(old), zones(new)),
-            gone("settings", settings(old, new), []),
+            gone(RemovedKind::Lists, lists, new_lists),
+            gone(RemovedKind::Rules, rules, new_rules),
+            gone(RemovedKind::Groups, groups, new_groups),
+            gone(RemovedKind::Clients, clients, new_clients),
+            gone(RemovedKind::Records, records(old), records(new)),
+            gone(RemovedKind::Forwards, forwards(old), forwards(new)),
+            gone(RemovedKind::Stubs, stubs(old), stubs(new)),
+            gone(RemovedKind::LocalZones, zones(old), zones(new)),
+            gone(RemovedKind::Settings, settings(old, new), []),
         ];
         Self(gone.into_iter().flatten().collect())
     }
@@ -77,12 +76,9 @@ impl Removed {
         self.0.is_empty()
     }
 
-    /// Counts and first names by kind.
-    pub(crate) fn to_json(&self) -> Value {
-        let kind = |gone: &Gone| {
-            (gone.kind.to_owned(), json!({ "count": gone.count, "first": gone.first }))
-        };
-        Value::Object(self.0.iter().map(kind).collect::<Map<_, _>>())
+    /// Returns counts and first names by kind.
+    pub(crate) fn by_kind(&self) -> BTreeMap<RemovedKind, RemovedNames> {
+        self.0.iter().map(|gone| (gone.kind, gone.names.clone())).collect()
     }
 }
 
@@ -91,16 +87,18 @@ impl fmt::Display for Removed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, gone) in self.0.iter().enumerate() {
             let separator = if place > 0 { ", " } else { "" };
-            let kind = if gone.count == 1 { gone.kind.trim_end_matches('s') } else { gone.kind };
-            let more = if gone.count > gone.first.len() { ", ..." } else { "" };
-            write!(f, "{separator}{} {kind} ({}{more})", gone.count, gone.first.join(", "))?;
+            let RemovedNames { count, first } = &gone.names;
+            let kind = gone.kind.text();
+            let kind = if *count == 1 { kind.trim_end_matches('s') } else { kind };
+            let more = if *count > first.len() { ", ..." } else { "" };
+            write!(f, "{separator}{count} {kind} ({}{more})", first.join(", "))?;
         }
         Ok(())
     }
 }
 
 fn gone(
-    kind: &'static str,
+    kind: RemovedKind,
     old: impl IntoIterator<Item = String>,
     new: impl IntoIterator<Item = String>,
 ) -> Option<Gone> {
@@ -108,7 +106,7 @@ fn gone(
     let mut all: Vec<String> = old.into_iter().filter(|name| !new.contains(name)).collect();
     let count = all.len();
     all.truncate(MAX_SHOWN);
-    (count > 0).then_some(Gone { kind, count, first: all })
+    (count > 0).then_some(Gone { kind, names: RemovedNames { count, first: all } })
 }
 
 /// Keys outside of lists of tables that had a value of their own, and are back at their defaults.
@@ -160,7 +158,8 @@ mod tests {
             "7 lists (l1, l2, l3, l4, l5, ...), 1 rule (bed), 1 record (nas.lan. A), \
              1 local zone (lan.), 1 setting (server.allow)"
         );
-        assert_eq!(removed.to_json()["rules"], json!({ "count": 1, "first": ["bed"] }));
+        let rules = RemovedNames { count: 1, first: vec!["bed".to_owned()] };
+        assert_eq!(removed.by_kind().get(&RemovedKind::Rules), Some(&rules));
         assert!(
             Removed::between(&whole, &whole).is_empty()
                 && Removed::between(&config(begin), &whole).is_empty()

@@ -6,10 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use avocet_config::policy::PolicyConfig;
+use avocet_control::ControlError;
+use avocet_control::policy::{
+    GrantInForce, ListCount, PauseInForce, PolicyCounts, PolicyStatus, RuleCount, SwitchesChanged,
+    SwitchesInForce,
+};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk::replace;
 use avocet_policy::rule::{Grant, Pause, Scope, Switches};
-use serde_json::{Value, json};
 
 use crate::running::Running;
 
@@ -43,7 +47,7 @@ pub(crate) fn load(directory: &Path) -> Switches {
 
 /// Replaces the file: there is always a whole one.
 fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
-    replace(&directory.join(NAME), &[json!(switches).to_string().as_bytes()])
+    replace(&directory.join(NAME), &[&serde_json::to_vec(switches)?])
 }
 
 /// Why the file does not have the pauses and grants that are in force, where it has not.
@@ -88,96 +92,107 @@ pub(crate) enum Change {
     Revoke(String, Vec<Scope>),
 }
 
-/// Makes a change that lasts over a restart and acts on the next query, and gives the answer to the
-/// client. Where the disk refuses it, it is made all the same: who ends a pause wants to be
-/// protected now.
-pub(crate) fn change(running: &Running, change: Change) -> Value {
-    let changed = running.reloader.try_change_policy(|config, parts| {
+/// Makes a change that survives a restart and acts on the next query. If the disk refuses it, it is
+/// made all the same: a client that ends a pause wants protection now.
+///
+/// # Errors
+/// The change is not possible; nothing has changed then.
+pub(crate) fn change(running: &Running, change: Change) -> Result<SwitchesChanged, ControlError> {
+    let (switches, unsaved) = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();
         switches.expire(wall_secs());
         apply(change, &config.policy, &mut switches)?;
         let unsaved = running.unsaved_switches.save(&config.data.directory, &switches);
         parts.switches = switches.clone();
         Ok((switches, unsaved))
-    });
-    match changed {
-        Ok((switches, unsaved)) => {
-            let mut answer = show(&switches);
-            answer["unsaved"] = unsaved.into();
-            answer
-        }
-        Err(error) => json!({ "error": error }),
-    }
+    })?;
+    Ok(SwitchesChanged { switches: in_force(switches), unsaved })
 }
 
-fn apply(change: Change, policy: &PolicyConfig, switches: &mut Switches) -> Result<(), String> {
+fn apply(
+    change: Change,
+    policy: &PolicyConfig,
+    switches: &mut Switches,
+) -> Result<(), ControlError> {
     match change {
-        Change::Pause(pause) => known(policy, &pause.scope).and_then(|()| switches.pause(pause)),
-        Change::Grant(grant) => known(policy, &grant.scope).and_then(|()| switches.grant(grant)),
+        Change::Pause(pause) => {
+            check_scope(policy, &pause.scope)?;
+            switches.pause(pause).map_err(ControlError::SwitchRefused)
+        }
+        Change::Grant(grant) => {
+            check_scope(policy, &grant.scope)?;
+            switches.grant(grant).map_err(ControlError::SwitchRefused)
+        }
         Change::Resume(scopes) => {
-            let ended = scopes.iter().filter(|scope| switches.resume(scope)).count();
-            found(ended, "no such pause")
+            match scopes.iter().filter(|scope| switches.resume(scope)).count() {
+                0 => Err(ControlError::NoSuchPause),
+                _ => Ok(()),
+            }
         }
         Change::Revoke(name, scopes) => {
-            let ended = scopes.iter().filter(|scope| switches.revoke(&name, scope)).count();
-            found(ended, "no such grant")
+            match scopes.iter().filter(|scope| switches.revoke(&name, scope)).count() {
+                0 => Err(ControlError::NoSuchGrant),
+                _ => Ok(()),
+            }
         }
     }
 }
 
-/// All that is in force, and how often it held.
-pub(crate) fn status(running: &Running) -> Value {
-    let mut switches = running.shared.snapshot().parts.switches.clone();
-    switches.expire(wall_secs());
-    let mut answer = show(&switches);
+/// Returns everything in force, and how often it matched.
+pub(crate) fn status(running: &Running) -> PolicyStatus {
     let state = running.shared.snapshot();
-    let Some(policy) = &state.policy else { return answer };
-    let rules = policy.rule_counts().map(|(rule, held)| {
-        json!({ "name": rule.name, "action": rule.action.word(), "log-only": rule.log_only, "held": held })
+    let mut switches = state.parts.switches.clone();
+    switches.expire(wall_secs());
+    let counts = state.policy.as_ref().map(|policy| {
+        let rules = policy.rule_counts().map(|(rule, held)| RuleCount {
+            name: rule.name.to_string(),
+            action: (&rule.action).into(),
+            log_only: rule.log_only,
+            held,
+        });
+        let lists = state.config.policy.lists.iter().enumerate();
+        let lists = lists.map(|(place, list)| ListCount {
+            name: list.name.clone(),
+            answers: policy.list_count(place),
+        });
+        PolicyCounts {
+            rules: rules.collect(),
+            lists: lists.collect(),
+            geo_database: running.reloader.geo.status(&state),
+        }
     });
-    let lists = state.config.policy.lists.iter().enumerate();
-    let lists = lists
-        .map(|(place, list)| json!({ "name": list.name, "answers": policy.list_count(place) }));
-    answer["rules"] = rules.collect();
-    answer["lists"] = lists.collect();
-    answer["geo-database"] = running.reloader.geo.status(&state);
-    answer
+    PolicyStatus { switches: in_force(switches), counts }
 }
 
-fn show(switches: &Switches) -> Value {
+fn in_force(switches: Switches) -> SwitchesInForce {
     let now = wall_secs();
     let left = |until: u64| until.saturating_sub(now);
-    let pauses: Vec<Value> = switches
-        .pauses
-        .iter()
-        .map(|pause| json!({ "scope": pause.scope, "until": pause.until, "left-secs": left(pause.until) }))
-        .collect();
-    let grants: Vec<Value> = switches
-        .grants
-        .iter()
-        .map(|grant| json!({ "name": grant.name, "scope": grant.scope, "until": grant.until, "left-secs": left(grant.until) }))
-        .collect();
-    json!({ "done": true, "pauses": pauses, "grants": grants })
+    let pauses = switches.pauses.into_iter().map(|Pause { scope, until }| PauseInForce {
+        scope,
+        until,
+        left_secs: left(until),
+    });
+    let grants = switches.grants.into_iter().map(|Grant { name, scope, until }| GrantInForce {
+        name,
+        scope,
+        until,
+        left_secs: left(until),
+    });
+    SwitchesInForce { pauses: pauses.collect(), grants: grants.collect() }
 }
 
-fn found(count: usize, message: &str) -> Result<(), String> {
-    if count > 0 { Ok(()) } else { Err(message.to_owned()) }
-}
-
-fn known(policy: &PolicyConfig, scope: &Scope) -> Result<(), String> {
+fn check_scope(policy: &PolicyConfig, scope: &Scope) -> Result<(), ControlError> {
     if policy.is_empty() {
-        return Err("nothing is filtered: there are no lists and no rules".to_owned());
+        return Err(ControlError::NothingFiltered);
     }
     match scope {
-        Scope::All | Scope::Address(_) => Ok(()),
-        Scope::Group(name) => found(
-            usize::from(policy.vocabulary().groups.contains(name)),
-            &format!("unknown group {name:?}"),
-        ),
-        Scope::Client(name) => {
-            let count = policy.clients.iter().filter(|client| client.name == *name).count();
-            found(count, &format!("unknown client {name:?}; add a [[client]], or use its address"))
+        Scope::Group(name) if !policy.vocabulary().groups.contains(name) => {
+            Err(ControlError::UnknownGroup(name.clone()))
         }
+        Scope::Client(name) if !policy.clients.iter().any(|client| client.name == *name) => {
+            Err(ControlError::UnknownClientInScope(name.clone()))
+        }
+        Scope::All | Scope::Address(_) | Scope::Group(_) | Scope::Client(_) => Ok(()),
     }
 }
 

@@ -6,15 +6,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_config::Config;
 use avocet_config::recurse::Mode;
+use avocet_control::ControlError;
+use avocet_control::trust::{
+    AnchorState, AnchorStatus, AnchorsReport, NegativeAdded, NegativeAnchorStatus, NegativeAnchors,
+    NegativeRemoved,
+};
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::negative::NegativeAnchor;
+use avocet_dnssec::rollover::KeyState;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::octets::Octets;
 use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::query::QuestionKey;
 use avocet_wire::{Class, NameBuf, Rtype};
-use serde_json::{Value, json};
 
 use crate::mailbox::Letter;
 use crate::running::Running;
@@ -157,70 +162,84 @@ impl Running {
         anchors
     }
 
-    /// What is known of each trust anchor.
-    pub(crate) fn show_anchors(&self) -> Value {
+    /// Returns the state of each trust anchor.
+    pub(crate) fn show_anchors(&self) -> AnchorsReport {
         let config = &self.shared.snapshot().config;
-        let is_followed = validates(config) && config.dnssec.trust_anchor_updates;
-        let keys: Vec<Value> = self.trust.anchors().status().iter().map(key).collect();
-        json!({
-            "done": true,
-            "validates": validates(config),
-            "followed": is_followed,
-            "anchors": keys,
-            "root-zone": self.root.show(),
-        })
+        AnchorsReport {
+            validates: validates(config),
+            followed: validates(config) && config.dnssec.trust_anchor_updates,
+            anchors: self.trust.anchors().status().into_iter().map(anchor_status).collect(),
+            root_zone: self.root.show(),
+        }
     }
 
-    /// Sets a negative anchor for so many seconds.
-    pub(crate) fn add_negative(&self, name: &NameBuf, lifetime_secs: u64) -> Value {
+    /// Adds a negative anchor for a number of seconds.
+    ///
+    /// # Errors
+    /// The number is out of bounds, or there are too many anchors.
+    pub(crate) fn add_negative(
+        &self,
+        name: &NameBuf,
+        lifetime_secs: u64,
+    ) -> Result<NegativeAdded, ControlError> {
         if !(1..=MAX_LIFETIME_SECS).contains(&lifetime_secs) {
-            return json!({ "error": format!("expected 1 to {MAX_LIFETIME_SECS} seconds (a week, RFC 7646)") });
+            return Err(ControlError::LifetimeOutOfBounds { most_secs: MAX_LIFETIME_SECS });
         }
-        let until_secs = wall_secs() + lifetime_secs;
+        let until = wall_secs() + lifetime_secs;
         let mut list = self.trust.negative();
-        if let Err(error) = list.add(name, until_secs) {
-            return json!({ "error": error });
-        }
+        list.add(name, until)?;
         let unsaved = list.unsaved().map(str::to_owned);
         drop(list);
         self.put_negative_in_force(&[*name]);
         tracing::warn!(%name, lifetime_secs, "negative trust anchor added; validation is off \
                                               there");
-        json!({ "done": true, "name": name.to_string(), "until": until_secs, "unsaved": unsaved })
+        Ok(NegativeAdded { name: name.to_string(), until, unsaved })
     }
 
     /// Removes a negative anchor.
-    pub(crate) fn remove_negative(&self, name: &NameBuf) -> Value {
+    ///
+    /// # Errors
+    /// The name has none.
+    pub(crate) fn remove_negative(&self, name: &NameBuf) -> Result<NegativeRemoved, ControlError> {
         let mut list = self.trust.negative();
         if !list.remove(name) {
-            return json!({ "error": format!("{name} has no negative trust anchor from `avocet nta`") });
+            return Err(ControlError::NoNegativeAnchor(name.to_string()));
         }
         let unsaved = list.unsaved().map(str::to_owned);
         drop(list);
         self.put_negative_in_force(&[*name]);
         tracing::info!(%name, "negative trust anchor removed");
-        json!({ "done": true, "name": name.to_string(), "unsaved": unsaved })
+        Ok(NegativeRemoved { name: name.to_string(), unsaved })
     }
 
-    /// All negative anchors, those of the configuration first.
-    pub(crate) fn show_negative(&self) -> Value {
+    /// Returns all negative anchors, those of the configuration first.
+    pub(crate) fn show_negative(&self) -> NegativeAnchors {
         let configured = self.shared.snapshot().config.dnssec.negative_anchors.clone();
         let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
         let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });
         let anchors = configured.chain(self.trust.negative().anchors().to_vec());
-        let shown = |anchor: NegativeAnchor| json!({ "name": anchor.name.to_string(), "until": anchor.expires_at_secs });
-        json!({ "done": true, "now": wall_secs(), "anchors": anchors.map(shown).collect::<Vec<_>>() })
+        let shown = |anchor: NegativeAnchor| NegativeAnchorStatus {
+            name: anchor.name.to_string(),
+            until: anchor.expires_at_secs,
+        };
+        NegativeAnchors { now: wall_secs(), anchors: anchors.map(shown).collect() }
     }
 }
 
-fn key(key: &KeyStatus) -> Value {
-    json!({
-        "zone": key.zone.to_string(),
-        "tag": key.tag,
-        "state": key.state.map_or("configured".to_owned(), |state| state.to_string()),
-        "since": key.since_secs,
-        "until": key.until_secs,
-        "observed": key.observed_at_secs,
-        "fault": key.fault,
-    })
+fn anchor_status(key: KeyStatus) -> AnchorStatus {
+    AnchorStatus {
+        zone: key.zone.to_string(),
+        tag: key.tag,
+        state: match key.state {
+            None => AnchorState::Configured,
+            Some(KeyState::AddPending) => AnchorState::AddPending,
+            Some(KeyState::Valid) => AnchorState::Valid,
+            Some(KeyState::Missing) => AnchorState::Missing,
+            Some(KeyState::Revoked) => AnchorState::Revoked,
+        },
+        since: key.since_secs,
+        until: key.until_secs,
+        observed: key.observed_at_secs,
+        fault: key.fault,
+    }
 }

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use avocet_client::stub::addresses_in;
+use avocet_control::ControlError;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
@@ -33,7 +34,8 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Stri
 
 fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, String> {
     let state = shared.snapshot();
-    let asked = TraceQuestion::read(host, Some(rtype))?;
+    let text = |error: ControlError| error.to_string();
+    let asked = TraceQuestion::read(host, Some(rtype)).map_err(text)?;
     let rehearsal = Rehearsal::new(
         (&shared.name_server, &state),
         IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -45,7 +47,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Stri
         // The name itself, or what own aliases lead to.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
-                trace::resolve(shared, &TraceQuestion::of(&miss.question))?;
+                trace::resolve(shared, &TraceQuestion::of(&miss.question)).map_err(text)?;
             if let Some(failure) = failure {
                 return Err(format!("{host} cannot be resolved: {}", failure.text));
             }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use avocet_control::ControlError;
 use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor};
 use avocet_wire::{NameBuf, name, text};
 
@@ -46,12 +47,10 @@ impl NegativeList {
     /// # Errors
     ///
     /// There are too many.
-    pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), String> {
+    pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), ControlError> {
         self.anchors.retain(|anchor| anchor.name != *name);
         if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
-            return Err(format!(
-                "there are already {MAX_NEGATIVE_ANCHORS} negative trust anchors; remove one"
-            ));
+            return Err(ControlError::TooManyNegativeAnchors(MAX_NEGATIVE_ANCHORS));
         }
         self.anchors.push(NegativeAnchor { name: *name, expires_at_secs: Some(expires_at_secs) });
         self.save();

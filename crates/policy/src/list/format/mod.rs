@@ -10,11 +10,15 @@ mod unbound;
 
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::entry::Entry;
 use super::reason::Reason;
 
 /// The format of a list.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// `ADDRESS NAME ...` as in `/etc/hosts`. Covers each name itself.
     Hosts,

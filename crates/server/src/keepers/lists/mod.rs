@@ -9,15 +9,16 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_config::policy::{ListConfig, ListSource};
+use avocet_control::ControlError;
+use avocet_control::lists::{Refreshed, RefreshedList};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Snapshot;
-use serde_json::{Value, json};
 
-use crate::lists::Order;
 use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
 use crate::lists::source::Failure;
 use crate::lists::store::{Store, Taking, TextChange, source_text};
+use crate::lists::{Order, RefreshResult};
 use crate::running::conditions::Condition;
 use crate::running::{GeoWatch, Running};
 use crate::trace::own_questions;
@@ -91,7 +92,9 @@ impl Work {
             let done = running.conditions.contain(Condition::Lists, FAULT, || self.round(&orders));
             faulty_since = done.is_none().then(Instant::now);
             if done.is_none() {
-                orders.iter().for_each(|order| answer(order, json!({ "error": FAULT })));
+                orders
+                    .iter()
+                    .for_each(|order| answer(order, Err(ControlError::Interrupted(FAULT))));
             }
         }
     }
@@ -101,9 +104,7 @@ impl Work {
         self.geo.look(&self.running);
         let state = self.running.shared.snapshot();
         if state.config.policy.lists.is_empty() && state.parts.lists.is_none() {
-            orders
-                .iter()
-                .for_each(|order| answer(order, json!({ "error": "no lists configured" })));
+            orders.iter().for_each(|order| answer(order, Err(ControlError::NoLists)));
             return;
         }
         let outcomes = self.look_at_sources(&state, orders);
@@ -310,7 +311,7 @@ impl Work {
         order: &Order,
         before: &Snapshot,
         outcomes: &HashMap<String, Result<TextChange, String>>,
-    ) -> Value {
+    ) -> RefreshResult {
         let now = self.running.shared.snapshot();
         let entries =
             |state: &Snapshot, name: &str| status::compiled(state, name).map(|list| list.entries);
@@ -323,25 +324,23 @@ impl Work {
             else {
                 continue;
             };
-            lists.push(json!({
-                "name": name,
-                "changed": *outcome == Ok(TextChange::Changed),
-                "error": outcome.as_ref().err(),
-                "unsaved": self.store.unsaved(name),
-                "entries-before": entries(before, name),
-                "entries": entries(&now, name),
-            }));
+            lists.push(RefreshedList {
+                name: name.clone(),
+                changed: *outcome == Ok(TextChange::Changed),
+                error: outcome.as_ref().err().cloned(),
+                unsaved: self.store.unsaved(name).map(Into::into),
+                entries_before: entries(before, name),
+                entries: entries(&now, name),
+            });
         }
         match &order.name {
-            Some(name) if lists.is_empty() => {
-                json!({ "error": format!("unknown list {name:?}") })
-            }
-            _ => json!({ "done": true, "lists": lists, "image": status::image(&now) }),
+            Some(name) if lists.is_empty() => Err(ControlError::UnknownList(name.clone())),
+            _ => Ok(Refreshed { lists, image: status::image(&now) }),
         }
     }
 }
 
-fn answer(order: &Order, outcome: Value) {
+fn answer(order: &Order, outcome: RefreshResult) {
     // The receiver may be gone.
     let _ = order.reply.send(outcome);
 }

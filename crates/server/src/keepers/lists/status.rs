@@ -1,11 +1,18 @@
-//! The status of lists, for commands and metrics.
+//! The state of lists, for the commands and for metrics.
 
 use std::path::Path;
 
 use avocet_config::policy::{ListConfig, ListKind, ListSource};
-use avocet_nameserver::policy::load::{Compiled, shown_triggers};
+use avocet_config::recurse::Mode;
+use avocet_control::ControlError;
+use avocet_control::lists::{
+    BrokenLine, ImageStatus, ListPurpose, ListReport, ListStatus, ListsReport, PassedOverLine,
+    TriggerCounts,
+};
+use avocet_nameserver::policy::load::{Compiled, idle_triggers};
 use avocet_nameserver::snapshot::Snapshot;
-use serde_json::{Value, json};
+use avocet_policy::list::Format;
+use avocet_policy::rpz::TriggerKind;
 
 use crate::lists::store::{check as check_copy, digest, source_text};
 use crate::running::Running;
@@ -15,91 +22,97 @@ pub(crate) fn compiled<'s>(state: &'s Snapshot, name: &str) -> Option<&'s Compil
     state.parts.lists.as_ref()?.making().lists.iter().find(|list| list.name == name)
 }
 
-/// The image in force; null if there is none.
-pub(crate) fn image(state: &Snapshot) -> Value {
-    let Some(lists) = &state.parts.lists else { return Value::Null };
-    json!({
-        "digest": digest(lists),
-        "octets": lists.octets(),
-        "names": lists.names(),
-        "patterns": lists.patterns(),
-        "made-at": lists.making().at_secs,
-        "made-in-ms": lists.making().millis,
+/// Returns the image in force.
+pub(crate) fn image(state: &Snapshot) -> Option<ImageStatus> {
+    let lists = state.parts.lists.as_ref()?;
+    Some(ImageStatus {
+        digest: digest(lists),
+        octets: lists.octets(),
+        names: lists.names(),
+        patterns: lists.patterns(),
+        made_at: lists.making().at_secs,
+        made_in_ms: lists.making().millis,
     })
 }
 
-/// All lists and the image.
-pub(crate) fn of_all(running: &Running) -> Value {
+/// Returns all lists and the image.
+pub(crate) fn of_all(running: &Running) -> ListsReport {
     let state = running.shared.snapshot();
-    let lists: Vec<Value> =
-        state.config.policy.lists.iter().map(|list| of_one(running, &state, list)).collect();
-    json!({ "done": true, "lists": lists, "image": image(&state) })
+    let lists = state.config.policy.lists.iter().map(|list| of_one(running, &state, list));
+    ListsReport { lists: lists.collect(), image: image(&state) }
 }
 
-fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> Value {
+fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> ListStatus {
     let source = running.lists.sources().get(&list.name).cloned().unwrap_or_default();
     let compiled = compiled(state, &list.name).filter(|compiled| compiled.stamp.is_some());
-    json!({
-        "name": list.name,
-        "kind": match list.kind { ListKind::Block => "block", ListKind::Allow => "allow" },
-        "source": source_text(list),
-        "tags": list.tags,
-        "in-force": compiled.is_some(),
-        "format": compiled.map(|compiled| &compiled.format),
-        "entries": compiled.map_or(0, |compiled| compiled.entries),
-        "broken-lines": compiled.map_or(0, |compiled| compiled.faults),
-        "skipped-lines": compiled.map_or(0, |compiled| compiled.skipped),
-        "beyond-limits": compiled.map_or(0, |compiled| compiled.beyond_limits),
-        "triggers": shown_triggers(compiled.and_then(|compiled| compiled.triggers), state.config.resolver.mode),
-        "octets": source.octets,
-        "fetched-at": some_time(source.fetched_at_secs),
-        "succeeded-at": some_time(source.succeeded_at_secs),
-        "next-at": some_time(source.due_at_secs).filter(|_| matches!(list.source, ListSource::Url(_))),
-        "failures-in-row": source.failures_in_row,
-        "error": source.error,
-    })
+    let is_fetched = matches!(list.source, ListSource::Url(_));
+    let triggers = compiled.and_then(|compiled| compiled.triggers);
+    ListStatus {
+        name: list.name.clone(),
+        kind: match list.kind {
+            ListKind::Block => ListPurpose::Block,
+            ListKind::Allow => ListPurpose::Allow,
+        },
+        source: source_text(list),
+        tags: list.tags.clone(),
+        in_force: compiled.is_some(),
+        format: compiled.and_then(|compiled| Format::from_name(&compiled.format)),
+        entries: compiled.map_or(0, |compiled| compiled.entries),
+        broken_lines: compiled.map_or(0, |compiled| compiled.faults),
+        skipped_lines: compiled.map_or(0, |compiled| compiled.skipped),
+        beyond_limits: compiled.map_or(0, |compiled| compiled.beyond_limits),
+        triggers: triggers.map(|counts| trigger_counts(counts, state.config.resolver.mode)),
+        octets: source.octets,
+        fetched_at: some_time(source.fetched_at_secs),
+        succeeded_at: some_time(source.succeeded_at_secs),
+        next_at: some_time(source.due_at_secs).filter(|_| is_fetched),
+        failures_in_row: source.failures_in_row,
+        error: source.error,
+    }
 }
 
 fn some_time(secs: u64) -> Option<u64> {
     Some(secs).filter(|secs| *secs > 0)
 }
 
-/// The errors in the last good copy of a list.
-pub(crate) fn check(running: &Running, name: &str) -> Value {
+/// Returns the counts of a policy zone's triggers, which are in the order of [`TriggerKind::ALL`].
+pub fn trigger_counts(counts: [u64; TriggerKind::ALL.len()], mode: Mode) -> TriggerCounts {
+    TriggerCounts::new(counts, idle_triggers(counts, mode))
+}
+
+/// Returns what is wrong with the last good copy of a list.
+///
+/// # Errors
+/// The list is unknown, or has no usable copy.
+pub(crate) fn check(running: &Running, name: &str) -> Result<ListReport, ControlError> {
     let state = running.shared.snapshot();
     let Some(list) = state.config.policy.lists.iter().find(|list| list.name == name) else {
-        return json!({ "error": format!("unknown list {name:?}") });
+        return Err(ControlError::UnknownList(name.to_owned()));
     };
     let directory: &Path = &state.config.data.directory;
-    let report = match check_copy(directory, list) {
-        Ok(Some(report)) => report,
-        Ok(None) => {
-            return json!({ "error": format!("{name:?} has not been fetched yet; see `avocet lists status`") });
-        }
-        Err(error) => {
-            return json!({ "error": format!("the copy of {name:?} cannot be used: {error}") });
-        }
-    };
+    let report = check_copy(directory, list)
+        .map_err(|reason| ControlError::ListUnusable { name: name.to_owned(), reason })?
+        .ok_or_else(|| ControlError::ListNotFetched(name.to_owned()))?;
     let faults = report
         .first_faults
         .iter()
-        .map(|fault| json!({ "line": fault.line, "reason": fault.reason.to_string() }));
-    let passed_over = report
-        .first_passed_over
-        .iter()
-        .map(|line| json!({ "line": line.line, "text": line.text, "reason": line.why }));
-    json!({
-        "done": true,
-        "name": name,
-        "format": report.format.name(),
-        "lines": report.lines,
-        "entries": report.entries,
-        "skipped-lines": report.skipped,
-        "passed-over-lines": report.passed_over,
-        "first-passed-over-lines": passed_over.collect::<Vec<_>>(),
-        "beyond-limits": compiled(&state, name).map_or(0, |compiled| compiled.beyond_limits),
-        "triggers": shown_triggers(report.triggers, state.config.resolver.mode),
-        "broken-lines": report.faults,
-        "first-broken-lines": faults.collect::<Vec<_>>(),
+        .map(|fault| BrokenLine { line: fault.line, reason: fault.reason.to_string() });
+    let passed_over = report.first_passed_over.iter().map(|line| PassedOverLine {
+        line: line.line,
+        text: line.text.to_string(),
+        reason: line.why.to_owned(),
+    });
+    Ok(ListReport {
+        name: name.to_owned(),
+        format: report.format,
+        lines: report.lines,
+        entries: report.entries,
+        skipped_lines: report.skipped,
+        passed_over_lines: report.passed_over,
+        first_passed_over_lines: passed_over.collect(),
+        beyond_limits: compiled(&state, name).map_or(0, |compiled| compiled.beyond_limits),
+        triggers: report.triggers.map(|counts| trigger_counts(counts, state.config.resolver.mode)),
+        broken_lines: report.faults,
+        first_broken_lines: faults.collect(),
     })
 }

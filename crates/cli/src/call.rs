@@ -1,0 +1,154 @@
+//! The exchange with the running server over its control socket.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use avocet_config::salvage::Whereabouts;
+use avocet_config::{environment, find};
+use avocet_control::line::{self, ReplyLine};
+use avocet_control::{Call, NoPart, connect};
+
+use crate::args::ControlArgs;
+use crate::output::{self, Reader};
+
+/// How long the server may keep silent; a reload with many records takes its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The exit code of a command with a change that is in force, but not on the disk.
+const UNSAVED: u8 = 3;
+
+/// How a reply is shown to people. An empty text is not shown.
+pub(crate) struct View<C: Call> {
+    /// The text of a part.
+    pub(crate) part: fn(&C::Part) -> String,
+    /// The text of the end.
+    pub(crate) end: fn(&C::Reply) -> String,
+    /// How much is done.
+    pub(crate) done: fn(&C::Reply) -> Done,
+}
+
+impl<C: Call<Part = NoPart>> View<C> {
+    /// Shows a reply of one line.
+    pub(crate) fn of(end: fn(&C::Reply) -> String) -> Self {
+        Self { part: |part| match *part {}, end, done: |_| Done::Whole }
+    }
+
+    /// Shows a reply of one line to a change that the disk may refuse.
+    pub(crate) fn of_change(end: fn(&C::Reply) -> String, done: fn(&C::Reply) -> Done) -> Self {
+        Self { done, ..Self::of(end) }
+    }
+}
+
+/// How much of a request is done.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Done {
+    /// All.
+    Whole,
+    /// Not all; the text has the rest.
+    InPart,
+    /// All, but the disk does not keep it: why.
+    Unsaved(String),
+}
+
+impl Done {
+    /// Judges a change by the reason why the disk does not have it.
+    pub(crate) fn of_change(unsaved: Option<&String>) -> Self {
+        unsaved.map_or(Self::Whole, |why| Self::Unsaved(why.clone()))
+    }
+}
+
+/// What is shown of a reply.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ReplyForm {
+    /// The lines of JSON as they come.
+    Json,
+    /// Text.
+    Text,
+}
+
+/// Sends a request to the server of a configuration and shows the reply.
+pub(crate) fn run<C: Call>(args: &ControlArgs, request: C, view: &View<C>) -> ExitCode {
+    match whereabouts(args) {
+        Ok(found) => send(args, &found.directory, request, view),
+        Err(message) => refuse(&message),
+    }
+}
+
+/// Finds the server by a file that may have errors: they are no reason to leave it alone.
+pub(crate) fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, String> {
+    let found = Whereabouts::find(find(args.config.as_deref()).as_deref(), environment())?;
+    if let Some(warning) = &found.warning {
+        let _ = writeln!(io::stderr(), "avocet: warning: {warning}");
+    }
+    Ok(found)
+}
+
+/// Sends a request to the server of a data directory and shows the reply.
+pub(crate) fn send<C: Call>(
+    args: &ControlArgs,
+    directory: &Path,
+    request: C,
+    view: &View<C>,
+) -> ExitCode {
+    let form = if args.json { ReplyForm::Json } else { ReplyForm::Text };
+    match ask(directory, request, view, form) {
+        Ok(Done::Whole) => ExitCode::SUCCESS,
+        Ok(Done::InPart) => ExitCode::FAILURE,
+        Ok(Done::Unsaved(why)) => {
+            let _ =
+                writeln!(io::stderr(), "avocet: warning: in force, but a restart undoes it: {why}");
+            ExitCode::from(UNSAVED)
+        }
+        Err(message) => refuse(&message),
+    }
+}
+
+/// Reports an error.
+pub(crate) fn refuse(message: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "avocet: {message}");
+    ExitCode::FAILURE
+}
+
+/// Sends the request and writes the lines of the reply to standard output.
+fn ask<C: Call>(
+    directory: &Path,
+    request: C,
+    view: &View<C>,
+    form: ReplyForm,
+) -> Result<Done, String> {
+    let mut stream = connect(directory).map_err(|error| unreachable_server(directory, &error))?;
+    let broken = |error: io::Error| format!("the running avocet closed the connection: {error}");
+    stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
+    stream.write_all(line::of_request(request).as_bytes()).map_err(broken)?;
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(broken)?;
+        let reply = line::read_reply::<C>(&line).map_err(|error| error.to_string())?;
+        let text = match (form, &reply) {
+            (ReplyForm::Json, _) => line,
+            (ReplyForm::Text, ReplyLine::Part(part)) => (view.part)(part),
+            (ReplyForm::Text, ReplyLine::End(end)) => (view.end)(end),
+        };
+        if !text.is_empty() && output::write(&format!("{text}\n"))? == Reader::Gone {
+            return Ok(Done::Whole);
+        }
+        if let ReplyLine::End(end) = reply {
+            return Ok((view.done)(&end));
+        }
+    }
+    Err("the running avocet closed the connection in the middle of its response".to_owned())
+}
+
+fn unreachable_server(directory: &Path, error: &io::Error) -> String {
+    let shown = directory.display();
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return format!(
+            "the avocet of data directory {shown} belongs to another account; use sudo"
+        );
+    }
+    // A relative directory is the default, or that of another working directory.
+    let advice =
+        if directory.is_relative() { "; specify its configuration with --config" } else { "" };
+    format!("no avocet is running with data directory {shown}{advice}")
+}

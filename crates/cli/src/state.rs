@@ -1,0 +1,74 @@
+//! The texts of `avocet status` and `avocet reload`.
+
+use avocet_control::lists::ListStatus;
+use avocet_control::reload::Reloaded;
+use avocet_control::status::{QueryCounts, ServerStatus, UpstreamStatus};
+
+use crate::span::{ago, span};
+
+/// Returns the text of `avocet status`.
+pub(crate) fn text(status: &ServerStatus) -> String {
+    let health = if status.healthy { "healthy" } else { "a worker is stuck" };
+    let started = span(status.uptime_secs);
+    let file = status.configuration.as_deref().unwrap_or("no configuration file");
+    let listen: Vec<String> = status.listen.iter().map(ToString::to_string).collect();
+    let mut lines = vec![
+        format!("avocet {}, {health}, up {started}, by {file}", status.version),
+        format!("listens on {}, mode {}", listen.join(", "), status.mode),
+        queries_text(&status.queries),
+    ];
+    lines.extend(status.lists.iter().map(list_text));
+    lines.extend(status.upstreams.iter().map(upstream_text));
+    lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
+    lines.join("\n")
+}
+
+fn queries_text(queries: &QueryCounts) -> String {
+    let all = queries.all;
+    let shares = [
+        ("from-cache", queries.from_cache),
+        ("local", queries.local),
+        ("blocked", queries.blocked),
+        ("rewritten", queries.rewritten),
+        ("resolved", queries.resolved),
+        ("failed", queries.failed),
+        ("refused", queries.refused),
+    ];
+    let share = |(what, count): (&str, u64)| {
+        let percent = count as f64 * 100.0 / all.max(1) as f64;
+        format!("{what} {count} ({percent:.1} %)")
+    };
+    format!("{all} queries: {}", shares.map(share).join(", "))
+}
+
+fn list_text(list: &ListStatus) -> String {
+    let looked = match list.succeeded_at {
+        None => String::new(),
+        at => format!(", fetched {}", ago(at)),
+    };
+    let force = match list.in_force {
+        true => format!("{} entries", list.entries),
+        false => "not in force".to_owned(),
+    };
+    format!("list {}: {force}{looked}", list.name)
+}
+
+fn upstream_text(one: &UpstreamStatus) -> String {
+    let rtt = one.rtt_ms.map_or_else(String::new, |rtt| format!(", {rtt} ms on average"));
+    format!(
+        "upstream {}://{}: {}, {} queries, {} failures{rtt}",
+        one.transport, one.address, one.state, one.queries, one.failures
+    )
+}
+
+/// Returns the text of `avocet reload`.
+pub(crate) fn reload_text(reply: &Reloaded) -> String {
+    let mut shown = "reloaded".to_owned();
+    if !reply.restart_needed_for.is_empty() {
+        shown += &format!("; a restart is needed for {}", reply.restart_needed_for.join(", "));
+    }
+    match reply.removed_text.as_str() {
+        "" => shown,
+        removed => format!("{shown}\nremoved: {removed}"),
+    }
+}

@@ -1,0 +1,268 @@
+//! The table of all requests, and the trait that answers them.
+//!
+//! A front end decodes a request, calls [`Control`], and encodes the reply. [`Call`] connects the
+//! types: the reply of a request is an associated type, so that neither end can confuse it with
+//! that of another request.
+
+use std::io::{self, Write};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use crate::error::ControlError;
+use crate::line;
+use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use crate::part::{NoPart, Part, Parts};
+use crate::policy::{PolicyStatus, SwitchesChanged};
+use crate::reload::Reloaded;
+use crate::request::{
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
+    NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+};
+use crate::status::ServerStatus;
+use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
+use crate::why::{Explained, WhySection};
+
+/// The operations of the running server, one for each request.
+///
+/// Each call blocks until its reply is complete, for up to 12 seconds for a trace and longer for a
+/// refresh of lists. Calls of several threads run side by side.
+pub trait Control {
+    /// Returns the counts of the caches.
+    fn stats(&self, request: Stats) -> Result<CacheStats, ControlError>;
+
+    /// Reports each entry of the caches.
+    fn dump(&self, request: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError>;
+
+    /// Removes a name from the caches.
+    fn flush(&self, request: Flush) -> Result<Flushed, ControlError>;
+
+    /// Removes a name and all names below it from the caches.
+    fn flush_tree(&self, request: FlushTree) -> Result<Flushed, ControlError>;
+
+    /// Returns the state of the server.
+    fn status(&self, request: Status) -> Result<ServerStatus, ControlError>;
+
+    /// Returns the state of the lists.
+    fn lists_status(&self, request: ListsStatus) -> Result<ListsReport, ControlError>;
+
+    /// Fetches lists and puts them in force. Reports every few seconds that it is still at work.
+    fn lists_refresh(
+        &self,
+        request: ListsRefresh,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<Refreshed, ControlError>;
+
+    /// Returns the broken lines of a list.
+    fn lists_check(&self, request: ListsCheck) -> Result<ListReport, ControlError>;
+
+    /// Begins or ends a pause.
+    fn pause(&self, request: Pause) -> Result<SwitchesChanged, ControlError>;
+
+    /// Begins or ends a grant.
+    fn grant(&self, request: Grant) -> Result<SwitchesChanged, ControlError>;
+
+    /// Returns the pauses and grants in force, and the counts of rules and lists.
+    fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError>;
+
+    /// Resolves a question again and reports how.
+    fn trace(
+        &self,
+        request: Trace,
+        sections: Parts<'_, WhySection>,
+    ) -> Result<Explained, ControlError>;
+
+    /// Reports the answer that a client gets, and the reason.
+    fn why(&self, request: Why, sections: Parts<'_, WhySection>)
+    -> Result<Explained, ControlError>;
+
+    /// Returns the trust anchors and the copy of the root zone.
+    fn anchors(&self, request: Anchors) -> Result<AnchorsReport, ControlError>;
+
+    /// Returns all negative trust anchors.
+    fn nta_list(&self, request: NtaList) -> Result<NegativeAnchors, ControlError>;
+
+    /// Suspends validation below a name.
+    fn nta_add(&self, request: NtaAdd) -> Result<NegativeAdded, ControlError>;
+
+    /// Validates below a name again.
+    fn nta_remove(&self, request: NtaRemove) -> Result<NegativeRemoved, ControlError>;
+
+    /// Reads the configuration again and puts it in force.
+    fn reload(&self, request: Reload) -> Result<Reloaded, ControlError>;
+}
+
+/// A request, with the types of its reply.
+pub trait Call: Into<Request> + JsonSchema {
+    /// What is sent before the reply is complete, once or more.
+    type Part: Part;
+    /// The end of the reply.
+    type Reply: Serialize + DeserializeOwned + JsonSchema;
+
+    /// Calls the method of this request.
+    ///
+    /// # Errors
+    /// Those of the method.
+    fn call(
+        self,
+        control: &impl Control,
+        parts: Parts<'_, Self::Part>,
+    ) -> Result<Self::Reply, ControlError>;
+}
+
+/// The type of the parts of a row of the table.
+macro_rules! part {
+    () => {
+        NoPart
+    };
+    ($part:ty) => {
+        $part
+    };
+}
+
+/// Generates from the table: [`Request`], its conversions, [`Call`] and the visit of all calls.
+macro_rules! calls {
+    ($($(#[$doc:meta])* $request:ident $(sends $part:ident)? => $method:ident -> $reply:ident;)*) => {
+        /// A request as the control socket gets it: `command` names it.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(tag = "command", rename_all = "kebab-case")]
+        pub enum Request {
+            $($(#[$doc])* $request($request),)*
+        }
+
+        $(
+            impl From<$request> for Request {
+                fn from(request: $request) -> Self {
+                    Self::$request(request)
+                }
+            }
+
+            impl Call for $request {
+                type Part = part!($($part)?);
+                type Reply = $reply;
+
+                fn call(
+                    self,
+                    control: &impl Control,
+                    _parts: Parts<'_, Self::Part>,
+                ) -> Result<$reply, ControlError> {
+                    control.$method(self $(, { let parts: Parts<'_, $part> = _parts; parts })?)
+                }
+            }
+        )*
+
+        impl Request {
+            /// Calls the method of the request and writes the lines of its reply.
+            ///
+            /// # Errors
+            /// The client is gone, or does not read.
+            pub fn answer(self, control: &impl Control, out: &mut impl Write) -> io::Result<()> {
+                match self {
+                    $(Self::$request(request) => line::answer(request, control, out),)*
+                }
+            }
+        }
+
+        /// Visits every row of the table, with the command as the control socket names it.
+        pub(crate) fn visit(visitor: &mut impl Visitor) {
+            $(visitor.call::<$request>(&stringify!($method).replace('_', "-"));)*
+        }
+    };
+}
+
+/// Gets every row of the table of requests.
+pub(crate) trait Visitor {
+    fn call<C: Call>(&mut self, command: &str);
+}
+
+calls! {
+    /// Counts of the caches.
+    Stats => stats -> CacheStats;
+    /// Everything in the caches.
+    Dump sends CacheEntry => dump -> Dumped;
+    /// Removes a name from the caches.
+    Flush => flush -> Flushed;
+    /// Removes a name and all names below it from the caches.
+    FlushTree => flush_tree -> Flushed;
+    /// The state of the server.
+    Status => status -> ServerStatus;
+    /// The state of the lists.
+    ListsStatus => lists_status -> ListsReport;
+    /// Fetches lists.
+    ListsRefresh sends AtWork => lists_refresh -> Refreshed;
+    /// The broken lines of a list.
+    ListsCheck => lists_check -> ListReport;
+    /// Suspends filtering for a while.
+    Pause => pause -> SwitchesChanged;
+    /// Suspends filtering of a name for a while.
+    Grant => grant -> SwitchesChanged;
+    /// The pauses and grants in force, and the counts of rules and lists.
+    Switches => switches -> PolicyStatus;
+    /// Resolves a question again and reports how.
+    Trace sends WhySection => trace -> Explained;
+    /// The answer that a client gets, and the reason.
+    Why sends WhySection => why -> Explained;
+    /// The trust anchors.
+    Anchors => anchors -> AnchorsReport;
+    /// All negative trust anchors.
+    NtaList => nta_list -> NegativeAnchors;
+    /// Suspends validation below a name.
+    NtaAdd => nta_add -> NegativeAdded;
+    /// Validates below a name again.
+    NtaRemove => nta_remove -> NegativeRemoved;
+    /// Reads the configuration again.
+    Reload => reload -> Reloaded;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_one_line_and_comes_back() {
+        let flush = Flush { name: "a\"\n".to_owned() };
+        for request in [Request::from(Stats {}), flush.into(), Why::of("a").into()] {
+            let line = line::of_request(request.clone());
+            assert_eq!(line.find('\n'), Some(line.len() - 1));
+            assert_eq!(serde_json::from_str::<Request>(&line).unwrap(), request);
+        }
+        assert_eq!(
+            line::of_request(FlushTree { name: "a".into() }),
+            "{\"command\":\"flush-tree\",\"name\":\"a\"}\n"
+        );
+    }
+
+    #[test]
+    fn a_field_that_a_request_does_not_have_is_refused() {
+        for line in ["{\"command\":\"stats\",\"x\":1}", "{\"command\":\"flush\"}", "{}"] {
+            assert!(serde_json::from_str::<Request>(line).is_err(), "{line}");
+        }
+        let whole = "{\"command\":\"pause\",\"secs\":1}";
+        let Ok(Request::Pause(pause)) = serde_json::from_str(whole) else { panic!("{whole}") };
+        assert_eq!(pause.scope, avocet_policy::rule::Scope::All);
+    }
+
+    impl Why {
+        fn of(name: &str) -> Self {
+            Self { name: name.to_owned(), rtype: None, client: None, at: Some(u64::MAX) }
+        }
+    }
+
+    #[test]
+    fn the_table_has_the_commands_of_the_requests() {
+        struct Commands(Vec<String>);
+        impl Visitor for Commands {
+            fn call<C: Call>(&mut self, command: &str) {
+                self.0.push(command.to_owned());
+            }
+        }
+        let mut commands = Commands(Vec::new());
+        visit(&mut commands);
+        let unknown = serde_json::from_str::<Request>("{\"command\":\"x\"}").unwrap_err();
+        for command in &commands.0 {
+            assert!(unknown.to_string().contains(&format!("`{command}`")), "{unknown}");
+        }
+    }
+}

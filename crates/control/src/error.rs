@@ -1,0 +1,229 @@
+//! Errors of requests: each has a code that does not change, a message, and what to do next.
+
+use std::fmt;
+
+use crate::part::Disconnected;
+use crate::words::words;
+
+/// The reason why a request has no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ControlError {
+    /// The line is not a request: what is wrong with it.
+    NotARequest(String),
+    /// Other clients take all places.
+    Busy,
+    /// The server is shutting down.
+    ShuttingDown,
+    /// The client does not wait for its reply.
+    Disconnected,
+    /// Another process is taking over, or the server is shutting down.
+    TakeOverRefused,
+    /// A name is invalid: what is wrong with it.
+    InvalidName(String),
+    /// The record type is unknown.
+    UnknownType(String),
+    /// The duration of a pause or a grant is too long.
+    PauseTooLong {
+        /// The duration requested.
+        secs: u64,
+        /// The longest duration.
+        most_secs: u64,
+    },
+    /// The duration of a negative trust anchor is out of bounds.
+    LifetimeOutOfBounds {
+        /// The longest duration.
+        most_secs: u64,
+    },
+    /// A pause or a grant has no effect, because the configuration filters nothing.
+    NothingFiltered,
+    /// No client has the name.
+    UnknownClient(String),
+    /// The scope has a name that no client has.
+    UnknownClientInScope(String),
+    /// The client is configured and has no address now.
+    ClientWithoutAddress(String),
+    /// No group has the name.
+    UnknownGroup(String),
+    /// The pause to end is not in force.
+    NoSuchPause,
+    /// The grant to end is not in force.
+    NoSuchGrant,
+    /// The pause or grant is invalid, or there are too many: the reason.
+    SwitchRefused(String),
+    /// The policy cannot be built with the change: the reason.
+    PolicyRefused(String),
+    /// The configuration has no lists.
+    NoLists,
+    /// No list has the name.
+    UnknownList(String),
+    /// The list was not fetched yet.
+    ListNotFetched(String),
+    /// The copy of the list cannot be used.
+    ListUnusable {
+        /// The list.
+        name: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A panic interrupted the work: the text of the condition.
+    Interrupted(&'static str),
+    /// There are too many negative trust anchors: the limit.
+    TooManyNegativeAnchors(usize),
+    /// The name has no negative trust anchor that a command set.
+    NoNegativeAnchor(String),
+    /// The configuration has errors, each on a line with its place.
+    ConfigurationRefused(String),
+    /// The worker of the name takes no further work.
+    Overloaded,
+    /// Resolution did not finish in time.
+    ResolutionTimeout,
+    /// No rule resolves the name, or the server is overloaded.
+    NotResolved,
+    /// The query is invalid.
+    InvalidQuery,
+}
+
+words! {
+    /// The name of an error.
+    pub enum ErrorCode {
+        /// The line is not a request.
+        NotARequest = "not-a-request",
+        /// Other clients take all places.
+        Busy = "busy",
+        /// The server is shutting down.
+        ShuttingDown = "shutting-down",
+        /// The client does not wait for its reply.
+        Disconnected = "disconnected",
+        /// A value of the request is invalid.
+        InvalidValue = "invalid-value",
+        /// The request names something that does not exist.
+        NotFound = "not-found",
+        /// The state of the server does not permit the request.
+        Conflict = "conflict",
+        /// The request would exceed a limit.
+        LimitReached = "limit-reached",
+        /// The configuration has errors.
+        ConfigurationRefused = "configuration-refused",
+        /// The data is not available.
+        Unavailable = "unavailable",
+        /// Resolution did not finish in time.
+        Timeout = "timeout",
+        /// A defect of the server.
+        Internal = "internal",
+    }
+}
+
+impl ControlError {
+    /// Returns the code of the error.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::NotARequest(_) => ErrorCode::NotARequest,
+            Self::Busy | Self::Overloaded => ErrorCode::Busy,
+            Self::ShuttingDown => ErrorCode::ShuttingDown,
+            Self::Disconnected => ErrorCode::Disconnected,
+            Self::InvalidName(_)
+            | Self::UnknownType(_)
+            | Self::PauseTooLong { .. }
+            | Self::LifetimeOutOfBounds { .. }
+            | Self::SwitchRefused(_)
+            | Self::InvalidQuery => ErrorCode::InvalidValue,
+            Self::UnknownClient(_)
+            | Self::UnknownClientInScope(_)
+            | Self::UnknownGroup(_)
+            | Self::NoSuchPause
+            | Self::NoSuchGrant
+            | Self::UnknownList(_)
+            | Self::NoNegativeAnchor(_) => ErrorCode::NotFound,
+            Self::NothingFiltered
+            | Self::NoLists
+            | Self::TakeOverRefused
+            | Self::ClientWithoutAddress(_)
+            | Self::PolicyRefused(_) => ErrorCode::Conflict,
+            Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
+            Self::ConfigurationRefused(_) => ErrorCode::ConfigurationRefused,
+            Self::ListNotFetched(_) | Self::ListUnusable { .. } | Self::NotResolved => {
+                ErrorCode::Unavailable
+            }
+            Self::ResolutionTimeout => ErrorCode::Timeout,
+            Self::Interrupted(_) => ErrorCode::Internal,
+        }
+    }
+
+    /// Returns what to do next, if the message does not say it.
+    pub const fn next(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Busy => "try again",
+            Self::UnknownClient(_) => "give --client an address or the name of a [[client]]",
+            Self::UnknownClientInScope(_) => "add a [[client]], or use its address",
+            Self::ClientWithoutAddress(_) => "give --client an address",
+            Self::ListNotFetched(_) => "see `avocet lists status`",
+            Self::TooManyNegativeAnchors(_) => "remove one",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotARequest(fault) => write!(f, "not a request: {fault}"),
+            Self::Busy => f.write_str("too many control clients at once"),
+            Self::ShuttingDown => f.write_str("the server is shutting down"),
+            Self::Disconnected => f.write_str("the client is gone"),
+            Self::TakeOverRefused => {
+                f.write_str("another process is taking over, or the server is shutting down")
+            }
+            Self::InvalidName(fault) | Self::SwitchRefused(fault) | Self::PolicyRefused(fault) => {
+                f.write_str(fault)
+            }
+            Self::ConfigurationRefused(errors) => f.write_str(errors),
+            Self::Interrupted(fault) => f.write_str(fault),
+            Self::UnknownType(word) => write!(f, "{word:?} is not a record type"),
+            Self::PauseTooLong { secs, most_secs } => write!(
+                f,
+                "expected 1 to {most_secs} seconds (365 days), or 0 to end the pause or grant, \
+                 found {secs}"
+            ),
+            Self::LifetimeOutOfBounds { most_secs } => {
+                write!(f, "expected 1 to {most_secs} seconds (a week, RFC 7646)")
+            }
+            Self::NothingFiltered => {
+                f.write_str("nothing is filtered: there are no lists and no rules")
+            }
+            Self::UnknownClient(name) => write!(f, "no client has the name {name:?}"),
+            Self::UnknownClientInScope(name) => write!(f, "unknown client {name:?}"),
+            Self::ClientWithoutAddress(name) => {
+                write!(f, "the client {name:?} has no address now")
+            }
+            Self::UnknownGroup(name) => write!(f, "unknown group {name:?}"),
+            Self::NoSuchPause => f.write_str("no such pause"),
+            Self::NoSuchGrant => f.write_str("no such grant"),
+            Self::NoLists => f.write_str("no lists configured"),
+            Self::UnknownList(name) => write!(f, "unknown list {name:?}"),
+            Self::ListNotFetched(name) => write!(f, "{name:?} has not been fetched yet"),
+            Self::ListUnusable { name, reason } => {
+                write!(f, "the copy of {name:?} cannot be used: {reason}")
+            }
+            Self::TooManyNegativeAnchors(most) => {
+                write!(f, "there are already {most} negative trust anchors")
+            }
+            Self::NoNegativeAnchor(name) => {
+                write!(f, "{name} has no negative trust anchor from `avocet nta`")
+            }
+            Self::Overloaded => f.write_str("the server is too busy to resolve it"),
+            Self::ResolutionTimeout => f.write_str("resolution did not finish in time"),
+            Self::NotResolved => {
+                f.write_str("the server does not resolve it: no rule, or overload")
+            }
+            Self::InvalidQuery => f.write_str("the query is not valid"),
+        }
+    }
+}
+
+impl std::error::Error for ControlError {}
+
+impl From<Disconnected> for ControlError {
+    fn from(_: Disconnected) -> Self {
+        Self::Disconnected
+    }
+}

@@ -1,0 +1,150 @@
+//! The form on the control socket: a request is one line of JSON, and a reply is lines of JSON. The
+//! last line has `done` or `error`; those before it are the parts of the reply.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::call::{Call, Control, Request};
+use crate::error::{ControlError, ErrorCode};
+use crate::part::{Disconnected, Part};
+
+/// The last line of a reply.
+#[derive(Serialize)]
+struct End<R> {
+    done: bool,
+    #[serde(flatten)]
+    reply: R,
+}
+
+/// The only line of a reply to a request that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ErrorLine {
+    /// What is wrong.
+    error: String,
+    /// A name of the error that does not change.
+    code: ErrorCode,
+    /// What to do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<&'static str>,
+}
+
+impl From<&ControlError> for ErrorLine {
+    fn from(error: &ControlError) -> Self {
+        Self { error: error.to_string(), code: error.code(), next: error.next() }
+    }
+}
+
+/// Returns the line of a request.
+pub fn of_request(request: impl Into<Request>) -> String {
+    // Requests have texts and numbers, which JSON can hold.
+    let line = serde_json::to_string(&request.into()).unwrap_or_default();
+    format!("{line}\n")
+}
+
+/// Reads the line of a request.
+///
+/// # Errors
+/// [`ControlError::NotARequest`].
+pub fn read_request(line: &[u8]) -> Result<Request, ControlError> {
+    serde_json::from_slice(line).map_err(|error| ControlError::NotARequest(error.to_string()))
+}
+
+/// Calls the method of a request and writes its reply.
+pub(crate) fn answer<C: Call>(
+    request: C,
+    control: &impl Control,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let mut fault = None;
+    let mut write_part = |part: C::Part| {
+        let written = write(out, &part).and_then(|()| match C::Part::IS_URGENT {
+            true => out.flush(),
+            false => Ok(()),
+        });
+        written.map_err(|error| {
+            fault = Some(error);
+            Disconnected
+        })
+    };
+    let result = request.call(control, &mut write_part);
+    match (fault, result) {
+        (Some(fault), _) => Err(fault),
+        (None, Ok(reply)) => write(out, &End { done: true, reply }),
+        (None, Err(error)) => write_error(out, &error),
+    }
+}
+
+/// Writes the line of an error.
+///
+/// # Errors
+/// The client is gone, or does not read.
+pub fn write_error(out: &mut impl Write, error: &ControlError) -> io::Result<()> {
+    write(out, &ErrorLine::from(error))
+}
+
+pub(crate) fn write(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, line)?;
+    out.write_all(b"\n")
+}
+
+/// A line of a reply.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReplyLine<C: Call> {
+    /// A part; other lines follow.
+    Part(C::Part),
+    /// The end.
+    End(C::Reply),
+}
+
+/// The reason why a line of a reply brings nothing.
+#[derive(Debug)]
+pub enum ReplyError {
+    /// The server reports an error: its message, and what to do next.
+    Refused(String, Option<String>),
+    /// The line does not have the form of the reply.
+    Malformed(serde_json::Error),
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(error, None) => f.write_str(error),
+            Self::Refused(error, Some(next)) => write!(f, "{error}; {next}"),
+            Self::Malformed(error) => write!(
+                f,
+                "cannot read the reply of the running avocet: {error}; if it has another version, \
+                 restart it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
+/// What tells the kinds of lines apart.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    done: bool,
+    error: Option<String>,
+    next: Option<String>,
+}
+
+/// Reads a line of the reply to a request.
+///
+/// # Errors
+/// The server reports an error, or the line is of another form.
+pub fn read_reply<C: Call>(line: &str) -> Result<ReplyLine<C>, ReplyError> {
+    let envelope: Envelope = serde_json::from_str(line).map_err(ReplyError::Malformed)?;
+    if let Some(error) = envelope.error {
+        return Err(ReplyError::Refused(error, envelope.next));
+    }
+    let read = match envelope.done {
+        true => serde_json::from_str(line).map(ReplyLine::End),
+        false => serde_json::from_str(line).map(ReplyLine::Part),
+    };
+    read.map_err(ReplyError::Malformed)
+}

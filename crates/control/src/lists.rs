@@ -1,0 +1,207 @@
+//! Replies about lists.
+
+use avocet_policy::list::Format;
+use avocet_policy::rpz::TriggerKind;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::part::Part;
+use crate::words::words;
+
+/// All lists, and the image that they are compiled into.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ListsReport {
+    /// The lists, in the order of the configuration.
+    pub lists: Vec<ListStatus>,
+    /// The image in force.
+    pub image: Option<ImageStatus>,
+}
+
+/// A list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListStatus {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: ListPurpose,
+    /// Its URL or path.
+    pub source: String,
+    /// Its tags.
+    pub tags: Vec<String>,
+    /// Whether it is in force.
+    pub in_force: bool,
+    /// The format of the text in force.
+    pub format: Option<Format>,
+    /// Entries in force.
+    pub entries: u64,
+    /// Broken lines.
+    pub broken_lines: u64,
+    /// Lines without entries, such as comments.
+    pub skipped_lines: u64,
+    /// Broken lines for which other lists leave no room.
+    pub beyond_limits: u64,
+    /// The triggers of a policy zone.
+    pub triggers: Option<TriggerCounts>,
+    /// Octets of the last good copy.
+    pub octets: u64,
+    /// The Unix second at which the text was fetched.
+    pub fetched_at: Option<u64>,
+    /// The Unix second of the last fetch or look that succeeded.
+    pub succeeded_at: Option<u64>,
+    /// The Unix second of the next fetch.
+    pub next_at: Option<u64>,
+    /// Failed fetches since the last that succeeded.
+    pub failures_in_row: u32,
+    /// The reason for the last failure.
+    pub error: Option<String>,
+}
+
+words! {
+    /// The kind of a list.
+    pub enum ListPurpose {
+        /// A block list.
+        Block = "block",
+        /// An allow list.
+        Allow = "allow",
+    }
+}
+
+/// The number of triggers of a policy zone, by kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TriggerCounts {
+    /// Addresses of clients.
+    pub client_ip: u64,
+    /// Addresses in answers.
+    pub ip: u64,
+    /// Names of name servers.
+    pub nsdname: u64,
+    /// Addresses of name servers.
+    pub nsip: u64,
+    /// Names.
+    pub qname: u64,
+    /// Triggers that cannot match, because a forwarder has no delegations.
+    pub cannot_fire: u64,
+}
+
+impl TriggerCounts {
+    /// Returns the counts of a zone, which are in the order of [`TriggerKind::ALL`].
+    pub fn new(counts: [u64; TriggerKind::ALL.len()], cannot_fire: u64) -> Self {
+        let mut all = Self { client_ip: 0, ip: 0, nsdname: 0, nsip: 0, qname: 0, cannot_fire };
+        for (kind, count) in TriggerKind::ALL.iter().zip(counts) {
+            *match kind {
+                TriggerKind::ClientAddress => &mut all.client_ip,
+                TriggerKind::Qname => &mut all.qname,
+                TriggerKind::AnswerAddress => &mut all.ip,
+                TriggerKind::NsName => &mut all.nsdname,
+                TriggerKind::NsAddress => &mut all.nsip,
+            } = count;
+        }
+        all
+    }
+}
+
+/// The image of all lists.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ImageStatus {
+    /// Equal for equal images.
+    pub digest: String,
+    /// Its size.
+    pub octets: usize,
+    /// Its names.
+    pub names: u64,
+    /// Its patterns.
+    pub patterns: usize,
+    /// The Unix second at which it was compiled.
+    pub made_at: u64,
+    /// The time that it took.
+    pub made_in_ms: u64,
+}
+
+/// A sign that a refresh is still at work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AtWork {
+    /// True.
+    pub waiting: bool,
+}
+
+impl Part for AtWork {
+    const IS_URGENT: bool = true;
+}
+
+/// The result of a refresh.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Refreshed {
+    /// The lists that were fetched.
+    pub lists: Vec<RefreshedList>,
+    /// The image in force.
+    pub image: Option<ImageStatus>,
+}
+
+/// The result of a refresh for one list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RefreshedList {
+    /// Its name.
+    pub name: String,
+    /// Whether its text is another.
+    pub changed: bool,
+    /// The reason why it was not taken.
+    pub error: Option<String>,
+    /// The reason why the disk does not have the copy in force.
+    pub unsaved: Option<String>,
+    /// Entries in force before.
+    pub entries_before: Option<u64>,
+    /// Entries in force now.
+    pub entries: Option<u64>,
+}
+
+/// The lines of a list that have no effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListReport {
+    /// Its name.
+    pub name: String,
+    /// Its format.
+    pub format: Format,
+    /// All lines.
+    pub lines: u32,
+    /// Entries.
+    pub entries: u64,
+    /// Lines without entries, such as comments.
+    pub skipped_lines: u64,
+    /// Skipped lines that are no comments.
+    pub passed_over_lines: u64,
+    /// The first of those.
+    pub first_passed_over_lines: Vec<PassedOverLine>,
+    /// Entries of the list in force for which other lists leave no room.
+    pub beyond_limits: u64,
+    /// The triggers of a policy zone.
+    pub triggers: Option<TriggerCounts>,
+    /// Broken lines.
+    pub broken_lines: u64,
+    /// The first of those.
+    pub first_broken_lines: Vec<BrokenLine>,
+}
+
+/// A line that is valid and has no effect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PassedOverLine {
+    /// Its number, from 1.
+    pub line: u32,
+    /// Its text, possibly shortened.
+    pub text: String,
+    /// The reason why it has no effect.
+    pub reason: String,
+}
+
+/// A broken line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BrokenLine {
+    /// Its number, from 1.
+    pub line: u32,
+    /// What is wrong with it.
+    pub reason: String,
+}

@@ -1,0 +1,48 @@
+//! The parts of a reply: what is sent before its end.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A part of a reply that is sent before its end.
+pub trait Part: Serialize + DeserializeOwned + JsonSchema {
+    /// Whether the client gets the part at once, not together with those after it.
+    const IS_URGENT: bool = false;
+}
+
+/// Takes the parts of a reply while the server produces them.
+pub type Parts<'a, P> = &'a mut dyn FnMut(P) -> Result<(), Disconnected>;
+
+/// The end of a client that does not wait for its reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Disconnected;
+
+/// The part of a reply that has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoPart {}
+
+impl Part for NoPart {}
+
+impl Serialize for NoPart {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        match *self {}
+    }
+}
+
+impl<'de> Deserialize<'de> for NoPart {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(serde::de::Error::custom("this reply has one line"))
+    }
+}
+
+impl JsonSchema for NoPart {
+    fn schema_name() -> Cow<'static, str> {
+        "NoPart".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        false.into()
+    }
+}

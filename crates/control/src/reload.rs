@@ -1,0 +1,53 @@
+//! The reply about a reload.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+/// The result of a reload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Reloaded {
+    /// The keys with new values that take effect after a restart.
+    pub restart_needed_for: Vec<String>,
+    /// What the configuration before had and this one does not have.
+    pub removed: BTreeMap<RemovedKind, RemovedNames>,
+    /// The same in words.
+    pub removed_text: String,
+}
+
+words! {
+    /// A kind of thing that a configuration has.
+    pub enum RemovedKind {
+        /// Lists.
+        Lists = "lists",
+        /// Rules.
+        Rules = "rules",
+        /// Groups.
+        Groups = "groups",
+        /// Clients.
+        Clients = "clients",
+        /// Local records.
+        Records = "records",
+        /// Forwarding rules.
+        Forwards = "forwards",
+        /// Stub zones.
+        Stubs = "stubs",
+        /// Local zones.
+        LocalZones = "local zones",
+        /// Other settings, which are at their defaults again.
+        Settings = "settings",
+    }
+}
+
+/// The removed things of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedNames {
+    /// Their number.
+    pub count: usize,
+    /// The names of the first.
+    pub first: Vec<String>,
+}

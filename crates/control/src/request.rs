@@ -1,0 +1,143 @@
+//! The requests: one struct for each, with what it asks for.
+
+use avocet_policy::rule::Scope;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+macro_rules! without_fields {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {}
+    )*};
+}
+
+without_fields! {
+    /// A request for the counts of the caches.
+    Stats;
+    /// A request for everything in the caches.
+    Dump;
+    /// A request for the state of the server.
+    Status;
+    /// A request for the state of the lists.
+    ListsStatus;
+    /// A request for the pauses and grants in force.
+    Switches;
+    /// A request for the trust anchors.
+    Anchors;
+    /// A request for all negative trust anchors.
+    NtaList;
+    /// A request to read the configuration again.
+    Reload;
+}
+
+/// A request to remove a name from the caches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Flush {
+    /// The name.
+    pub name: String,
+}
+
+/// A request to remove a name and all names below it from the caches.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FlushTree {
+    /// The name.
+    pub name: String,
+}
+
+/// A request to fetch lists and put them in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListsRefresh {
+    /// The list; all lists without it.
+    pub name: Option<String>,
+    /// Whether to accept a text that would be held back.
+    pub force: bool,
+}
+
+/// A request for the broken lines of a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListsCheck {
+    /// The list.
+    pub name: String,
+}
+
+/// A request to suspend filtering for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The clients that it is for.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The duration in seconds; 0 ends the pause.
+    pub secs: u64,
+}
+
+/// A request to suspend filtering of one name for a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// The name; the grant includes those below it.
+    pub name: String,
+    /// The clients that it is for.
+    #[serde(default)]
+    pub scope: Scope,
+    /// The duration in seconds; 0 ends the grant.
+    pub secs: u64,
+}
+
+/// A request to resolve a question again and to report how.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// The name.
+    pub name: String,
+    /// The type; A without it.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub rtype: Option<String>,
+    /// Whether to show DNSSEC records (DO).
+    #[serde(default)]
+    pub dnssec: bool,
+    /// Whether to skip validation (CD).
+    #[serde(default)]
+    pub checking_disabled: bool,
+}
+
+/// A request for the answer that a client gets, and for the reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Why {
+    /// The name.
+    pub name: String,
+    /// The type; without it A, and all types of the cache.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub rtype: Option<String>,
+    /// The address or name of the client; this machine without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// The Unix second at which the rules apply; now without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<u64>,
+}
+
+/// A request to suspend validation below a name for a while (RFC 7646).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NtaAdd {
+    /// The name.
+    pub name: String,
+    /// The duration in seconds.
+    pub secs: u64,
+}
+
+/// A request to validate below a name again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NtaRemove {
+    /// The name.
+    pub name: String,
+}

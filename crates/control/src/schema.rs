@@ -1,0 +1,99 @@
+//! The JSON schema of the interface, for those who write clients.
+
+use std::collections::BTreeMap;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+
+use crate::call::{Call, Visitor, visit};
+use crate::line::ErrorLine;
+use crate::part::NoPart;
+
+/// The schemas of all requests and replies (JSON Schema 2020-12).
+#[derive(Serialize)]
+pub struct InterfaceSchema {
+    /// By command.
+    commands: BTreeMap<String, CallSchema>,
+    /// The line in place of a reply to a request that failed.
+    error: Schema,
+}
+
+/// The schemas of one request.
+#[derive(Serialize)]
+struct CallSchema {
+    /// The fields in addition to `command`.
+    request: Schema,
+    /// Each line before the last, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<Schema>,
+    /// The last line, which also has `done`.
+    reply: Schema,
+}
+
+impl InterfaceSchema {
+    /// Returns the schemas of all requests.
+    pub fn of_all() -> Self {
+        let mut commands = Commands(BTreeMap::new());
+        visit(&mut commands);
+        Self { commands: commands.0, error: schema::<ErrorLine>() }
+    }
+}
+
+struct Commands(BTreeMap<String, CallSchema>);
+
+impl Visitor for Commands {
+    fn call<C: Call>(&mut self, command: &str) {
+        let has_parts = C::Part::schema_name() != NoPart::schema_name();
+        let schemas = CallSchema {
+            request: schema::<C>(),
+            part: has_parts.then(schema::<C::Part>),
+            reply: schema::<C::Reply>(),
+        };
+        self.0.insert(command.to_owned(), schemas);
+    }
+}
+
+fn schema<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_has_a_request_and_a_reply() {
+        let schema = serde_json::to_value(InterfaceSchema::of_all()).unwrap();
+        let commands = schema["commands"].as_object().unwrap();
+        assert_eq!(commands.len(), 18);
+        for (command, schemas) in commands {
+            assert_eq!(schemas["request"]["type"], "object", "{command}");
+            assert_eq!(schemas["reply"]["type"], "object", "{command}");
+        }
+        let with_parts: Vec<&String> = commands
+            .iter()
+            .filter(|(_, schemas)| schemas.get("part").is_some())
+            .map(|(command, _)| command)
+            .collect();
+        assert_eq!(with_parts, ["dump", "lists-refresh", "trace", "why"]);
+        let verdict = &schema["commands"]["why"]["part"]["$defs"]["PolicyVerdict"];
+        assert!(verdict.to_string().contains("\"forwarded\""), "{verdict}");
+    }
+
+    #[test]
+    fn the_manual_lists_every_command_and_every_code() {
+        let page = include_str!("../../../docs/manual/control.md");
+        let schema = serde_json::to_value(InterfaceSchema::of_all()).unwrap();
+        let codes = schema["error"]["$defs"]["ErrorCode"]["oneOf"].as_array().unwrap();
+        // A client that is gone gets no error.
+        let codes = codes
+            .iter()
+            .map(|code| code["const"].as_str().unwrap())
+            .filter(|code| *code != "disconnected");
+        let commands = schema["commands"].as_object().unwrap();
+        for word in codes.chain(commands.keys().map(String::as_str)) {
+            assert!(page.contains(&format!("`{word}`")), "{word}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The reply about the state of the server.
+
+use std::net::SocketAddr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::lists::ListStatus;
+use crate::words::words;
+
+/// The state of the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServerStatus {
+    /// The version.
+    pub version: String,
+    /// The configuration file, if there is one.
+    pub configuration: Option<String>,
+    /// The addresses that it listens on.
+    pub listen: Vec<SocketAddr>,
+    /// How it resolves.
+    pub mode: ResolverMode,
+    /// The Unix second of its start.
+    pub started_at: u64,
+    /// Seconds since its start.
+    pub uptime_secs: u64,
+    /// Whether every worker completes its turns.
+    pub healthy: bool,
+    /// Whether it takes queries; false while it shuts down.
+    pub serving: bool,
+    /// Queries since its start.
+    pub queries: QueryCounts,
+    /// The lists.
+    pub lists: Vec<ListStatus>,
+    /// The upstreams of forwarding rules.
+    pub upstreams: Vec<UpstreamStatus>,
+    /// What the operator has to repair.
+    pub warnings: Vec<String>,
+}
+
+words! {
+    /// How names are resolved without a rule for them.
+    pub enum ResolverMode {
+        /// Upstreams resolve.
+        Forward = "forward",
+        /// The server resolves, from the root.
+        Recurse = "recurse",
+    }
+}
+
+/// Queries, by what ended them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueryCounts {
+    /// All queries.
+    pub all: u64,
+    /// Answered from a cache.
+    pub from_cache: u64,
+    /// Answered from local records or special names.
+    pub local: u64,
+    /// Blocked, dropped or limited by the policy.
+    pub blocked: u64,
+    /// Rewritten by the policy.
+    pub rewritten: u64,
+    /// Resolved.
+    pub resolved: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Refused because of the client's address.
+    pub refused: u64,
+}
+
+/// An upstream of forwarding rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct UpstreamStatus {
+    /// Its address.
+    pub address: SocketAddr,
+    /// The transport.
+    pub transport: UpstreamTransport,
+    /// Queries to it.
+    pub queries: u64,
+    /// Responses from it.
+    pub replies: u64,
+    /// Timeouts, network errors, and the RCODEs SERVFAIL and REFUSED.
+    pub failures: u64,
+    /// The mean round-trip time in milliseconds, once there is a response.
+    pub rtt_ms: Option<u64>,
+    /// Whether it gets queries.
+    pub state: UpstreamState,
+}
+
+words! {
+    /// The transport of queries to an upstream.
+    pub enum UpstreamTransport {
+        /// TCP.
+        Tcp = "tcp",
+        /// UDP, and TCP for truncated responses.
+        Udp = "udp",
+    }
+}
+
+words! {
+    /// Whether an upstream gets queries.
+    pub enum UpstreamState {
+        /// It does.
+        Asked = "asked",
+        /// It gets only probes, because it failed in all workers.
+        Avoided = "avoided after failures",
+    }
+}

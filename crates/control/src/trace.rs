@@ -1,0 +1,331 @@
+//! How a question was resolved: a tree of steps, and the answer.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::SecurityStatus;
+use crate::status::UpstreamTransport;
+use crate::words::words;
+
+/// The steps by which a question was resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TraceReport {
+    /// QNAME.
+    pub name: String,
+    /// QTYPE.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The Unix second of its start.
+    pub at: u64,
+    /// Its duration.
+    pub took_ms: u64,
+    /// Queries to other servers.
+    pub queries: usize,
+    /// The steps.
+    pub steps: Vec<TraceStep>,
+    /// Further steps that were not recorded.
+    pub steps_left_out: u32,
+}
+
+/// A step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TraceStep {
+    /// The time since the start.
+    pub at_ms: u32,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: TraceEvent,
+    /// The steps of a lookup that had to complete first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<TraceStep>,
+}
+
+/// An event while a question was resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "step", rename_all = "kebab-case", rename_all_fields = "kebab-case")]
+pub enum TraceEvent {
+    /// A lookup has to complete first.
+    Seek {
+        /// What it is for.
+        #[serde(rename = "for")]
+        purpose: SeekPurpose,
+        /// The name.
+        name: String,
+        /// The type.
+        #[serde(rename = "type")]
+        rtype: String,
+    },
+    /// The addresses of a server were looked up.
+    Addresses {
+        /// The number of addresses found.
+        found: usize,
+    },
+    /// A cache had the data.
+    Cached {
+        /// The name.
+        name: String,
+        /// The type.
+        #[serde(rename = "type")]
+        rtype: String,
+        /// The remaining seconds.
+        ttl: u32,
+        /// The kind of data.
+        found: CacheFind,
+        /// The security status.
+        security: SecurityStatus,
+    },
+    /// Resolution continues at this zone cut.
+    Cut {
+        /// The zone.
+        zone: String,
+        /// Its servers.
+        servers: usize,
+        /// Their known addresses.
+        addresses: usize,
+    },
+    /// A query was sent.
+    Ask(SentQuery),
+    /// The copy of the root zone served as response.
+    LocalRoot {
+        /// The name.
+        name: String,
+        /// The type.
+        #[serde(rename = "type")]
+        rtype: String,
+    },
+    /// An alias led to a name that this server answers itself.
+    Own {
+        /// The name.
+        name: String,
+        /// The type.
+        #[serde(rename = "type")]
+        rtype: String,
+    },
+    /// Another query had an equal query in flight.
+    Joined {},
+    /// A response.
+    Reply {
+        /// The address and port of the server.
+        server: String,
+        /// The round-trip time.
+        rtt_ms: u32,
+        /// Its kind.
+        reply: ReplyKind,
+        /// RCODE.
+        rcode: Option<String>,
+    },
+    /// No response in time.
+    Silent {
+        /// The address and port of the server.
+        server: String,
+        /// The time waited.
+        after_ms: u32,
+    },
+    /// A network error.
+    Unreachable {
+        /// The address and port of the server.
+        server: String,
+    },
+    /// How the response was classified.
+    Taken(ReplyClass),
+    /// No server of the zone gave a usable response.
+    NoReply {
+        /// The reason.
+        why: String,
+    },
+    /// The answer leads to another name.
+    Alias {
+        /// That name.
+        name: String,
+    },
+    /// The keys of a zone were validated.
+    Keys {
+        /// The zone.
+        zone: String,
+        /// Key tags of those that vouch for its keys.
+        vouched_by: Vec<u16>,
+        /// Key tags of its keys.
+        key_tags: Vec<u16>,
+        /// The result.
+        #[serde(flatten)]
+        result: ValidationResult,
+    },
+    /// The keys of a zone were known.
+    KnownKeys {
+        /// The zone.
+        zone: String,
+        /// The result.
+        #[serde(flatten)]
+        result: ValidationResult,
+    },
+    /// Records or a negative answer were validated.
+    Validated(ValidatedData),
+    /// The limit that ended resolution.
+    Limit {
+        /// Its name.
+        limit: String,
+    },
+    /// The result.
+    Answered {
+        /// RCODE.
+        rcode: String,
+        /// Whether all of it is secure.
+        authentic: bool,
+    },
+    /// Resolution failed.
+    Failed {
+        /// The extended error for the client.
+        ede: u16,
+        /// Its text.
+        text: String,
+    },
+}
+
+/// A query to a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SentQuery {
+    /// The address and port of the server.
+    pub server: String,
+    /// The zone that the server is queried for; none as a forwarder.
+    pub zone: Option<String>,
+    /// QNAME; none if it is that of the question.
+    pub name: Option<String>,
+    /// QTYPE.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The transport.
+    pub transport: UpstreamTransport,
+    /// Whether it has an OPT record.
+    pub edns: bool,
+}
+
+/// Records or a negative answer that were validated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ValidatedData {
+    /// The owner.
+    pub name: String,
+    /// The type.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The signer, if there is a signature.
+    pub signer: Option<String>,
+    /// Its key tag.
+    pub key_tag: Option<u16>,
+    /// Its algorithm.
+    pub algorithm: Option<u8>,
+    /// The result.
+    #[serde(flatten)]
+    pub result: ValidationResult,
+}
+
+/// The result of validation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ValidationResult {
+    /// The security status.
+    pub verdict: SecurityStatus,
+    /// The reason, unless it is secure.
+    pub why: Option<String>,
+    /// The extended error.
+    pub ede: Option<u16>,
+}
+
+words! {
+    /// What a lookup is for.
+    pub enum SeekPurpose {
+        /// The servers of the root (RFC 8109).
+        Priming = "the root's servers",
+        /// The address of a server.
+        Address = "address of a server",
+        /// DS and DNSKEY records.
+        Trust = "chain of trust",
+    }
+}
+
+words! {
+    /// What a cache had.
+    pub enum CacheFind {
+        /// Records.
+        Records = "records",
+        /// A denial of the type.
+        Nodata = "NODATA",
+        /// A denial of the name.
+        Nxdomain = "NXDOMAIN",
+        /// An NSEC record that covers the name (RFC 8198).
+        Gap = "a proven gap",
+    }
+}
+
+words! {
+    /// The kind of a response.
+    pub enum ReplyKind {
+        /// A message.
+        Message = "message",
+        /// TC is set: the query is repeated over TCP.
+        Truncated = "truncated",
+        /// The question has other letter case: the query is repeated over TCP.
+        OtherCase = "other-case",
+        /// No message.
+        Malformed = "malformed",
+        /// BADCOOKIE.
+        BadCookie = "bad-cookie",
+        /// An error because of EDNS: the query is repeated without.
+        NoEdns = "no-edns",
+    }
+}
+
+/// The class of a response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "as", rename_all = "kebab-case")]
+pub enum ReplyClass {
+    /// An answer.
+    Answer {},
+    /// A referral.
+    Referral {
+        /// The delegated zone.
+        zone: String,
+    },
+    /// An answer of a server without authority.
+    Hearsay {},
+    /// The server does not serve the zone.
+    Lame {},
+    /// Signatures are missing in a signed zone.
+    Unsigned {},
+    /// An error.
+    Error {
+        /// RCODE.
+        rcode: String,
+    },
+    /// Anything else.
+    Unusable {},
+}
+
+/// A record of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AnswerRecord {
+    /// The section.
+    pub section: AnswerSection,
+    /// The owner.
+    pub name: String,
+    /// The TTL in seconds.
+    pub ttl: u32,
+    /// The type.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The data, as in a zone file.
+    pub data: String,
+}
+
+words! {
+    /// A section of a message.
+    pub enum AnswerSection {
+        /// The answer section.
+        Answer = "answer",
+        /// The authority section.
+        Authority = "authority",
+        /// The additional section.
+        Additional = "additional",
+    }
+}

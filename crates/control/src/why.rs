@@ -1,0 +1,360 @@
+//! The answer that a client gets, and the reason, in sections.
+
+use avocet_policy::rpz::{Action, TriggerKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cache::CacheEntry;
+use crate::part::Part;
+use crate::policy::RuleAction;
+use crate::trace::{AnswerRecord, TraceReport};
+use crate::words::words;
+
+/// A section of an explanation. They come in this order, each only if it applies.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "section", rename_all = "kebab-case")]
+pub enum WhySection {
+    /// The decision of the policy.
+    Policy(PolicyDecision),
+    /// The trace of a recent failure.
+    Failed(FailedTrace),
+    /// The cached failure.
+    FailureCache(CachedFailure),
+    /// The content of the RRset cache.
+    Cache(CachedName),
+    /// The trace of a resolution for this request.
+    Resolved(ResolvedTrace),
+    /// The response that the client gets.
+    Answer(GivenAnswer),
+}
+
+impl Part for WhySection {}
+
+/// The end of an explanation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Explained {}
+
+/// What the policy decides about a query and its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct PolicyDecision {
+    /// The decision.
+    pub verdict: PolicyVerdict,
+    /// The rule or list that decided; empty if none did.
+    pub why: String,
+    /// The client.
+    pub client: ClientFacts,
+    /// The rule that decided.
+    pub rule: Option<RuleFacts>,
+    /// Rules that matched and go on to the next: log-only rules and tags.
+    pub noted: Vec<RuleFacts>,
+    /// What suspends filtering.
+    pub lifted: Option<Suspended>,
+    /// The Unix second until which the decision holds; none if time does not change it.
+    pub valid_until: Option<u64>,
+    /// The same in the time zone of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until_local: Option<String>,
+    /// The countries of the addresses in the answer; none if no rule asks for them.
+    pub countries: Option<Vec<String>>,
+    /// Each line of a list that matches.
+    pub lists: Vec<ListLine>,
+    /// The revision of the configuration.
+    pub revision: u32,
+    /// Whether a list would decide, but the name has a local record.
+    pub own_record: bool,
+}
+
+words! {
+    /// The decision of the policy about a query.
+    pub enum PolicyVerdict {
+        /// The policy does not change the response.
+        Passes = "passes",
+        /// The query is blocked.
+        Blocked = "blocked",
+        /// The response is another.
+        Rewritten = "rewritten",
+        /// Other servers resolve it.
+        Forwarded = "forwarded",
+        /// There is no response.
+        Dropped = "dropped",
+        /// The response sends the client to TCP.
+        Truncated = "truncated",
+    }
+}
+
+/// What the policy knows of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ClientFacts {
+    /// Its address.
+    pub address: String,
+    /// Its `[[client]]`.
+    pub client: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Its MAC addresses.
+    pub macs: Vec<String>,
+    /// Its groups.
+    pub groups: Vec<String>,
+    /// Its profile.
+    pub profile: u16,
+    /// Groups that name only its network and do not apply, because it has its own `[[client]]`.
+    pub left_groups: Vec<String>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RuleFacts {
+    /// Its name.
+    pub name: String,
+    /// Its condition.
+    pub when: String,
+    /// Its action.
+    pub action: RuleAction,
+    /// Whether it only counts.
+    pub log_only: bool,
+}
+
+words! {
+    /// What suspends filtering.
+    pub enum Suspended {
+        /// A pause.
+        Pause = "pause",
+        /// A grant.
+        Grant = "grant",
+    }
+}
+
+/// A line of a list that matches the name, an alias in its answer, or the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ListLine {
+    /// The list.
+    pub list: Option<String>,
+    /// The number of the line, from 1.
+    pub line: u32,
+    /// What it does.
+    pub effect: ListEffect,
+    /// Whether it goes before allow lists; not for policy zones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub important: Option<bool>,
+    /// The kind of trigger, for policy zones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<TriggerKind>,
+    /// The alias that it matches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias: Option<String>,
+    /// Whether the list applies to this client.
+    pub in_force: bool,
+    /// Whether it decides.
+    pub decides: bool,
+    /// Whether it would decide without a rule, a pause or a grant.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overruled: bool,
+    /// The text of the line.
+    pub text: Option<String>,
+}
+
+words! {
+    /// What a line of a list does.
+    pub enum ListEffect {
+        /// It allows.
+        Allow = "allow",
+        /// It blocks.
+        Block = "block",
+        /// A policy zone: the name does not exist.
+        Nxdomain = "nxdomain",
+        /// A policy zone: the type does not exist.
+        Nodata = "nodata",
+        /// A policy zone: it allows.
+        Passthru = "passthru",
+        /// A policy zone: no response.
+        Drop = "drop",
+        /// A policy zone: a response that sends the client to TCP.
+        TcpOnly = "tcp-only",
+        /// A policy zone: an alias.
+        Alias = "alias",
+        /// A policy zone: other records.
+        LocalData = "local-data",
+    }
+}
+
+impl From<&Action> for ListEffect {
+    fn from(action: &Action) -> Self {
+        match action {
+            Action::NxDomain => Self::Nxdomain,
+            Action::NoData => Self::Nodata,
+            Action::Passthru => Self::Passthru,
+            Action::Drop => Self::Drop,
+            Action::TcpOnly => Self::TcpOnly,
+            Action::Cname(_) | Action::CnameUnder(_) => Self::Alias,
+            Action::Data(_) => Self::LocalData,
+        }
+    }
+}
+
+/// The trace of a recent failure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct FailedTrace {
+    /// The trace.
+    #[serde(flatten)]
+    pub trace: TraceReport,
+    /// Seconds since then.
+    pub secs_ago: u64,
+}
+
+/// The trace of a resolution for this request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ResolvedTrace {
+    /// The trace.
+    #[serde(flatten)]
+    pub trace: TraceReport,
+    /// The records of the answer, if no other section has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Vec<AnswerRecord>>,
+}
+
+/// A failure that the server does not retry for a while (RFC 9520).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CachedFailure {
+    /// QNAME.
+    pub name: String,
+    /// The extended error.
+    pub ede: u16,
+    /// Its meaning.
+    pub text: String,
+}
+
+/// What the RRset cache has for a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CachedName {
+    /// The name.
+    pub name: String,
+    /// Its entries, and delegations, DS and DNAME records above it.
+    pub rrsets: Vec<CacheEntry>,
+}
+
+/// The response that a client gets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GivenAnswer {
+    /// QNAME.
+    pub name: String,
+    /// QTYPE.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The address of the client.
+    pub client: String,
+    /// The stage that ended the query.
+    pub from: QueryStage,
+    /// What the server records for the query.
+    pub decision: Option<RecordedDecision>,
+    /// The response; none if the server sends none.
+    #[serde(flatten)]
+    pub reply: Option<GivenReply>,
+}
+
+/// A response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct GivenReply {
+    /// RCODE.
+    pub rcode: String,
+    /// TC.
+    pub truncated: bool,
+    /// The records.
+    pub answer: Option<Vec<AnswerRecord>>,
+    /// The extended error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ede: Option<u16>,
+    /// Its text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ede_text: Option<String>,
+}
+
+/// What the server records for a query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordedDecision {
+    /// The stage.
+    pub stage: QueryStage,
+    /// What the caches had.
+    pub cache: CacheUse,
+    /// What validation found.
+    pub validated: ValidationState,
+    /// The rule or list that decided.
+    pub by: Option<String>,
+    /// The profile of the client.
+    pub profile: u16,
+    /// The revision of the configuration.
+    pub revision: u32,
+}
+
+words! {
+    /// The stage that ended a query.
+    pub enum QueryStage {
+        /// FORMERR, NOTIMP, BADVERS, or a question that is never answered with data.
+        Malformed = "malformed",
+        /// The client's address is not allowed.
+        Refused = "refused",
+        /// Not a query, or too short to answer: there is no response.
+        Ignored = "ignored",
+        /// The packet cache.
+        PacketHit = "packet-hit",
+        /// Expired data, because resolution failed or took long.
+        Stale = "stale",
+        /// Local records.
+        Local = "local",
+        /// Special names.
+        Special = "special",
+        /// Class CH.
+        Chaos = "chaos",
+        /// The RRset cache.
+        RrsetHit = "rrset-hit",
+        /// Resolution.
+        Resolved = "resolved",
+        /// Resolution, which failed.
+        Failed = "failed",
+        /// A cached failure (RFC 9520).
+        FailureHit = "failure-hit",
+        /// RD is not set, and the caches do not have the answer.
+        NotRecursive = "not-recursive",
+        /// Too many queries in flight.
+        Shed = "shed",
+        /// A list or rule that blocks.
+        Blocked = "blocked",
+        /// A rule that answers with other records.
+        Rewritten = "rewritten",
+        /// A rule that limits the rate or truncates.
+        Limited = "limited",
+        /// A rule that drops.
+        Dropped = "dropped",
+    }
+}
+
+words! {
+    /// What the caches had for a query.
+    pub enum CacheUse {
+        /// An earlier stage ended the query.
+        NotAsked = "not-asked",
+        /// The answer.
+        Hit = "hit",
+        /// An expired answer.
+        Stale = "stale",
+        /// Nothing usable.
+        Miss = "miss",
+    }
+}
+
+words! {
+    /// What validation found about an answer.
+    pub enum ValidationState {
+        /// It is insecure, or was not validated.
+        Unknown = "unknown",
+        /// All of it is secure.
+        Secure = "secure",
+        /// It is bogus: the client gets an error.
+        Bogus = "bogus",
+    }
+}

@@ -1,0 +1,252 @@
+//! The requests of control clients, answered from the state that the threads share.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+
+use avocet_cache::StoreStats;
+use avocet_config::name::{shown, typed_name};
+use avocet_config::policy::MAX_SPAN;
+use avocet_control::cache::{
+    CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
+};
+use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use avocet_control::policy::{PolicyStatus, SwitchesChanged};
+use avocet_control::reload::Reloaded;
+use avocet_control::request::{
+    Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
+    NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
+};
+use avocet_control::status::ServerStatus;
+use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
+use avocet_control::why::{Explained, WhySection};
+use avocet_control::{Control, ControlError, Parts, request};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::{Stage, WorkerMetrics};
+use avocet_nameserver::query::rehearsal::At;
+use avocet_policy::rule::{Grant, Pause, Scope};
+use avocet_wire::NameBuf;
+
+use super::{PATIENCE, status};
+use crate::explain;
+use crate::keepers::lists;
+use crate::lists::Taking;
+use crate::running::Running;
+use crate::running::switches::{self, Change};
+use crate::trace::{self, TraceQuestion, dump};
+
+const ROOT: &[u8] = &[0];
+/// The client if `why` names none.
+const THIS_MACHINE: &str = "127.0.0.1";
+
+impl Control for Running {
+    fn stats(&self, Stats {}: Stats) -> Result<CacheStats, ControlError> {
+        let shared = &self.shared;
+        let total =
+            |count: fn(&WorkerMetrics) -> u64| -> u64 { shared.metrics.iter().map(count).sum() };
+        Ok(CacheStats {
+            packet_cache: PacketCacheStats {
+                store: store_counts(&shared.name_server.packets.stats()),
+                hits: total(|worker| worker.stages[Stage::PacketHit as usize].value()),
+                misses: total(|worker| worker.packet_misses()),
+            },
+            rrset_cache: RrsetCacheStats {
+                store: store_counts(&shared.name_server.rrsets.stats()),
+                hits: total(|worker| worker.stages[Stage::RrsetHit as usize].value()),
+            },
+            failure_cache: store_counts(&shared.name_server.failures.stats()),
+            stale_answers: total(|worker| worker.stages[Stage::Stale as usize].value()),
+            prefetches: total(|worker| worker.prefetches.value()),
+        })
+    }
+
+    fn dump(&self, Dump {}: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError> {
+        Ok(dump::write(&self.shared, entries)?)
+    }
+
+    fn flush(&self, request: Flush) -> Result<Flushed, ControlError> {
+        Ok(flush(self, &folded(&request.name)?, Extent::Name))
+    }
+
+    fn flush_tree(&self, request: FlushTree) -> Result<Flushed, ControlError> {
+        Ok(flush(self, &folded(&request.name)?, Extent::Tree))
+    }
+
+    fn status(&self, Status {}: Status) -> Result<ServerStatus, ControlError> {
+        Ok(status::of(self))
+    }
+
+    fn lists_status(&self, ListsStatus {}: ListsStatus) -> Result<ListsReport, ControlError> {
+        Ok(lists::status::of_all(self))
+    }
+
+    fn lists_refresh(
+        &self,
+        ListsRefresh { name, force }: ListsRefresh,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<Refreshed, ControlError> {
+        let (sender, outcome) = channel();
+        self.lists.refresh(name, if force { Taking::Forced } else { Taking::Judged }, sender);
+        loop {
+            match outcome.recv_timeout(PATIENCE) {
+                Ok(outcome) => return outcome,
+                Err(RecvTimeoutError::Disconnected) => return Err(ControlError::ShuttingDown),
+                // This fails if the client is gone.
+                Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
+            }
+        }
+    }
+
+    fn lists_check(&self, request: ListsCheck) -> Result<ListReport, ControlError> {
+        lists::status::check(self, &request.name)
+    }
+
+    fn pause(&self, request: request::Pause) -> Result<SwitchesChanged, ControlError> {
+        let scopes = scopes(self, request.scope);
+        let change = match end(request.secs)? {
+            None => Change::Resume(scopes),
+            Some(until) => Change::Pause(Pause { scope: first(scopes), until }),
+        };
+        switches::change(self, change)
+    }
+
+    fn grant(&self, request: request::Grant) -> Result<SwitchesChanged, ControlError> {
+        let scopes = scopes(self, request.scope);
+        let name = granted(&request.name)?;
+        let change = match end(request.secs)? {
+            None => Change::Revoke(name, scopes),
+            Some(until) => Change::Grant(Grant { name, scope: first(scopes), until }),
+        };
+        switches::change(self, change)
+    }
+
+    fn switches(&self, Switches {}: Switches) -> Result<PolicyStatus, ControlError> {
+        Ok(switches::status(self))
+    }
+
+    fn trace(
+        &self,
+        request: Trace,
+        sections: Parts<'_, WhySection>,
+    ) -> Result<Explained, ControlError> {
+        let mut question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
+        question.dnssec_ok = request.dnssec;
+        question.checking_disabled = request.checking_disabled;
+        let found = trace::trace(&self.shared, question)?;
+        found.into_iter().try_for_each(sections)?;
+        Ok(Explained {})
+    }
+
+    fn why(
+        &self,
+        request: Why,
+        sections: Parts<'_, WhySection>,
+    ) -> Result<Explained, ControlError> {
+        let question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
+        let at = request.at.map_or_else(|| At::Now(wall_secs()), At::Then);
+        let client = request.client.as_deref().unwrap_or(THIS_MACHINE);
+        let client = explain::client_address(&self.shared.snapshot(), client)?;
+        let found = explain::why(self, &question, (client, at))?;
+        found.into_iter().try_for_each(sections)?;
+        Ok(Explained {})
+    }
+
+    fn anchors(&self, Anchors {}: Anchors) -> Result<AnchorsReport, ControlError> {
+        Ok(self.show_anchors())
+    }
+
+    fn nta_list(&self, NtaList {}: NtaList) -> Result<NegativeAnchors, ControlError> {
+        Ok(self.show_negative())
+    }
+
+    fn nta_add(&self, request: NtaAdd) -> Result<NegativeAdded, ControlError> {
+        self.add_negative(&folded(&request.name)?, request.secs)
+    }
+
+    fn nta_remove(&self, request: NtaRemove) -> Result<NegativeRemoved, ControlError> {
+        self.remove_negative(&folded(&request.name)?)
+    }
+
+    fn reload(&self, Reload {}: Reload) -> Result<Reloaded, ControlError> {
+        let done = self.reloader.reload().map_err(ControlError::ConfigurationRefused)?;
+        Ok(Reloaded {
+            restart_needed_for: done.restart.into_iter().map(str::to_owned).collect(),
+            removed: done.removed.by_kind(),
+            removed_text: done.removed.to_string(),
+        })
+    }
+}
+
+fn store_counts(stats: &StoreStats) -> StoreCounts {
+    StoreCounts {
+        entries: stats.entries,
+        bytes: stats.bytes_used,
+        bytes_limit: stats.bytes_limit,
+        inserts: stats.inserts,
+        evictions: stats.evicted_unvisited + stats.evicted_main + stats.evicted_bucket,
+        expired: stats.outlived,
+    }
+}
+
+/// Returns the scopes that a scope may mean: a client by its address may have several names.
+fn scopes(running: &Running, scope: Scope) -> Vec<Scope> {
+    match scope {
+        Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
+        scope => vec![scope],
+    }
+}
+
+fn first(scopes: Vec<Scope>) -> Scope {
+    scopes.into_iter().next().unwrap_or_default()
+}
+
+/// Returns the name of a grant. A grant includes the names below it, so `*.` adds nothing.
+fn granted(name: &str) -> Result<String, ControlError> {
+    let name = name.strip_prefix("*.").unwrap_or(name);
+    if name.is_ascii() {
+        return Ok(name.to_owned());
+    }
+    typed_name(name).map(|wire| shown(&wire)).map_err(ControlError::InvalidName)
+}
+
+/// Returns the Unix second at which a pause or grant ends that begins now, or none if it ends now.
+///
+/// # Errors
+/// The duration is too long.
+fn end(secs: u64) -> Result<Option<u64>, ControlError> {
+    let most_secs = MAX_SPAN.as_secs();
+    match secs {
+        0 => Ok(None),
+        _ if secs <= most_secs => Ok(Some(wall_secs().saturating_add(secs))),
+        _ => Err(ControlError::PauseTooLong { secs, most_secs }),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Extent {
+    Name,
+    Tree,
+}
+
+/// Reads a name and folds it.
+fn folded(name: &str) -> Result<NameBuf, ControlError> {
+    let wire = typed_name(name).map_err(ControlError::InvalidName)?;
+    match NameBuf::from_wire(&wire) {
+        Ok(name) => Ok(name.folded()),
+        Err(error) => Err(ControlError::InvalidName(error.to_string())),
+    }
+}
+
+/// Removes a name from the caches. All final answers go: one may hold the name behind an alias.
+/// They are assembled again from the RRset cache.
+fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Flushed {
+    let shared = &running.shared;
+    let rrsets = match extent {
+        Extent::Name => shared.name_server.rrsets.flush_name(name.wire()),
+        Extent::Tree => shared.name_server.rrsets.flush(name.wire()),
+    };
+    shared.name_server.failures.flush(name.wire());
+    // Another name may have been denied by a gap that this one lies in, or be judged by its keys.
+    shared.forget_proofs();
+    shared.name_server.packets.flush(ROOT);
+    tracing::info!(%name, rrsets, "flushed");
+    Flushed { rrsets }
+}

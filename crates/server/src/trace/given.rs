@@ -1,0 +1,105 @@
+//! The answer that a client gets, and the decision that gives it.
+
+use std::net::IpAddr;
+
+use avocet_control::why::{
+    CacheUse, GivenAnswer, GivenReply, QueryStage, RecordedDecision, ValidationState, WhySection,
+};
+use avocet_nameserver::query::decision::{CacheState, Validated};
+use avocet_nameserver::query::rehearsal::Ended;
+use avocet_nameserver::query::{Decision, Stage};
+use avocet_nameserver::snapshot::Snapshot;
+use avocet_wire::MessageView;
+use avocet_wire::edns::EdnsOption;
+use avocet_wire::header::{Header, TC};
+
+use super::dump::shown;
+use super::{TraceQuestion, rcode, report};
+
+/// Returns the answer that a client with this address gets, and the stage that gives it.
+pub(crate) fn section(
+    state: &Snapshot,
+    asked: &TraceQuestion,
+    ip: IpAddr,
+    ended: &Ended,
+) -> WhySection {
+    let (qname, qtype) = asked.name_and_type();
+    let (message, decision) = match ended {
+        Ended::Reply { message, decision } => (&message[..], Some(decision)),
+        Ended::Silent(decision) => (&[][..], Some(decision)),
+        Ended::Wait(_) => (&[][..], None),
+    };
+    WhySection::Answer(GivenAnswer {
+        name: shown(qname),
+        rtype: qtype.to_string(),
+        client: ip.to_string(),
+        from: stage(decision.map_or(Stage::Failed, |decision| decision.stage)),
+        decision: decision.map(|decision| recorded(state, decision)),
+        reply: (!message.is_empty()).then(|| reply(message)),
+    })
+}
+
+fn reply(message: &[u8]) -> GivenReply {
+    let edns = MessageView::new(message).ok().and_then(|message| message.edns().ok().flatten());
+    let ede = edns.as_ref().and_then(|edns| {
+        edns.options().filter_map(Result::ok).find_map(|option| match option {
+            EdnsOption::Ede(code, text) => {
+                Some((code.0, String::from_utf8_lossy(text).into_owned()))
+            }
+            _ => None,
+        })
+    });
+    let (ede, ede_text) = ede.unzip();
+    GivenReply {
+        rcode: rcode(message).to_string(),
+        truncated: Header::read(message).is_some_and(|header| header.has(TC)),
+        answer: report::records(message),
+        ede,
+        ede_text,
+    }
+}
+
+/// Returns the decision as it is recorded for the client's query.
+fn recorded(state: &Snapshot, decision: &Decision) -> RecordedDecision {
+    let by = state.policy.as_ref().and_then(|policy| policy.note_text(decision.note));
+    RecordedDecision {
+        stage: stage(decision.stage),
+        cache: match decision.cache {
+            CacheState::NotAsked => CacheUse::NotAsked,
+            CacheState::Hit => CacheUse::Hit,
+            CacheState::Stale => CacheUse::Stale,
+            CacheState::Miss => CacheUse::Miss,
+        },
+        validated: match decision.validated {
+            Validated::Unknown => ValidationState::Unknown,
+            Validated::Secure => ValidationState::Secure,
+            Validated::Bogus => ValidationState::Bogus,
+        },
+        by: by.map(str::to_owned),
+        profile: decision.profile,
+        revision: decision.revision,
+    }
+}
+
+const fn stage(stage: Stage) -> QueryStage {
+    match stage {
+        Stage::Malformed => QueryStage::Malformed,
+        Stage::Refused => QueryStage::Refused,
+        Stage::Ignored => QueryStage::Ignored,
+        Stage::PacketHit => QueryStage::PacketHit,
+        Stage::Stale => QueryStage::Stale,
+        Stage::Local => QueryStage::Local,
+        Stage::Special => QueryStage::Special,
+        Stage::Chaos => QueryStage::Chaos,
+        Stage::RrsetHit => QueryStage::RrsetHit,
+        Stage::Resolved => QueryStage::Resolved,
+        Stage::Failed => QueryStage::Failed,
+        Stage::FailureHit => QueryStage::FailureHit,
+        Stage::NotRecursive => QueryStage::NotRecursive,
+        Stage::Shed => QueryStage::Shed,
+        Stage::Blocked => QueryStage::Blocked,
+        Stage::Rewritten => QueryStage::Rewritten,
+        Stage::Limited => QueryStage::Limited,
+        Stage::Dropped => QueryStage::Dropped,
+    }
+}
