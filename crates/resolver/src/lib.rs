@@ -1,5 +1,5 @@
-//! Resolution without I/O: which server is asked what, what is believed of its replies, and
-//! what the answer is: by forwarding, or by recursion from the root.
+//! Resolution without I/O, by forwarding or by recursion from the root: chooses servers, writes
+//! queries, decides which data of replies is trusted, and writes answers.
 //!
 //! Time and octets go in, [`Action`]s come out; randomness comes from a CSPRNG seeded by the
 //! caller. A [`Resolver`] belongs to one thread.
@@ -8,10 +8,10 @@
 //! submit ──> task (joined by equal questions) ──> choose a server ──> query ──> Action::Send
 //!              ^ timeouts, failures: the next one ──────┘
 //! received ──> match to its query ──> read, scrub ──> RRset cache ──> Action::Finish
-//!                                        └── chain leaves the zone: on with its target
+//!                                        └── chain leaves the zone: resolve its target
 //! ```
 //!
-//! Forwarding and recursion ask servers through one layer, `exchange`.
+//! Forwarding and recursion query servers through one layer, `exchange`.
 
 #![forbid(unsafe_code)]
 

@@ -42,11 +42,11 @@ pub enum EcsPolicy {
 pub struct ZoneRule {
     /// The apex: folded, uncompressed wire form.
     pub zone: Box<[u8]>,
-    /// The subtree is taken out of the nearest rule above; then there are no upstreams.
+    /// Whether the subtree is an exception from the nearest rule above. It then has no upstreams.
     pub exception: bool,
-    /// Servers to ask.
+    /// The servers.
     pub upstreams: Vec<Endpoint>,
-    /// In which order.
+    /// The order in which servers are queried.
     pub strategy: Strategy,
     /// Whether the letters of the question are sent in random case (0x20).
     pub case_randomisation: bool,
@@ -140,14 +140,42 @@ pub(crate) struct Route {
 }
 
 /// The forwarding rules and the settings of resolution.
+///
+/// ```
+/// use avocet_cache::TtlBounds;
+/// use avocet_resolver::{
+///     EcsPolicy, Endpoint, Plan, Settings, Strategy, Transport, ZoneRule,
+/// };
+///
+/// // `corp.` is forwarded, except for `public.corp.`
+/// let server = Endpoint { addr: ([192, 0, 2, 1], 53).into(), transport: Transport::Udp };
+/// let rule = |zone: &[u8], upstreams: Vec<Endpoint>| ZoneRule {
+///     zone: zone.into(),
+///     exception: upstreams.is_empty(),
+///     upstreams,
+///     strategy: Strategy::Fastest,
+///     case_randomisation: true,
+///     ecs: EcsPolicy::Strip,
+///     timeout_ms: (50, 2_000),
+/// };
+/// let rules =
+///     vec![rule(b"\x04corp\x00", vec![server]), rule(b"\x06public\x04corp\x00", Vec::new())];
+/// let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
+/// let settings =
+///     Settings { minimal: true, stale_client_ms: 1_800, in_flight: 64, waiters: 256, ttl };
+/// let plan = Plan::new(rules, settings).expect("valid rules");
+///
+/// assert!(plan.resolves(b"\x04host\x04corp\x00"));
+/// assert!(!plan.resolves(b"\x04host\x06public\x04corp\x00"));
+/// ```
 #[derive(Debug)]
 pub struct Plan {
     pub(crate) settings: Settings,
     rules: Vec<Rule>,
-    /// Each upstream once, however many rules name it.
+    /// Each upstream once, even if several rules use it.
     pub(crate) upstreams: Vec<Endpoint>,
-    /// The rule that zones and exceptions lead to, but for the root's; none for an exception below
-    /// no rule.
+    /// The rule index of each zone and exception except the root; `None` for an exception without a
+    /// rule above.
     zones: SuffixMap<Option<u16>>,
     /// The route of names without another rule.
     root: Option<Route>,

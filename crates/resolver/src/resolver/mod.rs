@@ -133,7 +133,72 @@ pub struct UpstreamReport<'a> {
     pub counters: &'a UpstreamCounters,
 }
 
-/// See the module. `W` stands for a waiting client; the resolver only hands it back.
+/// The resolver of one thread. `W` is a waiting client, which the resolver only hands back.
+///
+/// The caller is the driver: it passes events in with the time, and executes the [`Action`]s that
+/// come out. Events are questions ([`Resolver::submit`]), messages from servers
+/// ([`Resolver::received`]), errors of sockets ([`Resolver::failed`]) and time
+/// ([`Resolver::tick`]).
+///
+/// ```
+/// use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
+/// use avocet_resolver::{
+///     Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
+///     Transport, ZoneRule,
+/// };
+///
+/// // All names are forwarded to one server.
+/// let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
+/// let rule = ZoneRule {
+///     zone: [0].into(),
+///     exception: false,
+///     upstreams: vec![Endpoint {
+///         addr: ([192, 0, 2, 1], 53).into(),
+///         transport: Transport::Udp,
+///     }],
+///     strategy: Strategy::Ordered,
+///     case_randomisation: false,
+///     ecs: EcsPolicy::Strip,
+///     timeout_ms: (50, 2_000),
+/// };
+/// let settings =
+///     Settings { minimal: true, stale_client_ms: 1_800, in_flight: 64, waiters: 256, ttl };
+/// let plan = Plan::new(vec![rule], settings).expect("a valid rule");
+///
+/// let rrsets = RrsetCache::new(1 << 20, 0, ttl, [1; 16]).expect("enough memory");
+/// let failures = FailureCache::new(1 << 20, [2; 16]).expect("enough memory");
+/// let mut resolver = Resolver::new(plan.into(), [3; 32], 16);
+/// let mut actions = Actions::default();
+///
+/// // A client queries the address of `a.example.`: the action is a query to the server.
+/// let ask = Ask {
+///     question: b"\x01a\x07example\x00\x00\x01\x00\x01",
+///     hash: 4,
+///     dnssec_ok: false,
+///     checking_disabled: false,
+///     ecs: &[],
+///     client: None,
+///     stale_available: false,
+///     servers: &[],
+/// };
+/// let (now_ms, wall_secs) = (30_000, 1_700_000_000);
+/// let mut cx = Context {
+///     now_ms,
+///     wall_secs,
+///     rrsets: &rrsets,
+///     failures: &failures,
+///     actions: &mut actions,
+/// };
+/// resolver.submit(&ask, Some("client"), &mut cx);
+/// assert!(matches!(cx.actions.list[..], [Action::Send { .. }]));
+///
+/// // No response arrives: each timeout causes a retry, until the question fails.
+/// while !cx.actions.list.iter().any(|action| matches!(action, Action::Finish { .. })) {
+///     cx.now_ms = resolver.next_deadline().expect("a question in flight");
+///     resolver.tick(&mut cx);
+/// }
+/// assert_eq!(cx.actions.waiters, ["client"]);
+/// ```
 pub struct Resolver<W> {
     bound: Arc<Bound>,
     tasks: Tasks<W>,
