@@ -180,7 +180,9 @@ pub struct Plan {
     /// The route of names without another rule.
     root: Option<Route>,
     /// Sets of servers to which single questions of any name are sent, with their rules.
-    sets: Vec<(Box<[SocketAddr]>, u16)>,
+    sets: HashMap<Box<[SocketAddr]>, u16>,
+    /// The first rule of a set; above all others if there is none.
+    first_set: u16,
     /// How names without a route are resolved; `None` if they are not.
     pub(crate) recursion: Option<Recursion>,
     pub(crate) stubs: Stubs,
@@ -247,7 +249,8 @@ impl Plan {
             upstreams,
             zones,
             root,
-            sets: Vec::new(),
+            sets: HashMap::new(),
+            first_set: u16::MAX,
             recursion,
             stubs,
             fetch_limits,
@@ -270,6 +273,9 @@ impl Plan {
     pub fn with_sets(mut self, sets: &[Box<[SocketAddr]>]) -> Result<Self, PlanError> {
         let mut numbers =
             (0..).zip(&self.upstreams).map(|(number, spec)| (*spec, number)).collect();
+        if !sets.is_empty() {
+            self.first_set = self.rules.len() as u16;
+        }
         for (place, servers) in sets.iter().enumerate() {
             let upstreams = servers.iter().map(|&addr| Endpoint::plain(addr)).collect();
             let rule = ZoneRule {
@@ -283,7 +289,7 @@ impl Plan {
             };
             check(place, &rule)?;
             let rule = self.number(rule, &mut numbers);
-            self.sets.push((servers.clone(), self.rules.len() as u16));
+            self.sets.entry(servers.clone()).or_insert(self.rules.len() as u16);
             self.rules.push(rule);
         }
         let is_large = self.rules.len() > MAX_NUMBERED || self.upstreams.len() > MAX_NUMBERED;
@@ -392,8 +398,7 @@ impl Plan {
 
     /// The route to a set of servers; `None` if there is no such set.
     pub(crate) fn route_to(&self, servers: &[SocketAddr]) -> Option<Route> {
-        let set = self.sets.iter().find(|(known, _)| **known == *servers);
-        set.map(|(_, rule)| Route { rule: *rule, apex_len: 1 })
+        self.sets.get(servers).map(|&rule| Route { rule, apex_len: 1 })
     }
 
     /// Whether there are sets of servers.
@@ -403,7 +408,7 @@ impl Plan {
 
     /// Whether the route leads to a set, which is trusted for all names.
     pub(crate) fn leads_to_a_set(&self, route: Route) -> bool {
-        self.sets.first().is_some_and(|(_, first)| route.rule >= *first)
+        route.rule >= self.first_set
     }
 
     /// The settings of DNS64, if it is configured.

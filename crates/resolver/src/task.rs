@@ -1,6 +1,5 @@
 //! Questions in flight and who waits for them.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use avocet_cache::FailureKey;
@@ -52,8 +51,8 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
-    /// Who is to be asked in place of those of the plan; empty for these.
-    pub(crate) servers: &'a [SocketAddr],
+    /// The set of servers that is asked in place of those of the plan, by its rule.
+    pub(crate) set: Option<u16>,
 }
 
 /// A question in flight.
@@ -64,8 +63,9 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
-    /// As of its key. What these say is for who asked them, and no cache of ours keeps it.
-    pub(crate) servers: Vec<SocketAddr>,
+    /// As of its key. What such servers say is for the clients that asked them, and no cache of
+    /// ours keeps it.
+    pub(crate) set: Option<u16>,
     /// The plan by which it began and ends; none while the place is free.
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
@@ -119,7 +119,7 @@ impl<W> Task<W> {
             dnssec_ok: false,
             checking_disabled: false,
             ecs: Vec::new(),
-            servers: Vec::new(),
+            set: None,
             bound: None,
             waiters: Vec::new(),
             started_ms: 0,
@@ -154,8 +154,7 @@ impl<W> Task<W> {
             field.clear();
             field.extend_from_slice(octets);
         }
-        self.servers.clear();
-        self.servers.extend_from_slice(key.servers);
+        self.set = key.set;
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
         (self.started_ms, self.progress_ms) = (now_ms, now_ms);
@@ -224,7 +223,7 @@ impl<W> Task<W> {
 
     /// Is its answer found by recursion?
     pub(crate) fn is_recursive(&self) -> bool {
-        self.servers.is_empty()
+        self.set.is_none()
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
@@ -260,7 +259,7 @@ impl<W> Task<W> {
             && self.question == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
-            && self.servers == key.servers
+            && self.set == key.set
     }
 }
 

@@ -53,7 +53,7 @@ impl<W> Resolver<W> {
         signatures: Signed,
         cx: &Context<'_, W>,
     ) {
-        if !self.is_current(at) || !self.tasks[at].servers.is_empty() {
+        if !self.is_current(at) || self.tasks[at].set.is_some() {
             return;
         }
         let task = &self.tasks[at];
@@ -82,7 +82,7 @@ impl<W> Resolver<W> {
         }
         self.exchanges.end_all(&mut self.tasks[at].exchange, cx.actions);
         let Some(bound) = self.tasks[at].bound.clone() else { return };
-        if !self.tasks[at].servers.is_empty() {
+        if self.tasks[at].set.is_some() {
             return self.begin_at(at, end, cx);
         }
         let task = &mut self.tasks[at];
@@ -121,7 +121,7 @@ impl<W> Resolver<W> {
         task.record(cx.now_ms, Step::Alias(name.wire().into()));
         let kept = task.target.len().saturating_sub(4);
         task.target.splice(..kept, name.wire().iter().copied());
-        let route = match task.servers.is_empty() {
+        let route = match task.set.is_none() {
             true => task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire())),
             false => Some(task.route),
         };
@@ -149,7 +149,7 @@ impl<W> Resolver<W> {
             return self.fail(at, cx);
         };
         let now_secs = cx.now_secs();
-        let is_by_plan = task.servers.is_empty();
+        let is_by_plan = task.set.is_none();
         if is_by_plan
             && self
                 .last_failure_secs
@@ -180,8 +180,7 @@ impl<W> Resolver<W> {
 
     /// As [`Resolver::fail`], beside records that show why.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
-        if self.is_current(at) && self.tasks[at].servers.is_empty() && !self.tasks[at].is_for_few()
-        {
+        if self.is_current(at) && self.tasks[at].set.is_none() && !self.tasks[at].is_for_few() {
             let task = &self.tasks[at];
             let (ede, _) = task.failure.ede();
             cx.failures.record(&task.failure_key(), ede.0, cx.now_secs());

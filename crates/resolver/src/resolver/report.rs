@@ -77,7 +77,7 @@ impl<W> Resolver<W> {
             dnssec_ok: true,
             checking_disabled: false,
             ecs: &[],
-            servers: &[],
+            set: None,
         };
         if self.tasks.find(&key).is_some() {
             return;

@@ -42,7 +42,7 @@ impl<W> Resolver<W> {
         let recurses = is_by_plan && self.bound.plan.recursion.is_some();
         let Some((route, key)) = self.route_of(ask).map(|route| {
             let passes_ecs = !recurses && self.bound.plan.rule(route).ecs == EcsPolicy::Pass;
-            (route, self.key_of(ask, if passes_ecs { ask.ecs } else { &[] }))
+            (route, self.key_of(ask, route, if passes_ecs { ask.ecs } else { &[] }))
         }) else {
             return self.unroutable(ask, waiter, cx);
         };
@@ -151,14 +151,14 @@ impl<W> Resolver<W> {
 
     /// The question as it goes upstream: with the client's subnet only where that is wanted, and
     /// of few subnets at a time.
-    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, ecs: &'a [u8]) -> Key<'a> {
+    pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,
             hash: ask.hash,
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,
             ecs,
-            servers: ask.servers,
+            set: (!ask.servers.is_empty()).then_some(route.rule),
         };
         if key.ecs.is_empty() || self.tasks.find(&key).is_some() {
             return key;

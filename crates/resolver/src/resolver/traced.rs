@@ -26,7 +26,7 @@ impl<W> Resolver<W> {
             self.counters.shed_tasks += 1;
             return Submitted::Shed { reason: Shed::Tasks, waiter: None };
         }
-        let key = self.key_of(ask, &[]);
+        let key = self.key_of(ask, route, &[]);
         self.counters.started += 1;
         let at = self.tasks.insert(&key, cx.now_ms);
         self.tasks[at].traced = Some(number);
