@@ -9,7 +9,6 @@ use super::pending::PendingQuery;
 use super::rtt::Fate;
 use super::server::Guessed;
 use super::{Exchange, Exchanges};
-use crate::read::Reply;
 
 /// What a message is. Whatever does not belong to a query beyond doubt is dropped, and waiting goes
 /// on (S8).
@@ -29,6 +28,13 @@ pub(crate) enum Received<'m> {
     Truncated(u32),
     /// A reply to this query.
     Reply(u32, MessageView<'m>),
+}
+
+/// Whether a reply has an OPT record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edns {
+    Absent,
+    Present,
 }
 
 /// How a message relates to the query that has its ID.
@@ -125,11 +131,11 @@ impl Exchanges {
 
     /// Takes note of what an answer or denial shows: does the server speak EDNS, or only answer
     /// without?
-    pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, reply: &Reply, now_ms: u64) {
+    pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, edns: Edns, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
         let bit = 1 << query.place;
-        if query.with_edns && reply.has_opt {
+        if query.with_edns && edns == Edns::Present {
             server.note_edns();
         } else if !query.with_edns && exchange.plain & bit != 0 {
             let is_guessed = exchange.guessed_plain & bit != 0;

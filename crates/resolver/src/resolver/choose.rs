@@ -79,8 +79,8 @@ impl<W> Resolver<W> {
         let task = &self.tasks[at];
         let (choice, _) = self.upstreams_of(task, now_ms)?;
         // A question that came back is asked once, if there is nobody else.
-        let is_asked_again = task.looped && task.exchange.sends > 0;
-        if is_asked_again || task.exchange.sends >= most_sends_of(&choice) {
+        let sends = task.exchange.sends;
+        if sends > 0 && (task.looped || sends >= most_sends_of(&choice)) {
             return None;
         }
         let round = choice.round(&task.exchange, choice.candidates.all());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{MessageView, Rcode, Rtype};
 
+use super::reply::ReplyForm;
 use super::send::Repeat;
 use super::{Context, Resolver};
 use crate::exchange::Exchange;
@@ -200,7 +201,12 @@ impl<W> Resolver<W> {
             self.record_reply(query_at, Reaction::Malformed, cx.now_ms);
             return self.give_up(query_at, Failure::Unusable, cx);
         }
-        let Some(rcode) = self.settle_form(query_at, &reply, reply.rcode(view), cx) else { return };
+        let form = ReplyForm {
+            rcode: reply.rcode(view),
+            has_opt: reply.has_opt,
+            has_our_cookie: self.exchanges.learn_cookie(query_at, &reply.opt().cookie),
+        };
+        let Some(rcode) = self.settle_form(query_at, form, cx) else { return };
         let query = self.exchanges.pending[query_at].clone();
         let server = self.exchanges.servers[query.server()].endpoint;
         let may_mind_case = self.may_mind_case((fetch_at, &query), rcode, cx.now_ms);

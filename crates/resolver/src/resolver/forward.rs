@@ -4,6 +4,7 @@ use avocet_wire::header::{CD, RD};
 use avocet_wire::{MessageView, NameBuf, Rcode};
 
 use super::end::FoundAnswer;
+use super::reply::ReplyForm;
 use super::{Context, Resolver};
 use crate::answer::Source;
 use crate::exchange::Exchanges;
@@ -100,10 +101,12 @@ impl<W> Resolver<W> {
             }
             return;
         }
-        let reply = std::mem::take(&mut self.reply);
-        let rcode = self.settle_form(query_at, &reply, reply.rcode(view), cx);
-        self.reply = reply;
-        if let Some(rcode) = rcode {
+        let form = ReplyForm {
+            rcode: self.reply.rcode(view),
+            has_opt: self.reply.has_opt,
+            has_our_cookie: self.exchanges.learn_cookie(query_at, &self.reply.opt().cookie),
+        };
+        if let Some(rcode) = self.settle_form(query_at, form, cx) {
             self.judge(query_at, rcode, cx);
         }
     }

@@ -7,14 +7,22 @@ use super::send::Repeat;
 use super::{Context, Resolver};
 use crate::exchange::endpoint::{SocketFault, SocketId, SocketSlot};
 use crate::exchange::pending::{Closing, Owner};
-use crate::exchange::receive::Received;
+use crate::exchange::receive::{Edns, Received};
 use crate::exchange::send::Weight;
 use crate::failure::Failure;
-use crate::read::Reply;
 use crate::trace::{Reaction, Step};
 
 /// How long it takes until there may be a descriptor or a buffer again, in ms.
 const UNSENT_WAIT_MS: u64 = 50;
+
+/// What a reply says of the form of its query.
+#[derive(Clone, Copy)]
+pub(super) struct ReplyForm {
+    pub(super) rcode: Rcode,
+    pub(super) has_opt: bool,
+    /// Its cookie is ours, or there is none.
+    pub(super) has_our_cookie: bool,
+}
 
 impl<W> Resolver<W> {
     /// Takes a message that came from a socket or over a connection.
@@ -109,7 +117,7 @@ impl<W> Resolver<W> {
             _ => server.counters().into_iter().for_each(|counters| counters.network_errors += 1),
         }
         let step = Step::Unreachable(server.endpoint.addr);
-        self.record(owner, cx.now_ms, &step);
+        self.record(owner, cx.now_ms, step);
         self.give_up(query_at, Failure::Network, cx);
     }
 
@@ -142,11 +150,11 @@ impl<W> Resolver<W> {
     pub(super) fn settle_form(
         &mut self,
         query_at: u32,
-        reply: &Reply,
-        rcode: Rcode,
+        form: ReplyForm,
         cx: &mut Context<'_, W>,
     ) -> Option<Rcode> {
-        if !self.exchanges.learn_cookie(query_at, &reply.opt().cookie) {
+        let ReplyForm { rcode, has_opt, has_our_cookie } = form;
+        if !has_our_cookie {
             self.counters.near_misses += 1;
             return None;
         }
@@ -171,8 +179,9 @@ impl<W> Resolver<W> {
             _ => self.note_reply(query_at, Reaction::Message(rcode), cx),
         }
         if matches!(rcode, Rcode::NOERROR | Rcode::NXDOMAIN) {
+            let edns = if has_opt { Edns::Present } else { Edns::Absent };
             self.with_exchange(owner, |exchanges, exchange, _| {
-                exchanges.learn_edns(exchange, query_at, reply, cx.now_ms);
+                exchanges.learn_edns(exchange, query_at, edns, cx.now_ms);
             });
         }
         Some(rcode)
@@ -215,6 +224,6 @@ impl<W> Resolver<W> {
         let query = &self.exchanges.pending[query_at];
         let (owner, rtt_ms) = (query.owner, now_ms.saturating_sub(query.sent_ms) as u32);
         let server = self.exchanges.servers[query.server()].endpoint.addr;
-        self.record(owner, now_ms, &Step::Replied { server, rtt_ms, reaction });
+        self.record(owner, now_ms, Step::Replied { server, rtt_ms, reaction });
     }
 }

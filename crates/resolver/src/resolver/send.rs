@@ -123,7 +123,7 @@ impl<W> Resolver<W> {
             Owner::Nobody => None,
         };
         if let Some(step) = step {
-            self.record(owner, cx.now_ms, &step);
+            self.record(owner, cx.now_ms, step);
         }
         true
     }

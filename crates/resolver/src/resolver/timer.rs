@@ -45,7 +45,7 @@ impl<W> Resolver<W> {
                 _ => server.counters().into_iter().for_each(|counters| counters.timeouts += 1),
             }
             let server = server.endpoint.addr;
-            self.record(owner, now_ms, &Step::Silent { server, after_ms });
+            self.record(owner, now_ms, Step::Silent { server, after_ms });
         }
         self.advance(owner, cx);
     }

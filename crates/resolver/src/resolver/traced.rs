@@ -45,10 +45,10 @@ impl<W> Resolver<W> {
     }
 
     /// Writes down a step of all questions that an exchange is for.
-    pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: &Step) {
+    pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: Step) {
         match owner {
             Owner::Nobody => {}
-            Owner::Task(at) => self.tasks[at].record(now_ms, step.clone()),
+            Owner::Task(at) => self.tasks[at].record(now_ms, step),
             Owner::Fetch(at) => {
                 let waiters = self.fetches.get(at).map(|fetch| &fetch.waiters[..]);
                 for &waiter in waiters.unwrap_or_default() {
