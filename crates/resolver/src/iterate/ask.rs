@@ -33,6 +33,8 @@ pub(crate) const MAX_MALFORMED: u32 = 2;
 const MAX_UNSIGNED: usize = 3;
 /// Most servers of a zone that are asked again in lower case, where they gave errors to mixed case.
 const MAX_LOWER_CASE: usize = 2;
+/// Most signers of records of one question with keys that are asked for ahead.
+const MAX_SIGNERS: usize = 16;
 /// Bounds of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
@@ -171,6 +173,7 @@ impl Walker {
                         let patience = self.patience(cut, &tried, Extent::Whole);
                         self.ask_keys_ahead(&inquiry, patience).await;
                     }
+                    self.ask_signers_keys_ahead(&inquiry).await;
                     match self.io.fetch(inquiry.clone()).await {
                         Ok(fetched) => (inquiry, fetched),
                         Err(why) => {
@@ -394,6 +397,32 @@ impl Walker {
             let qname = inquiry.zone.clone();
             let keys = Inquiry { qname, qtype: Rtype::DNSKEY, patience, ..inquiry.clone() };
             self.io.note(Note::Ahead(Box::new(keys)));
+        }
+    }
+
+    /// Has a forwarder asked for the keys of a zone in the round trip of its DS records, if the zone
+    /// signed records of the question. A forwarder shows no cuts: otherwise each zone of the chain
+    /// takes two round trips.
+    async fn ask_signers_keys_ahead(&mut self, inquiry: &Inquiry) {
+        let zone = &inquiry.qname;
+        let is_wanted = inquiry.manner.recursion_desired
+            && inquiry.qtype == Rtype::DS
+            && self.signers.contains(zone)
+            && !self.keys_ahead.contains(zone);
+        if !is_wanted {
+            return;
+        }
+        self.keys_ahead.push(zone.clone());
+        if self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none() {
+            let keys = Inquiry { qtype: Rtype::DNSKEY, ..inquiry.clone() };
+            self.io.note(Note::Ahead(Box::new(keys)));
+        }
+    }
+
+    /// Remembers a zone that signed records of the question.
+    pub(super) fn note_signer(&mut self, zone: &Name) {
+        if self.signers.len() < MAX_SIGNERS && !self.signers.contains(zone) {
+            self.signers.push(zone.clone());
         }
     }
 

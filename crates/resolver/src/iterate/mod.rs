@@ -221,6 +221,8 @@ pub(crate) struct Walker {
     pub(crate) shortened: HashMap<Name, Seen>,
     /// Zones with keys that were fetched ahead.
     pub(crate) keys_ahead: Vec<Name>,
+    /// Zones that signed records of the question: their keys will be needed.
+    signers: Vec<Name>,
     /// Ends of chains of trust that are valid for this question only.
     pub(crate) chains: HashMap<Name, Chain>,
     /// NSEC and NSEC3 RRsets of replies, which may prove zone cuts.
@@ -271,6 +273,7 @@ impl Walker {
             referrals: HashMap::new(),
             shortened: HashMap::new(),
             keys_ahead: Vec::new(),
+            signers: Vec::new(),
             chains: HashMap::new(),
             proofs: Vec::new(),
             unsigned: Vec::new(),

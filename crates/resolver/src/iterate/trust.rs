@@ -388,6 +388,7 @@ impl Walker {
                 && name::is_under(child, hint)
         };
         let Some(hint) = signer(&sets, child).or(soa).filter(is_between) else { return Err(fault) };
+        self.note_signer(&hint);
         match self.keys_of(&hint, frame).await {
             Ok(keys) if keys.zone() == above.zone() => Err(fault),
             Ok(keys) => self.link_by(&keys, child, &sets, frame).await,

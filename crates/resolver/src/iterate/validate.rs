@@ -252,7 +252,13 @@ impl Walker {
         };
         let hint = hint.filter(|hint| hint.len() > base.len() && name::is_under(hint, &base));
         let is_at_cut = rtype == Rtype::DS && hint.as_ref() == Some(owner);
-        let zone = hint.filter(|_| !is_at_cut).unwrap_or(base);
+        let zone = match hint.filter(|_| !is_at_cut) {
+            Some(signer) => {
+                self.note_signer(&signer);
+                signer
+            }
+            None => base,
+        };
         self.keys_of(&zone, frame).await
     }
 
