@@ -267,6 +267,9 @@ pub(crate) struct PolicyTestArgs {
     /// Address of the client
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) client: Option<IpAddr>,
+    /// Name of the listener at which the query arrives [default: an address of [server]]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) listener: Option<String>,
     /// Addresses of the answer
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) answer: Vec<IpAddr>,
@@ -343,6 +346,9 @@ pub(crate) struct WhyArgs {
     /// Address or name of the client [default: this machine]
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
+    /// Name of the listener at which the query arrives [default: an address of [server]]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) listener: Option<String>,
     /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in
     /// Unix seconds [default: now]
     #[arg(long, value_name = "TIME")]

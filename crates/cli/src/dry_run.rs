@@ -10,7 +10,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::{
     Answered, Asked, Decider, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
 };
-use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::local::LocalRecords;
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
@@ -98,7 +98,7 @@ impl Side {
         let Some(policy) = &self.policy else { return Outcome::passes() };
         let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
         let transport = Transport::Udp;
-        let profile = policy.profile(ip, transport);
+        let profile = policy.profile(ip, Entrance::default(), transport);
         let asked = Asked { profile, ip, transport, qname: &query.name, qtype: query.rtype };
         let translation = self.translation.as_ref();
         let servers = |_: &[u8]| NameServers::default();

@@ -77,8 +77,12 @@ pub(crate) fn policy(
     let lists =
         load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
     let lists = lists.map(Arc::new);
-    Policy::build(&config.policy, &Parts { lists, countries, ..Parts::new(KEY) })
-        .map_err(|error| error.to_string())
+    Policy::build(
+        &config.policy,
+        &config.server.entrances(),
+        &Parts { lists, countries, ..Parts::new(KEY) },
+    )
+    .map_err(|error| error.to_string())
 }
 
 fn check(args: &PolicyCheckArgs) -> Result<String, String> {
@@ -99,8 +103,8 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
         };
         lists.push(ListCheck { list: list.name.clone(), result });
     }
-    let built =
-        Policy::build(&config.policy, &Parts::new(KEY)).map_err(|error| error.to_string())?;
+    let built = Policy::build(&config.policy, &config.server.entrances(), &Parts::new(KEY))
+        .map_err(|error| error.to_string())?;
     let report = PolicyCheck {
         image_bytes: octets.len(),
         rules: config.policy.rules.iter().filter(|rule| rule.enabled).count(),
@@ -262,7 +266,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
         name: identity.name.as_deref(),
         macs: &identity.macs,
         groups: &identity.groups,
-        listener: "",
+        listener: args.listener.as_deref().unwrap_or_default(),
         transport: Some(Way::Udp),
     };
     let inner = args.answer.iter().filter_map(|address| match address {

@@ -78,9 +78,10 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
         Ok(at) => at,
         Err(message) => return refuse(&message),
     };
-    let (name, rtype, client) = (args.name.clone(), args.rtype.clone(), args.client.clone());
+    let (name, rtype) = (args.name.clone(), args.rtype.clone());
+    let (client, listener) = (args.client.clone(), args.listener.clone());
     let view = View { part: why::text, end: |_| String::new(), done: |_| Done::Whole };
-    send(&args.control, &found.directory, Why { name, rtype, client, at }, &view)
+    send(&args.control, &found.directory, Why { name, rtype, client, listener, at }, &view)
 }
 
 /// `avocet query +trace`: asks the running server over its control socket.

@@ -32,6 +32,8 @@ mod http;
 mod import;
 #[path = "operation/leases.rs"]
 mod leases;
+#[path = "operation/listeners.rs"]
+mod listeners;
 #[path = "operation/lists.rs"]
 mod lists;
 #[path = "operation/persist.rs"]

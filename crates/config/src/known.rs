@@ -132,8 +132,11 @@ fn is_list_of_tables(schema: &Value) -> bool {
 
 /// The message for a name that is none of `known`.
 fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
-    let home =
-        properties(schema).iter().find(|(_, section)| properties(section).contains_key(name));
+    // Of a table and a list of tables that both have the key, the table is meant more often.
+    let home = properties(schema)
+        .iter()
+        .filter(|(_, section)| properties(section).contains_key(name))
+        .min_by_key(|(_, section)| is_list_of_tables(section));
     if let Some((section, table)) = home {
         return format!("unknown key `{name}`; it belongs under {}", header(section, table));
     }

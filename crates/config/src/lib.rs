@@ -28,6 +28,7 @@ mod dns64;
 mod forward;
 mod hints;
 mod known;
+mod listener;
 mod location;
 pub mod name;
 pub mod policy;
@@ -45,6 +46,7 @@ pub mod upstream;
 pub mod validate;
 
 use dns64::Dns64Config;
+pub use listener::ListenerConfig;
 pub use location::find;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
@@ -89,6 +91,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// Addresses served over UDP and TCP; distinct, never empty.
     pub listen: Vec<SocketAddr>,
+    /// More addresses, with names.
+    pub listeners: Vec<ListenerConfig>,
     /// Hot threads and resolution shards, 1 to 256.
     pub workers: usize,
     /// Whether each hot thread is tied to one core.

@@ -51,6 +51,8 @@ pub struct PolicyConfig {
     pub leases: Option<PathBuf>,
     /// The file that says which country an address is in.
     pub geo_database: Option<PathBuf>,
+    /// The names of the listeners, which conditions may use.
+    pub listeners: Vec<String>,
     /// Lists of names, each with a name of its own.
     pub lists: Vec<ListConfig>,
     /// Groups of clients.
@@ -211,6 +213,8 @@ pub(super) struct Tables {
     pub(super) groups: Vec<Spanned<GroupTable>>,
     pub(super) clients: Vec<Spanned<ClientTable>>,
     pub(super) rules: Vec<Spanned<RuleTable>>,
+    /// The names of the listeners.
+    pub(super) listeners: Vec<String>,
 }
 
 /// What the tables mean; faults are noted.
@@ -219,7 +223,7 @@ pub(super) fn policy(
     forwards: &[ForwardConfig],
     check: &mut Check,
 ) -> PolicyConfig {
-    let Tables { mut policy, lists, groups, clients, rules } = tables;
+    let Tables { mut policy, lists, groups, clients, rules, listeners } = tables;
     let page_at = policy.block_page.span();
     let block = block::block(&mut policy, check);
     let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
@@ -234,6 +238,7 @@ pub(super) fn policy(
         rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
         leases: check.optional_path(policy.leases),
         geo_database: check.optional_path(policy.geo_database),
+        listeners,
         lists: few_zones(all(lists, ("lists", MAX_LISTS), check, list), check),
         groups: placed("group", all(groups, ("groups", MAX_GROUPS), check, group), &mut places),
         clients: placed(
@@ -407,13 +412,13 @@ impl PolicyConfig {
             groups: groups.chain(self.groups.iter().map(|group| group.name.clone())).collect(),
             time_zone: self.time_zone.clone(),
             has_countries: self.geo_database.is_some(),
-            ..Vocabulary::default()
+            listeners: self.listeners.clone(),
         }
     }
 }
 
 /// A thing of the policy that is called by its name.
-trait Named {
+pub(super) trait Named {
     fn name(&self) -> &str;
 }
 
@@ -436,20 +441,20 @@ impl Named for PlacedRule {
 }
 
 /// A table that is being read.
-struct TableHeader {
-    /// Where it stands.
-    at: Range<usize>,
+pub(super) struct TableHeader {
+    /// Its place.
+    pub(super) at: Range<usize>,
     /// Its number among those of its kind, from 1.
     number: usize,
 }
 
 /// Reads all tables of one kind; those past `most`, and those whose name was there before, are
 /// faults.
-fn all<S, T: Named>(
+pub(super) fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
     (what, most): (&str, usize),
     check: &mut Check,
-    read: impl Fn(&TableHeader, S, &mut Check) -> T,
+    mut read: impl FnMut(&TableHeader, S, &mut Check) -> T,
 ) -> Vec<(Range<usize>, T)> {
     let mut seen = HashSet::new();
     let mut all = Vec::with_capacity(specs.len().min(most));
@@ -471,7 +476,7 @@ fn all<S, T: Named>(
 
 /// The `name` of a table. One without a name, which is a fault, is called by its number, so that
 /// the rest of it is checked.
-fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
+pub(super) fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
     if name.is_empty() || name.len() > MAX_ENTRY_NAME || name.chars().any(char::is_control) {

@@ -12,9 +12,9 @@ use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
-    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, LogFormat, LogLevel,
-    RateLimitConfig, RecordConfig, ServerConfig, Strategy, Upstream, UpstreamTransport,
-    show_policy,
+    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
+    LogFormat, LogLevel, RateLimitConfig, RecordConfig, ServerConfig, Strategy, Upstream,
+    UpstreamTransport, show_policy,
 };
 
 impl Config {
@@ -26,6 +26,7 @@ impl Config {
         };
         put("server", server(&self.server).into());
         put("resolver", resolver(self).into());
+        put("listener", self.server.listeners.iter().map(listener).collect::<Vec<_>>().into());
         put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
         put("dnssec", dnssec(&self.dnssec).into());
         put("dns64", dns64(&self.dns64).into());
@@ -152,6 +153,15 @@ fn local_root(source: &LocalRootSource) -> Value {
 
 fn servers(addrs: &[SocketAddr]) -> Vec<String> {
     addrs.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect()
+}
+
+fn listener(listener: &ListenerConfig) -> Table {
+    let mut shown =
+        table([("name", listener.name.as_str().into()), ("listen", texts(&listener.listen))]);
+    if let Some(own) = &listener.allow {
+        shown.insert("allow".to_owned(), allow(own));
+    }
+    shown
 }
 
 fn stub(stub: &StubZone) -> Table {

@@ -28,6 +28,10 @@ use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
 pub(super) struct Spec {
     /// Listeners, access and the form of responses.
     pub(super) server: ServerSpec,
+    /// Addresses with a name of their own, such as those of a guest network; conditions test it as
+    /// `client.listener`.
+    #[schemars(with = "Vec<ListenerSpec>")]
+    pub(super) listener: Vec<Spanned<ListenerSpec>>,
     /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
     /// Forwarding rules; the longest matching zone applies. In mode "forward" without any rule, all
@@ -204,6 +208,19 @@ pub(super) struct ResolverSpec {
     /// Overrides `minimal-responses` of `[server]`.
     #[schemars(extend("default" = true))]
     pub(super) minimal_responses: Setting<bool>,
+}
+
+/// `[[listener]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["name", "listen"]))]
+pub(super) struct ListenerSpec {
+    /// The name that conditions use.
+    pub(super) name: Setting<String>,
+    /// Addresses with port to serve over UDP and TCP, in addition to those of [server].
+    pub(super) listen: Setting<List<Text<SocketAddr>>>,
+    /// Networks that may send queries here; by default those of [server].
+    pub(super) allow: Setting<List<Text<Allowed>>>,
 }
 
 /// `[[stub]]`

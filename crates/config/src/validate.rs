@@ -19,8 +19,8 @@ use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
-    LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, policy,
-    record, setting::SettingFault,
+    LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, listener,
+    policy, record, setting::SettingFault,
 };
 
 /// Most hot threads.
@@ -48,7 +48,8 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
-    let forwards = forward::rules(spec.forward, mode, &server.listen, &mut check);
+    server.listeners = listener::listeners(spec.listener, &server.listen, &mut check);
+    let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
     let stubs = recurse::stubs(spec.stub, &mut check);
     let elsewhere = forwards
         .iter()
@@ -62,6 +63,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
         groups: spec.group,
         clients: spec.client,
         rules: spec.rule,
+        listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
     let config = Config {
         is_bare,
@@ -85,6 +87,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
     ServerConfig {
         listen: listen(spec.listen, check),
+        listeners: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),
         pin_workers: check.take(spec.pin_workers).unwrap_or(false),
         http: http(spec.http, check),
@@ -120,7 +123,7 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
     }
 }
 
-fn allow(setting: Setting<List<Text<Allowed>>>, check: &mut Check) -> AllowConfig {
+pub(super) fn allow(setting: Setting<List<Text<Allowed>>>, check: &mut Check) -> AllowConfig {
     if setting.0.is_none() {
         return AllowConfig { local: true, networks: Vec::new() };
     }

@@ -246,7 +246,13 @@ mod tests {
 
     impl Why {
         fn of(name: &str) -> Self {
-            Self { name: name.to_owned(), rtype: None, client: None, at: Some(u64::MAX) }
+            Self {
+                name: name.to_owned(),
+                rtype: None,
+                client: None,
+                listener: None,
+                at: Some(u64::MAX),
+            }
         }
     }
 

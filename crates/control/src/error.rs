@@ -38,6 +38,8 @@ pub enum ControlError {
     NothingFiltered,
     /// No client has the name.
     UnknownClient(String),
+    /// There is no such listener.
+    UnknownListener(String),
     /// The scope has a name that no client has.
     UnknownClientInScope(String),
     /// The client is configured and has no address now.
@@ -128,6 +130,7 @@ impl ControlError {
             | Self::SwitchRefused(_)
             | Self::InvalidQuery => ErrorCode::InvalidValue,
             Self::UnknownClient(_)
+            | Self::UnknownListener(_)
             | Self::UnknownClientInScope(_)
             | Self::UnknownGroup(_)
             | Self::NoSuchPause
@@ -154,6 +157,7 @@ impl ControlError {
         Some(match self {
             Self::Busy => "try again",
             Self::UnknownClient(_) => "give --client an address or the name of a [[client]]",
+            Self::UnknownListener(_) => "give --listener the name of a [[listener]]",
             Self::UnknownClientInScope(_) => "add a [[client]], or use its address",
             Self::ClientWithoutAddress(_) => "give --client an address",
             Self::ListNotFetched(_) => "see `avocet lists status`",
@@ -191,6 +195,7 @@ impl fmt::Display for ControlError {
                 f.write_str("nothing is filtered: there are no lists and no rules")
             }
             Self::UnknownClient(name) => write!(f, "no client has the name {name:?}"),
+            Self::UnknownListener(name) => write!(f, "there is no listener `{name}`"),
             Self::UnknownClientInScope(name) => write!(f, "unknown client {name:?}"),
             Self::ClientWithoutAddress(name) => {
                 write!(f, "the client {name:?} has no address now")

@@ -119,6 +119,9 @@ pub struct Why {
     /// The address or name of the client; this machine without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The name of the listener at which the query arrives; without it an address of `[server]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<String>,
     /// The Unix second at which the rules apply; now without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,

@@ -11,7 +11,7 @@ use std::thread;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::process;
-use avocet_io::udp::{Datagram, PacketSource, UdpListener};
+use avocet_io::udp::{Datagram, UdpListener};
 use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
 

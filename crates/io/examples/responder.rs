@@ -12,7 +12,7 @@ use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteSta
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::process;
 use avocet_io::tcp::TcpListener;
-use avocet_io::udp::{Datagram, PacketSource, UdpListener};
+use avocet_io::udp::{Datagram, UdpListener};
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;

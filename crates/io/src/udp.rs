@@ -1,6 +1,5 @@
 //! The UDP sockets that clients query: a batch of datagrams in, a batch of replies out.
 //!
-//! A worker's loop uses the trait [`PacketSource`]; [`UdpListener`] implements it on sockets.
 //! Replies leave from the address that the query was sent to. A socket bound to one address ensures
 //! that by itself. A wildcard socket needs PKTINFO, which has a cost and is therefore enabled only
 //! there.
@@ -8,7 +7,7 @@
 //! ```
 //! use std::net::UdpSocket;
 //!
-//! use avocet_io::udp::{Datagram, PacketSource, UdpListener};
+//! use avocet_io::udp::{Datagram, UdpListener};
 //!
 //! # fn main() -> std::io::Result<()> {
 //! let mut listener = UdpListener::bind("127.0.0.1:0".parse().expect("an address"))?;
@@ -58,7 +57,7 @@ pub struct Datagram<'a> {
     pub truncated: bool,
 }
 
-/// The result of one call of [`PacketSource::serve`] or [`PacketSource::flush`].
+/// The result of one call of [`UdpListener::serve`] or [`UdpListener::flush`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Datagrams received.
@@ -101,23 +100,6 @@ impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
     fn failed(&mut self, panic: Panic) {
         resume_unwind(panic);
     }
-}
-
-/// The source of a worker's queries and the sink of its replies.
-pub trait PacketSource {
-    /// Receives one batch without blocking, answers it, and sends all replies. A batch with nothing
-    /// received means that the queue is empty.
-    ///
-    /// # Errors
-    /// Receiving fails for a reason other than an empty queue.
-    fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch>;
-
-    /// Queues a late reply of at most 4096 bytes. A longer one counts as dropped. A full queue is
-    /// sent first.
-    fn queue(&mut self, peer: &Peer, bytes: &[u8]);
-
-    /// Sends the queued replies, and returns the counts of all late replies since the last flush.
-    fn flush(&mut self) -> Batch;
 }
 
 /// A UDP socket of a worker, based on `recvmmsg` and `sendmmsg`.
@@ -204,10 +186,13 @@ impl UdpListener {
         let words = options::read_array::<WORDS>(&self.socket, libc::SOL_SOCKET, libc::SO_MEMINFO);
         words.map_or(0, |words| u64::from(words[WORDS - 1]))
     }
-}
 
-impl PacketSource for UdpListener {
-    fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch> {
+    /// Receives one batch without blocking, answers it, and sends all replies. A batch with nothing
+    /// received means that the queue is empty.
+    ///
+    /// # Errors
+    /// Receiving fails for a reason other than an empty queue.
+    pub fn serve(&mut self, service: &mut impl Service) -> io::Result<Batch> {
         let received = self.inbox.receive(self.socket.as_fd())?;
         for i in 0..received {
             let (bytes, peer, _) = self.inbox.datagram(i);
@@ -236,14 +221,17 @@ impl PacketSource for UdpListener {
         Ok(Batch { received, sent, dropped: replies - sent })
     }
 
-    fn queue(&mut self, peer: &Peer, bytes: &[u8]) {
+    /// Queues a late reply of at most 4096 bytes. A longer one counts as dropped. A full queue is
+    /// sent first.
+    pub fn queue(&mut self, peer: &Peer, bytes: &[u8]) {
         if self.late.queued == BATCH {
             self.late.send(self.socket.as_fd());
         }
         self.late.push(peer, bytes);
     }
 
-    fn flush(&mut self) -> Batch {
+    /// Sends the queued replies, and returns the counts of all late replies since the last flush.
+    pub fn flush(&mut self) -> Batch {
         self.late.send(self.socket.as_fd());
         std::mem::take(&mut self.late.done)
     }

@@ -8,7 +8,7 @@ use avocet_io::udp::{BATCH, Datagram, Panic, Service};
 use crate::close::{Delivery, close, close_silent};
 use crate::metrics::WorkerMetrics;
 use crate::name_server::NameServer;
-use crate::query::asked::Transport;
+use crate::query::asked::{Entrance, Transport};
 use crate::query::miss::{Miss, Way};
 use crate::query::{self, Client, Decision, Incoming, Output, QueryContext, Seen, Stage};
 use crate::snapshot::Snapshot;
@@ -65,6 +65,8 @@ pub struct Datagrams<'w> {
     pub metrics: &'w WorkerMetrics,
     /// Number of the listener.
     pub listener: u16,
+    /// The address that it listens on.
+    pub entrance: Entrance,
     /// Where those go that must wait.
     pub misses: &'w mut Vec<Miss>,
     /// Of the datagrams of the batch.
@@ -74,12 +76,12 @@ pub struct Datagrams<'w> {
 impl Service for Datagrams<'_> {
     #[inline]
     fn look(&mut self, place: usize, bytes: &[u8], peer: &Peer) {
-        let Self { cx, newer, seen, .. } = self;
+        let Self { cx, newer, seen, entrance, .. } = self;
         if place == 0 {
             newer.look(cx.shared);
         }
         let mut later = None;
-        seen[place].look(newer.context(cx, &mut later), bytes, peer);
+        seen[place].look(newer.context(cx, &mut later), bytes, peer, *entrance);
     }
 
     #[inline]
@@ -89,7 +91,8 @@ impl Service for Datagrams<'_> {
             ahead.look_again(cx.shared);
         }
         let route = Way::Datagram { listener: self.listener, peer: datagram.peer };
-        let client = Client { ip: datagram.peer.ip(), transport: Transport::Udp, route };
+        let (ip, entrance) = (datagram.peer.ip(), self.entrance);
+        let client = Client { ip, transport: Transport::Udp, entrance, route };
         let mut later = None;
         let cx = newer.context(cx, &mut later);
         let incoming = Incoming { octets: datagram.bytes, seen: Some(&seen[place]) };

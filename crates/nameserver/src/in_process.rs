@@ -21,7 +21,7 @@ use crate::datagrams::{Datagrams, Newer};
 use crate::metrics::{Counter, WorkerMetrics};
 use crate::name_server::NameServer;
 use crate::policy::{self, GeoDatabase, Parts};
-use crate::query::asked::Transport;
+use crate::query::asked::{Entrance, Transport};
 use crate::query::cookie::CookieSecrets;
 use crate::query::decision::STAGES;
 use crate::query::miss::{Miss, StreamRoute, Way};
@@ -221,7 +221,15 @@ impl InProcess {
         misses.clear();
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let newer = Newer { known: shared.revision(), state: None };
-        let mut datagrams = Datagrams { cx, newer, metrics, listener: 0, misses, seen };
+        let mut datagrams = Datagrams {
+            cx,
+            newer,
+            metrics,
+            listener: 0,
+            entrance: Entrance::default(),
+            misses,
+            seen,
+        };
         datagrams.look(0, query, peer);
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }
@@ -231,8 +239,12 @@ impl InProcess {
         let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
         misses.clear();
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
-        let client =
-            Client { ip: peer.ip(), transport: Transport::Tcp, route: Way::Stream(CONNECTION) };
+        let client = Client {
+            ip: peer.ip(),
+            transport: Transport::Tcp,
+            entrance: Entrance::default(),
+            route: Way::Stream(CONNECTION),
+        };
         let incoming = Incoming { octets: query, seen: None };
         match query::answer(&cx, incoming, &client, Output { message: out, misses }) {
             QueryStep::Reply(outgoing) => Some(outgoing.len),

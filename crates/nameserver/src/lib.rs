@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod admitted;
 pub mod callers;
 pub mod clock;
 pub mod close;

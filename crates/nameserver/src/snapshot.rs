@@ -16,9 +16,9 @@ use avocet_wire::suffix::SuffixMap;
 use avocet_wire::{NameBuf, name};
 use ipnet::IpNet;
 
+use crate::admitted::Admitted;
 use crate::policy::{Parts, Policy, PolicyError};
 use crate::private_zones::private_zones;
-use crate::query::addresses::AddressSet;
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
 use crate::query::local::LocalRecords;
@@ -45,7 +45,7 @@ pub struct Snapshot {
     /// Changes whenever answers in the packet cache may no longer hold.
     pub epoch: u32,
     /// Who is answered.
-    pub allow: AddressSet,
+    pub allow: Admitted,
     /// Local records.
     pub local: Arc<LocalRecords>,
     /// Local zones, and special names if they are answered here.
@@ -142,10 +142,10 @@ impl Snapshot {
         let local = Arc::new(LocalRecords::new(&config.records, |name| special.soa_above(name)));
         let own_names = Names { local: Arc::clone(&local), special: Arc::clone(&special) };
         let plan = plan.with_own_names(Arc::new(own_names));
-        let policy = Policy::build(&config.policy, &parts)?.map(Arc::new);
+        let policy = Policy::build(&config.policy, &server.entrances(), &parts)?.map(Arc::new);
         Ok(Self {
             epoch,
-            allow: AddressSet::new(&server.allow.with_own(&unconfigured.own_networks)),
+            allow: Admitted::new(server, &unconfigured.own_networks),
             local,
             special,
             chaos: ChaosTexts {
@@ -244,7 +244,7 @@ fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
         aggressive_nsec: resolver.aggressive_nsec,
         error_reports: resolver.error_reports,
         udp_size: resolver.edns_buffer_size,
-        own: config.server.listen.clone(),
+        own: config.server.addresses(),
         stubs: config.stubs.clone(),
         local_root: has_copy.then(|| unconfigured.local_root.clone()),
         validation: validation_of(&config.dnssec, &unconfigured.trust).map(|validation| {

@@ -97,7 +97,7 @@ fn atom() -> impl Strategy<Value = String> {
         1 => select(&["192.0.2.0/24", "192.0.2.0/25", "2001:db8::/32"][..]).prop_map(|net| format!("client.ip.in({net:?})")),
         1 => Just(r#"client.name.starts_with("ta")"#.to_owned()),
         1 => Just(r#"client.mac == "02:00:00:00:00:01""#.to_owned()),
-        1 => Just(r#"client.transport == "dot""#.to_owned()),
+        1 => Just(r#"client.transport == "tcp""#.to_owned()),
         1 => Just(r#"client.listener == "vpn""#.to_owned()),
         1 => (0..24i64).prop_map(|hour| format!("now.hour >= {hour}")),
         1 => Just("now.minute < 30".to_owned()),
@@ -157,7 +157,7 @@ struct Case {
 fn case() -> impl Strategy<Value = Case> {
     let lists = || prop::collection::vec((0..2u16).prop_map(ListId), 0..2);
     let question = (select(&NAMES[..]), select(&[1u16, 28, 65][..]), select(&ADDRESSES[..]));
-    let way = (select(&["lan", "vpn", ""][..]), select(&[Transport::Udp, Transport::Tls][..]));
+    let way = (select(&["lan", "vpn", ""][..]), select(&[Transport::Udp, Transport::Tcp][..]));
     let time = (0..8 * 24 * 3600u64, any::<u8>());
     let answer = (select(&NAMES[..]), select(&ADDRESSES[..]));
     (question, way, time, lists(), lists(), answer).prop_map(

@@ -139,9 +139,7 @@ fn truncation_is_no_decision_but_over_udp() {
     ] {
         let server = Server::new(rules, &Switches::default());
         let program = &server.program;
-        for (transport, expected) in
-            [(Transport::Udp, over_udp), (Transport::Tcp, over_tcp), (Transport::Https, over_tcp)]
-        {
+        for (transport, expected) in [(Transport::Udp, over_udp), (Transport::Tcp, over_tcp)] {
             let question = server.question_over(transport, 0);
             let verdict = program.decide(&question, &program.hours(0), &NoLists);
             assert_eq!(said(program, &verdict), expected, "{rules} over {transport}");

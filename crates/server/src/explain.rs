@@ -18,7 +18,7 @@ use avocet_nameserver::policy::{
     Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
 };
 use avocet_nameserver::query::Obtained;
-use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::decision::Stage;
 use avocet_nameserver::query::miss::Miss;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
@@ -50,6 +50,8 @@ const MAX_TRIED: usize = 256;
 pub(crate) struct Inquiry<'a> {
     /// The client's address.
     pub(crate) ip: IpAddr,
+    /// The address of the server that receives the query.
+    pub(crate) entrance: Entrance,
     /// Folded QNAME.
     pub(crate) qname: &'a [u8],
     /// QTYPE.
@@ -61,7 +63,7 @@ pub(crate) struct Inquiry<'a> {
 impl Inquiry<'_> {
     fn asked(&self, policy: &Policy) -> Asked<'_> {
         let transport = Transport::Udp;
-        let profile = policy.profile(self.ip, transport);
+        let profile = policy.profile(self.ip, self.entrance, transport);
         Asked { profile, ip: self.ip, transport, qname: self.qname, qtype: self.qtype }
     }
 
@@ -84,7 +86,8 @@ impl Inquiry<'_> {
 /// policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
-    let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at);
+    let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at)
+        .at_entrance(inquiry.entrance);
     if let Ended::Wait(_) = rehearsal.begin(&inquiry.question()) {
         // The answer is not cached: only the question decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
@@ -102,12 +105,13 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
 pub(crate) fn why(
     running: &Running,
     question: &Question,
-    (ip, at): (IpAddr, At),
+    (ip, entrance): (IpAddr, Entrance),
+    at: At,
 ) -> Result<Vec<WhySection>, ControlError> {
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
-    let inquiry = Inquiry { ip, qname, qtype, at };
-    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at);
+    let inquiry = Inquiry { ip, entrance, qname, qtype, at };
+    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at).at_entrance(entrance);
     let mut ended = rehearsal.begin(&inquiry.question());
     let mut looked = Vec::new();
     for _ in 0..MAX_TURNS {

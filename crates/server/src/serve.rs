@@ -122,21 +122,21 @@ pub fn run(start: Start) -> Result<(), StartError> {
             path.display()
         );
     }
-    for addr in without_missing_families(&mut config.server.listen) {
+    for addr in without_missing_families(&mut config.server) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }
     let open_files =
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
     create_directory(&config)?;
     process::keep_files_private();
-    let workers = config.server.workers;
+    let (workers, addresses) = (config.server.workers, config.server.addresses());
     let (sockets, mut taken) = if start.take_over {
         let (sockets, taken) =
             operate::take_over::request(&config).map_err(StartError::TakeOver)?;
-        (adopt(sockets, workers, &config.server.listen)?, Some(taken))
+        (adopt(sockets, workers, &addresses)?, Some(taken))
     } else {
-        probe(&config.server.listen)?;
-        (bind(&config.server.listen, workers)?, None)
+        probe(&addresses)?;
+        (bind(&addresses, workers)?, None)
     };
     let pages = operate::open_pages(&config.policy.block.page, taken.as_mut())?;
     let listening =
@@ -371,7 +371,7 @@ fn start_workers(
             .spawn(move || run_worker(worker, core));
         threads.push(thread.map_err(system("start a thread"))?);
     }
-    tracing::info!(workers = threads.len(), listen = ?server.listen, pool_size, "serving");
+    tracing::info!(workers = threads.len(), listen = ?server.addresses(), pool_size, "serving");
     Ok(threads)
 }
 
@@ -461,7 +461,7 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let config = Config::load(Some(&file), Vec::new()).unwrap();
             std::fs::remove_dir_all(&directory).unwrap();
-            let sockets = bind(&config.server.listen, 1).unwrap();
+            let sockets = bind(&config.server.addresses(), 1).unwrap();
             let (pollers, mailboxes) = mailboxes(1).unwrap();
             let snapshot =
                 Snapshot::build(config, 1, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();

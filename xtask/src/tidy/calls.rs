@@ -20,8 +20,6 @@ const RIM: &[&str] = &[
     "crates/client/",
     "crates/io/",
     "crates/load/",
-    "crates/querylog/",
-    "crates/web/",
     "xtask/",
     "bench/",
 ];

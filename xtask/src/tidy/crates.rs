@@ -32,10 +32,7 @@ const ALL: &[&str] = &[
     "avocet-control",
     "avocet-server",
     "avocet-dnssec",
-    "avocet-zone",
     "avocet-resolver",
-    "avocet-querylog",
-    "avocet-web",
     "avocet-load",
     "avocet-import",
 ];
@@ -47,7 +44,6 @@ const LAYERS: &[Layer] = &[
     pure("avocet-policy", &["avocet-wire"]),
     pure("avocet-dnssec", &["avocet-wire"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
-    pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
     rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),
@@ -65,12 +61,7 @@ const LAYERS: &[Layer] = &[
         ],
     ),
     rim("avocet-load", &["avocet-wire", "avocet-io"]),
-    rim("avocet-querylog", &["avocet-wire"]),
-    rim("avocet-web", &["avocet-wire", "avocet-querylog"]),
-    rim(
-        "avocet-testkit",
-        &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-zone", "avocet-resolver"],
-    ),
+    rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
     rim("avocet-control", &["avocet-policy"]),
     rim(

@@ -124,6 +124,34 @@ fn local_lets_in_private_networks_and_those_of_the_host() {
 }
 
 #[test]
+fn each_error_of_a_listener_names_its_place() {
+    let cases = [
+        (
+            "[[listener]]\nname = \"a\"\nlisten = [\"127.0.0.1:5300\"]",
+            "a.toml:3:11: duplicate address 127.0.0.1:5300",
+        ),
+        (
+            "[[listener]]\nname = \"a\"\nlisten = [\"[::1]:53\"]\n\
+             [[listener]]\nname = \"a\"\nlisten = [\"[::1]:54\"]",
+            "a.toml:4:1: duplicate listeners: \"a\"",
+        ),
+        (
+            "[[listener]]\nname = \"a\"\nlisten = []",
+            "a.toml:3:10: expected at least one address with port, such as \"127.0.0.1:53\"",
+        ),
+        (
+            "[[listener]]\nname = \"guest\"\nlisten = [\"[::1]:53\"]\n\
+             [[rule]]\nname = \"r\"\nwhen = 'client.listener == \"quest\"'\naction = \"drop\"",
+            "a.toml:6:8: rule `r`: column 20\n  client.listener == \"quest\"\n                     \
+             ^^^^^^^ there is no listener `quest`: did you mean `guest`?",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(errors(text), expected, "{text}");
+    }
+}
+
+#[test]
 fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
     let cases = [
         (

@@ -66,11 +66,16 @@ impl Parts {
 }
 
 impl Policy {
-    /// Puts the policy together; none where nothing is to be filtered.
+    /// Builds the policy; none where nothing is filtered. `entrances` has the name of the listener
+    /// of each address of the server, empty for those of `[server]`.
     ///
     /// # Errors
     /// There are too many kinds of clients.
-    pub fn build(config: &PolicyConfig, parts: &Parts) -> Result<Option<Self>, PolicyError> {
+    pub fn build(
+        config: &PolicyConfig,
+        entrances: &[&str],
+        parts: &Parts,
+    ) -> Result<Option<Self>, PolicyError> {
         if config.is_empty() {
             return Ok(None);
         }
@@ -88,11 +93,16 @@ impl Policy {
             }
         }
         add_tests_of_zones(&mut tests, parts.lists.as_deref());
-        let clients = Clients::build(directory, &[], tests).map_err(|fault| wrong(&fault))?;
+        let clients =
+            Clients::build(directory, &config.listeners, tests).map_err(|fault| wrong(&fault))?;
         let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
         let program = Program::build(&rules, &clients, &parts.switches);
-        let origins =
-            [Transport::Udp, Transport::Tcp].map(|transport| clients.origin("", transport));
+        let origins = |listener: &&str| {
+            [Transport::Udp, Transport::Tcp].map(|transport| clients.origin(listener, transport))
+        };
+        let (first, others) = entrances.split_first().unwrap_or((&"", &[]));
+        let first_origins = origins(first);
+        let other_origins = others.iter().map(origins).collect();
         let rebinding =
             config.rebinding.as_ref().map(|names| Exceptions::of(names.iter().cloned()));
         let places = places(config, parts.lists.as_deref());
@@ -118,7 +128,8 @@ impl Policy {
             counts: parts.counts.clone(),
             clients,
             program,
-            origins,
+            first_origins,
+            other_origins,
             rebinding,
         }))
     }

@@ -34,7 +34,7 @@ use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
 use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::Rtype;
 
-use crate::query::asked::Transport;
+use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
 pub use build::{Parts, PolicyError};
 pub use counts::Counts;
@@ -60,7 +60,10 @@ pub struct Policy {
     zones_in_force: Vec<ZoneSet>,
     /// What lists may ask of clients, by profile; empty where they ask nothing.
     known_to_lists: Vec<list_clients::ProfileLabels>,
-    origins: [Origin; 2],
+    /// Of the first address of the server, by transport.
+    first_origins: [Origin; 2],
+    /// The same of the other addresses.
+    other_origins: Box<[[Origin; 2]]>,
     block: BlockConfig,
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
@@ -169,9 +172,18 @@ impl Policy {
     /// The client's profile: all with the same one get the same answers. No allocation, a few
     /// nanoseconds.
     #[inline]
-    pub fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
-        let Profile(profile) = self.clients.profile(ip, self.origins[transport as usize]);
+    pub fn profile(&self, ip: IpAddr, entrance: Entrance, transport: Transport) -> u16 {
+        let Profile(profile) = self.clients.profile(ip, self.origin(entrance, transport));
         profile
+    }
+
+    #[inline]
+    fn origin(&self, entrance: Entrance, transport: Transport) -> Origin {
+        let origins = match usize::from(entrance.0).checked_sub(1) {
+            None => &self.first_origins,
+            Some(other) => self.other_origins.get(other).unwrap_or(&self.first_origins),
+        };
+        origins[transport as usize]
     }
 
     /// Whether a rule asks for the time.

@@ -47,7 +47,7 @@ pub(super) fn malformed<'q>(
         QueryError::Format(end) => (Rcode::FORMERR, end),
     };
     let Some(header) = Header::read(octets) else { return Rejection::Silence(Stage::Ignored) };
-    if !cx.state.allow.contains(client.ip) {
+    if !cx.state.allow.admits(client.entrance, client.ip) {
         return Rejection::Silence(Stage::Refused);
     }
     let question = question_end.and_then(|end| octets.get(12..usize::from(end)));
@@ -71,7 +71,7 @@ fn cookie_alone<'q>(
     let header = Header::read(octets)?;
     let asked = Asked::read_parts(header, Some(&edns), &reader(cx, client)).ok()?;
     asked.edns.filter(|edns| edns.cookie.is_some())?;
-    if !cx.state.allow.contains(client.ip) {
+    if !cx.state.allow.admits(client.entrance, client.ip) {
         return Some(Rejection::Silence(Stage::Refused));
     }
     let draft = draft_empty(out, None, Rcode::NOERROR);

@@ -20,6 +20,11 @@ pub enum Transport {
     Tcp = 1,
 }
 
+/// The number of the address at which a query arrived, in the order of
+/// [`ServerConfig::addresses`](avocet_config::ServerConfig::addresses).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Entrance(pub u16);
+
 /// What a client's query said, without its question.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {

@@ -11,7 +11,7 @@ use avocet_wire::query::QuestionKey;
 use avocet_wire::{QueryView, Rtype};
 
 use super::alias::Alias;
-use super::asked::{Asked, Transport};
+use super::asked::{Asked, Entrance, Transport};
 use super::decision::{CacheState, Decision, Stage};
 use super::miss::{Miss, Waiter, Way};
 use super::octets::Octets;
@@ -47,9 +47,9 @@ impl QueryContext<'_> {
 
     /// Returns the client's profile in the policy in force.
     #[inline]
-    pub(super) fn profile(&self, ip: IpAddr, transport: Transport) -> u16 {
+    pub(super) fn profile(&self, ip: IpAddr, entrance: Entrance, transport: Transport) -> u16 {
         match &self.state.policy {
-            Some(policy) => policy.profile(ip, transport),
+            Some(policy) => policy.profile(ip, entrance, transport),
             None => PROFILE,
         }
     }
@@ -73,6 +73,8 @@ pub struct Client<'c> {
     pub ip: IpAddr,
     /// UDP or TCP.
     pub transport: Transport,
+    /// The address at which the query arrived.
+    pub entrance: Entrance,
     /// Where the reply goes.
     pub route: Way<'c>,
 }
@@ -123,7 +125,7 @@ impl<'q> Query<'q> {
     /// came with may stand for another one.
     pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
         let asked = &waiter.asked;
-        let profile = cx.profile(waiter.ip, asked.transport);
+        let profile = cx.profile(waiter.ip, waiter.entrance, asked.transport);
         Self {
             asked,
             key,
@@ -236,6 +238,7 @@ impl<'q> Query<'q> {
                     epoch: cx.state.epoch,
                     note,
                     ip: client.ip,
+                    entrance: client.entrance,
                     route: client.route.kept(),
                     since: cx.now,
                     is_resumed: false,

@@ -7,7 +7,7 @@ use avocet_wire::QueryView;
 use avocet_wire::header::HEADER_LEN;
 use avocet_wire::query::QuestionKey;
 
-use super::asked::Transport;
+use super::asked::{Entrance, Transport};
 use super::context::{PROFILE, QueryContext, flags_of, packet_hash};
 use crate::name_server::NameServer;
 
@@ -32,12 +32,12 @@ impl Seen {
     /// Looks at a datagram of this client, and asks for the memory that its answer is looked for
     /// in.
     #[inline]
-    pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], peer: &Peer) {
+    pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], peer: &Peer, entrance: Entrance) {
         match QueryView::question_of(octets) {
             Some(question) => {
                 self.key.read(question, &cx.shared.key, 0);
                 cx.shared.packets.prefetch_index(self.key.hash);
-                self.profile = cx.profile(peer.ip(), Transport::Udp);
+                self.profile = cx.profile(peer.ip(), entrance, Transport::Udp);
                 self.flags = likely_flags(octets, question);
             }
             None => self.key.clear(),

@@ -7,7 +7,7 @@ use avocet_cache::FailureKey;
 use avocet_io::Peer;
 
 use super::alias::Alias;
-use super::asked::Asked;
+use super::asked::{Asked, Entrance};
 use super::decision::{CacheState, Decision, Stage};
 use super::octets::Octets;
 use super::question::LocalQuestion;
@@ -77,6 +77,8 @@ pub struct Waiter {
     pub note: u16,
     /// The client's address.
     pub ip: IpAddr,
+    /// The address at which the query arrived.
+    pub entrance: Entrance,
     /// The way back.
     pub route: ReplyRoute,
     /// When the query came.

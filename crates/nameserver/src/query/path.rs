@@ -57,7 +57,7 @@ pub fn answer(
             return reject(cx, &rejection, client, out);
         }
     };
-    if !cx.state.allow.contains(client.ip) {
+    if !cx.state.allow.admits(client.entrance, client.ip) {
         let rejection = admission::refused(cx, &view, octets, client, out);
         return reject(cx, &rejection, client, out);
     }
@@ -70,7 +70,7 @@ pub fn answer(
         Some(seen) => (&seen.key, seen.profile),
         None => {
             own_key = view.key(&cx.shared.key, 0);
-            (&own_key, cx.profile(client.ip, client.transport))
+            (&own_key, cx.profile(client.ip, client.entrance, client.transport))
         }
     };
     let hash = packet_hash(key.hash, profile, key_flags(&asked));

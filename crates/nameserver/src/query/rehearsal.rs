@@ -13,7 +13,7 @@ use avocet_io::Peer;
 use avocet_wire::QueryView;
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 
-use super::asked::{Asked, AskedEdns, Transport};
+use super::asked::{Asked, AskedEdns, Entrance, Transport};
 use super::context::{Arrival, Client, Output, Query, QueryContext, key_flags, packet_hash};
 use super::decision::{CacheState, Decision, QueryStep, Stage};
 use super::finding::{Finding, Obtained, Offer};
@@ -68,6 +68,7 @@ pub struct Rehearsal<'s> {
     shared: &'s NameServer,
     state: &'s Snapshot,
     ip: IpAddr,
+    entrance: Entrance,
     at: At,
     scratch: Scratch,
 }
@@ -75,13 +76,20 @@ pub struct Rehearsal<'s> {
 impl<'s> Rehearsal<'s> {
     /// A query of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
-        Self { shared, state, ip, at, scratch: Scratch::for_looking() }
+        let entrance = Entrance::default();
+        Self { shared, state, ip, entrance, at, scratch: Scratch::for_looking() }
+    }
+
+    /// The same query at another address of the server.
+    #[must_use]
+    pub fn at_entrance(self, entrance: Entrance) -> Self {
+        Self { entrance, ..self }
     }
 
     /// Takes a folded question of class IN through all stages that need no network.
     pub fn begin(&self, question: &[u8]) -> Ended {
         let cx = self.context();
-        if !cx.state.allow.contains(self.ip) {
+        if !cx.state.allow.admits(self.entrance, self.ip) {
             return self.refused(&cx, question);
         }
         self.with_query(question, |query, output| look(&cx, query, self.at, output))
@@ -122,7 +130,7 @@ impl<'s> Rehearsal<'s> {
 
     fn client<'p>(&self, peer: &'p Peer) -> Client<'p> {
         let route = Way::Datagram { listener: 0, peer };
-        Client { ip: self.ip, transport: Transport::Udp, route }
+        Client { ip: self.ip, transport: Transport::Udp, entrance: self.entrance, route }
     }
 
     fn with_query(
@@ -137,7 +145,7 @@ impl<'s> Rehearsal<'s> {
             return Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, epoch));
         };
         let (asked, key) = (asked(), view.key(&self.shared.key, 0));
-        let profile = cx.profile(self.ip, Transport::Udp);
+        let profile = cx.profile(self.ip, self.entrance, Transport::Udp);
         let hash = packet_hash(key.hash, profile, key_flags(&asked));
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);

@@ -69,14 +69,11 @@ pub struct ClientSpec {
 pub enum Transport {
     Udp,
     Tcp,
-    Tls,
-    Https,
-    Quic,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+    pub const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
 
     /// Returns the name used in expressions.
     #[must_use]
@@ -84,9 +81,6 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
-            Self::Tls => "dot",
-            Self::Https => "doh",
-            Self::Quic => "doq",
         }
     }
 }

@@ -397,7 +397,7 @@ fn usage(field: Field) -> &'static str {
         Field::ClientName => "write `client.name == \"laptop\"`",
         Field::ClientMac => "write `client.mac == \"02:00:00:00:00:01\"`",
         Field::Listener => "write `client.listener == \"lan\"`",
-        Field::Transport => "write `client.transport == \"dot\"`",
+        Field::Transport => "write `client.transport == \"tcp\"`",
         Field::Now => "write `now.between(\"21:00\", \"07:00\")` or `now.weekend`",
         Field::Hour | Field::Minute => "write `now.hour >= 21`",
         Field::Weekday => "write `now.weekday in [\"mon\", \"tue\"]`",

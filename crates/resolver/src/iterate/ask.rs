@@ -400,9 +400,9 @@ impl Walker {
         }
     }
 
-    /// Has a forwarder asked for the keys of a zone in the round trip of its DS records, if the zone
-    /// signed records of the question. A forwarder shows no cuts: otherwise each zone of the chain
-    /// takes two round trips.
+    /// Has a forwarder asked for the keys of a zone in the round trip of its DS records, if the
+    /// zone signed records of the question. A forwarder shows no cuts: otherwise each zone of the
+    /// chain takes two round trips.
     async fn ask_signers_keys_ahead(&mut self, inquiry: &Inquiry) {
         let zone = &inquiry.qname;
         let is_wanted = inquiry.manner.recursion_desired

@@ -21,7 +21,9 @@ use avocet_control::why::{Explained, WhySection};
 use avocet_control::{Control, ControlError, Parts, request};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::{Stage, WorkerMetrics};
+use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::rehearsal::At;
+use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::NameBuf;
 
@@ -36,6 +38,14 @@ use crate::trace::{self, TraceQuestion, dump};
 const ROOT: &[u8] = &[0];
 /// The client if `why` names none.
 const THIS_MACHINE: &str = "127.0.0.1";
+
+/// Returns the first address of the listener with this name.
+fn entrance(state: &Snapshot, name: &str) -> Result<Entrance, ControlError> {
+    let names = state.config.server.entrances();
+    let place = names.iter().position(|other| *other == name && !name.is_empty());
+    let place = place.ok_or_else(|| ControlError::UnknownListener(name.to_owned()))?;
+    Ok(Entrance(place as u16))
+}
 
 impl Control for Running {
     fn stats(&self, Stats {}: Stats) -> Result<CacheStats, ControlError> {
@@ -143,8 +153,11 @@ impl Control for Running {
         let question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
         let at = request.at.map_or_else(|| At::Now(wall_secs()), At::Then);
         let client = request.client.as_deref().unwrap_or(THIS_MACHINE);
-        let client = explain::client_address(&self.shared.snapshot(), client)?;
-        let found = explain::why(self, &question, (client, at))?;
+        let state = self.shared.snapshot();
+        let client = explain::client_address(&state, client)?;
+        let listener = request.listener.as_deref();
+        let entrance = listener.map_or(Ok(Entrance::default()), |name| entrance(&state, name))?;
+        let found = explain::why(self, &question, (client, entrance), at)?;
         found.into_iter().try_for_each(sections)?;
         Ok(Explained {})
     }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::{Outcome, Treatment};
+use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::NamedTimeZone;
@@ -60,7 +61,7 @@ impl Visit {
     /// Admits a client; `None` if it is refused.
     pub(super) fn begin(running: Arc<Running>, ip: IpAddr) -> Option<Self> {
         let (ip, visits) = (ip.to_canonical(), &running.visits);
-        let is_allowed = running.shared.snapshot().allow.contains(ip);
+        let is_allowed = running.shared.snapshot().allow.admits_somewhere(ip);
         if !is_allowed || visits.open.open(ip, &LIMITS).is_err() {
             visits.refused.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -109,7 +110,13 @@ impl Visit {
             if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }
                 .into_iter();
         types.find_map(|qtype| {
-            let inquiry = Inquiry { ip: self.ip, qname: name.wire(), qtype, at: At::Now(at_secs) };
+            let inquiry = Inquiry {
+                ip: self.ip,
+                entrance: Entrance::default(),
+                qname: name.wire(),
+                qtype,
+                at: At::Now(at_secs),
+            };
             let outcome = outcome(&self.running.shared, state, &inquiry)?;
             (!matches!(outcome.treatment, Treatment::Pass | Treatment::Forward)).then_some(outcome)
         })

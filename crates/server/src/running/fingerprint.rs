@@ -48,6 +48,8 @@ fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
         minimal_responses,
         // Who is served, where, and by how many threads.
         listen: _,
+        // Their names are in the policy, and another address needs a restart.
+        listeners: _,
         workers: _,
         pin_workers: _,
         http: _,

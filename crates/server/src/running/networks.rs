@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use avocet_config::ServerConfig;
 use avocet_io::interfaces::{OwnAddress, own_addresses};
+use avocet_nameserver::query::asked::Entrance;
 use ipnet::IpNet;
 
 use crate::running::Running;
@@ -47,7 +48,7 @@ impl NetworkWatch {
         }
         self.due = now.saturating_add(LOOK_SECS);
         let own = own_addresses().map(|own| networks(&own));
-        let is_local = running.shared.snapshot().config.server.allow.local;
+        let is_local = running.shared.snapshot().config.server.allows_local();
         let fault = own.as_ref().err().filter(|_| is_local).map(|error| {
             format!(
                 "cannot read the addresses of this host: {error}; `allow = [\"local\"]` covers \
@@ -61,7 +62,7 @@ impl NetworkWatch {
         let state = running.shared.snapshot();
         running.conditions.set(
             Condition::Allow,
-            refused(&state.config.server, &own, |ip| state.allow.contains(ip)),
+            refused(&state.config.server, &own, |ip| state.allow.admits(Entrance::default(), ip)),
         );
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use avocet_config::{Config, environment};
+use avocet_config::{Config, ServerConfig, environment};
 use avocet_control::ControlError;
 use avocet_io::probe::has_family;
 use avocet_nameserver::file_watch::FileFingerprint;
@@ -113,7 +113,7 @@ impl Reloader {
     fn replace(&self, unconfigured: &Unconfigured) -> Result<Reloaded, String> {
         let mut config = self.read()?;
         // The start has told of these.
-        let _ = without_missing_families(&mut config.server.listen);
+        let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
         if config.is_bare && !old.config.is_bare {
             return Err(self.emptied());
@@ -213,7 +213,7 @@ impl Reloader {
         }
         unconfigured.own_networks = own.into();
         let state = self.shared.snapshot();
-        if !state.config.server.allow.local {
+        if !state.config.server.allows_local() {
             return;
         }
         match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
@@ -299,8 +299,8 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         new.cache.serve_stale = old.cache.serve_stale.clone();
         changed.push("cache.serve-stale");
     }
+    changed.extend(keep_addresses(&mut new.server, &old.server));
     keep! {
-        "server.listen": server.listen;
         "server.workers": server.workers;
         "server.pin-workers": server.pin_workers;
         "server.http": server.http;
@@ -317,6 +317,25 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
         "data.directory": data.directory;
     }
     changed
+}
+
+/// Keeps the addresses that are served. Where they are the same, names and access lists of
+/// listeners change at once.
+fn keep_addresses(new: &mut ServerConfig, old: &ServerConfig) -> Vec<&'static str> {
+    let named = |server: &ServerConfig| -> Vec<SocketAddr> {
+        server.listeners.iter().flat_map(|listener| listener.listen.clone()).collect()
+    };
+    let (server, listeners) = (new.listen != old.listen, named(new) != named(old));
+    if server {
+        new.listen = old.listen.clone();
+    }
+    if listeners {
+        new.listeners = old.listeners.clone();
+    }
+    [server.then_some("server.listen"), listeners.then_some("listener")]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Zones below the root that have a rule or a stub now and had none, or the other way round: what
@@ -343,13 +362,18 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
 
 /// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those
 /// taken out.
-pub(crate) fn without_missing_families(listen: &mut Vec<SocketAddr>) -> Vec<SocketAddr> {
-    let (served, missing): (Vec<_>, Vec<_>) = listen.iter().partition(|addr| has_family(**addr));
-    if served.is_empty() {
-        return Vec::new();
+pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketAddr> {
+    let named = server.listeners.iter_mut().map(|listener| &mut listener.listen);
+    let mut all_missing = Vec::new();
+    for listen in std::iter::once(&mut server.listen).chain(named) {
+        let (served, missing): (Vec<_>, Vec<_>) =
+            listen.iter().partition(|addr| has_family(**addr));
+        if !served.is_empty() {
+            *listen = served;
+            all_missing.extend(missing);
+        }
     }
-    *listen = served;
-    missing
+    all_missing
 }
 
 #[cfg(test)]

@@ -26,12 +26,12 @@ use std::sync::Arc;
 
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::tcp::TcpListener;
-use avocet_io::udp::{BATCH, PacketSource, UdpListener};
+use avocet_io::udp::{BATCH, UdpListener};
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::close::{Delivery, close};
 use avocet_nameserver::datagrams::{Datagrams, Newer};
 use avocet_nameserver::metrics::WorkerMetrics;
-use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{Miss, Waiter, Way};
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_nameserver::query::{
@@ -50,7 +50,7 @@ use busy::Busy;
 use endpoints::Endpoints;
 use fault::contained;
 use share::Shares;
-use streams::{Answered, Patience, Streams, Whose};
+use streams::{Answered, Patience, StreamClient, Streams, Whose};
 use token::Token;
 use traces::TraceOrders;
 
@@ -84,6 +84,11 @@ pub(crate) struct Listeners {
 pub(crate) fn owner_of(hash: u64, workers: usize) -> usize {
     // The highest bits are those of the question alone.
     ((hash >> 48) % workers as u64) as usize
+}
+
+/// Returns the entrance of the listener with this number.
+fn entrance(listener: u16, addresses: usize) -> Entrance {
+    Entrance((usize::from(listener) % addresses) as u16)
 }
 
 /// One of the server's workers.
@@ -187,7 +192,7 @@ impl Worker {
             forgotten: shared.name_server.forgotten(),
             now: shared.name_server.clock.now(),
             wall_secs: shared.name_server.clock.wall_secs(shared.name_server.clock.now()),
-            addresses: state.config.server.listen.len(),
+            addresses: state.config.server.addresses().len(),
             state,
             poller,
             listeners,
@@ -284,8 +289,10 @@ impl Worker {
             scratch,
             seen,
             revision,
+            addresses,
             ..
         } = self;
+        let entrance = entrance(number, *addresses);
         let metrics = &shared.metrics[usize::from(*index)];
         let Some(listener) = listeners.datagrams.get_mut(usize::from(number)) else { return };
         let mut waiting = 0;
@@ -303,6 +310,7 @@ impl Worker {
                 newer,
                 metrics,
                 listener: number,
+                entrance,
                 misses,
                 seen,
             }));
@@ -350,12 +358,14 @@ impl Worker {
                 }
             };
             // A connection of a client that is not answered must not take a place from one that is.
-            if !self.state.allow.contains(ip) {
+            let entrance = entrance(number, self.addresses);
+            if !self.state.allow.admits(entrance, ip) {
                 self.metrics().tcp_refused.add(1);
                 continue;
             }
             let is_open = self.admit(ip) && {
-                let inserted = self.streams.insert(&self.poller, stream, ip, self.now.millis());
+                let client = StreamClient { ip, entrance };
+                let inserted = self.streams.insert(&self.poller, stream, client, self.now.millis());
                 if inserted.is_err() {
                     self.shared.connections.close(ip);
                 }
@@ -471,8 +481,10 @@ impl Worker {
             scratch,
         };
         let mut newer = Newer { known: *revision, state: None };
-        let ended = streams.read(slot, now.millis(), &mut |frame, ip, route, writer| {
-            let client = Client { ip, transport: Transport::Tcp, route: Way::Stream(route) };
+        let ended = streams.read(slot, now.millis(), &mut |frame, caller, route, writer| {
+            let StreamClient { ip, entrance } = caller;
+            let client =
+                Client { ip, transport: Transport::Tcp, entrance, route: Way::Stream(route) };
             newer.look(&shared.name_server);
             let mut later = None;
             let cx = newer.context(&cx, &mut later);

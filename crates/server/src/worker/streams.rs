@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::miss::StreamRoute;
 
 use super::token::Token;
@@ -63,9 +64,18 @@ impl Whose {
     }
 }
 
+/// The client of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StreamClient {
+    /// Its address.
+    pub(crate) ip: IpAddr,
+    /// The address that it connected to.
+    pub(crate) entrance: Entrance,
+}
+
 struct Connection {
     stream: TcpStream,
-    ip: IpAddr,
+    client: StreamClient,
     reader: FrameReader,
     writer: FrameWriter,
     in_flight: u16,
@@ -123,7 +133,7 @@ impl Streams {
         &mut self,
         poller: &Poller,
         stream: TcpStream,
-        ip: IpAddr,
+        client: StreamClient,
         now_ms: u64,
     ) -> io::Result<()> {
         let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
@@ -138,7 +148,7 @@ impl Streams {
         }
         self.slots[slot as usize].connection = Some(Connection {
             stream,
-            ip,
+            client,
             reader: FrameReader::new(),
             writer: FrameWriter::new(),
             in_flight: 0,
@@ -159,14 +169,15 @@ impl Streams {
         &mut self,
         slot: u32,
         now_ms: u64,
-        answer: &mut impl FnMut(&[u8], IpAddr, StreamRoute, &mut FrameWriter) -> Answered,
+        answer: &mut impl FnMut(&[u8], StreamClient, StreamRoute, &mut FrameWriter) -> Answered,
     ) -> Option<IpAddr> {
         let Self { worker, slots, buffer, .. } = self;
         let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
         let route = StreamRoute { worker: *worker, slot, generation: *generation };
-        let state = connection
-            .read(buffer, now_ms, &mut |octets, ip, writer| answer(octets, ip, route, writer));
+        let state = connection.read(buffer, now_ms, &mut |octets, client, writer| {
+            answer(octets, client, route, writer)
+        });
         match state {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
@@ -241,7 +252,7 @@ impl Streams {
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
         let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
             let connection = slot.connection.as_ref()?;
-            let is_candidate = connection.is_quiet() && whose.includes(connection.ip);
+            let is_candidate = connection.is_quiet() && whose.includes(connection.client.ip);
             is_candidate.then_some((connection.active_ms, at as u32))
         });
         let (_, slot) = idle.min()?;
@@ -255,7 +266,7 @@ impl Streams {
         // Closing the descriptor takes it out of the poller as well.
         self.free.push(slot);
         self.open -= 1;
-        Some(connection.ip)
+        Some(connection.client.ip)
     }
 }
 
@@ -268,19 +279,19 @@ impl Connection {
         &mut self,
         buffer: &mut ReadBuffer,
         now_ms: u64,
-        answer: &mut impl FnMut(&[u8], IpAddr, &mut FrameWriter) -> Answered,
+        answer: &mut impl FnMut(&[u8], StreamClient, &mut FrameWriter) -> Answered,
     ) -> io::Result<ReadState> {
         if self.is_full() {
             self.paused = true;
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, ip, reader, writer, in_flight, active_ms, .. } = self;
+        let Self { stream, client, reader, writer, in_flight, active_ms, .. } = self;
         let mut state = ReadState::Drained;
         for _ in 0..MAX_READS {
             state = reader.read(stream, buffer, &mut |frame| {
                 *active_ms = now_ms;
-                if matches!(answer(frame, *ip, writer), Answered::Later) {
+                if matches!(answer(frame, *client, writer), Answered::Later) {
                     *in_flight += 1;
                 }
                 let full = *in_flight >= MAX_IN_FLIGHT || writer.is_over(MAX_UNREAD);
@@ -357,7 +368,8 @@ mod tests {
         let (stream, addr) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let (poller, mut streams) = (Poller::new().unwrap(), Streams::new(0));
-        streams.insert(&poller, stream, addr.ip(), 0).unwrap();
+        let caller = StreamClient { ip: addr.ip(), entrance: Entrance::default() };
+        streams.insert(&poller, stream, caller, 0).unwrap();
         client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
         assert!(streams.read(0, 0, &mut |_, _, _, _| Answered::Later).is_none());
         (client, poller, streams)

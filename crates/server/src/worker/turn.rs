@@ -8,7 +8,6 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use avocet_io::poll::Event;
-use avocet_io::udp::PacketSource;
 use avocet_nameserver::clock::Moment;
 use avocet_nameserver::close::{Delivery, close, close_silent};
 use avocet_nameserver::query::miss::{Miss, ReplyRoute, StreamRoute, Waiter};

@@ -20,7 +20,7 @@ fn every_value_of_the_language_is_known() {
         r#"qclass == "CH""#,
         r#"client.ip.in("10.0.0.0/8", "2001:db8::/32") || client.ip == "192.0.2.1" || client.ip in ["::1"]"#,
         r#"client.group("kids") ? client.name == "Tablet" : client.name.starts_with("iot-")"#,
-        r#"client.mac == "02:00:00:00:00:01" && client.listener == "lan" && client.transport in ["dot", "doh"]"#,
+        r#"client.mac == "02:00:00:00:00:01" && client.listener == "lan" && client.transport in ["udp", "tcp"]"#,
         r#"now.hour >= 21 || now.minute == 30 || now.weekday in ["mon", "Friday"] || now.weekend"#,
         r#"now.between("21:00", "07:00") && now.between("12:00", "24:00")"#,
         r#"answer.ip.in("10.0.0.0/8") || answer.ip == "0.0.0.0" || answer.cname.under("tracker.example")"#,
@@ -92,11 +92,7 @@ fn faults_point_at_their_column_and_say_what_to_do() {
             "countries need a geo database: configure one, or test networks",
         ),
         ("qname == '*.x'", 10, "names are compared as a whole: write `qname.under(\"x\")`"),
-        (
-            "client.transport == 'tls'",
-            21,
-            "there is no transport `tls`: available: udp, tcp, dot, doh, doq",
-        ),
+        ("client.transport == 'tls'", 21, "there is no transport `tls`: available: udp, tcp"),
         (
             "'x' in qname",
             8,
