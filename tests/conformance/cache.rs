@@ -112,7 +112,7 @@ fn denials_are_kept_for_the_lesser_of_ttl_and_minimum_and_cover_names_below() {
 }
 
 #[test]
-fn a_hundred_clients_share_one_query_and_each_gets_his_own_answer() {
+fn a_hundred_clients_share_one_query_and_each_gets_its_own_answer() {
     let upstream = Scripted::start(|query| query.answer().own(60, "A", "192.0.2.1").hold());
     let server = Setup::forwarding_to(upstream.addr).server("workers = 1").start();
     let ask_of = |number: usize| {
@@ -249,7 +249,7 @@ fn ttls_are_kept_within_the_configured_bounds() {
 }
 
 #[test]
-fn records_beside_the_answer_are_given_where_that_is_configured() {
+fn additional_records_are_given_where_configured() {
     let Some(upstream) = Kind::Nsd.serve(&[zones::everything()]) else { return };
     let beside = |keys: &str| {
         let server: Server = Setup::forwarding_to(upstream.addr).server(keys).start();

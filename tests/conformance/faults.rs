@@ -80,7 +80,7 @@ fn dead_upstreams_mean_servfail_in_time_with_the_reason_and_cached_names_go_on()
 }
 
 #[test]
-fn a_port_nobody_listens_on_means_servfail_or_the_next_upstream() {
+fn a_closed_port_means_servfail_or_the_next_upstream() {
     let upstream = Scripted::start(good);
     let nobody = crate::harness::server::free_port([127, 0, 0, 1].into());
     let alone = Setup::forwarding_to(nobody).start();

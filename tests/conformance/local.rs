@@ -218,7 +218,7 @@ fn special_names_stay_here_unless_a_rule_or_the_configuration_says_otherwise() {
 }
 
 #[test]
-fn the_server_tells_of_itself_what_it_is_told_to() {
+fn the_server_answers_about_itself_as_configured() {
     let chaos = |qname: &str| Ask::of(qname, "TXT").class(Class::CH);
     let talking =
         Setup::plain().server("version = \"v 1\"\nid-server = \"gw7\"\nnsid = \"gw7\"").start();

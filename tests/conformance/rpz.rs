@@ -402,7 +402,7 @@ fn a_name_that_cannot_be_resolved_is_blocked_all_the_same() {
 }
 
 #[test]
-fn clients_are_told_apart_as_elsewhere() {
+fn clients_are_distinguished_as_in_other_servers() {
     let mut material = material(2);
     material.zones[0].text += "32.7.0.0.127.rpz-client-ip CNAME .\n30.8.0.0.127.rpz-client-ip A 192.0.2.7\n32.9.0.0.127.rpz-client-ip CNAME rpz-passthru.\n";
     let Some(authority) = Kind::Nsd.serve(std::slice::from_ref(&material.authority)) else {

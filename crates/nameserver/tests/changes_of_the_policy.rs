@@ -60,7 +60,7 @@ fn resume(server: &mut InProcess, meant_for: MeantFor) -> String {
 const LEAST: &str = "\"ttl\"\nmin-secs = 600";
 
 #[test]
-fn an_answer_of_an_old_policy_is_kept_for_nobody_whatever_the_least_ttl() {
+fn an_answer_of_an_old_policy_is_never_cached_even_with_a_lowest_ttl() {
     let mut server = start(&rule("true", LEAST));
     assert_eq!(ask(&mut server, CLIENT, "slow.example.", A), "nothing");
     learn(&server, "slow.example.", 20);

@@ -408,7 +408,7 @@ fn a_rate_limit_counts_cached_answers_too() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_is_told_with_its_place() {
+fn an_error_in_a_policy_is_reported_with_its_position() {
     let wrong =
         |text: &str| InProcess::new(text, SocketAddr::from((ANYONE, 1))).err().unwrap_or_default();
     let rule = "[[rule]]\nname = \"r\"\nwhen = 'qname.undr(\"x\")'\naction = \"block\"\n";
@@ -538,7 +538,7 @@ fn plain(policy: &str) -> InProcess {
 }
 
 #[test]
-fn a_rule_acts_however_many_hold_beside_it() {
+fn a_rule_acts_regardless_of_the_number_of_other_matches() {
     let tags = |name: &str| -> String {
         let tag = |place| {
             format!(
@@ -583,7 +583,7 @@ const AGAINST_PRIVATE: [(&str, &str); 2] = [
 ];
 
 #[test]
-fn an_address_for_the_translator_is_judged_as_the_one_that_it_stands_for() {
+fn a_translated_address_is_judged_as_its_ipv4_address() {
     let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap().octets();
     for (policy, reason) in AGAINST_PRIVATE {
         let mut server = plain(policy);

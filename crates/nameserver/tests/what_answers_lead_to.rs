@@ -297,7 +297,7 @@ fn an_ipv4_address_inside_an_ipv6_address_is_judged_as_itself() {
 }
 
 #[test]
-fn translators_of_this_network_lead_nobody_home_but_where_they_are_configured() {
+fn only_the_configured_translator_is_accepted_and_never_for_private_addresses() {
     let private = "NOERROR [15 private address for a public name]";
     for (prefix, good, bad) in [
         ("64:ff9b:1:7::/96", "64:ff9b:1:7::c000:207", "64:ff9b:1:7::c0a8:101"),

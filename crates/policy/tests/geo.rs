@@ -138,7 +138,7 @@ fn an_ipv4_address_in_an_ipv6_one_counts_as_itself() {
 }
 
 #[test]
-fn a_file_that_tells_of_no_country_is_refused_by_its_type() {
+fn a_file_without_countries_is_refused_by_its_type() {
     let mut database = Database::new("GeoLite2-ASN");
     database
         .put("192.0.2.0/24", Record::map([("autonomous_system_number", Record::number(64_496))]));

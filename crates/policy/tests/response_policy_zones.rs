@@ -202,7 +202,7 @@ fn faults_are_counted_with_their_lines_and_the_rest_counts() {
 }
 
 #[test]
-fn a_zone_without_soa_is_read_as_it_is_written_and_told_of() {
+fn a_zone_without_soa_is_read_and_reported() {
     let read =
         |text: &str| Zone::read(text.as_bytes(), ZoneRewrites::Permitted, HashKey::default());
     let (zone, report) = read("a.example CNAME .\nb.example. CNAME .\n");
@@ -225,7 +225,7 @@ fn a_zone_that_may_only_block_chooses_no_answers() {
 }
 
 #[test]
-fn a_record_that_stands_there_twice_stands_there_once() {
+fn a_duplicate_record_counts_once() {
     let (zone, report) = read("a CNAME .\na CNAME .\nb A 192.0.2.1\nb A 192.0.2.1\na CNAME *.\n");
     assert_eq!((report.faults, report.first_faults[0].line, report.triggers[1]), (1, 8, 2));
     let zones = Zones::of(vec![zone]).unwrap();

@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_refuses_names_is_told_which() {
+    fn each_server_with_a_block_list_gets_it() {
         for peer in Peer::ALL {
             assert_eq!(blocking(*peer).is_some(), peer.refusal().is_some(), "{peer:?}");
         }

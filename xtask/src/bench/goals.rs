@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn goals_nobody_was_measured_for_are_not_shown() {
+    fn goals_without_measurements_are_not_shown() {
         assert!(table(&Report::default()).is_empty());
     }
 }

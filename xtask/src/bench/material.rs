@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_tell_the_number_of_their_name() {
+    fn addresses_contain_the_number_of_their_name() {
         assert_eq!(address(70_000), Ipv4Addr::new(10, 1, 17, 112));
         assert!(zone().contains("\nwww70000.site A 10.1.17.112\n"));
     }

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_and_ours_stand_out() {
+    fn the_limit_and_our_row_are_highlighted() {
         let samples = vec![
             sample(Peer::Bare, Workload::Hot, 1, 2.0),
             sample(Peer::Avocet, Workload::Hot, 1, 2.2),

@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_in_images() {
+    fn memory_is_shown_in_multiples_of_the_image() {
         let load = |p99_us| Load {
             latency: Some(Latency { p50_us: 1.0, p99_us, p999_us: 9.0 }),
             ..Load::default()

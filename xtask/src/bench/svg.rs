@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn dots_stand_on_a_logarithmic_scale() {
+    fn dots_are_on_a_logarithmic_scale() {
         let scale = Scale::Logarithmic { least: 10.0, most: 1000.0 };
         let (start, end) = (scale.x(10.0), scale.x(1000.0));
         assert!((scale.x(100.0) - f64::midpoint(start, end)).abs() < 0.01);

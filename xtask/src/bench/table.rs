@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_shows_median_spread_and_what_avocet_is_beside_it() {
+    fn a_row_shows_median_spread_and_the_ratio_to_avocet() {
         let text = detail(&report(), Workload::Hot).unwrap().text();
         let row: Vec<_> =
             text.lines().find(|line| line.contains("bare")).unwrap().split_whitespace().collect();

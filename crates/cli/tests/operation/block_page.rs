@@ -168,7 +168,7 @@ fn what_strangers_send_is_read_as_a_name_or_not_at_all() {
 }
 
 #[test]
-fn who_may_not_ask_the_server_is_told_nothing() {
+fn a_client_that_may_not_query_the_server_gets_no_page() {
     let pages = Pages::new("allow = [\"10.0.0.0/8\"]");
     let _server = pages.start();
     assert_eq!(pages.send("GET / HTTP/1.1\r\nHost: ads.example\r\n\r\n"), None);
@@ -176,7 +176,7 @@ fn who_may_not_ask_the_server_is_told_nothing() {
 }
 
 #[test]
-fn one_client_cannot_hold_the_page_for_himself() {
+fn one_client_cannot_exhaust_the_connections_of_the_page() {
     let pages = Pages::new("");
     let _server = pages.start();
     let idle: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(pages.page).unwrap()).collect();

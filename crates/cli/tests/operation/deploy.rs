@@ -125,7 +125,7 @@ fn dashboard_and_alerts_name_what_the_server_tells() {
 }
 
 #[test]
-fn the_panels_of_the_dashboard_are_told_apart() {
+fn the_panels_of_the_dashboard_have_different_ids_and_positions() {
     let dashboard: Value = serde_json::from_str(&read("grafana/avocet.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<u64> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();

@@ -201,7 +201,7 @@ fn pauses_and_grants_act_at_once_and_end_by_themselves() {
 /// A new policy may distinguish more kinds of clients than the one that was in force when the query
 /// arrived.
 #[test]
-fn who_waits_is_judged_as_himself_by_the_policy_that_has_come() {
+fn a_waiting_query_is_judged_by_the_new_policy_for_its_own_client() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let group = |name: &str, client: &str| {
         format!("[[group]]\nname = \"{name}\"\nclients = [\"{client}\"]\n")

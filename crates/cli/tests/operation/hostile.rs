@@ -395,7 +395,7 @@ fn hostile_sources_that_take_long_change_nothing_and_are_reported() {
 }
 
 #[test]
-fn what_stands_in_the_place_of_a_file_changes_nothing_and_is_reported() {
+fn something_other_than_a_file_at_its_path_changes_nothing_and_is_reported() {
     let shell = |script: &str, path: &Path| {
         let beside = path.with_extension("beside");
         let script = script.replace("PATH", &beside.display().to_string());

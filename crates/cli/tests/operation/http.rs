@@ -108,7 +108,7 @@ pub(crate) fn wait_for_upstream_series(site: &Site) {
 }
 
 #[test]
-fn health_and_readiness_are_told() {
+fn health_and_readiness_are_reported() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let server = site.start();
@@ -147,7 +147,7 @@ fn a_request_beyond_all_bounds_is_cut_off() {
 }
 
 #[test]
-fn a_client_that_says_nothing_keeps_out_nobody_else() {
+fn a_silent_client_does_not_block_others() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();

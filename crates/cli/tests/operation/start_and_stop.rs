@@ -22,7 +22,7 @@ fn refused(site: &Site) -> String {
 }
 
 #[test]
-fn a_port_in_use_is_told_in_one_line() {
+fn a_port_in_use_is_reported_in_one_line() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let advice = "another server is using it; stop that one, or change [server]";
@@ -107,7 +107,7 @@ fn a_second_signal_ends_at_once() {
 }
 
 #[test]
-fn a_log_that_nobody_reads_keeps_nothing_waiting() {
+fn a_log_without_a_reader_delays_nothing() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let mut child = site.serve().stderr(Stdio::piped()).spawn().unwrap();
@@ -164,7 +164,7 @@ fn signals_of_other_servers_do_not_end_it() {
 }
 
 #[test]
-fn a_data_directory_that_is_a_file_is_told_in_one_line() {
+fn a_data_directory_that_is_a_file_is_reported_in_one_line() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     std::fs::write(site.data(), "").unwrap();

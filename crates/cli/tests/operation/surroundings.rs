@@ -132,7 +132,7 @@ fn check_warning(site: &Site, command: Command, text: &str) {
 }
 
 #[test]
-fn an_address_that_the_host_does_not_have_yet_keeps_nobody_waiting() {
+fn an_address_that_the_host_lacks_at_first_delays_no_client() {
     let (site, _upstream) = configured();
     let later = SocketAddr::new(IpAddr::from([198, 51, 100, 53]), site.dns.port());
     let mut command = site.serve();

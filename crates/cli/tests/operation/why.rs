@@ -9,7 +9,7 @@ use crate::server::{Site, free_address, query, udp_client};
 use crate::upstream::Upstream;
 
 #[test]
-fn a_trace_tells_of_the_upstream_and_gives_the_answer() {
+fn a_trace_shows_the_upstream_and_the_answer() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
@@ -39,7 +39,7 @@ fn a_trace_tells_of_the_upstream_and_gives_the_answer() {
 }
 
 #[test]
-fn why_tells_what_is_cached_or_else_resolves() {
+fn why_shows_cached_data_or_else_resolves() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
@@ -62,7 +62,7 @@ const OWN: &str = "[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192
                    [[record]]\nname = \"odd.lan\"\ntype = \"CNAME\"\nvalues = [\"x.test\"]\n";
 
 #[test]
-fn names_that_end_here_are_told_by_no_command_to_an_upstream() {
+fn no_command_sends_names_that_end_here_to_an_upstream() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "local-zones = [\"lan\"]", OWN);
     let _server = site.start();
@@ -171,7 +171,7 @@ fn why_says_which_lines_would_decide_without_a_rule_or_a_pause() {
 }
 
 #[test]
-fn why_after_a_failure_tells_what_happened() {
+fn why_shows_the_steps_of_a_failure() {
     let site = Site::new();
     let refusing = UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = refusing.local_addr().unwrap();
@@ -220,7 +220,7 @@ fn without_a_server_it_is_said_what_is_missing() {
 }
 
 #[test]
-fn why_tells_of_the_triggers_that_read_the_answer() {
+fn why_shows_triggers_on_the_answer() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let zone = site.directory.join("threats.zone");
     let text = "$ORIGIN rpz.example.\n$TTL 30\n@ SOA a. b. 1 2 3 4 5\n24.0.2.0.192.rpz-ip CNAME \
@@ -248,7 +248,7 @@ fn why_tells_of_the_triggers_that_read_the_answer() {
 }
 
 #[test]
-fn why_tells_of_the_trigger_where_the_answer_is_only_cached_for_who_validates() {
+fn why_shows_the_trigger_if_the_answer_is_cached_for_validating_clients_only() {
     let (site, upstream) = (Site::new(), Upstream::start());
     let zone = site.directory.join("threats.zone");
     std::fs::write(

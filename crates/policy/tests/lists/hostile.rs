@@ -64,7 +64,7 @@ fn an_endless_line_is_one_fault() {
 }
 
 #[test]
-fn the_root_and_top_level_domains_are_told_and_not_blocked() {
+fn the_root_and_top_level_domains_are_reported_and_not_blocked() {
     check(
         Some(Format::Domains),
         b".\n*\ncom\nnet.\nok.example\n",
@@ -284,7 +284,7 @@ fn junk_in_every_format_is_counted_and_nothing_more() {
 }
 
 #[test]
-fn zones_that_tell_too_many_clients_apart_are_not_taken() {
+fn zones_that_distinguish_too_many_clients_are_rejected() {
     let zone = |third: usize, count: usize| {
         let triggers = (0..count).map(|number| {
             format!("32.{}.{}.{third}.10.rpz-client-ip CNAME .\n", number % 256, number / 256)

@@ -56,7 +56,7 @@ fn no_list_at_all_is_an_image_too() {
 }
 
 #[test]
-fn what_is_foreign_of_another_version_or_torn_is_told() {
+fn foreign_images_other_versions_and_truncation_are_reported() {
     let whole = octets();
     assert_eq!(Image::open(Vec::new()).err(), Some(ImageError::Foreign));
     assert_eq!(Image::open(b"AVOCETLI".to_vec()).err(), Some(ImageError::Torn));

@@ -64,7 +64,7 @@ fn a_list_of_allowed_names_beats_blocks_that_are_not_important() {
 }
 
 #[test]
-fn as_many_lists_as_there_may_be_are_told_apart() {
+fn the_largest_number_of_lists_is_distinguished() {
     let mut compiler = Compiler::new(SECRET);
     for place in 0..MAX_LISTS {
         let text = format!("own{place}.example\nall.example\n");
@@ -78,7 +78,7 @@ fn as_many_lists_as_there_may_be_are_told_apart() {
 }
 
 #[test]
-fn every_rule_that_has_a_say_is_told() {
+fn every_matching_line_is_shown() {
     let all = "||example.org^\n@@||ok.example.org^\n||bad.ok.example.org^$important\n@@||fine.bad.ok.example.org^$important\n";
     let image = image(&[(Format::Adblock, all)]);
     assert_eq!(ask(&image, "example.org"), "Blocked 0:1");

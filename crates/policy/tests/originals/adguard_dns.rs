@@ -70,7 +70,7 @@ fn regular_expressions() {
 }
 
 #[test]
-fn modifiers_stand_behind_the_dollar_and_unknown_ones_void_the_rule() {
+fn modifiers_follow_the_dollar_and_unknown_ones_invalidate_the_rule() {
     check_who(
         Adblock,
         "||example.org^$client=127.0.0.1,dnstype=A",

@@ -46,7 +46,7 @@ fn wildcards_are_a_domain_and_all_below_it() {
 }
 
 #[test]
-fn expressions_stand_between_slashes_and_are_found_anywhere() {
+fn expressions_are_between_slashes_and_match_anywhere() {
     for format in [Domains, Wildcards] {
         check_all(
             format,

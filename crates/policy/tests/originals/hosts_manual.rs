@@ -64,7 +64,7 @@ fn names_have_letters_digits_hyphens_and_dots() {
 }
 
 #[test]
-fn generic_names_of_the_machine_are_about_nobody_else() {
+fn generic_names_of_the_machine_block_nothing() {
     passed_over(
         Hosts,
         &[

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_stand_under_their_family() {
+    fn samples_follow_their_family() {
         let mut metrics = Exposition::default();
         metrics.gauge("a_bytes", "Room.", 7);
         let mut family = metrics.family("b_total", MetricType::Counter, "Events.");

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "a fault, planted by a test")]
-    fn a_fault_is_that_of_who_wanted_the_work() {
+    fn a_panic_in_the_work_reaches_its_caller() {
         at_leisure(|| panic!("a fault, planted by a test"));
     }
 }

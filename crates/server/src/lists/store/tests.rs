@@ -96,7 +96,7 @@ fn a_start_serves_no_image_of_another_file_and_of_no_earlier_text() {
 }
 
 #[test]
-fn a_torn_or_damaged_image_is_made_anew() {
+fn a_truncated_or_damaged_image_is_compiled_again() {
     let data = Data::new("torn");
     let list = data.file("a", "a.example\n||b.example^\n/^ad[0-9]+/\n");
     let config = policy(&[("a", from_file(&list))]);
