@@ -139,7 +139,8 @@ fn snapshots() {
     let at = SnapshotMoment { wall_now: 1_800_000_000, now: 10, epoch: 1, policy: 0 };
     let mut bytes = Vec::with_capacity(256 << 20);
     let start = Instant::now();
-    let saved = save(&mut bytes, &packets, &rrsets, &at).expect("memory takes all writes");
+    let saved =
+        save(&mut bytes, &packets, &rrsets, &at, |_| true).expect("memory takes all writes");
     let saving = start.elapsed();
     let fresh = PacketCache::new(256 << 20, 3600).expect("a budget that is large enough");
     let start = Instant::now();

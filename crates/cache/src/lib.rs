@@ -22,7 +22,7 @@ mod sync;
 pub use failure::{Failure, FailureCache, FailureKey};
 pub use packet::{
     PacketCache, PacketHit, PacketKey, PacketLookup, PacketMeta, PacketStale, STALE_TTL_SECS,
-    packet_flags,
+    StoredPacket, packet_flags,
 };
 pub use rrset::{
     Cached, Freshness, Held, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance,

@@ -35,9 +35,11 @@
 //!
 //! An entry is valid while both of these hold:
 //!
-//! - It was stored under the current policy *epoch*. A change of configuration increments the
-//!   epoch, which turns all older entries into misses at once. Nothing has to be flushed: eviction
-//!   removes the old entries over time.
+//! - It was stored under the current *epoch*, or still holds under it. The caller increments the
+//!   epoch with every change that may alter a response, so no older entry is a hit:
+//!   [`PacketCache::lookup`] returns [`PacketLookup::Earlier`]. If the change does not affect the
+//!   response, [`PacketCache::renew`] moves the entry to the current epoch. Nothing has to be
+//!   flushed: eviction removes the other entries over time.
 //! - Its age is below `valid_for`: the lowest TTL of the message, or less where a rule of the
 //!   policy depends on the time of day.
 //!
@@ -145,7 +147,7 @@ pub struct PacketMeta {
     pub stored_at: u32,
     /// Seconds: the lowest TTL, or less if the verdict depends on the time of day.
     pub valid_for: u32,
-    /// The policy epoch under which the response was made.
+    /// The epoch under which the response was made.
     pub epoch: u32,
     /// [`packet_flags::STALE_OK`] and seven bits of the caller.
     pub flags: u8,
@@ -182,6 +184,25 @@ pub struct PacketStale {
     pub ede: Option<u16>,
 }
 
+/// A stored response, as its owner sees it to decide whether it holds under a later epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredPacket<'a> {
+    /// The epoch under which it was stored.
+    pub epoch: u32,
+    /// As stored.
+    pub flags: u8,
+    /// The response, with the TTLs that it was stored with.
+    pub response: &'a [u8],
+}
+
+impl<'a> StoredPacket<'a> {
+    fn of_entry(meta: &Meta, payload: &'a [u8]) -> Option<Self> {
+        let count = meta.user as usize & MAX_TTL_OFFSETS;
+        let response = payload.get(..payload.len().checked_sub(2 * count + TRAILER_BYTES)?)?;
+        Some(Self { epoch: meta.epoch, flags: *payload.last()?, response })
+    }
+}
+
 /// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketLookup {
@@ -195,6 +216,8 @@ pub enum PacketLookup {
         /// Bytes that a buffer needs for it.
         needed: usize,
     },
+    /// A response of another epoch, which [`PacketCache::renew`] may move to this one.
+    Earlier,
     /// No usable response.
     Miss,
 }
@@ -223,8 +246,10 @@ pub enum PacketLookup {
 /// };
 /// assert_eq!((hit.len, hit.remaining_secs), (response.len(), 200));
 /// assert_eq!(out[usize::from(ttl_offset)..][..4], 200u32.to_be_bytes());
-/// // Under a new epoch the same look-up is a miss.
-/// assert_eq!(cache.lookup(hash, &key, 1100, 2, &mut out), PacketLookup::Miss);
+/// // Under a new epoch the response is a hit only after its owner has said that it still holds.
+/// assert_eq!(cache.lookup(hash, &key, 1100, 2, &mut out), PacketLookup::Earlier);
+/// assert!(cache.renew(hash, &key, 2, &mut out, |stored| stored.epoch == 1));
+/// assert!(matches!(cache.lookup(hash, &key, 1100, 2, &mut out), PacketLookup::Hit(_)));
 /// # Ok(())
 /// # }
 /// ```
@@ -259,13 +284,37 @@ impl PacketCache {
             return PacketLookup::Miss;
         };
         if found.meta.epoch != epoch {
-            return PacketLookup::Miss;
+            return PacketLookup::Earlier;
         }
         match found.meta.remaining(now) {
             Ok(remaining_secs) => fresh(&found, remaining_secs, out),
             Err(stale_secs) if stale_secs < self.stale_window => stale(&found, stale_secs, out),
             Err(_) => PacketLookup::Miss,
         }
+    }
+
+    /// Moves a response to this epoch if it still `holds`. Returns whether it did; false as well
+    /// for a response that `buffer` cannot hold with two bytes for each of its records. Locks a
+    /// part of the cache for the time of one insertion.
+    #[cold]
+    pub fn renew(
+        &self,
+        hash: u64,
+        key: &PacketKey<'_>,
+        epoch: u32,
+        buffer: &mut [u8],
+        holds: impl FnOnce(&StoredPacket<'_>) -> bool,
+    ) -> bool {
+        let same = |meta: &Meta, payload: &[u8]| key.is_key_of(meta, payload);
+        let Some(found) = self.store.read(hash, buffer, same) else { return false };
+        let Some(payload) = buffer.get(..found.len) else { return false };
+        if !StoredPacket::of_entry(&found.meta, payload).is_some_and(|stored| holds(&stored)) {
+            return false;
+        }
+        let entry = EntryParts { meta: Meta { epoch, ..found.meta }, parts: [payload, &[]] };
+        // Another thread may have stored a newer response meanwhile: that one stays.
+        let is_unchanged = |meta: &Meta| *meta == found.meta;
+        self.store.insert(hash, &entry, same, is_unchanged) == Inserted::Stored
     }
 
     /// Prefetches the index cells of a key with this hash, the first step of a look-up.
@@ -333,13 +382,13 @@ impl PacketCache {
         })
     }
 
-    /// Calls `visit` with the key of each valid response, its first twelve octets and its remaining
-    /// seconds, until `visit` fails. Holds no lock meanwhile, so entries stored concurrently may be
-    /// missed or visited twice.
+    /// Calls `visit` with the key of each valid response that `holds`, its first twelve octets and
+    /// its remaining seconds, until `visit` fails. Holds no lock meanwhile, so entries stored
+    /// concurrently may be missed or visited twice.
     pub fn try_visit<E>(
         &self,
         now: u32,
-        epoch: u32,
+        holds: impl Fn(&StoredPacket<'_>) -> bool,
         mut visit: impl FnMut(&PacketKey<'_>, &[u8; HEADER_BYTES], u32) -> Result<(), E>,
     ) -> Result<(), E> {
         self.store.try_for_each(|meta, payload| {
@@ -347,8 +396,9 @@ impl PacketCache {
             else {
                 return Ok(());
             };
+            let holds = || StoredPacket::of_entry(meta, payload).is_some_and(|it| holds(&it));
             match meta.remaining(now) {
-                Ok(remaining_secs) if meta.epoch == epoch => visit(&key, header, remaining_secs),
+                Ok(remaining_secs) if holds() => visit(&key, header, remaining_secs),
                 _ => Ok(()),
             }
         })
@@ -364,12 +414,18 @@ impl PacketCache {
         self.store.is_outlived(meta, now)
     }
 
-    /// Calls `visit` with the raw entries, for the snapshot.
+    /// Calls `visit` with the raw entries that `holds`, for the snapshot.
     pub(crate) fn try_for_each<E>(
         &self,
-        visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
+        holds: impl Fn(&StoredPacket<'_>) -> bool,
+        mut visit: impl FnMut(&Meta, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.store.try_for_each(visit)
+        self.store.try_for_each(|meta, payload| {
+            match StoredPacket::of_entry(meta, payload).is_some_and(|stored| holds(&stored)) {
+                true => visit(meta, payload),
+                false => Ok(()),
+            }
+        })
     }
 
     /// Stores an entry from [`Self::try_for_each`] again. Returns false if it is malformed.

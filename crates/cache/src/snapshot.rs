@@ -17,7 +17,7 @@ use std::{
 };
 
 use crate::{
-    packet::{PacketCache, PacketKey},
+    packet::{PacketCache, PacketKey, StoredPacket},
     rrset::RrsetCache,
     store::{MAX_PAYLOAD_BYTES, Meta},
 };
@@ -36,7 +36,7 @@ pub struct SnapshotMoment {
     pub wall_now: u64,
     /// The same moment on the caches' clock.
     pub now: u32,
-    /// The current policy epoch. Only its packets are saved, and loaded ones are assigned to it.
+    /// The current epoch, which loaded packets are assigned to.
     pub epoch: u32,
     /// A hash of policy and hosted zones. Packets are loaded only if it is unchanged since saving.
     pub policy: u64,
@@ -121,12 +121,14 @@ impl From<io::Error> for SnapshotError {
     }
 }
 
-/// Writes both caches. An entry that changes meanwhile is saved in its old or new state.
+/// Writes both caches, of the packet cache only what still `holds`. An entry that changes meanwhile
+/// is saved in its old or new state.
 pub fn save(
     out: &mut impl Write,
     packets: &PacketCache,
     rrsets: &RrsetCache,
     at: &SnapshotMoment,
+    holds: impl Fn(&StoredPacket<'_>) -> bool,
 ) -> io::Result<SnapshotCounts> {
     let mut writer = Summed { inner: &mut *out, sum: crc32fast::Hasher::new() };
     let mut counts = SnapshotCounts::default();
@@ -134,8 +136,8 @@ pub fn save(
     writer.put(&VERSION.to_le_bytes())?;
     writer.put(&at.wall_now.to_le_bytes())?;
     writer.put(&at.policy.to_le_bytes())?;
-    packets.try_for_each(|meta, payload| {
-        if meta.epoch != at.epoch || packets.is_outlived(meta, at.now) {
+    packets.try_for_each(holds, |meta, payload| {
+        if packets.is_outlived(meta, at.now) {
             return Ok(());
         }
         counts.packets += 1;

@@ -81,6 +81,7 @@ pub(crate) fn policy(
         &config.policy,
         &config.server.entrances(),
         &Parts { lists, countries, ..Parts::new(KEY) },
+        None,
     )
     .map_err(|error| error.to_string())
 }
@@ -103,7 +104,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
         };
         lists.push(ListCheck { list: list.name.clone(), result });
     }
-    let built = Policy::build(&config.policy, &config.server.entrances(), &Parts::new(KEY))
+    let built = Policy::build(&config.policy, &config.server.entrances(), &Parts::new(KEY), None)
         .map_err(|error| error.to_string())?;
     let report = PolicyCheck {
         image_bytes: octets.len(),

@@ -24,7 +24,7 @@ use ipnet::IpNet;
 
 pub mod block;
 mod check;
-mod dns64;
+pub mod dns64;
 mod forward;
 mod hints;
 mod known;

@@ -4,14 +4,16 @@
 //! lets it pass.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
+use avocet_cache::{Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security, StoredPacket};
 use avocet_config::Config;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
+use avocet_policy::client::Neighbour;
 use avocet_policy::rule::Switches;
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
 use avocet_wire::{Class, Ede, Rtype};
@@ -30,7 +32,6 @@ use crate::query::{
     self, Client, Incoming, Obtained, Output, QueryContext, QueryStep, Seen, Stage,
 };
 use crate::snapshot::{Snapshot, Unconfigured};
-use crate::trust::LearntTrust;
 
 /// TTL of delegations that are taught.
 const DELEGATION_SECS: u32 = 3_600;
@@ -95,11 +96,14 @@ impl InProcess {
         let unconfigured = Unconfigured {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
-            trust: LearntTrust::default(),
+            trust: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
         };
-        let snapshot = snapshot(configuration, 1, &unconfigured, Parts::new([4; 32]))?;
+        let config = read(configuration)?;
+        let parts = parts_of(&config, Parts::new([4; 32]))?;
+        let snapshot =
+            Snapshot::first(config, &unconfigured, parts).map_err(|error| error.to_string())?;
         let shared = NameServer::new(snapshot, 0, [7; 32]).map_err(|error| error.to_string())?;
         Ok(Self {
             state: shared.snapshot(),
@@ -121,14 +125,9 @@ impl InProcess {
     /// # Errors
     /// As [`Self::new`].
     pub fn reload(&mut self, configuration: &str) -> Result<(), String> {
-        let snapshot = snapshot(
-            configuration,
-            self.state.epoch + 1,
-            &self.unconfigured,
-            self.state.parts.clone(),
-        )?;
-        self.put_in_force(snapshot);
-        Ok(())
+        let config = read(configuration)?;
+        let parts = parts_of(&config, self.state.parts.clone())?;
+        self.put_in_force(Arc::new(config), parts)
     }
 
     /// Puts these pauses and grants in force, in place of those before.
@@ -137,15 +136,49 @@ impl InProcess {
     /// There are too many kinds of clients.
     pub fn switch(&mut self, switches: Switches) -> Result<(), String> {
         let parts = Parts { switches, ..self.state.parts.clone() };
-        let config = self.state.config.clone();
-        let snapshot = Snapshot::build(config, self.state.epoch + 1, &self.unconfigured, parts);
-        self.put_in_force(snapshot.map_err(|error| error.to_string())?);
-        Ok(())
+        self.put_in_force(self.state.config.clone(), parts)
     }
 
-    fn put_in_force(&mut self, snapshot: Snapshot) {
-        self.shared.replace(snapshot);
+    /// Puts another table of neighbours in force.
+    ///
+    /// # Errors
+    /// There are too many kinds of clients.
+    pub fn meet(&mut self, neighbours: &[Neighbour]) -> Result<(), String> {
+        let parts = Parts { neighbours: neighbours.into(), ..self.state.parts.clone() };
+        self.put_in_force(self.state.config.clone(), parts)
+    }
+
+    /// Makes cookies with another secret.
+    ///
+    /// # Errors
+    /// None: no part is built.
+    pub fn rotate_cookie_secret(&mut self, current: [u8; 16]) -> Result<(), String> {
+        self.unconfigured.cookies =
+            CookieSecrets { current, previous: Some(self.unconfigured.cookies.current) };
+        self.put_in_force(self.state.config.clone(), self.state.parts.clone())
+    }
+
+    /// Returns the folded questions of the answers in the packet cache that still hold.
+    pub fn kept(&self) -> Vec<Vec<u8>> {
+        let mut kept = Vec::new();
+        let holds = |stored: &StoredPacket<'_>| query::still_holds(&self.state, stored);
+        let Ok(()) = self.shared.packets.try_visit(self.now.secs(), holds, |key, _, _| {
+            kept.push(key.question.to_vec());
+            Ok::<(), Infallible>(())
+        });
+        kept
+    }
+
+    /// Returns the state in force.
+    pub fn state(&self) -> &Arc<Snapshot> {
+        &self.state
+    }
+
+    fn put_in_force(&mut self, config: Arc<Config>, parts: Parts) -> Result<(), String> {
+        let snapshot = self.state.replaced(config, &self.unconfigured, parts);
+        self.shared.replace(snapshot.map_err(|error| error.to_string())?);
         self.state = self.shared.snapshot();
+        Ok(())
     }
 
     /// Asks as this client from now on.
@@ -295,16 +328,13 @@ impl InProcess {
     }
 }
 
-fn snapshot(
-    configuration: &str,
-    epoch: u32,
-    unconfigured: &Unconfigured,
-    parts: Parts,
-) -> Result<Snapshot, String> {
-    let config = Config::from_text(None, configuration, &BTreeMap::new())
-        .map_err(|errors| errors.to_string())?;
+fn read(configuration: &str) -> Result<Config, String> {
+    Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())
+}
+
+/// The parts with the lists and countries of a configuration.
+fn parts_of(config: &Config, parts: Parts) -> Result<Parts, String> {
     let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
     let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
-    let parts = Parts { lists, countries, ..parts };
-    Snapshot::build(config, epoch, unconfigured, parts).map_err(|error| error.to_string())
+    Ok(Parts { lists, countries, ..parts })
 }

@@ -1,7 +1,8 @@
 //! The state that all queries share: the caches and secrets, and the snapshot of the configuration.
 //!
 //! A [`Snapshot`] is immutable and is replaced as a whole; workers look once a batch whether a
-//! newer one is there. The caches outlive it: `epoch` tells which of their answers still hold.
+//! newer one is there. The caches outlive it: its generations tell which of their answers still
+//! hold.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,12 +93,8 @@ impl NameServer {
     }
 
     /// Puts a snapshot in force; workers take it when they look next.
-    pub fn replace(&self, mut snapshot: Snapshot) {
+    pub fn replace(&self, snapshot: Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.config.rate_limit == current.config.rate_limit {
-            // A client over the limit stays so.
-            snapshot.rate_limit.clone_from(&current.rate_limit);
-        }
         let before = std::mem::replace(&mut *current, Arc::new(snapshot));
         drop(current);
         // A worker must not be the last to leave it: to free all of a policy takes longer than

@@ -121,7 +121,7 @@ impl fmt::Display for PlanError {
 impl std::error::Error for PlanError {}
 
 /// A rule prepared for use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rule {
     /// Indices into [`Plan::upstreams`].
     pub(crate) upstreams: Vec<u16>,
@@ -139,7 +139,7 @@ pub(crate) struct Route {
     pub(crate) apex_len: u8,
 }
 
-/// The forwarding rules and the settings of resolution.
+/// The forwarding rules and the settings of resolution. Copies share all that is large in it.
 ///
 /// ```
 /// use avocet_cache::TtlBounds;
@@ -168,7 +168,7 @@ pub(crate) struct Route {
 /// assert!(plan.resolves(b"\x04host\x04corp\x00"));
 /// assert!(!plan.resolves(b"\x04host\x06public\x04corp\x00"));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     pub(crate) settings: Settings,
     rules: Vec<Rule>,
@@ -176,7 +176,7 @@ pub struct Plan {
     pub(crate) upstreams: Vec<Endpoint>,
     /// The rule index of each zone and exception except the root; `None` for an exception without a
     /// rule above.
-    zones: SuffixMap<Option<u16>>,
+    zones: Arc<SuffixMap<Option<u16>>>,
     /// The route of names without another rule.
     root: Option<Route>,
     /// Sets of servers to which single questions of any name are sent, with their rules.
@@ -184,8 +184,8 @@ pub struct Plan {
     /// The first rule of a set; above all others if there is none.
     first_set: u16,
     /// How names without a route are resolved; `None` if they are not.
-    pub(crate) recursion: Option<Recursion>,
-    pub(crate) stubs: Stubs,
+    pub(crate) recursion: Option<Arc<Recursion>>,
+    pub(crate) stubs: Arc<Stubs>,
     pub(crate) fetch_limits: FetchLimits,
     dns64: Option<Arc<Dns64>>,
     /// Names that this server answers by itself.
@@ -237,9 +237,10 @@ impl Plan {
         let (of_root, others): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| *rule.zone == [0]);
         let root = of_root.first().and_then(|rule| target(&rules, &zones, rule));
         let root = root.map(|rule| Route { rule, apex_len: 1 });
-        let zones =
+        let zones: SuffixMap<_> =
             others.iter().map(|rule| (rule.zone.clone(), target(&rules, &zones, rule))).collect();
-        let stubs = Stubs::default();
+        let zones = Arc::new(zones);
+        let stubs = Arc::new(Stubs::default());
         let (recursion, fetch_limits) = (None, FetchLimits::default());
         let rules_of = Vec::with_capacity(rules.len());
         let upstreams = Vec::new();
@@ -299,8 +300,8 @@ impl Plan {
     /// Adds recursion: names without a rule are resolved from the root.
     #[must_use]
     pub fn with_recursion(mut self, recursion: Recursion) -> Self {
-        self.stubs = Stubs::new(&recursion.stubs);
-        self.recursion = Some(recursion);
+        self.stubs = Arc::new(Stubs::new(&recursion.stubs));
+        self.recursion = Some(Arc::new(recursion));
         self
     }
 

@@ -20,7 +20,6 @@ use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
-use avocet_nameserver::trust::LearntTrust;
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
 use crate::lists::Store;
@@ -160,7 +159,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let switches = switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
-    let snapshot = Snapshot::build(config, 1, &secrets, parts)
+    let snapshot = Snapshot::first(config, &secrets, parts)
         .map_err(|error| StartError::Setting(error.to_string()))?;
     let key = random::<32>()?;
     let shared = Shared::new(snapshot, mailboxes, key)
@@ -224,7 +223,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
     Ok(Unconfigured {
         limiter: random()?,
         cookies,
-        trust: LearntTrust::default(),
+        trust: Arc::default(),
         local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),
     })
@@ -464,7 +463,7 @@ mod tests {
             let sockets = bind(&config.server.addresses(), 1).unwrap();
             let (pollers, mailboxes) = mailboxes(1).unwrap();
             let snapshot =
-                Snapshot::build(config, 1, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
+                Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
             let threads = start_workers(&shared, pollers, sockets, 1024).unwrap();
             Self { addr: free, shared, threads }

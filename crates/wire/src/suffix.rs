@@ -41,6 +41,11 @@ impl<T> SuffixMap<T> {
         self.entries.is_empty()
     }
 
+    /// Returns all names with their values, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &T)> {
+        self.entries.iter().map(|(name, value)| (&**name, value))
+    }
+
     /// Returns the value of exactly this name.
     #[inline]
     #[must_use]

@@ -87,13 +87,64 @@ fn every_part_of_the_key_counts_even_when_hashes_are_equal() {
 }
 
 #[test]
-fn an_entry_of_another_epoch_is_a_miss() {
+fn an_entry_of_another_epoch_is_no_hit() {
     let cache = cache();
     put(&cache, &KEY, &[300], PacketMeta { flags: packet_flags::STALE_OK, ..META });
     let mut out = [0; 512];
     for (now, epoch) in [(1000, 4), (1000, 6), (1400, 6)] {
-        assert_eq!(cache.lookup(HASH, &KEY, now, epoch, &mut out), PacketLookup::Miss);
+        assert_eq!(cache.lookup(HASH, &KEY, now, epoch, &mut out), PacketLookup::Earlier);
     }
+}
+
+#[test]
+fn an_entry_that_still_holds_moves_to_a_later_epoch_and_no_further() {
+    let cache = cache();
+    let (bytes, offsets) = response(QUESTION, &[300]);
+    put(&cache, &KEY, &[300], PacketMeta { flags: 0b1010_0000, ede: Some(15), ..META });
+    let mut out = [0; 512];
+    assert!(!cache.renew(HASH, &KEY, 6, &mut out, |_| false));
+    assert!(!cache.renew(HASH, &KEY, 6, &mut out[..bytes.len()], |_| true), "no room");
+    assert_eq!(cache.lookup(HASH, &KEY, 1000, 6, &mut out), PacketLookup::Earlier);
+    let mut seen = None;
+    let renewed = cache.renew(HASH, &KEY, 6, &mut out, |stored| {
+        seen = Some((stored.epoch, stored.flags, stored.response.to_vec()));
+        true
+    });
+    assert!(renewed);
+    assert_eq!(seen, Some((5, 0b1010_0000, bytes.clone())));
+    let hit = PacketHit {
+        len: bytes.len(),
+        remaining_secs: 200,
+        prefetch: false,
+        flags: 0b1010_0000,
+        ede: Some(15),
+    };
+    assert_eq!(cache.lookup(HASH, &KEY, 1100, 6, &mut out), PacketLookup::Hit(hit));
+    assert_eq!(ttls(&out, &offsets), [200], "its age is what it was");
+    for epoch in [5, 7] {
+        assert_eq!(cache.lookup(HASH, &KEY, 1100, epoch, &mut out), PacketLookup::Earlier);
+    }
+    let other = PacketKey { profile: KEY.profile + 1, ..KEY };
+    assert!(!cache.renew(HASH, &other, 7, &mut out, |_| true), "not in the cache");
+}
+
+#[test]
+fn entries_that_no_longer_hold_are_not_shown() {
+    let cache = cache();
+    put(&cache, &KEY, &[300], META);
+    let shown = |epoch| {
+        let mut count = 0;
+        let visited: Result<(), ()> = cache.try_visit(
+            1000,
+            |stored| stored.epoch >= epoch,
+            |_, _, _| {
+                count += 1;
+                Ok(())
+            },
+        );
+        visited.map(|()| count)
+    };
+    assert_eq!([5, 6].map(shown), [Ok(1), Ok(0)]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn hash(key: &PacketKey<'_>) -> u64 {
 fn saved() -> Vec<u8> {
     let caches = Caches::filled();
     let mut bytes = Vec::new();
-    let counts = save(&mut bytes, &caches.packets, &caches.rrsets, &SAVED).unwrap();
+    let counts = save(&mut bytes, &caches.packets, &caches.rrsets, &SAVED, |_| true).unwrap();
     assert_eq!(counts, SnapshotCounts { packets: 3, rrsets: 3, dropped: 0 });
     bytes
 }
@@ -180,10 +180,11 @@ fn packets_of_another_policy_are_not_loaded() {
 }
 
 #[test]
-fn packets_of_an_old_epoch_are_not_saved() {
+fn packets_that_no_longer_hold_are_not_saved() {
     let caches = Caches::filled();
     caches.put_packet(4, SAVED.epoch - 1);
-    let counts = save(&mut Vec::new(), &caches.packets, &caches.rrsets, &SAVED).unwrap();
+    let holds = |stored: &StoredPacket<'_>| stored.epoch == SAVED.epoch;
+    let counts = save(&mut Vec::new(), &caches.packets, &caches.rrsets, &SAVED, holds).unwrap();
     assert_eq!(counts.packets, 3);
 }
 

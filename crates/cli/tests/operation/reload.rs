@@ -163,3 +163,17 @@ fn a_reload_that_changes_no_answer_keeps_the_packet_cache() {
     site.ask("kept.example");
     assert_eq!(site.metric("avocet_cache_hits_total{cache=\"packet\"}"), hits + 1.0);
 }
+
+#[test]
+fn a_reload_that_changes_a_record_keeps_the_cached_answers_of_other_names() {
+    let upstream = Upstream::start();
+    let (site, _server) = started(&upstream);
+    site.ask("kept.example");
+    let hits = || site.metric("avocet_cache_hits_total{cache=\"packet\"}");
+    let before = hits();
+    site.configure(upstream.addr, "", &record("10.0.0.9"));
+    site.avocet_text(&["reload"]);
+    site.ask("kept.example");
+    assert_eq!(hits(), before + 1.0);
+    assert_eq!(site.ask("host.lan").0, [10, 0, 0, 9]);
+}

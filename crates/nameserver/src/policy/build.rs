@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use avocet_config::block::BlockConfig;
-use avocet_config::policy::PolicyConfig;
+use avocet_config::policy::{ListConfig, PolicyConfig};
 use avocet_policy::client::{ClientTest, Clients, Neighbour, Transport};
 use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
-use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, Switches};
+use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, RuleSpec, Switches};
 use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
@@ -48,6 +49,8 @@ pub struct Parts {
     pub limiter: Arc<Limiter>,
     /// How often rules and lists held, which outlives a policy too.
     pub counts: Arc<Counts>,
+    /// How often the wall clock was set: what the policy said holds by the clock as it was.
+    pub clock_settings: u64,
 }
 
 impl Parts {
@@ -61,13 +64,112 @@ impl Parts {
             countries: None,
             limiter: Arc::new(Limiter::new(secret)),
             counts: Arc::new(Counts::new(1)),
+            clock_settings: 0,
+        }
+    }
+
+    /// Reports whether a policy of the same configuration is the same with these.
+    pub(crate) fn build_the_same(&self, other: &Self) -> bool {
+        let Self { lists, switches, neighbours, countries, limiter, counts, clock_settings } = self;
+        is_one(lists.as_ref(), other.lists.as_ref())
+            && *switches == other.switches
+            && *neighbours == other.neighbours
+            && is_one(countries.as_ref(), other.countries.as_ref())
+            && Arc::ptr_eq(limiter, &other.limiter)
+            && Arc::ptr_eq(counts, &other.counts)
+            && *clock_settings == other.clock_settings
+    }
+}
+
+fn is_one<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
+}
+
+/// A policy and what it was built from.
+pub(crate) struct PolicySources<'p> {
+    config: &'p PolicyConfig,
+    parts: &'p Parts,
+    policy: Option<&'p Policy>,
+}
+
+impl<'p> PolicySources<'p> {
+    /// Returns those of a policy that was built from the others.
+    pub(crate) fn of(
+        config: &'p PolicyConfig,
+        parts: &'p Parts,
+        policy: Option<&'p Policy>,
+    ) -> Self {
+        Self { config, parts, policy }
+    }
+
+    /// Reports whether each profile of `before` has the same number here and gets the same answers.
+    /// Clients may have moved from profile to profile.
+    pub(crate) fn say_the_same(&self, before: &Self) -> bool {
+        match (self.policy, before.policy) {
+            (None, None) => true,
+            (Some(policy), Some(earlier)) => {
+                policy.clients.continues(&earlier.clients)
+                    && Judged::by(self) == Judged::by(before)
+                    && is_one(self.parts.lists.as_ref(), before.parts.lists.as_ref())
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What decides about the answers of a profile. Which lists are in force for it, and its groups,
+/// are facts of the profile.
+#[derive(PartialEq)]
+struct Judged<'p> {
+    block: &'p BlockConfig,
+    time_zone: &'p str,
+    rebinding: Option<&'p [Box<[u8]>]>,
+    geo_database: Option<&'p Path>,
+    lists: &'p [ListConfig],
+    rules: &'p [RuleSpec],
+    group_names: Vec<&'p str>,
+    listeners: &'p [String],
+    switches: &'p Switches,
+    countries: Option<u64>,
+    clock_settings: u64,
+}
+
+impl<'p> Judged<'p> {
+    fn by(sources: &PolicySources<'p>) -> Self {
+        let PolicySources { config, parts, policy: _ } = *sources;
+        let PolicyConfig {
+            block,
+            time_zone,
+            rebinding,
+            geo_database,
+            lists,
+            rules,
+            groups,
+            listeners,
+            // They say who has which profile.
+            clients: _,
+            leases: _,
+        } = config;
+        Self {
+            block,
+            time_zone,
+            rebinding: rebinding.as_deref(),
+            geo_database: geo_database.as_deref(),
+            lists,
+            rules,
+            group_names: groups.iter().map(|group| group.name.as_str()).collect(),
+            listeners,
+            switches: &parts.switches,
+            countries: parts.countries.as_ref().map(|database| database.digest()),
+            clock_settings: parts.clock_settings,
         }
     }
 }
 
 impl Policy {
     /// Builds the policy; none where nothing is filtered. `entrances` has the name of the listener
-    /// of each address of the server, empty for those of `[server]`.
+    /// of each address of the server, empty for those of `[server]`. Profiles keep the numbers that
+    /// they have in the policy `before`, as far as they have the same facts.
     ///
     /// # Errors
     /// There are too many kinds of clients.
@@ -75,27 +177,14 @@ impl Policy {
         config: &PolicyConfig,
         entrances: &[&str],
         parts: &Parts,
+        before: Option<&Self>,
     ) -> Result<Option<Self>, PolicyError> {
         if config.is_empty() {
             return Ok(None);
         }
         let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
-        let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
         let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
-        let mut tests = rules.client_tests();
-        let of_lists = parts
-            .lists
-            .as_deref()
-            .map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
-        for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
-            if !tests.contains(&test) {
-                tests.push(test);
-            }
-        }
-        add_tests_of_zones(&mut tests, parts.lists.as_deref());
-        let clients =
-            Clients::build(directory, &config.listeners, tests).map_err(|fault| wrong(&fault))?;
-        let clients = clients.with_neighbours(&parts.neighbours).map_err(|fault| wrong(&fault))?;
+        let clients = clients(config, parts, rules.client_tests(), before)?;
         let program = Program::build(&rules, &clients, &parts.switches);
         let origins = |listener: &&str| {
             [Transport::Udp, Transport::Tcp].map(|transport| clients.origin(listener, transport))
@@ -133,6 +222,37 @@ impl Policy {
             rebinding,
         }))
     }
+}
+
+/// Builds the table of clients for the tests of rules, lists, switches and policy zones.
+fn clients(
+    config: &PolicyConfig,
+    parts: &Parts,
+    mut tests: Vec<ClientTest>,
+    before: Option<&Policy>,
+) -> Result<Clients, PolicyError> {
+    let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
+    let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
+    let lists = parts.lists.as_deref();
+    let of_lists = lists.map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
+    for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
+        if !tests.contains(&test) {
+            tests.push(test);
+        }
+    }
+    add_tests_of_zones(&mut tests, lists);
+    let build = |before: Option<&Policy>| {
+        let (directory, tests) = (directory.clone(), tests.clone());
+        let clients = match before {
+            Some(before) => {
+                Clients::build_after(&before.clients, directory, &config.listeners, tests)
+            }
+            None => Clients::build(directory, &config.listeners, tests),
+        };
+        clients?.with_neighbours(&parts.neighbours)
+    };
+    // Profiles that nobody has any more may be too many beside the new ones.
+    build(before).or_else(|_| build(None)).map_err(|fault| wrong(&fault))
 }
 
 /// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came

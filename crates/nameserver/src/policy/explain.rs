@@ -74,10 +74,10 @@ impl Policy {
         &'p self,
         asked: &Asked<'_>,
         (answered, outcome): (Option<&KnownAnswer<'_>>, &Outcome),
-        (moment, epoch): (Moment, u32),
+        (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> Explanation<'p> {
-        let verdict = self.verdict(asked, answered, (moment, epoch), scratch);
+        let verdict = self.verdict(asked, answered, (moment, generation), scratch);
         let Outcome { treatment, why } = outcome.clone();
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
         // Safe search blocks nothing: a list has decided.
@@ -112,10 +112,10 @@ impl Policy {
         &self,
         asked: &Asked<'_>,
         answered: Option<&KnownAnswer<'_>>,
-        (moment, epoch): (Moment, u32),
+        (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> Verdict {
-        scratch.renew(self, epoch, moment.wall_secs);
+        scratch.renew(self, generation, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
         match answered {
             Some(answered) if self.program.reads_answers() => {

@@ -36,6 +36,7 @@ use avocet_wire::Rtype;
 
 use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
+pub(crate) use build::PolicySources;
 pub use build::{Parts, PolicyError};
 pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
@@ -121,9 +122,9 @@ pub struct Moment {
 /// What a worker keeps between questions.
 #[derive(Default)]
 pub struct Scratch {
-    /// What holds of the time, for the program of the epoch beside it.
+    /// What holds of the time, for the program of the generation beside it.
     hours: Hours,
-    epoch: Option<u32>,
+    generation: Option<u32>,
     lists: list::Scratch,
     /// The same for lists that rules ask for by name, in force or not.
     named_lists: list::Scratch,

@@ -42,28 +42,29 @@ struct Rooms<'a> {
 }
 
 impl Scratch {
-    pub(super) fn renew(&mut self, policy: &Policy, epoch: u32, wall_secs: u64) {
+    pub(super) fn renew(&mut self, policy: &Policy, generation: u32, wall_secs: u64) {
         for lists in [&mut self.lists, &mut self.named_lists] {
             policy.counts.count_cut_short(lists.take_cut_short());
             lists.begin_question();
         }
-        if self.epoch != Some(epoch) || !self.hours.is_current(wall_secs) {
+        if self.generation != Some(generation) || !self.hours.is_current(wall_secs) {
             policy.program.renew(&mut self.hours, wall_secs);
-            self.epoch = Some(epoch);
+            self.generation = Some(generation);
         }
     }
 }
 
 impl Policy {
     /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit
-    /// that holds for it, but for [`Scratch::for_looking`]. `epoch` is that of the snapshot.
+    /// that holds for it, but for [`Scratch::for_looking`]. `generation`
+    /// is that of this policy.
     pub fn question(
         &self,
         asked: &Asked<'_>,
-        (moment, epoch): (Moment, u32),
+        (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> QuestionRuling<'_> {
-        scratch.renew(self, epoch, moment.wall_secs);
+        scratch.renew(self, generation, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.note(&scratch.noted, verdict.decided);
         let (validity, decided) = (Validity::of(&verdict, moment), verdict.decided);
@@ -102,10 +103,10 @@ impl Policy {
         &self,
         asked: &Asked<'_>,
         answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
-        (moment, epoch): (Moment, u32),
+        (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> AnswerRuling<'_> {
-        scratch.renew(self, epoch, moment.wall_secs);
+        scratch.renew(self, generation, moment.wall_secs);
         let before = self.decide(asked, moment, scratch);
         scratch.found.read(answered.message, answered.translation);
         scratch.noted_later.clear();
@@ -171,11 +172,11 @@ impl Policy {
     pub fn without_answer(
         &self,
         asked: &Asked<'_>,
-        (moment, epoch): (Moment, u32),
+        (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> Option<QuestionVerdict<'_>> {
         let fired = self.zone_without_answer(asked)?;
-        scratch.renew(self, epoch, moment.wall_secs);
+        scratch.renew(self, generation, moment.wall_secs);
         let verdict = self.decide(asked, moment, scratch);
         scratch.held.clear();
         if verdict.decided.is_some()

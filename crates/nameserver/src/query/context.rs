@@ -40,9 +40,10 @@ pub struct QueryContext<'w> {
 }
 
 impl QueryContext<'_> {
-    /// Returns the time for the policy, and the epoch of what it keeps.
+    /// Returns the time for the policy, and its generation.
     pub(super) fn moment(&self) -> (policy::Moment, u32) {
-        (policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() }, self.state.epoch)
+        let moment = policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() };
+        (moment, self.state.generations.policy)
     }
 
     /// Returns the client's profile in the policy in force.

@@ -57,13 +57,24 @@ pub(super) struct Offer {
     pub(super) upstream: Option<EndpointId>,
     /// How the packet cache may keep it, if it does not yet.
     pub(super) lifetime: Lifetime,
+    /// What it rests on.
+    pub(super) basis: Basis,
+}
+
+/// What an answer that this network or its policy made rests on, besides these.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Basis {
+    /// The question alone.
+    Question,
+    /// An answer of other servers, which it is given in place of.
+    Answer,
 }
 
 impl Offer {
     /// An answer that this server makes, and no cache keeps.
     pub(super) fn made(stage: Stage, draft: Draft) -> Self {
         let (cache, lifetime) = (CacheState::NotAsked, Lifetime::Unkept);
-        Self { draft, stage, cache, upstream: None, lifetime }
+        Self { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
     }
 }
 
@@ -134,6 +145,7 @@ impl Obtained<'_> {
     /// Offers a draft that was made from this answer.
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
-        Offer { draft, stage, cache: self.cache(), upstream, lifetime: Lifetime::Unkept }
+        let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);
+        Offer { draft, stage, cache: self.cache(), upstream, lifetime, basis }
     }
 }

@@ -5,12 +5,14 @@
 
 use avocet_resolver::NameServers;
 use avocet_wire::Rcode;
+use avocet_wire::header::Header;
+use avocet_wire::view::{MessageView, RecordSection};
 
 use super::alias::{End, write_behind};
 use super::blocked;
 use super::context::{Query, QueryContext};
 use super::decision::Stage;
-use super::finding::{Finding, Lifetime, Offer};
+use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
 use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, sent_to_tcp};
 use super::ttl::{Terms, cut_ttls};
@@ -33,7 +35,8 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     let QuestionRuling { verdict, by, validity, note } = ruling;
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
     // What this network says about its own names, no list of strangers takes back.
-    let is_own = !says_nothing && by == Decider::List && cx.state.local.has(query.key.qname());
+    let is_own =
+        !says_nothing && by == Decider::List && cx.state.names.local.has(query.key.qname());
     cx.scratch.tell(|witness| match is_own {
         true => witness.overruled_by_own_record(),
         false => witness.of_policy(policy.said_of_question(&verdict, note)),
@@ -109,6 +112,35 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
     }
 }
 
+/// The part of a message that the policy judges.
+pub(super) struct JudgedPart {
+    /// The message without the rest.
+    pub(super) message: Vec<u8>,
+    /// Offsets of its TTL fields.
+    pub(super) ttl_offsets: Vec<u16>,
+}
+
+/// Cuts the additional records off a message; none where it has no such records.
+///
+/// The policy judges names and addresses that a client asks for, and those which the answer to that
+/// leads to. Addresses that a server adds for other names, it would not have been asked about.
+pub(super) fn judged_part(obtained: &Obtained<'_>) -> Option<JudgedPart> {
+    let mut header = Header::read(obtained.message).filter(|header| header.counts[3] > 0)?;
+    header.counts[3] = 0;
+    let records = MessageView::new(obtained.message).ok()?.records().ok()?.map_while(Result::ok);
+    let (mut end, mut ttl_offsets) = (obtained.message.len(), Vec::new());
+    for record in records {
+        if record.section == RecordSection::Additional {
+            end = record.offset();
+            break;
+        }
+        ttl_offsets.push(record.ttl_offset() as u16);
+    }
+    let mut message = obtained.message[..end].to_vec();
+    header.write(message.first_chunk_mut()?);
+    Some(JudgedPart { message, ttl_offsets })
+}
+
 fn in_place_of_an_answer(
     query: &Query<'_>,
     verdict: AnswerVerdict<'_>,
@@ -119,7 +151,10 @@ fn in_place_of_an_answer(
         AnswerVerdict::Pass { validity, ttl_secs } => {
             Finding::Pass(Terms::of(validity, ttl_secs, note))
         }
-        AnswerVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
+        AnswerVerdict::Answer(made) => {
+            let offer = answer_of(query, &made, out);
+            Finding::Answer(Offer { basis: Basis::Answer, ..offer })
+        }
         AnswerVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         AnswerVerdict::Drop => Finding::Silence { note },
         AnswerVerdict::Truncate => Finding::Answer(truncated(query.key.question(), out)),

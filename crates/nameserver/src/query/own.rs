@@ -1,11 +1,15 @@
-//! The names that this server knows by itself, as the resolver asks for them where an alias leads
-//! to one.
+//! The names that this server answers by itself: local records, local zones and special names.
+//!
+//! They are one part of a snapshot. The query path asks the stages `local` and `special` in turn;
+//! the resolver asks here where an alias leads to one of these names.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
+use avocet_config::{Config, RecordConfig};
 use avocet_resolver::{Own, OwnNames, Sought};
 
 use super::local::LocalRecords;
+use super::own_changes::{ChangedName, NameChanges, Reach};
 use super::question::LocalQuestion;
 use super::special::{InZone, SpecialNames};
 
@@ -13,12 +17,31 @@ use super::special::{InZone, SpecialNames};
 #[derive(Debug)]
 pub struct Names {
     /// Local records.
-    pub local: Arc<LocalRecords>,
-    /// Local zones and special names.
-    pub special: Arc<SpecialNames>,
+    pub local: LocalRecords,
+    /// Local zones, and special names if they are answered here.
+    pub special: SpecialNames,
+    /// What changed in them.
+    pub(super) changes: NameChanges,
 }
 
 impl Names {
+    /// Returns those of a configuration.
+    pub fn of(config: &Config) -> Self {
+        let special = SpecialNames::of(config);
+        let local = LocalRecords::new(&config.records, |name| special.soa_above(name));
+        Self { local, special, changes: NameChanges::default() }
+    }
+
+    /// Returns those of a configuration that replaces another one, from which these are, by the
+    /// change of this number.
+    pub fn replaced(&self, old: &Config, config: &Config, number: u32) -> Self {
+        let names = Self::of(config);
+        let changed = changed_records(&old.records, &config.records)
+            .into_iter()
+            .chain(self.special.changed_to(&names.special));
+        Self { changes: self.changes.with(changed.collect(), number), ..names }
+    }
+
     fn zone_of<'a>(&'a self, sought: &Sought<'a>) -> Option<InZone<'a>> {
         let question = LocalQuestion { qname: sought.qname, qtype: sought.qtype, turn: 0 };
         self.special.find(&question).filter(|zone| !zone.gives_way(sought.served_len))
@@ -33,5 +56,88 @@ impl OwnNames for Names {
 
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool {
         self.zone_of(sought).is_some()
+    }
+}
+
+/// Returns the names of the records that are in one of two configurations only.
+fn changed_records(old: &[RecordConfig], new: &[RecordConfig]) -> BTreeSet<ChangedName> {
+    let wildcard_parent = |name: &[u8]| name.strip_prefix(b"\x01*").map(Box::from);
+    let has_wildcards = old.iter().chain(new).any(|record| wildcard_parent(&record.name).is_some());
+    // A name with records ends the reach of a wildcard above it (RFC 4592 §3.3.1).
+    let reach = if has_wildcards { Reach::Tree } else { Reach::Name };
+    let (old, new) = (by_name(old), by_name(new));
+    let is_other = |name: &&&[u8]| old.get(**name) != new.get(**name);
+    let mut changed = BTreeSet::new();
+    for name in old.keys().chain(new.keys()).filter(is_other) {
+        changed.insert(ChangedName { name: Box::from(*name), reach });
+        let covered = wildcard_parent(name);
+        changed.extend(covered.map(|name| ChangedName { name, reach: Reach::Tree }));
+    }
+    changed
+}
+
+/// The records of each name, in their order.
+fn by_name(records: &[RecordConfig]) -> BTreeMap<&[u8], Vec<&RecordConfig>> {
+    let mut by_name: BTreeMap<&[u8], Vec<&RecordConfig>> = BTreeMap::new();
+    for record in records {
+        by_name.entry(&record.name).or_default().push(record);
+    }
+    by_name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names among these, of answers from before a change of the configuration, that it
+    /// affects.
+    #[track_caller]
+    fn check(old: &str, new: &str, affected: &str) {
+        let config = |text| Config::from_text(None, text, &BTreeMap::new()).unwrap();
+        let (old, new) = (config(old), config(new));
+        let names = Names::of(&old).replaced(&old, &new, 2);
+        let asked =
+            ["lan", "nas.lan", "a.nas.lan", "tv.lan", "example", "www.example", "localhost"];
+        let is_affected = |name: &&str| names.changes.affect(&super::super::special::wire(name), 1);
+        let found: Vec<_> = asked.into_iter().filter(is_affected).collect();
+        assert_eq!(found.join(" "), affected);
+    }
+
+    fn record(name: &str, value: &str) -> String {
+        format!(
+            "[[record]]\nname = \"{name}\"\ntype = \"A\"\nvalues = [\"{value}\"]\nptr = false\n"
+        )
+    }
+
+    #[test]
+    fn a_record_affects_its_name_and_what_is_above() {
+        let (nas, tv) = (record("nas.lan", "10.0.0.1"), record("tv.lan", "10.0.0.2"));
+        check("", &nas, "lan nas.lan");
+        check(&nas, "", "lan nas.lan");
+        check(&nas, &record("nas.lan", "10.0.0.9"), "lan nas.lan");
+        check(&nas, &format!("{nas}{tv}"), "lan tv.lan");
+        check(&format!("{nas}{tv}"), &format!("{tv}{nas}"), "");
+    }
+
+    #[test]
+    fn with_wildcards_a_record_affects_what_is_below() {
+        let (nas, any) = (record("nas.lan", "10.0.0.1"), record("*.lan", "10.0.0.2"));
+        check(&any, &format!("{any}{nas}"), "lan nas.lan a.nas.lan");
+        check(&nas, &format!("{any}{nas}"), "lan nas.lan a.nas.lan tv.lan");
+    }
+
+    #[test]
+    fn a_zone_affects_all_in_it() {
+        let lan = "[server]\nlocal-zones = [\"lan\"]\n";
+        check("", lan, "lan nas.lan a.nas.lan tv.lan");
+        check(lan, "", "lan nas.lan a.nas.lan tv.lan");
+        check(lan, &format!("{lan}{}", record("nas.lan", "10.0.0.1")), "lan nas.lan");
+        let own = "[[stub]]\nzone = \"nas.lan\"\nservers = [\"192.0.2.1\"]\n";
+        check(lan, &format!("{lan}{own}"), "lan nas.lan");
+    }
+
+    #[test]
+    fn special_names_affect_themselves() {
+        check("", "[server]\nlocal-names = false\n", "localhost");
     }
 }

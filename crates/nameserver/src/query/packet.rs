@@ -1,19 +1,26 @@
 //! The packet cache: final answers, by question, profile and flags.
+//!
+//! An entry carries the epoch of the snapshot that it was made by. A hit compares it with that of
+//! the snapshot in force, and nothing else. Only an entry of an earlier epoch is examined: if
+//! nothing that it depends on has changed since ([`still_holds`]), it moves to the epoch in force
+//! and is a hit from then on.
 
 use std::num::NonZeroU32;
 
-use avocet_cache::{PacketHit, PacketKey, PacketLookup, PacketMeta, packet_flags};
+use avocet_cache::{PacketHit, PacketKey, PacketLookup, PacketMeta, StoredPacket, packet_flags};
 use avocet_resolver::AskedFor;
 use avocet_wire::header::{HEADER_LEN, Header, TC};
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::view::RecordSection;
+use avocet_wire::{Ede, MessageView, NameBuf, Rcode, Rtype};
 
 use super::asked::Transport;
 use super::blocked;
 use super::context::{PROFILE, Query, QueryContext};
 use super::decision::{CacheState, Stage};
-use super::finding::{Lifetime, Obtained, Offer};
+use super::finding::{Basis, Lifetime, Obtained, Offer};
 use super::respond::{Draft, truncated};
 use super::ttl::{Terms, until_change};
+use crate::snapshot::Snapshot;
 
 /// In an entry: its error code is the number of a note of the policy.
 const NOTED: u8 = packet_flags::STALE_OK << 1;
@@ -23,8 +30,10 @@ const BY_RULE: u8 = NOTED << 1;
 const REWRITTEN: u8 = BY_RULE << 1;
 /// In an entry: it is of the local records.
 const LOCAL: u8 = REWRITTEN << 1;
+/// In an entry: it rests on no answer of other servers.
+const OF_QUESTION: u8 = LOCAL << 1;
 
-/// How long a local answer is kept, in seconds. A change of the records ends its epoch before.
+/// How long a local answer is kept, in seconds, unless its records change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
 /// Room in octets that an answer of 4096 octets takes in the packet cache at most, nearly: all TTL
@@ -36,6 +45,62 @@ const LONGEST_DATAGRAM: usize = 4096 + 1024;
 pub(super) fn look_up(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> PacketLookup {
     let (key, now_secs) = (query.packet_key(), cx.now.secs());
     cx.shared.packets.lookup(query.hash, &key, now_secs, cx.state.epoch, out)
+}
+
+/// Looks up what was stored under another epoch, if it still holds.
+#[cold]
+pub(super) fn look_up_earlier(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    out: &mut [u8],
+) -> PacketLookup {
+    let (key, epoch) = (query.packet_key(), cx.state.epoch);
+    let holds = |stored: &StoredPacket<'_>| still_holds(cx.state, stored);
+    match cx.shared.packets.renew(query.hash, &key, epoch, out, holds) {
+        true => look_up(cx, query, out),
+        false => PacketLookup::Miss,
+    }
+}
+
+/// Reports whether no part of the snapshot that an entry depends on has changed since it was
+/// stored. [`Snapshot`] has the table.
+pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
+    let (generations, epoch) = (&state.generations, stored.epoch);
+    if epoch == state.epoch {
+        return true;
+    }
+    let of_question = stored.flags & OF_QUESTION != 0;
+    // One that a later snapshot made is none of ours: its profile may have another meaning.
+    epoch < state.epoch
+        && generations.policy <= epoch
+        && (of_question || generations.plan <= epoch)
+        && (generations.names <= epoch || is_apart_from_names(state, stored).unwrap_or(false))
+}
+
+/// Reports whether an entry is about no name that has become this server's own since it was stored,
+/// or is so no longer, or has other records. None: the message does not show all of its names.
+fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bool> {
+    let StoredPacket { epoch, flags, response } = *stored;
+    let of_policy_on_answer = flags & NOTED != 0 && flags & OF_QUESTION == 0;
+    // An error does not show the aliases that led to it, nor does a block in place of an answer.
+    if of_policy_on_answer || Header::read(response)?.flags & 0xf == Rcode::SERVFAIL.low() {
+        return None;
+    }
+    let changes = &state.names.changes;
+    let view = MessageView::new(response).ok()?;
+    let qname = NameBuf::read(response, HEADER_LEN).ok()?;
+    let mut is_apart = !changes.affect(qname.folded().wire(), epoch);
+    for record in view.records().ok()? {
+        let record = record.ok()?;
+        let name = match (record.rtype, record.section) {
+            (Rtype::CNAME, _) => NameBuf::read(response, record.ttl_offset() + 6).ok()?,
+            // Addresses that a server gave beside the answer.
+            (_, RecordSection::Additional) => record.owner().ok()?,
+            _ => continue,
+        };
+        is_apart &= !changes.affect(name.folded().wire(), epoch);
+    }
+    Some(is_apart)
 }
 
 /// Offers an entry that lies in the buffer. An answer that the policy or this network made keeps
@@ -54,7 +119,7 @@ pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
         _ => Stage::Rewritten,
     };
     let (cache, lifetime) = (CacheState::Hit, Lifetime::Unkept);
-    Offer { draft, stage, cache, upstream: None, lifetime }
+    Offer { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
 }
 
 /// Whether an entry is popular, expires soon and may be refreshed ahead of need: it says what any
@@ -83,7 +148,11 @@ pub(super) fn look_up_expired(
     query: &Query<'_>,
     out: &mut [u8],
 ) -> Option<usize> {
-    match look_up(cx, query, out) {
+    let found = match look_up(cx, query, out) {
+        PacketLookup::Earlier => look_up_earlier(cx, query, out),
+        found => found,
+    };
+    match found {
         PacketLookup::Stale(stale) if (stale.flags & BY_RULE != 0) == query.is_forwarded() => {
             Some(stale.len)
         }
@@ -156,6 +225,7 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
         Stage::Rewritten => (NOTED | REWRITTEN, Some(offer.draft.note)),
         _ => (NOTED, Some(offer.draft.note)),
     };
+    let flags = flags | if offer.basis == Basis::Question { OF_QUESTION } else { 0 };
     let (stored_at, epoch) = (cx.now.secs(), cx.state.epoch);
     let meta = PacketMeta { stored_at, valid_for, epoch, flags, ede };
     let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
@@ -190,7 +260,7 @@ pub(super) fn lifetime_of_local(
     // only so for datagrams. Several records are given in another order each time.
     let is_whole =
         Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
-    if !is_whole || !cx.state.local.is_owner(query.key.qname()) {
+    if !is_whole || !cx.state.names.local.is_owner(query.key.qname()) {
         return Lifetime::Unkept;
     }
     match lifetime {

@@ -9,7 +9,6 @@ use avocet_config::recurse::Mode;
 use avocet_resolver::{AskedFor, Shed};
 use avocet_wire::header::{CD, HEADER_LEN, Header, RD};
 use avocet_wire::query::QuestionKey;
-use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
 use super::admission::{self, Rejection, reader};
@@ -91,8 +90,25 @@ pub fn answer(
         }
         PacketLookup::Stale(_) => CacheState::Stale,
         PacketLookup::Longer { .. } | PacketLookup::Miss => CacheState::Miss,
+        PacketLookup::Earlier => {
+            return answer_from_earlier(cx, &query, Output { message: out, misses });
+        }
     };
     after_packets(cx, &query, cache, Output { message: out, misses })
+}
+
+/// Answers with what the packet cache has of an earlier epoch, if it still holds.
+#[cold]
+fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
+    let cache = match packet::look_up_earlier(cx, query, output.message) {
+        PacketLookup::Hit(hit) => {
+            let offer = packet::offer(&hit, output.message);
+            return reply(cx, query, &offer, output.message);
+        }
+        PacketLookup::Stale(_) => CacheState::Stale,
+        _ => CacheState::Miss,
+    };
+    after_packets(cx, query, cache, output)
 }
 
 /// Whether no cache is asked for the query: its EDNS version is not ours, or the answer is for this
@@ -198,7 +214,7 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     let out = &mut *output.message;
     let mut finding = class_and_type(cx, query, out);
     if let Finding::Nothing = finding {
-        finding = cx.state.local.answer(&query.local(), out);
+        finding = cx.state.names.local.answer(&query.local(), out);
     }
     if let Finding::Nothing = finding {
         finding = special(cx, &query.local(), out);
@@ -247,7 +263,7 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
 
 /// The local records, on the terms on which the policy lets the question pass.
 fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
-    match cx.state.local.answer(&query.local(), out) {
+    match cx.state.names.local.answer(&query.local(), out) {
         Finding::Answer(offer) => {
             let message = &mut out[..offer.draft.len];
             let lifetime = packet::lifetime_of_local(cx, query, terms, message);
@@ -263,9 +279,9 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
 
 /// The local zones and special names, unless the name has servers of its own.
 fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
-    match cx.state.special.find(question) {
+    match cx.state.names.special.find(question) {
         Some(zone) if !zone.gives_way(cx.state.plan.own_rule_len(zone.side())) => {
-            zone.answer(|name| cx.state.local.has_below(name), out)
+            zone.answer(|name| cx.state.names.local.has_below(name), out)
         }
         _ => Finding::Nothing,
     }
@@ -294,7 +310,7 @@ pub fn resume(
 ) -> QueryStep {
     let key = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
     let query = &Query::waiting(cx, waiter, &key);
-    let judged = obtained.filter(|_| cx.state.policy.is_some()).and_then(judged_part);
+    let judged = obtained.filter(|_| cx.state.policy.is_some()).and_then(judge::judged_part);
     let obtained = match (&judged, obtained) {
         (Some(part), Some(obtained)) => {
             Some(&Obtained { message: &part.message, ttl_offsets: &part.ttl_offsets, ..*obtained })
@@ -338,33 +354,6 @@ pub fn share<'a>(
         packet::keep_for_all(cx, asked, &obtained);
     }
     Obtained { kept_for: None, ..obtained }
-}
-
-/// The part of a message that the policy judges.
-struct JudgedPart {
-    message: Vec<u8>,
-    ttl_offsets: Vec<u16>,
-}
-
-/// Cuts the additional records off a message; none where it has no such records.
-///
-/// The policy judges names and addresses that a client asks for, and those which the answer to that
-/// leads to. Addresses that a server adds for other names, it would not have been asked about.
-fn judged_part(obtained: &Obtained<'_>) -> Option<JudgedPart> {
-    let mut header = Header::read(obtained.message).filter(|header| header.counts[3] > 0)?;
-    header.counts[3] = 0;
-    let records = MessageView::new(obtained.message).ok()?.records().ok()?.map_while(Result::ok);
-    let (mut end, mut ttl_offsets) = (obtained.message.len(), Vec::new());
-    for record in records {
-        if record.section == RecordSection::Additional {
-            end = record.offset();
-            break;
-        }
-        ttl_offsets.push(record.ttl_offset() as u16);
-    }
-    let mut message = obtained.message[..end].to_vec();
-    header.write(message.first_chunk_mut()?);
-    Some(JudgedPart { message, ttl_offsets })
 }
 
 /// Settles what other servers answered, now or late: the policy judges it, and what passes is
@@ -559,7 +548,7 @@ fn own_end(
 ) -> Option<Offer> {
     let asked = query.key.question();
     let (mut question, _) = question_behind(cx, asked, aliases.last()?);
-    let mut found = cx.state.local.answer(&LocalQuestion::of(&question), out);
+    let mut found = cx.state.names.local.answer(&LocalQuestion::of(&question), out);
     if let Finding::Aliases { aliases: more, .. } = found {
         aliases.extend(more);
         (question, _) = question_behind(cx, asked, aliases.last()?);

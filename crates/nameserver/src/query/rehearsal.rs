@@ -222,7 +222,12 @@ fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]
 
 /// The fresh entry of the packet cache, for a query that is asked now.
 fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    match packet::look_up(cx, query, out) {
+    // To move an entry to the epoch in force changes nothing that a client sees.
+    let found = match packet::look_up(cx, query, out) {
+        PacketLookup::Earlier => packet::look_up_earlier(cx, query, out),
+        found => found,
+    };
+    match found {
         PacketLookup::Hit(hit) if matches!(at, At::Now(_)) => Some(hit),
         _ => None,
     }

@@ -21,6 +21,7 @@ use avocet_wire::{Class, Rcode, Rtype, name};
 
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
+use super::own_changes::{ChangedName, Reach};
 use super::own_set::write_set;
 use super::question::LocalQuestion;
 use super::respond::Draft;
@@ -80,6 +81,22 @@ impl SpecialNames {
         let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
         let above_served = served_zones(config).flat_map(name::ancestors).map(Box::from).collect();
         Self { zones: zones.into_iter().collect(), above_served }
+    }
+
+    /// Returns the names for which other ones in place of these may answer otherwise.
+    pub(super) fn changed_to(&self, new: &Self) -> Vec<ChangedName> {
+        let only_in = |these: &Self, others: &Self| -> Vec<ChangedName> {
+            let is_other = |(apex, zone): &(&[u8], &Zone)| others.zones.get(apex) != Some(*zone);
+            let zones = these.zones.iter().filter(is_other);
+            let zones =
+                zones.map(|(apex, _)| ChangedName { name: apex.into(), reach: Reach::Tree });
+            let served = these.above_served.difference(&others.above_served);
+            let served = served.map(|name| ChangedName { name: name.clone(), reach: Reach::Name });
+            zones.chain(served).collect()
+        };
+        let mut changed = only_in(self, new);
+        changed.extend(only_in(new, self));
+        changed
     }
 
     /// The SOA of the zone that a name is in; none where it is in none.

@@ -78,7 +78,7 @@ pub struct Clients {
     ignored_neighbours: usize,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 struct Origins {
     facts: Vec<Box<[u64]>>,
     listeners: Vec<String>,
@@ -96,9 +96,50 @@ impl Clients {
         listeners: &[String],
         tests: Vec<ClientTest>,
     ) -> Result<Self, ClientFault> {
+        Self::numbered(directory, listeners, tests)?.with_neighbours(&[])
+    }
+
+    /// Does the same, but lets the profiles of a table that it replaces keep their numbers, where
+    /// both have the same tests and lists. See [`Clients::continues`].
+    ///
+    /// # Errors
+    /// There are more than [`MAX_PROFILES`] profiles, those that only the other table needs
+    /// included.
+    pub fn build_after(
+        previous: &Self,
+        directory: Directory,
+        listeners: &[String],
+        tests: Vec<ClientTest>,
+    ) -> Result<Self, ClientFault> {
+        let mut clients = Self::numbered(directory, listeners, tests)?;
+        if clients.numbers_alike(previous) {
+            clients.subjects.clone_from(&previous.subjects);
+            clients.numbers.clone_from(&previous.numbers);
+        }
+        clients.with_neighbours(&[])
+    }
+
+    /// Reports whether each profile of `previous` has the same facts here.
+    #[must_use]
+    pub fn continues(&self, previous: &Self) -> bool {
+        self.numbers_alike(previous) && self.subjects.starts_with(&previous.subjects)
+    }
+
+    fn numbers_alike(&self, other: &Self) -> bool {
+        self.tests == other.tests
+            && self.origins == other.origins
+            && self.directory.list_count == other.directory.list_count
+    }
+
+    /// Returns a table that numbers profiles but has none yet.
+    fn numbered(
+        directory: Directory,
+        listeners: &[String],
+        tests: Vec<ClientTest>,
+    ) -> Result<Self, ClientFault> {
         let origins = Origins::build(listeners, &tests)?;
         let nothing = |_: &[Range<u32>]| Ok::<u16, ClientFault>(0);
-        let clients = Self {
+        Ok(Self {
             directory: Arc::new(directory),
             tests: tests.into(),
             v4: Intervals::build(Vec::new(), nothing)?,
@@ -108,8 +149,7 @@ impl Clients {
             origins,
             known: HashMap::new(),
             ignored_neighbours: 0,
-        };
-        clients.with_neighbours(&[])
+        })
     }
 
     /// Returns a copy with another table of neighbours. Existing profiles keep their numbers; new
@@ -463,6 +503,34 @@ mod tests {
         assert_eq!(of(&clients, "192.0.2.7"), named("nas", &["home"]));
         assert_eq!(of(&clients, "::ffff:192.0.2.8"), named("printer", &["kids"]));
         assert_eq!(of(&clients, "198.51.100.1"), (None, owned(&["default"])));
+    }
+
+    #[test]
+    fn profiles_keep_their_numbers_over_a_change_of_the_clients() {
+        let tests = || vec![ClientTest::Group("kids".to_owned()), ClientTest::Mac(PHONE)];
+        let lists = owned(&["ads"]);
+        let table = |previous: Option<&Clients>, specs: &[ClientSpec], tests| {
+            let groups = [GroupSpec { name: "kids".to_owned(), ..GroupSpec::default() }];
+            let directory = Directory::new(&groups, specs, &lists).unwrap();
+            match previous {
+                Some(previous) => Clients::build_after(previous, directory, &[], tests).unwrap(),
+                None => Clients::build(directory, &[], tests).unwrap(),
+            }
+        };
+        let at = |clients: &Clients, address: &str| {
+            clients.profile(address.parse().unwrap(), clients.origin("", Transport::Udp))
+        };
+        let first = table(None, &[client("tv", &["192.0.2.1"], &["kids"])], tests());
+        let moved = [client("tv", &["192.0.2.2"], &["kids"])];
+        let second = table(Some(&first), &moved, tests());
+        assert!(second.continues(&first));
+        assert_eq!(at(&second, "192.0.2.2"), at(&first, "192.0.2.1"));
+        assert_eq!(at(&second, "192.0.2.1"), at(&first, "192.0.2.2"));
+        let none = table(Some(&second), &[], tests());
+        assert!(none.continues(&second), "a profile that nobody has keeps its number");
+        let other = table(Some(&first), &moved, vec![ClientTest::Mac(PHONE)]);
+        assert!(!other.continues(&first));
+        assert!(!table(None, &[], tests()).continues(&first));
     }
 
     #[test]

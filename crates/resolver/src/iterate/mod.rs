@@ -301,6 +301,6 @@ impl Walker {
     /// The settings of recursion, which every plan with walks has.
     pub(crate) fn recursion(&self) -> &Recursion {
         static NONE: Recursion = Recursion::NONE;
-        self.bound.plan.recursion.as_ref().unwrap_or(&NONE)
+        self.bound.plan.recursion.as_deref().unwrap_or(&NONE)
     }
 }

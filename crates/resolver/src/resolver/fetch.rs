@@ -174,7 +174,7 @@ impl<W> Resolver<W> {
         self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
         let Fetch { inquiry, exchange, .. } = fetch;
         let question = inquiry.question();
-        let recursion = self.bound.plan.recursion.as_ref();
+        let recursion = self.bound.plan.recursion.as_deref();
         let terms = terms_of(&question, inquiry, (exchange.round, loss), recursion);
         let (owner, weight) = (Owner::Fetch(fetch_at), Weight::Counts);
         let order = QueryOrder { owner, server, place, weight, now_ms: cx.now_ms };

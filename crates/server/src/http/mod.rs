@@ -218,7 +218,7 @@ const PRIVATE_DOMAINS: [&str; 9] = [
 fn whose_host(host: &[u8], running: &Running) -> Whose {
     let state = running.shared.snapshot();
     let is_record =
-        |name: &str| text_to_name(name).is_some_and(|name| state.local.has(name.wire()));
+        |name: &str| text_to_name(name).is_some_and(|name| state.names.local.has(name.wire()));
     let names = &state.config.server.http_names;
     judge_host(host, |name| names.iter().any(|known| known == name) || is_record(name))
 }

@@ -1,71 +1,16 @@
 //! Fingerprints of what in a configuration decides about answers.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use avocet_config::{Config, ServerConfig};
+use avocet_config::Config;
 use avocet_nameserver::policy::Parts;
-use avocet_nameserver::snapshot::Snapshot;
+use avocet_nameserver::snapshot::{Inputs, Snapshot};
 use siphasher::sip::SipHasher13;
 
 /// Equal for configurations under which the same final answers hold. Another release of the server
 /// may build answers in another way, so its version counts too.
-///
-/// Every field is named, so that one that is added must be put on one side or the other.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
-    let Config {
-        // What it says is in the others.
-        is_bare: _,
-        server,
-        resolver,
-        stubs,
-        dnssec,
-        dns64,
-        forwards,
-        cache,
-        records,
-        policy,
-        // Decided for each query or reply; the packet cache holds answers from before that.
-        rate_limit: _,
-        log: _,
-        data: _,
-    } = config;
-    let decides = (
-        (env!("CARGO_PKG_VERSION"), answers_of_server(server)),
-        (forwards, records, cache),
-        (resolver, stubs, dnssec, dns64),
-        policy,
-    );
-    of_text(&format!("{decides:?}"))
-}
-
-/// The keys of `[server]` that decide about what the packet cache holds.
-fn answers_of_server(server: &ServerConfig) -> impl fmt::Debug {
-    let ServerConfig {
-        local_names,
-        local_zones,
-        max_udp_size,
-        minimal_responses,
-        // Who is served, where, and by how many threads.
-        listen: _,
-        // Their names are in the policy, and another address needs a restart.
-        listeners: _,
-        workers: _,
-        pin_workers: _,
-        http: _,
-        http_names: _,
-        allow: _,
-        user: _,
-        control_group: _,
-        tcp: _,
-        // Answers of class CH are not kept, and OPT is appended to each reply.
-        version: _,
-        id_server: _,
-        nsid: _,
-        cookies: _,
-        cookie_secret: _,
-    } = server;
-    (*local_names, local_zones, *max_udp_size, *minimal_responses)
+    of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config))))
 }
 
 /// Equal for snapshots of one configuration whose policies say the same to the same profile: lists,

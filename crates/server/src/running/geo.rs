@@ -26,47 +26,33 @@ pub(crate) struct GeoReads {
     pub(crate) failures: AtomicU64,
 }
 
-/// Whether the countries of addresses are others now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GeoChange {
-    /// They may be.
-    Changed,
-    /// They are not.
-    Same,
-}
-
 impl GeoReads {
     /// Reads the file that a configuration names, if it is not what is in force.
     ///
     /// # Errors
     /// It cannot be used, and there is none of before of this path.
-    pub(crate) fn take(
-        &self,
-        config: &PolicyConfig,
-        parts: &mut Parts,
-    ) -> Result<GeoChange, GeoFault> {
+    pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<(), GeoFault> {
         let Some(path) = config.geo_file() else {
             self.set_fault(None);
-            let before = parts.countries.take();
-            return Ok(if before.is_some() { GeoChange::Changed } else { GeoChange::Same });
+            parts.countries = None;
+            return Ok(());
         };
         let before = parts.countries.as_ref().filter(|database| database.path() == path);
         let now = FileFingerprint::of(path);
         if before.is_some_and(|database| now.is_some() && database.fingerprint() == now) {
             self.set_fault(None);
-            return Ok(GeoChange::Same);
+            return Ok(());
         }
-        let digest = before.map(|database| database.digest());
+        let has_one = before.is_some();
         match GeoDatabase::read(path) {
             Ok(database) => {
                 self.set_fault(None);
-                let is_same = digest == Some(database.digest());
                 parts.countries = Some(Arc::new(database));
-                Ok(if is_same { GeoChange::Same } else { GeoChange::Changed })
+                Ok(())
             }
-            Err(fault) if digest.is_some() => {
+            Err(fault) if has_one => {
                 self.note(&fault);
-                Ok(GeoChange::Same)
+                Ok(())
             }
             Err(fault) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);

@@ -155,7 +155,7 @@ impl Running {
             policy.goes_by_time() || state.parts.switches != Switches::default()
         };
         if state.policy.as_ref().is_some_and(goes_by_time)
-            && let Err(error) = self.reloader.change_policy(|_| {})
+            && let Err(error) = self.reloader.change_policy(|parts| parts.clock_settings += 1)
         {
             tracing::error!(error, "cannot re-evaluate time-based rules");
         }

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use avocet_cache::{PacketKey, SnapshotCounts, SnapshotError, SnapshotMoment};
 use avocet_nameserver::clock::{Moment, wall_secs};
 use avocet_nameserver::disk::{PIECE, Paced};
-use avocet_nameserver::query::packet_hash;
+use avocet_nameserver::query::{packet_hash, still_holds};
+use avocet_nameserver::snapshot::Snapshot;
 
 use crate::running::fingerprint::{answers_fingerprint, policy_fingerprint};
 use crate::state::Shared;
@@ -111,13 +112,12 @@ fn millis_since(shared: &Shared, began: Moment) -> u64 {
     shared.name_server.clock.now().millis().saturating_sub(began.millis())
 }
 
-fn moment(shared: &Shared) -> SnapshotMoment {
-    let state = shared.snapshot();
+fn moment(shared: &Shared, state: &Snapshot) -> SnapshotMoment {
     SnapshotMoment {
         wall_now: wall_secs(),
         now: shared.name_server.clock.now().secs(),
         epoch: state.epoch,
-        policy: answers_fingerprint(&state.config) ^ policy_fingerprint(&state),
+        policy: answers_fingerprint(&state.config) ^ policy_fingerprint(state),
     }
 }
 
@@ -126,6 +126,7 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(SnapshotError::Io)?,
     };
+    let state = shared.snapshot();
     let hash = |key: &PacketKey<'_>| {
         packet_hash(shared.name_server.key.hash(key.question, 0), key.profile, key.flags)
     };
@@ -133,19 +134,21 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
         &mut file,
         &shared.name_server.packets,
         &shared.name_server.rrsets,
-        &moment(shared),
+        &moment(shared, &state),
         hash,
     )
     .map(Some)
 }
 
 fn write(path: &Path, shared: &Shared) -> io::Result<SnapshotCounts> {
+    let state = shared.snapshot();
     let mut out = BufWriter::with_capacity(PIECE, Paced::create(path)?);
     let counts = avocet_cache::save(
         &mut out,
         &shared.name_server.packets,
         &shared.name_server.rrsets,
-        &moment(shared),
+        &moment(shared, &state),
+        |stored| still_holds(&state, stored),
     )?;
     out.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(counts)

@@ -26,8 +26,7 @@ use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
 use crate::log;
-use crate::running::fingerprint::answers_fingerprint;
-use crate::running::geo::{GeoChange, GeoReads};
+use crate::running::geo::GeoReads;
 use crate::running::removed::Removed;
 use crate::state::Shared;
 
@@ -120,12 +119,11 @@ impl Reloader {
         }
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
-        let geo = self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
-        let new_epoch = answers_fingerprint(&config) != answers_fingerprint(&old.config)
-            || geo == GeoChange::Changed;
-        let epoch = old.epoch.wrapping_add(u32::from(new_epoch));
-        let snapshot = Snapshot::build(config, epoch, unconfigured, parts)
+        self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
+        let snapshot = old
+            .replaced(Arc::new(config), unconfigured, parts)
             .map_err(|error| error.to_string())?;
+        let new_epoch = snapshot.epoch != old.epoch;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
@@ -165,8 +163,7 @@ impl Reloader {
         self.path().map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// Changes what the policy is made of besides the configuration; answers given before hold no
-    /// more.
+    /// Changes what the policy is made of besides the configuration.
     ///
     /// # Errors
     /// There can be no such policy; nothing has changed then.
@@ -191,8 +188,8 @@ impl Reloader {
         let state = self.shared.snapshot();
         let mut parts = state.parts.clone();
         let made = change(&state.config, &mut parts)?;
-        let epoch = state.epoch.wrapping_add(1);
-        let snapshot = Snapshot::build(state.config.clone(), epoch, &unconfigured, parts)
+        let snapshot = state
+            .replaced(state.config.clone(), &unconfigured, parts)
             .map_err(|error| ControlError::PolicyRefused(error.to_string()))?;
         self.shared.replace(snapshot);
         Ok(made)
@@ -216,11 +213,7 @@ impl Reloader {
         if !state.config.server.allows_local() {
             return;
         }
-        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
-        {
-            Ok(snapshot) => self.shared.replace(snapshot),
-            Err(error) => tracing::error!(%error, "cannot apply the networks of this host"),
-        }
+        self.apply(&state, &unconfigured, "cannot apply the networks of this host");
     }
 
     /// Puts another trust in force beside the configuration. What is cached at and below these
@@ -231,13 +224,10 @@ impl Reloader {
         judged_anew: &[NameBuf],
     ) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut unconfigured.trust);
-        let state = self.shared.snapshot();
-        let epoch = state.epoch.wrapping_add(1);
-        match Snapshot::build(state.config.clone(), epoch, &unconfigured, state.parts.clone()) {
-            Ok(snapshot) => self.shared.replace(snapshot),
-            Err(error) => tracing::error!(%error, "cannot update the trust anchors"),
-        }
+        let mut trust = LearntTrust::clone(&unconfigured.trust);
+        change(&mut trust);
+        unconfigured.trust = Arc::new(trust);
+        self.apply(&self.shared.snapshot(), &unconfigured, "cannot update the trust anchors");
         for name in judged_anew {
             self.shared.name_server.rrsets.flush(name.wire());
             self.shared.name_server.failures.flush(name.wire());
@@ -254,10 +244,14 @@ impl Reloader {
         }
         unconfigured.cookies =
             CookieSecrets { current, previous: Some(unconfigured.cookies.current) };
-        match Snapshot::build(state.config.clone(), state.epoch, &unconfigured, state.parts.clone())
-        {
+        self.apply(&state, &unconfigured, "cannot rotate the cookie secret");
+    }
+
+    /// Puts in force what changed besides the configuration and the policy.
+    fn apply(&self, state: &Snapshot, unconfigured: &Unconfigured, failed: &str) {
+        match state.replaced(state.config.clone(), unconfigured, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),
-            Err(error) => tracing::error!(%error, "cannot rotate the cookie secret"),
+            Err(error) => tracing::error!(%error, "{failed}"),
         }
     }
 }

@@ -1,13 +1,15 @@
 //! The contents of the caches in the types of the control interface.
 
 use avocet_cache::{
-    Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, packet_flags,
+    Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, StoredPacket,
+    packet_flags,
 };
 use avocet_control::cache::{
     CacheAge, CacheEntry, CachedPacket, CachedRrset, DataRank, DenialKind, Dumped, QueryFlag,
     RrsetContent, SecurityStatus,
 };
 use avocet_control::{Disconnected, Parts};
+use avocet_nameserver::query::still_holds;
 use avocet_resolver::DELEGATIONS;
 use avocet_wire::{Class, Rcode, Rtype, rdata, text};
 
@@ -29,7 +31,8 @@ pub(crate) fn write(
         rrsets += 1;
         entries(rrset(key, held))
     })?;
-    shared.name_server.packets.try_visit(now, state.epoch, |key, header, remaining_secs| {
+    let holds = |stored: &StoredPacket<'_>| still_holds(&state, stored);
+    shared.name_server.packets.try_visit(now, holds, |key, header, remaining_secs| {
         packets += 1;
         entries(CacheEntry::Packet(packet(key, header, remaining_secs)))
     })?;

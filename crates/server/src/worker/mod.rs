@@ -272,8 +272,10 @@ impl Worker {
         let revision = self.shared.name_server.revision();
         if revision != self.revision {
             self.revision = revision;
-            self.state = self.shared.snapshot();
-            self.replace_plan();
+            let before = std::mem::replace(&mut self.state, self.shared.snapshot());
+            if !Arc::ptr_eq(&before.plan, &self.state.plan) {
+                self.replace_plan();
+            }
         }
     }
 

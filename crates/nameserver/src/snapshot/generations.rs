@@ -1,0 +1,31 @@
+//! When each part of a snapshot changed last.
+
+/// The generation of each part of a [`Snapshot`](super::Snapshot): the number of the change that it
+/// is of. All parts count in one sequence, from 1, so the numbers of two parts can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Generations {
+    /// The configuration. No answer depends on it but through the other parts.
+    pub configuration: u32,
+    /// What the policy says to a profile. Another table of clients or neighbours is no change, as
+    /// long as each profile has the same facts.
+    pub policy: u32,
+    /// Where and how names are resolved and validated.
+    pub plan: u32,
+    /// The names that this server answers by itself.
+    pub names: u32,
+}
+
+impl Generations {
+    /// The generations of the first snapshot.
+    pub const FIRST: Self = Self { configuration: 1, policy: 1, plan: 1, names: 1 };
+
+    /// Returns the number of the last change that may alter an answer.
+    pub fn epoch(self) -> u32 {
+        self.policy.max(self.plan).max(self.names)
+    }
+
+    /// Returns the number of the next change.
+    pub(super) fn following(self) -> u32 {
+        self.epoch().max(self.configuration).wrapping_add(1)
+    }
+}

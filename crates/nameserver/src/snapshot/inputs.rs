@@ -1,0 +1,227 @@
+//! The keys of the configuration by the part of the snapshot that is built from them.
+//!
+//! Every key belongs to one part or more, or to the configuration alone: then no answer in the
+//! packet cache depends on it. There is no `..` in [`Inputs::of`], so a new key does not compile
+//! before it has its place.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use avocet_cache::TtlBounds;
+use avocet_config::dns64::Dns64Config;
+use avocet_config::policy::PolicyConfig;
+use avocet_config::{
+    CacheConfig, Config, DnssecConfig, ForwardConfig, RecordConfig, ResolverConfig, ServerConfig,
+};
+use avocet_resolver::StubZone;
+
+use super::ttl_bounds;
+use crate::private_zones::{private_zones, served_zones};
+
+/// What the parts of a snapshot are built from. Equal inputs make equal parts.
+#[derive(PartialEq, Debug)]
+pub struct Inputs<'c> {
+    /// Of the policy.
+    pub policy: &'c PolicyConfig,
+    /// Of the plan.
+    pub plan: PlanInputs<'c>,
+    /// Of the own names.
+    pub names: NameInputs<'c>,
+}
+
+/// What the plan is built from.
+#[derive(PartialEq, Debug)]
+pub struct PlanInputs<'c> {
+    resolver: &'c ResolverConfig,
+    stubs: &'c [StubZone],
+    dnssec: &'c DnssecConfig,
+    dns64: &'c Dns64Config,
+    forwards: &'c [ForwardConfig],
+    /// Servers that rules of the policy forward to.
+    sets: Vec<Box<[SocketAddr]>>,
+    /// Zones that are not validated.
+    private: Vec<Box<[u8]>>,
+    ttl: TtlBounds,
+    stale_client_timeout: Option<Duration>,
+    is_minimal: bool,
+}
+
+/// What the own names are built from.
+#[derive(PartialEq, Debug)]
+pub struct NameInputs<'c> {
+    records: &'c [RecordConfig],
+    local_zones: &'c [Box<[u8]>],
+    has_special_names: bool,
+    /// Zones with servers of their own.
+    served: Vec<&'c [u8]>,
+}
+
+/// What of the plan is other in a server with more workers or other sockets, and alters no answer.
+#[derive(PartialEq, Debug)]
+pub(super) struct Placement {
+    workers: usize,
+    addresses: Vec<SocketAddr>,
+}
+
+impl<'c> Inputs<'c> {
+    /// Assigns every key to its parts.
+    pub fn of(config: &'c Config) -> Self {
+        let Config {
+            // What it says is in the others.
+            is_bare: _,
+            server,
+            resolver,
+            stubs,
+            dnssec,
+            dns64,
+            forwards,
+            cache,
+            records,
+            policy,
+            // Decided for each query or reply; the packet cache holds answers from before that.
+            rate_limit: _,
+            log: _,
+            data: _,
+        } = config;
+        let OfServer { has_special_names, local_zones, is_minimal } = OfServer::of(server);
+        let (ttl, stale_client_timeout) = of_cache(cache);
+        let plan = PlanInputs {
+            resolver,
+            stubs,
+            dnssec,
+            dns64,
+            forwards,
+            sets: policy.forward_sets(),
+            private: private_zones(config),
+            ttl,
+            stale_client_timeout,
+            is_minimal,
+        };
+        let served = served_zones(config).collect();
+        let names = NameInputs { records, local_zones, has_special_names, served };
+        Self { policy, plan, names }
+    }
+}
+
+impl Placement {
+    pub(super) fn of(config: &Config) -> Self {
+        Self { workers: config.server.workers, addresses: config.server.addresses() }
+    }
+}
+
+/// The keys of `[server]` that decide about what the packet cache holds.
+struct OfServer<'c> {
+    has_special_names: bool,
+    local_zones: &'c [Box<[u8]>],
+    is_minimal: bool,
+}
+
+impl<'c> OfServer<'c> {
+    fn of(server: &'c ServerConfig) -> Self {
+        let ServerConfig {
+            local_names,
+            local_zones,
+            minimal_responses,
+            // The packet cache holds answers from before they are cut to a client's size.
+            max_udp_size: _,
+            // See `Placement`.
+            listen: _,
+            // Their names are in the policy as well.
+            listeners: _,
+            workers: _,
+            // Who is served, and where.
+            pin_workers: _,
+            http: _,
+            http_names: _,
+            allow: _,
+            user: _,
+            control_group: _,
+            tcp: _,
+            // Answers of class CH are not kept, and OPT is appended to each reply.
+            version: _,
+            id_server: _,
+            nsid: _,
+            cookies: _,
+            cookie_secret: _,
+        } = server;
+        Self { has_special_names: *local_names, local_zones, is_minimal: *minimal_responses }
+    }
+}
+
+fn of_cache(cache: &CacheConfig) -> (TtlBounds, Option<Duration>) {
+    let CacheConfig {
+        min_ttl_secs: _,
+        max_ttl_secs: _,
+        negative_min_ttl_secs: _,
+        negative_max_ttl_secs: _,
+        // How long expired data is used is read at each look-up.
+        serve_stale,
+        // Decides at a hit whether the question is asked ahead of need.
+        prefetch: _,
+        packet_bytes: _,
+        rrset_bytes: _,
+        snapshot_interval: _,
+    } = cache;
+    (ttl_bounds(cache), serve_stale.as_ref().map(|stale| stale.client_timeout))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    /// The parts that change if this text is added to a configuration.
+    fn changed_by(text: &str) -> [bool; 3] {
+        let config = |text: &str| {
+            let text = format!("{text}\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n");
+            Config::from_text(None, &text, &BTreeMap::new())
+                .unwrap_or_else(|faults| panic!("{text}: {faults}"))
+        };
+        let (old, new) = (config(""), config(text));
+        let (old, new) = (Inputs::of(&old), Inputs::of(&new));
+        [old.policy != new.policy, old.plan != new.plan, old.names != new.names]
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        let parts = changed_by(text).into_iter().zip(["policy", "plan", "names"]);
+        let changed: Vec<_> = parts.filter(|(is, _)| *is).map(|(_, part)| part).collect();
+        assert_eq!(changed.join(" "), expected, "{text}");
+    }
+
+    #[test]
+    fn each_key_is_of_the_parts_that_are_built_from_it() {
+        check("[log]\nlevel = \"debug\"", "");
+        check("[server]\nallow = [\"127.0.0.0/8\"]", "");
+        check("[server]\ncookie-secret = \"00112233445566778899aabbccddeeff\"", "");
+        check("[server]\nmax-udp-size = 512", "");
+        check("[server]\nversion = \"none\"", "");
+        check("[rate-limit]\nresponses-per-second = 5", "");
+        check("[cache]\nprefetch = false", "");
+        check("[server]\nminimal-responses = false", "plan");
+        check("[cache]\nmin-ttl-secs = 10", "plan");
+        check("[dnssec]\nvalidate = false", "plan");
+        check("[dns64]\nprefix = \"64:ff9b::/96\"", "plan");
+        check("[resolver]\nqname-minimisation = false", "plan");
+        check("[[stub]]\nzone = \"a.example\"\nservers = [\"192.0.2.9\"]", "plan names");
+        check("[[record]]\nname = \"a.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]", "names");
+        check("[server]\nlocal-zones = [\"lan\"]", "names");
+        check("[server]\nlocal-names = false", "names");
+        check("[policy]\nblock-ttl-secs = 7", "policy");
+        check("[[client]]\nname = \"tv\"\nids = [\"10.0.0.9\"]", "policy");
+        let forward = "[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"forward\"\nto = \
+                       [\"192.0.2.3\"]";
+        check(forward, "policy plan");
+    }
+
+    #[test]
+    fn a_local_zone_above_a_zone_with_servers_is_of_the_plan_too() {
+        let config = |text: &str| {
+            let stub = "[[stub]]\nzone = \"a.house\"\nservers = [\"192.0.2.9\"]\n";
+            Config::from_text(None, &format!("{text}{stub}"), &BTreeMap::new()).unwrap()
+        };
+        let (old, new) = (config(""), config("[server]\nlocal-zones = [\"house\"]\n"));
+        assert_ne!(Inputs::of(&old).plan, Inputs::of(&new).plan);
+    }
+}

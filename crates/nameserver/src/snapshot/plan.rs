@@ -1,0 +1,167 @@
+//! The plan of a configuration.
+
+use avocet_config::recurse::{LocalRootSource, Mode};
+use avocet_config::{self as config, Config, DnssecConfig, ForwardConfig};
+use avocet_dnssec::negative::{NegativeAnchor, NegativeAnchors};
+use avocet_resolver::{
+    Endpoint, FetchLimits, Plan, PlanError, Recursion, Settings, Validation, ZoneRule,
+};
+use avocet_wire::suffix::SuffixMap;
+use avocet_wire::{NameBuf, name};
+
+use super::{Unconfigured, ttl_bounds};
+use crate::private_zones::private_zones;
+use crate::trust::LearntTrust;
+
+/// Questions in flight at most, in all workers together.
+const MAX_IN_FLIGHT: usize = 20_000;
+/// Waiting clients at most, in all workers together.
+const MAX_WAITERS: usize = 100_000;
+/// Fewest inquiries at one zone or server that a worker may have under way, however many workers
+/// there are.
+const MIN_FETCHES: u32 = 8;
+/// When a client gets expired data if none of `[cache]` says so; never used then.
+const NO_STALE_MS: u32 = u32::MAX;
+
+/// Returns the plan of a server without names of its own.
+pub(super) fn plan(config: &Config, unconfigured: &Unconfigured) -> Result<Plan, PlanError> {
+    let plan = Plan::new(rules(config), settings(config))?;
+    let plan = plan.with_sets(&config.policy.forward_sets())?;
+    let plan = match config.resolver.mode {
+        Mode::Forward => plan,
+        Mode::Recurse => plan
+            .with_recursion(recursion(config, unconfigured))
+            .with_fetch_limits(fetch_limits(config)),
+    };
+    Ok(match config.dns64.translation() {
+        Some(dns64) => plan.with_dns64(dns64),
+        None => plan,
+    })
+}
+
+/// The forwarding rules. Names that an exception takes out of the rule for all names have no other
+/// servers in a server that only forwards: they stay with that rule.
+fn rules(config: &Config) -> Vec<ZoneRule> {
+    let is_left = |exception: &ForwardConfig| {
+        let is_over = |rule: &&ForwardConfig| !rule.exception && *rule.zone != [0];
+        config.resolver.mode == Mode::Recurse
+            || config
+                .forwards
+                .iter()
+                .filter(is_over)
+                .any(|rule| name::is_under(&exception.zone, &rule.zone))
+    };
+    config
+        .forwards
+        .iter()
+        .filter(|forward| !forward.exception || is_left(forward))
+        .map(rule)
+        .collect()
+}
+
+fn settings(config: &Config) -> Settings {
+    let cache = &config.cache;
+    Settings {
+        minimal: config.server.minimal_responses,
+        stale_client_ms: cache
+            .serve_stale
+            .as_ref()
+            .map_or(NO_STALE_MS, |stale| stale.client_timeout.as_millis() as u32),
+        in_flight: (MAX_IN_FLIGHT / config.server.workers).max(1),
+        waiters: (MAX_WAITERS / config.server.workers).max(1),
+        ttl: ttl_bounds(cache),
+    }
+}
+
+/// The share of one worker, as names are spread over them.
+fn fetch_limits(config: &Config) -> FetchLimits {
+    let share =
+        |limit: u32| limit.div_ceil(config.server.workers as u32).max(MIN_FETCHES.min(limit));
+    FetchLimits {
+        per_zone: share(config.resolver.fetches_per_zone),
+        per_server: share(config.resolver.fetches_per_server),
+    }
+}
+
+fn recursion(config: &Config, unconfigured: &Unconfigured) -> Recursion {
+    let resolver = &config.resolver;
+    let has_copy = resolver.local_root != LocalRootSource::None;
+    Recursion {
+        hints: resolver.hints.clone(),
+        priming: resolver.priming,
+        qname_minimisation: resolver.qname_minimisation,
+        case_randomisation: resolver.case_randomisation,
+        cookies: resolver.cookies,
+        ipv4: resolver.ipv4,
+        ipv6: resolver.ipv6,
+        query_private: resolver.query_private,
+        aggressive_nsec: resolver.aggressive_nsec,
+        error_reports: resolver.error_reports,
+        udp_size: resolver.edns_buffer_size,
+        own: config.server.addresses(),
+        stubs: config.stubs.clone(),
+        local_root: has_copy.then(|| unconfigured.local_root.clone()),
+        validation: validation_of(&config.dnssec, &unconfigured.trust).map(|validation| {
+            Validation {
+                private: private_zones(config).into_iter().map(|zone| (zone, ())).collect(),
+                ..validation
+            }
+        }),
+    }
+}
+
+fn rule(forward: &ForwardConfig) -> ZoneRule {
+    ZoneRule {
+        zone: forward.zone.clone(),
+        exception: forward.exception,
+        upstreams: forward.upstreams.iter().map(upstream).collect(),
+        strategy: match forward.strategy {
+            config::Strategy::Ordered => avocet_resolver::Strategy::Ordered,
+            config::Strategy::RoundRobin => avocet_resolver::Strategy::RoundRobin,
+            config::Strategy::Fastest => avocet_resolver::Strategy::Fastest,
+            config::Strategy::Race(count) => avocet_resolver::Strategy::Race(count),
+        },
+        case_randomisation: forward.case_randomisation,
+        ecs: match forward.ecs {
+            config::EcsPolicy::Strip => avocet_resolver::EcsPolicy::Strip,
+            config::EcsPolicy::Pass => avocet_resolver::EcsPolicy::Pass,
+        },
+        timeout_ms: (
+            forward.timeout_min.as_millis() as u32,
+            forward.timeout_max.as_millis() as u32,
+        ),
+    }
+}
+
+fn upstream(upstream: &config::Upstream) -> Endpoint {
+    Endpoint {
+        addr: upstream.addr,
+        transport: match upstream.transport {
+            config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
+            config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
+        },
+    }
+}
+
+/// Returns what answers are validated with; `None` where validation is off.
+fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validation> {
+    let mut anchors = config.anchors();
+    if config.trust_anchor_updates {
+        trust.apply(&mut anchors);
+    }
+    let mut negative = NegativeAnchors::default();
+    for anchor in &trust.negative {
+        let _ = negative.insert(*anchor);
+    }
+    for name in &config.negative_anchors {
+        // The number was checked with the configuration.
+        let name = NameBuf::from_wire(name).ok();
+        let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
+    }
+    config.validate.then_some(Validation {
+        anchors,
+        negative,
+        private: SuffixMap::default(),
+        policy: config.policy(),
+    })
+}
