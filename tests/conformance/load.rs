@@ -58,7 +58,7 @@ fn a_run_is_checked_reported_and_compared() {
 
     let report: serde_json::Value =
         serde_json::from_str(&directory.read("run.json")).expect("JSON");
-    assert_eq!(report["format"], "avocet-load/1");
+    assert_eq!(report["format"], "avocet-load/2");
     assert_eq!(report["check"], "answer");
     assert_eq!(report["outcome"]["rcodes"]["NOERROR"], 2000);
     assert_eq!(report["server"]["process"], "avocet");
