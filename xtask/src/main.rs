@@ -25,12 +25,13 @@ const USAGE: &str = "usage:
                      miss, zipf)
   cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses \
                      beside a few servers
-  cargo xtask bench peers          every workload beside every server, in interleaved rounds, and \
-                     its page
+  cargo xtask bench peers          every workload next to every server, in interleaved rounds
   cargo xtask bench abreast        close calls: servers that are up together take turns of some \
                      tenths of a second
                                    (hot, hot-edns, tcp, miss)
-  cargo xtask bench page FILE      write the page of a result of bench peers anew
+  cargo xtask bench page [FILE]    write README's figures and the page on performance from a \
+                     result, the newest
+                                   published one if none is named
   cargo xtask bench micro          time and memory of single operations beside other crates
   cargo xtask bench crates         run the benches in the directories of the crates and keep their \
                      output
@@ -119,6 +120,9 @@ fn simulate(arguments: &[&str]) -> Result<(), String> {
 fn check_tidiness() -> Result<(), String> {
     let tree = tidy::Tree::read(&root()).map_err(|error| error.to_string())?;
     let mut report = tidy::report(&tree);
+    report.extend(
+        tidy::foreign_results(&root(), &tree).iter().map(|fault| format!("results: {fault}")),
+    );
     report.extend(house::faults(&root())?);
     if report.is_empty() { Ok(()) } else { Err(report.join("\n")) }
 }

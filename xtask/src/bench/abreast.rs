@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::load::{Load, Pace, Questions};
+use super::noise::Watch;
 use super::options::Options;
 use super::peer::Peer;
 use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
@@ -109,6 +110,7 @@ impl Row {
         if round == 1 {
             self.turns(setup, options, 0)?;
         }
+        let watch = Watch::start();
         let before: Vec<_> = self.servers.iter().map(|asked| asked.server.cpu()).collect();
         let mut loads = vec![Load::default(); self.servers.len()];
         for turn in 0..TURNS {
@@ -117,6 +119,7 @@ impl Row {
                 *sum = added(std::mem::take(sum), load);
             }
         }
+        let noise = watch.and_then(|watch| watch.end());
         let measured = self.servers.iter().zip(before).zip(loads);
         let samples = measured.map(|((asked, before), load)| {
             let Asked { peer, workload, server, .. } = asked;
@@ -135,6 +138,7 @@ impl Row {
                 ready_secs,
                 start_bytes,
                 growth: None,
+                noise,
                 load,
             }
         });

@@ -15,6 +15,7 @@ mod load;
 mod machine;
 mod material;
 mod micro;
+mod noise;
 mod options;
 mod packages;
 mod page;
@@ -23,6 +24,8 @@ mod peers;
 mod plan;
 pub(crate) mod process;
 mod profile;
+mod publication;
+mod readme;
 mod reload;
 mod report;
 mod setup;
@@ -34,8 +37,10 @@ mod workload;
 
 pub(crate) use load::output;
 use options::Options;
+pub(crate) use page::{documents, shown};
 pub(crate) use process::target_directory;
 pub(crate) use profile::run as profile;
+pub(crate) use publication::commit_of;
 
 /// Runs one kind of bench with its options.
 pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
@@ -48,8 +53,9 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
-        ("page", [result]) => page::write(result),
-        ("page", _) => Err("bench page wants the path of a result of bench peers".to_owned()),
+        ("page", []) => page::write_newest(),
+        ("page", [result]) => page::write(result, &crate::root()),
+        ("page", _) => Err("bench page wants the path of one result, or none".to_owned()),
         _ => Err(format!(
             "there is no bench `{kind}`: quick, peers, abreast, page, micro, crates, instr, \
              syscalls or reload"

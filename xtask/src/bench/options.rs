@@ -19,13 +19,6 @@ pub(super) struct Options {
     pub(super) install: bool,
 }
 
-/// Which part of all measurements the options select.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Coverage {
-    Whole,
-    Part,
-}
-
 impl Options {
     /// Parses the words after the kind of bench.
     ///
@@ -81,13 +74,6 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the options select all peers and workloads, installed or not.
-    pub(super) fn coverage(&self) -> Coverage {
-        let is_whole =
-            self.peers == Peer::ALL && self.workloads == Workload::ALL && self.only.is_none();
-        if is_whole { Coverage::Whole } else { Coverage::Part }
-    }
-
     /// Whether the options select this pair.
     pub(super) fn wants(&self, peer: Peer, workload: Workload) -> bool {
         let pair = format!("{}/{}", peer.name(), workload.name());
@@ -117,8 +103,6 @@ mod tests {
         assert!(options.wants(Peer::Nsd, Workload::HotEdns));
         assert!(!options.wants(Peer::Nsd, Workload::Tcp));
         assert!(!options.wants(Peer::Bare, Workload::Hot));
-        assert_eq!(options.coverage(), Coverage::Part);
-        assert_eq!(Options::parse(&["--rounds", "2"]).unwrap().coverage(), Coverage::Whole);
     }
 
     #[test]

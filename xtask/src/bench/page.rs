@@ -1,57 +1,109 @@
-//! The page `docs/manual/performance.md` and its pictures, written from a result of `bench peers`.
+//! The documents that show a result: README, the page `docs/manual/performance.md` and its
+//! pictures.
 
 use std::fmt::Write as _;
-use std::fs;
-
-use serde_json::Value;
+use std::path::Path;
+use std::{fs, io};
 
 use super::peer::{Kind, Peer};
+use super::publication::{self, Publication, RESULTS, wrapped};
 use super::report::Report;
 use super::svg::{self, Marks, Row, Standing};
 use super::workload::{Measure, Workload};
-use super::{goals, table};
+use super::{goals, readme, table};
 
 const PAGE: &str = "docs/manual/performance.md";
 const PICTURES: &str = "docs/manual/pictures";
 /// The root of the repository, relative to the page.
-const UP: &str = "../..";
-/// With fewer rounds a median means little.
-const FEW_ROUNDS: u64 = 3;
+const UP: &str = "../../";
 /// The text around the figures of the page.
 const TEXT: &str = include_str!("page.txt");
 
-/// Writes the page for a result, given by its path relative to the root.
-pub(super) fn write(result: &str) -> Result<(), String> {
-    let root = crate::root();
-    let said = |path: &str| {
-        let path = path.to_owned();
-        move |error: std::io::Error| format!("{path}: {error}")
+/// Writes the documents of a result, given by its path relative to the root, below `root`.
+///
+/// # Errors
+///
+/// When the result cannot be read or a document cannot be written.
+pub(super) fn write(result: &str, root: &Path) -> Result<(), String> {
+    let read = |path: &str| {
+        fs::read_to_string(crate::root().join(path)).map_err(|error| format!("{path}: {error}"))
     };
-    let text = fs::read_to_string(root.join(result)).map_err(said(result))?;
-    let document: Value =
-        serde_json::from_str(&text).map_err(|error| format!("{result}: {error}"))?;
-    let report =
-        Report::parse(&document["result"]).map_err(|error| format!("{result}: {error}"))?;
-    fs::create_dir_all(root.join(PICTURES)).map_err(said(PICTURES))?;
-    for (name, picture) in pictures(&report) {
-        let path = format!("{PICTURES}/{name}.svg");
-        fs::write(root.join(&path), picture).map_err(said(&path))?;
+    for (path, text) in documents(result, &read(result)?, &read(readme::FILE)?)? {
+        let place = root.join(&path);
+        let directory = place.parent().unwrap_or(root);
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&place, text))
+            .map_err(|error| format!("{path}: {error}"))?;
     }
-    fs::write(root.join(PAGE), page(result, &document, &report)).map_err(said(PAGE))?;
-    println!("written: {PAGE}");
+    println!("written: {} and {}", root.join(readme::FILE).display(), root.join(PAGE).display());
     Ok(())
 }
 
-fn page(result: &str, document: &Value, report: &Report) -> String {
-    let source =
-        format!("From [{}]({UP}/{result}).\n", result.rsplit('/').next().unwrap_or(result));
+/// Writes the documents of the newest result that is meant for them, or of the one they show.
+///
+/// # Errors
+///
+/// When there is no such result, or a document cannot be written.
+pub(super) fn write_newest() -> Result<(), String> {
+    let root = crate::root();
+    let failed = |error: io::Error| format!("{RESULTS}: {error}");
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join(RESULTS)).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name().to_string_lossy().into_owned();
+        let text = fs::read_to_string(root.join(RESULTS).join(&name)).map_err(failed)?;
+        files.push((format!("{RESULTS}{name}"), text));
+    }
+    let readme = fs::read_to_string(root.join(readme::FILE)).map_err(failed)?;
+    let results: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let (path, _) = shown(&results, &readme).ok_or("no result is meant for the documents")?;
+    write(path, &root)
+}
+
+/// The result that the documents have to show: the newest of those that are meant for them; without
+/// one, the result that README links to.
+pub(crate) fn shown<'a>(
+    results: &[(&'a str, &'a str)],
+    readme: &str,
+) -> Option<(&'a str, &'a str)> {
+    let source = readme::source(readme)?;
+    let linked = || results.iter().copied().find(|(path, _)| *path == source);
+    publication::newest(results.iter().copied()).or_else(linked)
+}
+
+/// The documents that show a result, with their paths: the page, its pictures and README.
+///
+/// # Errors
+///
+/// When the text is not a result, or README has no place for figures.
+pub(crate) fn documents(
+    result: &str,
+    text: &str,
+    readme: &str,
+) -> Result<Vec<(String, String)>, String> {
+    let publication = Publication::parse(result, text)?;
+    let pictures = pictures(&publication.report)
+        .into_iter()
+        .map(|(name, picture)| (format!("{PICTURES}/{name}.svg"), picture));
+    let mut documents: Vec<_> = pictures.collect();
+    documents.push((PAGE.to_owned(), page(&publication)));
+    documents.push((readme::FILE.to_owned(), readme::with_figures(readme, &publication)?));
+    Ok(documents)
+}
+
+fn page(publication: &Publication) -> String {
+    let report = &publication.report;
+    let source = format!("From {}.\n", publication.link(UP));
+    let machine = [Some(publication.origin()), publication.noise()];
+    let machine = machine.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let versions = publication.versions().into_iter().map(|line| format!("- {line}\n"));
     let values = [
         ("SOURCE", source.clone()),
-        ("MACHINE", machine(document)),
+        ("MACHINE", wrapped(&machine)),
         ("SUMMARY", table::summary(report).markdown()),
+        ("COUNTS", counts(report)),
         ("GOALS", goals::table(report).markdown()),
         ("WORKLOADS", workloads(report, &source)),
-        ("VERSIONS", versions(document)),
+        ("VERSIONS", versions.collect()),
         ("LEFT-OUT", left_out(report)),
     ];
     values
@@ -59,33 +111,11 @@ fn page(result: &str, document: &Value, report: &Report) -> String {
         .fold(TEXT.to_owned(), |text, (word, value)| text.replace(&format!("%{word}%\n"), value))
 }
 
-/// The date and the machine of a measurement.
-fn machine(document: &Value) -> String {
-    let (machine, text) =
-        (&document["machine"], |value: &Value| value.as_str().unwrap_or("unknown").to_owned());
-    let samples = document["result"]["samples"].as_array();
-    let rounds = samples
-        .into_iter()
-        .flatten()
-        .filter_map(|sample| sample["round"].as_u64())
-        .max()
-        .unwrap_or(0);
-    let trial = if rounds < FEW_ROUNDS {
-        " Fewer than three rounds: this is only a trial of the bench."
-    } else {
-        ""
-    };
-    format!(
-        "Measured on {} at commit `{}` by\n`{}`:\n{rounds} round{}, on {} cores of {}, Linux \
-         {}.{trial}\n",
-        text(&document["date"]),
-        text(&document["commit"]),
-        text(&document["command"]),
-        if rounds == 1 { "" } else { "s" },
-        machine["cores"],
-        text(&machine["cpu"]),
-        text(&machine["kernel"]),
-    )
+fn counts(report: &Report) -> String {
+    match table::counts(report) {
+        table if table.is_empty() => "This run counted no instructions and calls.\n".to_owned(),
+        table => table.markdown(),
+    }
 }
 
 /// One section per workload: picture, table, source.
@@ -103,13 +133,6 @@ fn workloads(report: &Report, source: &str) -> String {
         let _ = write!(text, "{}\n{source}\n", table.markdown());
     }
     text.trim_end().to_owned() + "\n"
-}
-
-fn versions(document: &Value) -> String {
-    let versions = document["versions"].as_object().into_iter().flatten();
-    let lines = versions
-        .map(|(name, version)| format!("- {name}: {}\n", version.as_str().unwrap_or("unknown")));
-    lines.collect()
 }
 
 fn left_out(report: &Report) -> String {
@@ -190,17 +213,22 @@ mod tests {
             sample(Peer::Bare, Workload::Hot, 1, 2.0),
             sample(Peer::Avocet, Workload::Hot, 1, 2.2),
         ];
-        let mut report = Report { samples, ..Report::default() };
+        let calls = vec![(Peer::Avocet, 0.25)];
+        let mut report = Report { samples, calls, ..Report::default() };
         report.fail(Peer::Nsd, Workload::Hot, "wrong answers\nlog".to_owned());
+        let result: serde_json::Value = serde_json::from_str(&report.json().to_string()).unwrap();
         let document = serde_json::json!({
-            "commit": "abc", "date": "2026-01-02", "command": "cargo xtask bench peers",
+            "commit": "abc", "date": "2026-01-02", "command": "cargo xtask bench publish",
             "machine": { "cpu": "C", "cores": 2, "kernel": "6.1" }, "versions": { "nsd": "NSD 4" },
-            "result": { "samples": [{ "round": 1 }] },
+            "result": result,
         });
-        let page = page("bench/results/r.json", &document, &report);
+        let publication =
+            Publication::parse("bench/results/r.json", &document.to_string()).unwrap();
+        let page = page(&publication);
         for part in [
             "[r.json](../../bench/results/r.json)",
             "| avocet | 2.20 |",
+            "| avocet | - | 0.25 |",
             "![Cached names over UDP](pictures/hot.svg)",
             "commit `abc`",
             "1 round, on 2 cores of C",
@@ -209,7 +237,8 @@ mod tests {
             "- nsd: NSD 4\n",
             "<= 1.10 x bare",
         ] {
-            assert!(page.contains(part), "{part} is not in\n{page}");
+            let part = part.replace(' ', "\n");
+            assert!(page.replace(' ', "\n").contains(&part), "{part} is not in\n{page}");
         }
         assert!(!page.contains('%') || !page.lines().any(|line| line.starts_with('%')), "{page}");
     }

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::ask::Transport;
 use super::load::{Load, Pace, Questions};
-use super::options::{Coverage, Options};
+use super::noise::Watch;
+use super::options::Options;
 use super::peer::Peer;
 use super::plan::{self, Progress, Step};
 use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
@@ -13,15 +14,14 @@ use super::report::{Growth, Report, Sample};
 use super::setup::Setup;
 use super::veth::Veth;
 use super::workload::Workload;
-use super::{ask, configuration, goals, load, machine, material, packages, page, table};
+use super::{ask, configuration, goals, load, machine, material, packages, table};
 
 /// Names that are queried again to see whether they are still cached.
 const ASKED_AGAIN: u32 = 2_000;
 /// A cache that keeps less than this share does not allow an estimate of its size per name.
 const LEAST_KEPT: f64 = 0.1;
 
-/// Measures all selected pairs, prints the tables and stores the samples. Writes the page if the
-/// command line leaves nothing out.
+/// Measures all selected pairs, prints the tables and stores the samples.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let report = measure(options)?;
     println!("{}", table::details(&report).join("\n"));
@@ -43,10 +43,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
         .copied()
         .filter(|peer| report.samples.iter().any(|sample| sample.peer == *peer))
         .collect();
-    let path = machine::keep(kind, &measured, report.json())?;
-    if options.coverage() == Coverage::Whole {
-        page::write(&path)?;
-    }
+    machine::keep(kind, &measured, report.json())?;
     let ours = report.failures.iter().find(|failure| failure.peer == Peer::Avocet);
     ours.map_or(Ok(()), |failure| {
         Err(format!("avocet/{}: {}", failure.workload.name(), failure.reason))
@@ -229,12 +226,12 @@ impl Bench<'_> {
                 ask::verify(self.setup.target(workload), peer, workload)?;
             }
         }
-        let before = server.cpu();
+        let (before, watch) = (server.cpu(), Watch::start());
         let load = match workload.cached_names() {
             Some(count) => load::once(&self.setup, workload, self.options.generator, count)?,
             None => load::timed(&self.setup, workload, self.options.generator, self.options.secs)?,
         };
-        let after = server.cpu();
+        let (after, noise) = (server.cpu(), watch.and_then(|watch| watch.end()));
         workload.judge(&load, peer.refusal())?;
         let grown = server.memory_bytes() as f64 - start_bytes;
         let growth = workload.cached_names().map(|_| self.growth(grown, &load)).transpose()?;
@@ -257,6 +254,7 @@ impl Bench<'_> {
             ready_secs,
             start_bytes,
             growth,
+            noise,
             load,
         })
     }

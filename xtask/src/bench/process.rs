@@ -12,7 +12,7 @@ pub(crate) const SERVER_CORE: &str = "0";
 pub(crate) const LOAD_CORE: &str = "1";
 
 /// The unit of `/proc/PID/stat`: USER_HZ is 100 on every Linux.
-const TICKS_PER_SEC: f64 = 100.0;
+pub(super) const TICKS_PER_SEC: f64 = 100.0;
 /// The interval at which a server that starts or ends is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// A server that has not ended within this time is killed.
@@ -196,7 +196,8 @@ fn parent_of(process: u32) -> Option<u32> {
     stat_fields(process)?.first().and_then(|parent| u32::try_from(*parent).ok())
 }
 
-fn cpu_of(process: u32) -> Option<Cpu> {
+/// CPU time of a process and of its children that have ended.
+pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
     // Includes children that have ended: some servers start one for each connection.

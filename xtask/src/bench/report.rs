@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::json::{self, Json};
 use super::load::{Latency, Load};
+use super::noise::Noise;
 use super::packages::LeftOut;
 use super::peer::Peer;
 use super::workload::{Measure, Workload};
@@ -24,6 +25,8 @@ pub(super) struct Sample {
     /// Memory of its processes at that moment.
     pub(super) start_bytes: f64,
     pub(super) growth: Option<Growth>,
+    /// `None` in results of older benches, and where the kernel does not show it.
+    pub(super) noise: Option<Noise>,
     pub(super) load: Load,
 }
 
@@ -90,6 +93,7 @@ impl Sample {
                 ("kept", json::number(growth.kept)),
             ]);
         }
+        members.extend(self.noise.into_iter().flat_map(Noise::json));
         json::object(members)
     }
 
@@ -116,6 +120,7 @@ impl Sample {
             ready_secs: wanted("ready_secs")?,
             start_bytes: wanted("start_bytes")?,
             growth: growth.map(|(bytes_per_name, kept)| Growth { bytes_per_name, kept }),
+            noise: Noise::parse(value),
             load: Load {
                 answered: wanted("answered")? as u64,
                 lost: wanted("lost")? as u64,
@@ -138,12 +143,19 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
+/// A count per query of each server.
+pub(super) type Counts = Vec<(Peer, f64)>;
+
 /// All results of a bench.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Report {
     pub(super) samples: Vec<Sample>,
     pub(super) failures: Vec<Failure>,
     pub(super) left_out: Vec<LeftOut>,
+    /// User instructions per cached query; empty in a result that did not count them.
+    pub(super) instructions: Counts,
+    /// System calls per missed query; empty in a result that did not count them.
+    pub(super) calls: Counts,
 }
 
 /// The median of several values, with minimum and maximum.
@@ -213,11 +225,22 @@ impl Report {
         one: (Peer, Workload),
         other: (Peer, Workload),
     ) -> Option<Spread> {
-        self.spread(one.0, one.1, |sample| {
+        Spread::of(&self.ratios_of(one, other, Sample::figure))
+    }
+
+    /// The ratios of a value of one pair to that of another, one per round that has both.
+    pub(super) fn ratios_of(
+        &self,
+        one: (Peer, Workload),
+        other: (Peer, Workload),
+        value: fn(&Sample) -> f64,
+    ) -> Vec<f64> {
+        let ratio = |sample: &Sample| {
             let same_round =
                 self.of_pair(other.0, other.1).find(|other| other.round == sample.round);
-            same_round.map(|other| sample.figure() / other.figure())
-        })
+            same_round.map(|other| value(sample) / value(other))
+        };
+        self.of_pair(one.0, one.1).filter_map(ratio).collect()
     }
 
     /// Memory of the block list in a server, in bytes, and its loading time, in seconds.
@@ -239,10 +262,15 @@ impl Report {
             let reason = json::string(&left_out.reason);
             json::object([("peer", json::string(left_out.peer.name())), ("reason", reason)])
         });
+        let counts = |counts: &Counts| {
+            json::object(counts.iter().map(|(peer, count)| (peer.name(), json::number(*count))))
+        };
         json::object([
             ("samples", json::array(self.samples.iter().map(Sample::json))),
             ("failures", json::array(failures)),
             ("left_out", json::array(left_out)),
+            ("instructions", counts(&self.instructions)),
+            ("calls", counts(&self.calls)),
         ])
     }
 
@@ -262,8 +290,20 @@ impl Report {
             samples: list("samples").map(Sample::parse).collect::<Result<_, _>>()?,
             failures: list("failures").map(failure).collect::<Result<_, String>>()?,
             left_out: list("left_out").map(left_out).collect::<Result<_, String>>()?,
+            instructions: parse_counts(&value["instructions"])?,
+            calls: parse_counts(&value["calls"])?,
         })
     }
+}
+
+/// Parses an object of peers and numbers; a missing one is empty.
+fn parse_counts(value: &Value) -> Result<Counts, String> {
+    let members = value.as_object().into_iter().flatten();
+    members
+        .map(|(name, count)| {
+            Ok((Peer::named(name)?, count.as_f64().ok_or(format!("{name} has no number"))?))
+        })
+        .collect()
 }
 
 /// A sample of a plain run, for tests.
@@ -272,7 +312,8 @@ pub(super) fn sample(peer: Peer, workload: Workload, round: usize, cpu_us: f64) 
     let load =
         Load { answered: 1000, rcodes: vec![("NOERROR".to_owned(), 1000)], ..Load::default() };
     let (user_us, ready_secs, start_bytes) = (cpu_us / 4.0, 0.5, 1e6);
-    Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth: None, load }
+    let (growth, noise) = (None, None);
+    Sample { peer, workload, round, cpu_us, user_us, ready_secs, start_bytes, growth, noise, load }
 }
 
 #[cfg(test)]
@@ -323,7 +364,15 @@ mod tests {
         memory.growth = Some(Growth { bytes_per_name: 190.0, kept: 0.999 });
         let left_out =
             vec![LeftOut { peer: Peer::CoreDns, reason: "Go is \"missing\"".to_owned() }];
-        let mut report = Report { samples: vec![latency, memory], failures: Vec::new(), left_out };
+        memory.noise = Some(Noise { steal_secs: 0.5, ksoftirqd_secs: 0.0, load_average: 1.25 });
+        let counts = vec![(Peer::Avocet, 1700.5), (Peer::Nsd, 2910.0)];
+        let mut report = Report {
+            samples: vec![latency, memory],
+            left_out,
+            instructions: counts.clone(),
+            calls: counts,
+            ..Report::default()
+        };
         report.fail(Peer::Knot, HOT, "wrong\nanswers".to_owned());
         let value = serde_json::from_str(&report.json().to_string()).unwrap();
         assert_eq!(Report::parse(&value), Ok(report));

@@ -1,7 +1,7 @@
 //! Tables of a report, for the terminal and for a page.
 
 use super::peer::Peer;
-use super::report::{Report, Spread};
+use super::report::{Counts, Report, Spread};
 use super::workload::{Measure, Workload};
 
 /// Rows of cells under a heading; the first column is text, the others are figures.
@@ -79,6 +79,23 @@ pub(super) fn summary(report: &Report) -> Table {
     table
 }
 
+/// What was counted and not timed: one row per peer.
+pub(super) fn counts(report: &Report) -> Table {
+    let mut table =
+        Table::of("Counts", &["server", "user instructions per hit", "system calls per miss"]);
+    for peer in Peer::ALL.iter().copied() {
+        let of = |counts: &Counts, digits: usize| {
+            let found = counts.iter().find(|(one, _)| *one == peer);
+            found.map_or_else(|| NONE.to_owned(), |(_, count)| format!("{count:.digits$}"))
+        };
+        let cells = [of(&report.instructions, 0), of(&report.calls, 2)];
+        if cells.iter().any(|cell| cell != NONE) {
+            table.push([&[peer.name().to_owned()], &cells[..]].concat());
+        }
+    }
+    table
+}
+
 fn summary_cell(report: &Report, peer: Peer, workload: Workload) -> String {
     match report.figure(peer, workload) {
         Some(figure) => figure_text(workload, figure.median),
@@ -146,7 +163,11 @@ pub(super) fn ranked(report: &Report, workload: Workload) -> Vec<(Peer, Spread)>
     ranked
 }
 
+/// The lowest and the highest value, if they differ: a single sample has no range.
 fn range(spread: Spread, text: impl Fn(f64) -> String) -> String {
+    if spread.least == spread.most {
+        return NONE.to_owned();
+    }
     format!("({}-{})", text(spread.least), text(spread.most))
 }
 

@@ -8,6 +8,7 @@ mod calls;
 mod code;
 mod crates;
 mod docs;
+mod figures;
 mod limits;
 mod manifest;
 mod modules;
@@ -20,6 +21,7 @@ mod tree;
 mod unsafety;
 mod words;
 
+pub(crate) use figures::foreign_results;
 pub(crate) use tree::{Fault, Tree};
 
 /// A check with the name for its test and its report.
@@ -47,6 +49,7 @@ const CHECKS: &[Check] = &[
     Check { name: "root allow-list", run: docs::root_files },
     Check { name: "links", run: docs::dead_links },
     Check { name: "tests that are named", run: shown::missing_tests },
+    Check { name: "figures", run: figures::out_of_date },
     Check { name: "decisions in order", run: docs::decision_numbers },
     Check { name: "unfinished marks", run: text::unfinished_marks },
     Check { name: "machine paths", run: text::machine_paths },
