@@ -4,13 +4,14 @@
 //! At a fixed rate latency counts from the moment a query was due, so a server that stalls cannot
 //! hide it by holding the generator up.
 
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
 
+use crate::message::Form;
 use crate::queries::Queries;
 use crate::sys::{self, Batch, Peers, Poll, Wait};
 use crate::{invalid, message, number};
@@ -26,7 +27,7 @@ const IDS: usize = 1 << 16;
 
 /// What to ask, whom, how fast and how long.
 pub(crate) struct Plan {
-    server: SocketAddrV4,
+    server: SocketAddr,
     file: PathBuf,
     time: Duration,
     count: u64,
@@ -34,12 +35,12 @@ pub(crate) struct Plan {
     interval: Option<Duration>,
     window: usize,
     sockets: usize,
-    edns: bool,
+    form: Form,
 }
 
 impl Plan {
     /// Reads the options of the mode `blast`.
-    pub(crate) fn parse(server: SocketAddrV4, file: &str, options: &[&str]) -> io::Result<Self> {
+    pub(crate) fn parse(server: SocketAddr, file: &str, options: &[&str]) -> io::Result<Self> {
         let mut plan = Self {
             server,
             file: file.into(),
@@ -48,7 +49,7 @@ impl Plan {
             interval: None,
             window: 128,
             sockets: 8,
-            edns: false,
+            form: Form::Plain,
         };
         let mut rest = options.iter();
         while let Some(option) = rest.next() {
@@ -63,7 +64,8 @@ impl Plan {
                 }
                 "--window" => plan.window = number(value()?)?,
                 "--sockets" => plan.sockets = number(value()?)?,
-                "--edns" => plan.edns = true,
+                "--edns" => plan.form = Form::Edns,
+                "--dnssec" => plan.form = Form::DnssecOk,
                 unknown => return Err(invalid(&format!("blast has no option {unknown}"))),
             }
         }
@@ -144,6 +146,14 @@ pub(crate) fn run(plan: &Plan) -> io::Result<Report> {
     }
 }
 
+/// The address of the server's family that leaves the choice to the system.
+fn unspecified(server: SocketAddr) -> IpAddr {
+    match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// What is asked next, and when it is due.
 struct Agenda {
     queries: Queries,
@@ -155,7 +165,7 @@ struct Agenda {
 
 impl Agenda {
     fn of(plan: &Plan) -> io::Result<Self> {
-        let queries = Queries::read(&plan.file, plan.edns)?;
+        let queries = Queries::read(&plan.file, plan.form)?;
         Ok(Self {
             queries,
             started: Instant::now(),
@@ -195,8 +205,8 @@ struct Lane {
 }
 
 impl Lane {
-    fn connect(server: SocketAddrV4, window: usize, poll: &Poll, number: u64) -> io::Result<Self> {
-        let socket = crate::udp::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
+    fn connect(server: SocketAddr, window: usize, poll: &Poll, number: u64) -> io::Result<Self> {
+        let socket = crate::udp::bind(SocketAddr::new(unspecified(server), 0))?;
         socket.connect(server)?;
         poll.add(socket.as_raw_fd(), number)?;
         Ok(Self { socket, window, in_flight: 0, next_id: 0, sent_at: vec![None; IDS] })
@@ -347,7 +357,7 @@ mod tests {
         let started = Instant::now();
         let interval = Some(Duration::from_millis(1));
         let mut agenda = Agenda {
-            queries: Queries::parse("a A", false).unwrap(),
+            queries: Queries::parse("a A", Form::Plain).unwrap(),
             started,
             interval,
             count: 8,

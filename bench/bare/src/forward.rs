@@ -1,7 +1,7 @@
 //! Relays without a cache: what a miss costs at least.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use crate::message;
@@ -39,7 +39,7 @@ struct Upstream {
 
 impl Upstream {
     fn connect(port: u16) -> io::Result<Self> {
-        let socket = bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))?;
+        let socket = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))?;
         socket.connect((Ipv4Addr::LOCALHOST, port))?;
         let none = Waiting { client: NO_ADDRESS, client_id: 0, upstream_id: 0 };
         Ok(Self { socket, waiting: vec![none; usize::from(IN_FLIGHT)], next: 0 })
@@ -76,7 +76,7 @@ pub(crate) fn relay(
     sockets: usize,
     choice: Choice,
 ) -> io::Result<()> {
-    let clients = bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
+    let clients = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
     let opened: io::Result<Vec<_>> =
         (0..sockets.max(1)).map(|_| Upstream::connect(upstream_port)).collect();
     let mut relay =

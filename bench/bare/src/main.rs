@@ -12,7 +12,7 @@ mod sys;
 mod tcp;
 mod udp;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::{env, io};
 
@@ -24,7 +24,7 @@ const USAGE: &str = "usage:
                                                relay, each batch through the next of its sockets
   avocet-bench-bare pool PORT UPSTREAM-PORT SOCKETS
                                                relay, each query through a random one of its sockets
-  avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N | --rate N] [--sockets N] [--edns]
+  avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N | --rate N] [--sockets N] [--edns | --dnssec]
                                                generator with so many queries in flight or a second;
                                                FILE has lines `name TYPE`
 PORT of udp, mmsg and blast may be ADDRESS:PORT; it is on loopback if not";
@@ -68,8 +68,8 @@ fn run(arguments: &[String]) -> io::Result<()> {
 }
 
 /// Parses a port of loopback, or an address with its port.
-fn address(word: &str) -> io::Result<SocketAddrV4> {
-    word.parse().or_else(|_| Ok(SocketAddrV4::new(Ipv4Addr::LOCALHOST, number(word)?)))
+fn address(word: &str) -> io::Result<SocketAddr> {
+    word.parse().or_else(|_| Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, number(word)?))))
 }
 
 /// Parses an argument; the error names it.

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::{fs, io};
 
-use crate::{invalid, message};
+use crate::invalid;
+use crate::message::{self, Form};
 
 /// Encoded queries in one buffer, asked in order and then again.
 pub(crate) struct Queries {
@@ -14,18 +15,18 @@ pub(crate) struct Queries {
 
 impl Queries {
     /// Reads a file of lines `name TYPE`. A line that cannot be encoded is an error that names it.
-    pub(crate) fn read(path: &Path, edns: bool) -> io::Result<Self> {
+    pub(crate) fn read(path: &Path, form: Form) -> io::Result<Self> {
         let text = fs::read_to_string(path).map_err(|error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;
-        Self::parse(&text, edns).map_err(|error| invalid(&format!("{}: {error}", path.display())))
+        Self::parse(&text, form).map_err(|error| invalid(&format!("{}: {error}", path.display())))
     }
 
     /// Encodes lines `name TYPE`; an error names the line that cannot be.
-    pub(crate) fn parse(text: &str, edns: bool) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, form: Form) -> Result<Self, String> {
         let mut queries = Self { bytes: Vec::new(), ends: Vec::new(), next: 0 };
         for (index, line) in text.lines().enumerate() {
-            let query = message::query(line, edns)
+            let query = message::query(line, form)
                 .ok_or_else(|| format!("{}: not `name TYPE`: {line}", index + 1))?;
             queries.bytes.extend_from_slice(&query);
             queries.ends.push(queries.bytes.len());

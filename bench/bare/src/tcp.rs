@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn whole_queries_are_answered_and_the_rest_is_kept() {
-        let query = crate::message::query("a.test A", false).unwrap();
+        let query = crate::message::query("a.test A", crate::message::Form::Plain).unwrap();
         let framed = [&(query.len() as u16).to_be_bytes()[..], &query].concat();
         let input = [&framed[..], &framed, &framed[..5]].concat();
         let mut output = Vec::new();

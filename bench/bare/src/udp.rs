@@ -1,14 +1,14 @@
 //! Responders on one UDP socket.
 
 use std::io;
-use std::net::{SocketAddrV4, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 
 use crate::message::answer_in_place;
 use crate::sys::{self, Batch, Peers, Wait};
 
 /// Answers each query by one `recvfrom` and one `sendto`, until killed.
-pub(crate) fn answer_singly(address: SocketAddrV4) -> io::Result<()> {
+pub(crate) fn answer_singly(address: SocketAddr) -> io::Result<()> {
     let socket = bind(address)?;
     let descriptor = socket.as_raw_fd();
     let (mut buffer, mut from) = ([0; sys::DATAGRAM], sys::NO_ADDRESS);
@@ -22,7 +22,7 @@ pub(crate) fn answer_singly(address: SocketAddrV4) -> io::Result<()> {
 }
 
 /// Answers queries in the batches in which they come, until killed.
-pub(crate) fn answer_in_batches(address: SocketAddrV4) -> io::Result<()> {
+pub(crate) fn answer_in_batches(address: SocketAddr) -> io::Result<()> {
     let socket = bind(address)?;
     let mut batch = Batch::new();
     loop {
@@ -37,7 +37,7 @@ pub(crate) fn answer_in_batches(address: SocketAddrV4) -> io::Result<()> {
 }
 
 /// Binds a socket with wide buffers.
-pub(crate) fn bind(address: SocketAddrV4) -> io::Result<UdpSocket> {
+pub(crate) fn bind(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
     sys::widen_buffers(&socket)?;
     Ok(socket)

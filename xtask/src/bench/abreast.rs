@@ -4,7 +4,7 @@
 //! On a shared machine, two runs of one second each differ by up to a third for reasons outside the
 //! servers. With turns this short, half of the ratios lie within 5 % of their median.
 
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -78,7 +78,7 @@ struct Asked {
     peer: Peer,
     workload: Workload,
     server: Server,
-    target: SocketAddrV4,
+    target: SocketAddr,
 }
 
 impl Row {
@@ -126,7 +126,7 @@ impl Row {
             let after = server.cpu();
             let micros = |secs: f64| secs * 1e6 / load.answered as f64;
             let user_us = micros(after.user_secs - before.user_secs);
-            let cpu_us = user_us + micros(after.system_secs - before.system_secs);
+            let cpu_us = micros(after.since(&before));
             let ready_secs = server.ready_after.as_secs_f64();
             let (peer, workload, start_bytes) = (*peer, *workload, server.memory_bytes() as f64);
             Sample {
@@ -208,7 +208,7 @@ fn added(sum: Load, load: Load) -> Load {
     }
     let (answered, lost, empty) =
         (sum.answered + load.answered, sum.lost + load.lost, sum.empty + load.empty);
-    Load { answered, lost, empty, rcodes, per_sec: load.per_sec, latency: None }
+    Load { answered, lost, empty, rcodes, per_sec: load.per_sec, ..Load::default() }
 }
 
 #[cfg(test)]

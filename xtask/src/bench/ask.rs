@@ -1,7 +1,7 @@
 //! Single questions to a server: whether it is ready, and whether its answers are right.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use super::peer::{Peer, Refusal};
@@ -36,7 +36,7 @@ pub(super) enum Transport {
 
 impl Transport {
     /// Sends a question and returns the response in wire format.
-    fn ask(self, server: SocketAddrV4, question: &Question) -> io::Result<Vec<u8>> {
+    fn ask(self, server: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
         match self {
             Self::Udp => ask_by_udp(server, &question.query()),
             Self::UdpWithOpt => {
@@ -95,7 +95,7 @@ impl Question {
     /// # Errors
     ///
     /// Says what is wrong with the response.
-    fn verify(&self, server: SocketAddrV4, transport: Transport) -> Result<(), String> {
+    fn verify(&self, server: SocketAddr, transport: Transport) -> Result<(), String> {
         let answer = (0..ATTEMPTS).find_map(|_| transport.ask(server, self).ok());
         let answer = answer.ok_or_else(|| format!("{}: no answer", self.name))?;
         let (name, right) = (&self.name, &self.right);
@@ -114,8 +114,12 @@ impl Question {
     }
 }
 
-fn ask_by_udp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+fn ask_by_udp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+    let local: IpAddr = match server {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((local, 0))?;
     socket.set_read_timeout(Some(TIMEOUT))?;
     socket.connect(server)?;
     socket.send(query)?;
@@ -125,8 +129,8 @@ fn ask_by_udp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-fn ask_by_tcp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&server.into(), TIMEOUT)?;
+fn ask_by_tcp(server: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&server, TIMEOUT)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(&[&[0, query.len() as u8], query].concat())?;
     let mut length = [0; 2];
@@ -137,14 +141,14 @@ fn ask_by_tcp(server: SocketAddrV4, query: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// Whether a server answers for the first name of the zone without an error, over UDP or TCP.
-pub(super) fn is_ready(server: SocketAddrV4) -> bool {
+pub(super) fn is_ready(server: SocketAddr) -> bool {
     let query = Question::address(material::name(0), material::address(0)).query();
     let answer = ask_by_udp(server, &query).or_else(|_| ask_by_tcp(server, &query));
     answer.is_ok_and(|answer| is_positive(&answer))
 }
 
 /// Whether a server refuses names from all parts of the block list: some load it while they answer.
-pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
+pub(super) fn is_blocking(server: SocketAddr, refusal: Refusal) -> bool {
     let apart = blocklist::NAMES / SAMPLED_OF_LIST;
     (0..SAMPLED_OF_LIST).map(|sample| blocked(sample * apart, refusal)).all(|question| {
         ask_by_udp(server, &question.query()).is_ok_and(|answer| question.is_answered_by(&answer))
@@ -156,7 +160,7 @@ pub(super) fn is_blocking(server: SocketAddrV4, refusal: Refusal) -> bool {
 /// # Errors
 ///
 /// Says which answer is wrong.
-pub(super) fn verify(server: SocketAddrV4, peer: Peer, workload: Workload) -> Result<(), String> {
+pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Result<(), String> {
     let questions = (0..SAMPLED).flat_map(|sample| questions(workload, peer, sample));
     for question in questions {
         question.verify(server, workload.transport())?;

@@ -1,16 +1,17 @@
 //! The load generators and their reports.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::ask::Transport;
+use super::extra::Extra;
 use super::material;
 use super::process::{LOAD_CORE, find, pinned};
 use super::setup::Setup;
-use super::workload::{LATENCY_RATE, Workload};
+use super::workload::Workload;
 
 /// A program that generates load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,7 @@ impl Generator {
 
 /// The queries of a run, their target and their pace.
 pub(super) struct Questions<'a> {
-    pub(super) server: SocketAddrV4,
+    pub(super) server: SocketAddr,
     /// Lines of the form `name TYPE`.
     pub(super) file: &'a Path,
     pub(super) transport: Transport,
@@ -87,6 +88,10 @@ pub(super) struct Load {
     pub(super) empty: u64,
     /// Measured from the moment a query was due, if the generator keeps to a rate.
     pub(super) latency: Option<Latency>,
+    /// Answers to other clients, which take CPU time of the server too.
+    pub(super) others: u64,
+    /// Further figures of the workload.
+    pub(super) extras: Vec<(Extra, f64)>,
 }
 
 /// Percentiles of the latency (50, 99 and 99.9 %), in microseconds.
@@ -101,6 +106,11 @@ impl Load {
     pub(super) fn with_rcode(&self, name: &str) -> u64 {
         self.rcodes.iter().filter(|(rcode, _)| rcode == name).map(|(_, count)| count).sum()
     }
+
+    /// A further figure; `None` if the workload has no such figure.
+    pub(super) fn extra(&self, wanted: Extra) -> Option<f64> {
+        self.extras.iter().find(|(extra, _)| *extra == wanted).map(|(_, value)| *value)
+    }
 }
 
 /// Default number of queries in flight, which is that of dnsperf.
@@ -110,6 +120,9 @@ const CACHING_WINDOW: u64 = 48;
 /// The most seconds that caching the names may take.
 const CACHING_SECS: &str = "300";
 
+/// The part of its own capacity at which a server is measured.
+const PART_OF_CAPACITY: f64 = 0.5;
+
 /// Runs the workload's queries for the given number of seconds.
 pub(super) fn timed(
     setup: &Setup,
@@ -118,12 +131,31 @@ pub(super) fn timed(
     secs: u64,
 ) -> Result<Load, String> {
     let pace = match workload {
-        Workload::Latency => Pace::Rate { per_sec: LATENCY_RATE, secs },
+        _ if let Some(per_sec) = workload.rate() => Pace::Rate { per_sec, secs },
         // In a fixed time a quick server gets more queries, of which fewer are new to it.
         Workload::Zipf => Pace::Lines { lines: material::ZIPF_QUERIES as u64 },
         _ => Pace::Window { secs },
     };
     generator.ask(setup, &questions(setup, workload, pace))
+}
+
+/// The answers per second in a closed loop of our own generator, which reaches more than dnsperf.
+pub(super) fn capacity(setup: &Setup, workload: Workload, secs: u64) -> Result<Load, String> {
+    Generator::Blast.ask(setup, &questions(setup, workload, Pace::Window { secs }))
+}
+
+/// Sends queries at a part of a capacity, which the result holds too.
+pub(super) fn below_capacity(
+    setup: &Setup,
+    workload: Workload,
+    capacity: f64,
+    secs: u64,
+) -> Result<Load, String> {
+    let per_sec = ((capacity * PART_OF_CAPACITY) as u64).max(1);
+    let questions = questions(setup, workload, Pace::Rate { per_sec, secs });
+    let mut load = Generator::Blast.ask(setup, &questions)?;
+    load.extras.push((Extra::Capacity, capacity));
+    Ok(load)
 }
 
 /// Sends a number of queries of a workload once each, over the transport of the workload.
@@ -161,12 +193,12 @@ fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
 
 /// Runs blast on the load core, against the server on loopback.
 pub(super) fn blast(setup: &Setup, file: &Path, options: &[&str]) -> Result<Load, String> {
-    run_blast(setup, SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port), file, options)
+    run_blast(setup, SocketAddr::from((Ipv4Addr::LOCALHOST, setup.port)), file, options)
 }
 
 fn run_blast(
     setup: &Setup,
-    server: SocketAddrV4,
+    server: SocketAddr,
     file: &Path,
     options: &[&str],
 ) -> Result<Load, String> {
@@ -279,6 +311,7 @@ fn parse_blast(text: &str) -> Option<Load> {
         rcodes: rcodes.collect::<Option<_>>()?,
         empty: count("empty")?,
         latency: Some(latency),
+        ..Load::default()
     })
 }
 
@@ -302,6 +335,7 @@ fn parse_avocet(text: &str) -> Option<Load> {
             .collect::<Option<_>>()?,
         empty: outcome["empty"].as_u64()?,
         latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
+        ..Load::default()
     })
 }
 

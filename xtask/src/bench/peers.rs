@@ -226,11 +226,9 @@ impl Bench<'_> {
                 ask::verify(self.setup.target(workload), peer, workload)?;
             }
         }
+        let capacity = self.capacity(workload)?;
         let (before, watch) = (server.cpu(), Watch::start());
-        let load = match workload.cached_names() {
-            Some(count) => load::once(&self.setup, workload, self.options.generator, count)?,
-            None => load::timed(&self.setup, workload, self.options.generator, self.options.secs)?,
-        };
+        let load = self.load(workload, capacity)?;
         let (after, noise) = (server.cpu(), watch.and_then(|watch| watch.end()));
         workload.judge(&load, peer.refusal())?;
         let grown = server.memory_bytes() as f64 - start_bytes;
@@ -240,10 +238,9 @@ impl Bench<'_> {
             // the load.
             ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
         }
-        let micros = |secs: f64| secs * 1e6 / load.answered as f64;
+        let micros = |secs: f64| secs * 1e6 / (load.answered + load.others) as f64;
         let user_secs = after.user_secs - before.user_secs;
-        let (cpu_us, user_us) =
-            (micros(user_secs + after.system_secs - before.system_secs), micros(user_secs));
+        let (cpu_us, user_us) = (micros(after.since(&before)), micros(user_secs));
         let ready_secs = server.ready_after.as_secs_f64();
         Ok(Sample {
             peer,
@@ -257,6 +254,27 @@ impl Bench<'_> {
             noise,
             load,
         })
+    }
+
+    /// The answers per second that the server reaches now, if the rate of the workload depends on
+    /// it.
+    fn capacity(&self, workload: Workload) -> Result<Option<f64>, String> {
+        if workload != Workload::HitHalf {
+            return Ok(None);
+        }
+        let load = load::capacity(&self.setup, workload, self.options.secs)?;
+        Workload::Hot.judge(&load, None)?;
+        Ok(Some(load.per_sec))
+    }
+
+    /// Runs the queries of a workload.
+    fn load(&self, workload: Workload, capacity: Option<f64>) -> Result<Load, String> {
+        let Options { generator, secs, .. } = *self.options;
+        match (workload.cached_names(), capacity) {
+            (Some(count), _) => load::once(&self.setup, workload, generator, count),
+            (None, Some(capacity)) => load::below_capacity(&self.setup, workload, capacity, secs),
+            (None, None) => load::timed(&self.setup, workload, generator, secs),
+        }
     }
 
     /// The share of these names that is still cached, and the memory per cached name.

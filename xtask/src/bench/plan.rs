@@ -32,6 +32,8 @@ impl Step {
             (Some(names), _) => names as f64 / CACHED_PER_SEC,
             (None, Workload::Zipf) => ZIPF_QUERIES as f64 / CACHED_PER_SEC,
             (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
+            // The capacity takes as long as the run at half of it.
+            (None, Workload::HitHalf) => 2.0 * options.secs as f64 + WARM_UP_SECS,
             _ => options.secs as f64 + WARM_UP_SECS,
         };
         Duration::from_secs_f64(START_SECS + self.session.iter().map(secs).sum::<f64>())
@@ -114,11 +116,11 @@ mod tests {
     fn warm_workloads_share_a_start_and_others_do_not() {
         let options = Options::parse(&[]).unwrap();
         let of = |peer, round| names(sessions(peer, &options, round));
-        let timed = "hot+hot-edns+latency+tcp miss zipf unlisted+blocked";
+        let timed = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp miss zipf unlisted+blocked";
         assert_eq!(of(Peer::Unbound, 1), format!("{timed} memory-200k memory"));
         assert_eq!(of(Peer::Unbound, 2), timed);
-        assert_eq!(of(Peer::Bare, 1), "hot+hot-edns+latency tcp miss veth");
-        assert_eq!(of(Peer::Nsd, 1), "hot+hot-edns+latency+tcp");
+        assert_eq!(of(Peer::Bare, 1), "hot+hot-edns+latency+hit-5k+hit-20k+hit-half tcp miss veth");
+        assert_eq!(of(Peer::Nsd, 1), "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp");
     }
 
     #[test]

@@ -103,10 +103,14 @@ impl Server {
 
     /// CPU time that the process tree has used.
     pub(crate) fn cpu(&self) -> Cpu {
-        self.tree().into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
+        let tree = self.tree();
+        let scheduled_secs = tree.iter().copied().map(scheduled_secs).sum();
+        let ticks = tree.into_iter().filter_map(cpu_of).fold(Cpu::default(), |sum, one| Cpu {
             user_secs: sum.user_secs + one.user_secs,
             system_secs: sum.system_secs + one.system_secs,
-        })
+            ..sum
+        });
+        Cpu { scheduled_secs, ..ticks }
     }
 
     /// Resident memory of the server's own process, in octets: now, and the peak since
@@ -157,6 +161,23 @@ impl Drop for Server {
 pub(crate) struct Cpu {
     pub(crate) user_secs: f64,
     pub(crate) system_secs: f64,
+    /// The sum by the scheduler's clock: precise to the nanosecond, but without threads that have
+    /// ended.
+    scheduled_secs: f64,
+}
+
+/// The difference between ticks and the scheduler's clock that rounding explains: two readings of
+/// a server with a few processes.
+const ROUNDING_SECS: f64 = 0.05;
+
+impl Cpu {
+    /// The CPU time used since an earlier reading: by the scheduler's clock, which a short run at a
+    /// low rate needs, or by ticks if threads ended meanwhile.
+    pub(crate) fn since(&self, earlier: &Self) -> f64 {
+        let ticks = self.user_secs + self.system_secs - earlier.user_secs - earlier.system_secs;
+        let scheduled = self.scheduled_secs - earlier.scheduled_secs;
+        if (scheduled - ticks).abs() <= ROUNDING_SECS { scheduled } else { ticks }
+    }
 }
 
 /// Whether a text is the id of a process that has ended.
@@ -201,7 +222,21 @@ pub(super) fn cpu_of(process: u32) -> Option<Cpu> {
     let fields = stat_fields(process)?;
     let secs = |field: usize| Some(*fields.get(field)? as f64 / TICKS_PER_SEC);
     // Includes children that have ended: some servers start one for each connection.
-    Some(Cpu { user_secs: secs(10)? + secs(12)?, system_secs: secs(11)? + secs(13)? })
+    Some(Cpu {
+        user_secs: secs(10)? + secs(12)?,
+        system_secs: secs(11)? + secs(13)?,
+        ..Cpu::default()
+    })
+}
+
+/// CPU time of the running threads of a process by the scheduler's clock.
+fn scheduled_secs(process: u32) -> f64 {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let nanos = threads.filter_map(|thread| {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    });
+    nanos.sum::<u64>() as f64 / 1e9
 }
 
 fn pss_bytes(process: u32) -> Option<u64> {
@@ -230,6 +265,17 @@ mod tests {
         assert!(descendants(own).contains(&child.id()));
         signal("TERM", &[child.id()]);
         assert!(!child.wait().unwrap().success());
+    }
+
+    #[test]
+    fn the_scheduler_is_precise_unless_threads_ended() {
+        let read = |user_secs, scheduled_secs| Cpu { user_secs, system_secs: 0.0, scheduled_secs };
+        let check = |later: Cpu, secs: f64| {
+            assert!((later.since(&read(1.0, 1.0)) - secs).abs() < 1e-9, "{secs}");
+        };
+        check(read(1.25, 1.2543), 0.2543);
+        check(read(3.0, 1.5), 2.0);
+        assert!(scheduled_secs(std::process::id()) > 0.0);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Child;
@@ -144,7 +144,7 @@ fn memory(server: &Server) -> Result<Memory, String> {
 
 /// The files of the measured server.
 struct Site {
-    dns: SocketAddrV4,
+    dns: SocketAddr,
     config: PathBuf,
     list: PathBuf,
     queries: PathBuf,
@@ -153,7 +153,7 @@ struct Site {
 
 impl Site {
     fn write(setup: &Setup) -> Result<Self, String> {
-        let dns = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.port);
+        let dns = SocketAddr::from((Ipv4Addr::LOCALHOST, setup.port));
         let data = setup.file("reload-data");
         let site = Self {
             dns,

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::extra::Extra;
 use super::json::{self, Json};
 use super::load::{Latency, Load};
 use super::noise::Noise;
@@ -87,6 +88,8 @@ impl Sample {
                 .map(|(key, micros)| (key, json::number(micros))),
             );
         }
+        let extras = self.load.extras.iter();
+        members.extend(extras.map(|(extra, value)| (extra.key(), json::number(*value))));
         if let Some(growth) = self.growth {
             members.extend([
                 ("bytes_per_name", json::number(growth.bytes_per_name)),
@@ -111,6 +114,7 @@ impl Sample {
         };
         let growth = number("bytes_per_name").zip(number("kept"));
         let rcodes = value["rcodes"].as_object().into_iter().flatten();
+        let extras = Extra::ALL.iter().filter_map(|extra| Some((*extra, number(extra.key())?)));
         Ok(Self {
             peer: Peer::named(text("peer"))?,
             workload: Workload::named(text("workload"))?,
@@ -128,8 +132,9 @@ impl Sample {
                 rcodes: rcodes
                     .map(|(name, count)| (name.clone(), count.as_u64().unwrap_or_default()))
                     .collect(),
-                empty: 0,
                 latency,
+                extras: extras.collect(),
+                ..Load::default()
             },
         })
     }
@@ -360,6 +365,7 @@ mod tests {
     fn what_is_kept_is_read_again() {
         let mut latency = sample(Peer::Bare, Workload::Latency, 1, 2.5);
         latency.load.latency = Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.0 });
+        latency.load.extras = Extra::ALL.iter().map(|extra| (*extra, 7.5)).collect();
         let mut memory = sample(Peer::Avocet, Workload::Memory, 1, 9.0);
         memory.growth = Some(Growth { bytes_per_name: 190.0, kept: 0.999 });
         let left_out =

@@ -2,7 +2,7 @@
 //! upstream.
 
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -70,7 +70,7 @@ impl Setup {
         let command = configuration::prepare_upstream(&setup)?;
         let log = setup.file("upstream.log");
         let launch = Launch { command: &command, core: LOAD_CORE, log: &log, within: START_WITHIN };
-        let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, setup.upstream_port);
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, setup.upstream_port));
         setup.upstream = Some(Server::start(&launch, || ask::is_ready(address))?);
         Ok(setup)
     }
@@ -87,9 +87,12 @@ impl Setup {
     }
 
     /// The address at which the measured server is queried.
-    pub(super) fn target(&self, workload: Workload) -> SocketAddrV4 {
-        let address = if workload == Workload::Veth { veth::INSIDE } else { Ipv4Addr::LOCALHOST };
-        SocketAddrV4::new(address, self.port)
+    pub(super) fn target(&self, workload: Workload) -> SocketAddr {
+        let address: IpAddr = match workload {
+            Workload::Veth => veth::INSIDE.into(),
+            _ => Ipv4Addr::LOCALHOST.into(),
+        };
+        SocketAddr::new(address, self.port)
     }
 
     /// The query file of a workload.
@@ -98,6 +101,9 @@ impl Setup {
             Workload::Hot
             | Workload::HotEdns
             | Workload::Latency
+            | Workload::HitSlow
+            | Workload::HitSteady
+            | Workload::HitHalf
             | Workload::Tcp
             | Workload::Unlisted
             | Workload::Veth => &self.material.hot,

@@ -1,7 +1,8 @@
 //! Tables of a report, for the terminal and for a page.
 
+use super::extra::Extra;
 use super::peer::Peer;
-use super::report::{Counts, Report, Spread};
+use super::report::{Counts, Report, Sample, Spread};
 use super::workload::{Measure, Workload};
 
 /// Rows of cells under a heading; the first column is text, the others are figures.
@@ -122,14 +123,15 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
         Measure::Latency => "p99 us",
         Measure::Memory => "bytes per name",
     };
-    let extra = extra_heads(workload);
+    let columns = columns(workload);
+    let further: Vec<_> = columns.iter().map(|column| column.head()).collect();
     let heads =
-        [&["server", figure, "(min-max)"][..], extra, &["Avocet / it", "(min-max)"]].concat();
+        [&["server", figure, "(min-max)"][..], &further, &["Avocet / it", "(min-max)"]].concat();
     let mut table = Table::of(&format!("{} ({})", workload.title(), workload.name()), &heads);
     for (peer, figure) in peers {
         let spread = range(figure, |value| figure_text(workload, value));
         let mut row = vec![peer.name().to_owned(), figure_text(workload, figure.median), spread];
-        row.extend(extra_cells(report, peer, workload));
+        row.extend(columns.iter().map(|column| column.cell(report, peer, workload)));
         let ratio = report.ratio(Peer::Avocet, peer, workload).filter(|_| peer != Peer::Avocet);
         row.push(ratio.map_or_else(|| NONE.to_owned(), |ratio| format!("{:.2}", ratio.median)));
         row.push(
@@ -178,41 +180,87 @@ fn figure_text(workload: Workload, value: f64) -> String {
     }
 }
 
-/// The figures of a workload in addition to its headline.
-fn extra_heads(workload: Workload) -> &'static [&'static str] {
-    match workload {
-        Workload::Latency => &["p50 us", "p99.9 us", "CPU us"],
-        Workload::Blocked => &["user us", "queries/s", "list MB", "ready s"],
-        Workload::MemorySmall | Workload::Memory => &["at start MB", "still cached"],
-        _ => &["user us", "queries/s"],
+/// A figure of a workload in addition to its headline.
+#[derive(Clone, Copy)]
+enum Column {
+    UserUs,
+    CpuUs,
+    PerSec,
+    P50,
+    P99,
+    P999,
+    ListMb,
+    ReadySecs,
+    StartMb,
+    Kept,
+    Extra(Extra),
+}
+
+impl Column {
+    fn head(self) -> &'static str {
+        match self {
+            Self::UserUs => "user us",
+            Self::CpuUs => "CPU us",
+            Self::PerSec => "queries/s",
+            Self::P50 => "p50 us",
+            Self::P99 => "p99 us",
+            Self::P999 => "p99.9 us",
+            Self::ListMb => "list MB",
+            Self::ReadySecs => "ready s",
+            Self::StartMb => "at start MB",
+            Self::Kept => "still cached",
+            Self::Extra(extra) => extra.head(),
+        }
+    }
+
+    fn digits(self) -> usize {
+        match self {
+            Self::UserUs | Self::CpuUs | Self::ReadySecs => 2,
+            Self::PerSec | Self::P50 | Self::P99 | Self::P999 | Self::ListMb | Self::StartMb => 0,
+            Self::Kept => 3,
+            Self::Extra(extra) => extra.digits(),
+        }
+    }
+
+    /// `None` if the sample does not have the figure.
+    fn value(self, sample: &Sample, report: &Report) -> Option<f64> {
+        let latency = sample.load.latency;
+        match self {
+            Self::UserUs => Some(sample.user_us),
+            Self::CpuUs => Some(sample.cpu_us),
+            Self::PerSec => Some(sample.load.per_sec),
+            Self::P50 => Some(latency?.p50_us),
+            Self::P99 => Some(latency?.p99_us),
+            Self::P999 => Some(latency?.p999_us),
+            Self::ListMb => Some(report.list_cost(sample.peer)?.0 / 1e6),
+            Self::ReadySecs => Some(sample.ready_secs),
+            Self::StartMb => Some(sample.start_bytes / 1e6),
+            Self::Kept => Some(sample.growth?.kept),
+            Self::Extra(extra) => sample.load.extra(extra),
+        }
+    }
+
+    /// The median over the rounds.
+    fn cell(self, report: &Report, peer: Peer, workload: Workload) -> String {
+        let spread = report.spread(peer, workload, |sample| self.value(sample, report));
+        let digits = self.digits();
+        spread.map_or_else(|| NONE.to_owned(), |spread| format!("{:.digits$}", spread.median))
     }
 }
 
-fn extra_cells(report: &Report, peer: Peer, workload: Workload) -> Vec<String> {
-    let cell = |digits: usize, value: fn(&super::report::Sample) -> Option<f64>| {
-        let median = report.spread(peer, workload, value).map(|spread| spread.median);
-        median.map_or_else(|| NONE.to_owned(), |median| format!("{median:.digits$}"))
-    };
-    let cpu = [cell(2, |sample| Some(sample.user_us)), cell(0, |sample| Some(sample.load.per_sec))];
+/// The figures of a workload in addition to its headline.
+fn columns(workload: Workload) -> Vec<Column> {
     match workload {
-        Workload::Latency => vec![
-            cell(0, |sample| Some(sample.load.latency?.p50_us)),
-            cell(0, |sample| Some(sample.load.latency?.p999_us)),
-            cell(2, |sample| Some(sample.cpu_us)),
-        ],
+        Workload::Latency => vec![Column::P50, Column::P999, Column::CpuUs],
+        Workload::HitSlow | Workload::HitSteady => vec![Column::P50, Column::P99, Column::P999],
+        Workload::HitHalf => {
+            vec![Column::P50, Column::P99, Column::P999, Column::Extra(Extra::Capacity)]
+        }
         Workload::Blocked => {
-            let cost = report.list_cost(peer);
-            let list =
-                cost.map_or_else(|| NONE.to_owned(), |(bytes, _)| format!("{:.0}", bytes / 1e6));
-            [&cpu[..], &[list, cell(2, |sample| Some(sample.ready_secs))]].concat()
+            vec![Column::UserUs, Column::PerSec, Column::ListMb, Column::ReadySecs]
         }
-        Workload::MemorySmall | Workload::Memory => {
-            vec![
-                cell(0, |sample| Some(sample.start_bytes / 1e6)),
-                cell(3, |sample| Some(sample.growth?.kept)),
-            ]
-        }
-        _ => cpu.to_vec(),
+        Workload::MemorySmall | Workload::Memory => vec![Column::StartMb, Column::Kept],
+        _ => vec![Column::UserUs, Column::PerSec],
     }
 }
 
@@ -243,6 +291,15 @@ mod tests {
     }
 
     #[test]
+    fn a_row_below_capacity_shows_its_capacity() {
+        let mut half = sample(Peer::Avocet, Workload::HitHalf, 1, 9.0);
+        half.load.extras = vec![(Extra::Capacity, 250_000.4)];
+        let report = Report { samples: vec![half], ..Report::default() };
+        let text = detail(&report, Workload::HitHalf).unwrap().text();
+        assert!(text.contains("capacity/s") && text.contains("250000 "), "{text}");
+    }
+
+    #[test]
     fn latencies_that_overlap_are_not_ranked() {
         let of = |peer, round, p99_us| {
             let mut sample = sample(peer, Workload::Latency, round, 1.0);
@@ -250,7 +307,7 @@ mod tests {
                 Some(crate::bench::load::Latency { p50_us: 1.0, p99_us, p999_us: 900.0 });
             sample
         };
-        let order = |samples: Vec<crate::bench::report::Sample>| {
+        let order = |samples: Vec<Sample>| {
             let report = Report { samples, ..Report::default() };
             ranked(&report, Workload::Latency).iter().map(|(peer, _)| *peer).collect::<Vec<_>>()
         };
