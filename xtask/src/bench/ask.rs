@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::peer::{Peer, Refusal};
 use super::workload::Workload;
-use super::{blocklist, material};
+use super::{blocklist, material, signed};
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 /// A server that is busy, for example with its list, may miss a query and answer the next one.
@@ -24,6 +24,10 @@ const AAAA: u8 = 28;
 
 /// An OPT record for 1232 octets (RFC 6891, section 6.1.2).
 const OPT: [u8; 11] = [0, 0, 41, 0x04, 0xd0, 0, 0, 0, 0, 0, 0];
+/// The same with DO (RFC 3225, section 3), for 4096 octets as dnsperf offers.
+const OPT_WITH_DO: [u8; 11] = [0, 0, 41, 0x10, 0, 0, 0, 0x80, 0, 0, 0];
+/// Type RRSIG and class IN, as they follow an owner name.
+const RRSIG_IN: [u8; 4] = [0, 46, 0, 1];
 
 /// The transport of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +35,8 @@ pub(super) enum Transport {
     Udp,
     /// UDP; each query has an OPT record.
     UdpWithOpt,
+    /// UDP; each query has an OPT record with DO.
+    UdpWithDo,
     Tcp,
 }
 
@@ -39,12 +45,8 @@ impl Transport {
     fn ask(self, server: SocketAddr, question: &Question) -> io::Result<Vec<u8>> {
         match self {
             Self::Udp => ask_by_udp(server, &question.query()),
-            Self::UdpWithOpt => {
-                let mut query = question.query();
-                query[11] = 1;
-                query.extend_from_slice(&OPT);
-                ask_by_udp(server, &query)
-            }
+            Self::UdpWithOpt => ask_by_udp(server, &question.query_with(&OPT)),
+            Self::UdpWithDo => ask_by_udp(server, &question.query_with(&OPT_WITH_DO)),
             Self::Tcp => ask_by_tcp(server, &question.query()),
         }
     }
@@ -81,6 +83,14 @@ impl Question {
         query
     }
 
+    /// The query with an OPT record.
+    fn query_with(&self, opt: &[u8]) -> Vec<u8> {
+        let mut query = self.query();
+        query[11] = 1;
+        query.extend_from_slice(opt);
+        query
+    }
+
     fn is_answered_by(&self, answer: &[u8]) -> bool {
         match &self.right {
             Right::Data(data) => {
@@ -107,8 +117,12 @@ impl Question {
             ));
         }
         // ARCOUNT shows whether there is an OPT record, without parsing the answer.
-        if transport == Transport::UdpWithOpt && answer.get(10..12) == Some(&[0, 0]) {
+        let has_opt = matches!(transport, Transport::UdpWithOpt | Transport::UdpWithDo);
+        if has_opt && answer.get(10..12) == Some(&[0, 0]) {
             return Err(format!("{name}: a query with EDNS was answered without"));
+        }
+        if transport == Transport::UdpWithDo && !is_signed(&answer) {
+            return Err(format!("{name}: a query with DO was answered without signature"));
         }
         Ok(())
     }
@@ -179,6 +193,9 @@ fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
             )]
         }
         (Workload::Zipf, _) => mixed(index),
+        (Workload::HotDo, _) => {
+            vec![Question::address(signed::name(index), material::address(index))]
+        }
         // Names that are not on the list are not blocked.
         (Workload::Blocked, Some(refusal)) => vec![blocked(index, refusal), hot(index)],
         _ => vec![hot(index)],
@@ -219,6 +236,11 @@ fn rcode(answer: &[u8]) -> Option<u8> {
     (header[..2] == ID && header[2] & 0x80 != 0).then_some(header[3] & 15)
 }
 
+/// Whether a response has a signature, without parsing it.
+fn is_signed(answer: &[u8]) -> bool {
+    answer.windows(RRSIG_IN.len()).any(|octets| octets == RRSIG_IN)
+}
+
 /// Whether this is a response to our query with NOERROR and at least one record.
 fn is_positive(answer: &[u8]) -> bool {
     rcode(answer) == Some(0) && answer[6..8] != [0, 0]
@@ -255,6 +277,21 @@ mod tests {
         assert!(blocked(7, Refusal::Nxdomain).is_answered_by(&header(0x81, 3, 0)));
         assert!(!blocked(7, Refusal::Nxdomain).is_answered_by(&header(0x81, 0, 1)));
         assert!(!blocked(7, Refusal::NullAddress).is_answered_by(&header(0x81, 3, 0)));
+    }
+
+    #[test]
+    fn a_signed_answer_has_a_signature() {
+        let address = [&[0xc0, 12][..], &[0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 10, 0, 0, 46]].concat();
+        let signature = [&[0xc0, 12][..], &[0, 46, 0, 1, 0, 0, 0, 60, 0, 96]].concat();
+        assert!(!is_signed(&address));
+        assert!(is_signed(&[address, signature].concat()));
+    }
+
+    #[test]
+    fn a_query_with_do_offers_4096_octets() {
+        let query = hot(7).query_with(&OPT_WITH_DO);
+        assert_eq!(query[10..12], [0, 1]);
+        assert_eq!(query[query.len() - 11..][..8], [0, 0, 41, 0x10, 0, 0, 0, 0x80]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! server are in a separate file next to the template.
 
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::Command;
 
@@ -63,12 +64,20 @@ const PDNS_RECURSOR: Recipe = Recipe {
 const BIND9: Recipe = Recipe {
     fresh: &["bind9"],
     files: &[("named.conf", template!("bind9/named.conf"))],
-    command: "named -f -n 1 -U 1 -c %DIRECTORY%/named.conf",
+    command: "named -f -n %WORKERS% -U %WORKERS% -c %DIRECTORY%/named.conf",
 };
 const KNOT_RESOLVER: Recipe = Recipe {
     fresh: &["knot-resolver"],
     files: &[("kresd.conf", template!("knot-resolver/kresd.conf"))],
     command: "kresd -n -c %DIRECTORY%/kresd.conf %DIRECTORY%/knot-resolver",
+};
+const KNOT_RESOLVER_TWICE: Recipe = Recipe {
+    fresh: &["knot-resolver"],
+    files: &[
+        ("kresd.conf", template!("knot-resolver/kresd.conf")),
+        ("two.sh", template!("knot-resolver/two.sh")),
+    ],
+    command: "sh %DIRECTORY%/two.sh",
 };
 const DNSMASQ: Recipe = Recipe {
     fresh: &[],
@@ -78,8 +87,8 @@ const DNSMASQ: Recipe = Recipe {
 const COREDNS: Recipe = Recipe {
     fresh: &[],
     files: &[("Corefile", template!("coredns/Corefile"))],
-    // One thread runs Go code, for comparison with servers of one thread.
-    command: "env GOMAXPROCS=1 %COREDNS% -conf %DIRECTORY%/Corefile",
+    // As many threads run Go code as other servers have.
+    command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const AVOCET: Recipe = Recipe {
     fresh: &["avocet-data"],
@@ -101,6 +110,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
         Peer::Dnsdist => DNSDIST,
         Peer::PdnsRecursor => PDNS_RECURSOR,
         Peer::Bind9 => BIND9,
+        Peer::KnotResolver if workload.workers() > 1 => KNOT_RESOLVER_TWICE,
         Peer::KnotResolver => KNOT_RESOLVER,
         Peer::Dnsmasq => DNSMASQ,
         Peer::CoreDns => COREDNS,
@@ -123,6 +133,15 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
     }
 }
 
+/// The lines for `%SIGNED%` with which an authoritative server has the signed zone.
+fn signed(peer: Peer) -> &'static str {
+    match peer {
+        Peer::Nsd => template!("nsd/signed.conf"),
+        Peer::Knot => template!("knot/signed.conf"),
+        _ => "",
+    }
+}
+
 /// Writes the configuration of a peer and returns the command that runs it in the foreground.
 pub(super) fn prepare(
     setup: &Setup,
@@ -131,7 +150,11 @@ pub(super) fn prepare(
 ) -> Result<Vec<String>, String> {
     let mut words = Words::of(setup, setup.target(workload).port(), "peer");
     words.set("CONTROL", "  control-enable: no");
-    words.set("ADDRESS", setup.target(workload).ip().to_string());
+    words.set_address(setup.target(workload).ip());
+    words.set("WORKERS", workload.workers().to_string());
+    words.set("SECOND", if workload.workers() > 1 { template!("dnsdist/second.conf") } else { "" });
+    words.set("DNSSEC", if workload == Workload::HotDo { "process-no-validate" } else { "off" });
+    words.set("SIGNED", if setup.has_signed_zone() { signed(peer) } else { "" });
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     // Insertions contain words: `fill` replaces the last word of the list first.
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
@@ -153,6 +176,7 @@ pub(super) fn prepare(
 pub(super) fn prepare_upstream(setup: &Setup) -> Result<Vec<String>, String> {
     let mut words = Words::of(setup, setup.upstream_port, "upstream");
     words.set("CONTROL", template!("nsd/control.conf"));
+    words.set("SIGNED", if setup.has_signed_zone() { signed(Peer::Nsd) } else { "" });
     write(setup, &NSD, &words)
 }
 
@@ -212,8 +236,23 @@ impl Words {
             ("BARE", shown(&setup.bare)),
             ("AVOCET", shown(&setup.avocet)),
             ("COREDNS", shown(&process::coredns())),
+            ("WORKERS", "1".to_owned()),
         ];
-        Self { values }
+        let mut words = Self { values };
+        words.set_address(Ipv4Addr::LOCALHOST.into());
+        words
+    }
+
+    /// Sets the address to listen on, in the forms that configurations want.
+    fn set_address(&mut self, address: IpAddr) {
+        let (literal, ipv6, listen) = match address {
+            IpAddr::V4(_) => (address.to_string(), "no", template!("bind9/ipv4.conf")),
+            IpAddr::V6(_) => (format!("[{address}]"), "yes", template!("bind9/ipv6.conf")),
+        };
+        self.set("ADDRESS", address.to_string());
+        self.set("LITERAL", literal);
+        self.set("IPV6", ipv6);
+        self.set("LISTEN", listen);
     }
 
     fn set(&mut self, word: &'static str, value: impl Into<String>) {
@@ -238,6 +277,8 @@ fn user() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     #[test]
@@ -245,6 +286,17 @@ mod tests {
         for peer in Peer::ALL {
             assert_eq!(blocking(*peer).is_some(), peer.refusal().is_some(), "{peer:?}");
         }
+    }
+
+    #[test]
+    fn the_address_has_the_form_of_each_configuration() {
+        let mut words = Words { values: vec![("PORT", "53".to_owned())] };
+        words.set_address(Ipv4Addr::LOCALHOST.into());
+        let form = "%ADDRESS%@%PORT% %LITERAL%:%PORT% %IPV6%";
+        assert_eq!(words.fill(form), "127.0.0.1@53 127.0.0.1:53 no");
+        words.set_address(Ipv6Addr::LOCALHOST.into());
+        assert_eq!(words.fill(form), "::1@53 [::1]:53 yes");
+        assert!(words.fill("%LISTEN%").contains("listen-on-v6 port 53 { ::1; };"));
     }
 
     #[test]
@@ -264,7 +316,8 @@ mod tests {
     #[test]
     fn no_template_has_a_word_without_a_value() {
         let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS \
-                     INTERFACE XDP POLICY BLOCKING LIST";
+                     INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
+                     SIGNED";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

@@ -184,7 +184,11 @@ fn blast_at(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
         Pace::Rate { per_sec, secs } => format!("--secs {secs} --rate {per_sec}"),
     };
     let mut options: Vec<&str> = words.split(' ').collect();
-    options.extend((questions.transport == Transport::UdpWithOpt).then_some("--edns"));
+    options.extend(match questions.transport {
+        Transport::UdpWithOpt => Some("--edns"),
+        Transport::UdpWithDo => Some("--dnssec"),
+        Transport::Udp | Transport::Tcp => None,
+    });
     let load = run_blast(setup, questions.server, questions.file, &options)?;
     // In a closed loop the window determines the latency, so it says nothing about the server.
     let is_open = matches!(questions.pace, Pace::Rate { .. });
@@ -235,7 +239,11 @@ fn dnsperf(questions: &Questions<'_>) -> Result<Load, String> {
     ]);
     command.args(["-t", "2"]);
     command.arg("-d").arg(questions.file).args(limit);
-    command.args((questions.transport == Transport::UdpWithOpt).then_some("-e"));
+    command.args(match questions.transport {
+        Transport::UdpWithOpt => Some("-e"),
+        Transport::UdpWithDo => Some("-D"),
+        Transport::Udp | Transport::Tcp => None,
+    });
     let text = output(command)?;
     parse_dnsperf(&text).ok_or_else(|| format!("dnsperf said: {text}"))
 }
@@ -268,8 +276,10 @@ fn avocet(setup: &Setup, questions: &Questions<'_>) -> Result<Load, String> {
     command.args(["--quiet", "--json", "-", "--i-own-this-server"]);
     // The workload judges the answers.
     command.args(["--max-loss", "100%", "--allow", "truncated,empty,trailing,long,duplicate"]);
-    if questions.transport == Transport::UdpWithOpt {
-        command.args(["--edns", "4096"]);
+    match questions.transport {
+        Transport::UdpWithOpt => drop(command.args(["--edns", "4096"])),
+        Transport::UdpWithDo => drop(command.args(["--edns", "4096", "--dnssec"])),
+        Transport::Udp | Transport::Tcp => {}
     }
     let text = output(command)?;
     parse_avocet(&text).ok_or_else(|| format!("avocet load said: {text}"))

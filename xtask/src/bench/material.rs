@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
-use super::blocklist;
+use super::{blocklist, signed};
 use crate::random::Random;
 
 /// Names with addresses in the zone.
@@ -27,6 +27,8 @@ const SEED: u64 = 1;
 pub(super) struct Material {
     pub(super) zone: PathBuf,
     pub(super) hot: PathBuf,
+    /// The names of the signed zone.
+    pub(super) signed: PathBuf,
     pub(super) zipf: PathBuf,
     pub(super) miss: PathBuf,
     pub(super) memory: PathBuf,
@@ -40,6 +42,7 @@ impl Material {
         let material = Self {
             zone: file("bench.test.zone"),
             hot: file("hot.txt"),
+            signed: file("signed.txt"),
             zipf: file("zipf.txt"),
             miss: file("miss.txt"),
             memory: file("memory.txt"),
@@ -50,6 +53,8 @@ impl Material {
         let hot =
             shuffled(HOT_NAMES, &mut random).into_iter().map(|index| format!("{} A", name(index)));
         write_lines(&material.hot, hot)?;
+        let names = (0..HOT_NAMES).map(|index| format!("{} A", signed::name(index)));
+        write_lines(&material.signed, names)?;
         write_lines(&material.zipf, zipf(&mut random))?;
         write_lines(&material.miss, (0..MISS_QUERIES).map(unique_query))?;
         write_lines(&material.memory, (0..MEMORY_QUERIES).map(unique_query))?;

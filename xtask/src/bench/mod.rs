@@ -30,6 +30,7 @@ mod readme;
 mod reload;
 mod report;
 mod setup;
+mod signed;
 mod svg;
 mod syscalls;
 mod table;

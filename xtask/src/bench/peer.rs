@@ -127,6 +127,12 @@ impl Peer {
         match workload {
             Workload::Veth => matches!(self, Self::Bare | Self::Knot | Self::KnotXdp),
             Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
+            // A stub policy fetches no signatures.
+            Workload::HotDo if self == Self::KnotResolver => false,
+            Workload::HotIpv6 | Workload::HotDo => self.is_whole(),
+            // It has one thread.
+            Workload::OneWorker | Workload::TwoWorkers if self == Self::Dnsmasq => false,
+            Workload::OneWorker | Workload::TwoWorkers => self.is_whole(),
             _ => match self {
                 Self::Bare => workload.is_warm() || workload == Workload::Miss,
                 Self::BareMmsg => matches!(workload, Workload::Hot | Workload::HotEdns),
@@ -140,6 +146,11 @@ impl Peer {
                 _ => workload.is_warm() || self.kind() == Kind::Resolver,
             },
         }
+    }
+
+    /// Whether it is a server that clients could use, on sockets.
+    fn is_whole(self) -> bool {
+        self.kind() != Kind::Floor && self != Self::KnotXdp
     }
 
     /// The response to a blocked name; `None` if it has no block lists.
@@ -231,6 +242,16 @@ mod tests {
             "BIND 9.18.49-1"
         );
         assert_eq!(plain_version("kresd"), "kresd");
+    }
+
+    #[test]
+    fn floors_are_not_asked_what_only_servers_do() {
+        for workload in [Workload::HotIpv6, Workload::HotDo, Workload::TwoWorkers] {
+            assert!(!Peer::Bare.runs(workload) && !Peer::KnotXdp.runs(workload));
+            assert!(Peer::Nsd.runs(workload) && Peer::Avocet.runs(workload));
+        }
+        assert!(!Peer::Dnsmasq.runs(Workload::TwoWorkers));
+        assert!(!Peer::KnotResolver.runs(Workload::HotDo));
     }
 
     #[test]

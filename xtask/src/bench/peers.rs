@@ -9,7 +9,7 @@ use super::noise::Watch;
 use super::options::Options;
 use super::peer::Peer;
 use super::plan::{self, Progress, Step};
-use super::process::{Launch, SERVER_CORE, START_WITHIN, Server};
+use super::process::{Launch, START_WITHIN, Server};
 use super::report::{Growth, Report, Sample};
 use super::setup::Setup;
 use super::veth::Veth;
@@ -198,8 +198,12 @@ impl Bench<'_> {
         self.setup.renew_port()?;
         let command = configuration::prepare(&self.setup, peer, workload)?;
         let log = self.setup.file(&format!("{}.log", peer.name()));
-        let launch =
-            Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };
+        let launch = Launch {
+            command: &command,
+            core: workload.server_cores(),
+            log: &log,
+            within: START_WITHIN,
+        };
         let target = self.setup.target(workload);
         let refusal = peer.refusal().filter(|_| workload.has_list());
         Server::start(&launch, || {
@@ -215,13 +219,12 @@ impl Bench<'_> {
         start_bytes: f64,
     ) -> Result<Sample, String> {
         if !workload.is_cold() {
-            let warmed = load::once(
-                &self.setup,
-                workload,
-                self.options.generator,
-                material::HOT_NAMES.into(),
-            )?;
-            workload.judge(&warmed, peer.refusal())?;
+            // Each pass comes from new ports: workers with caches of their own all get theirs.
+            for _ in 0..workload.workers().pow(2) {
+                let names = material::HOT_NAMES.into();
+                let warmed = load::once(&self.setup, workload, self.options.generator, names)?;
+                workload.judge(&warmed, peer.refusal())?;
+            }
             if peer.knows_zone() {
                 ask::verify(self.setup.target(workload), peer, workload)?;
             }

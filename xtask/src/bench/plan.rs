@@ -116,11 +116,15 @@ mod tests {
     fn warm_workloads_share_a_start_and_others_do_not() {
         let options = Options::parse(&[]).unwrap();
         let of = |peer, round| names(sessions(peer, &options, round));
-        let timed = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp miss zipf unlisted+blocked";
+        let timed = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp hot-ipv6 hot-do \
+                     workers-1 workers-2 miss zipf unlisted+blocked";
         assert_eq!(of(Peer::Unbound, 1), format!("{timed} memory-200k memory"));
         assert_eq!(of(Peer::Unbound, 2), timed);
         assert_eq!(of(Peer::Bare, 1), "hot+hot-edns+latency+hit-5k+hit-20k+hit-half tcp miss veth");
-        assert_eq!(of(Peer::Nsd, 1), "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp");
+        assert_eq!(
+            of(Peer::Nsd, 1),
+            "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp hot-ipv6 hot-do workers-1 workers-2"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! upstream.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::process::{LOAD_CORE, Launch, START_WITHIN, Server, target_directory};
 use super::veth::{self, Veth};
 use super::workload::Workload;
-use super::{ask, configuration, process};
+use super::{ask, configuration, process, signed};
 
 /// The prefix of temporary directories; the id of the process follows.
 const PREFIX: &str = "avocet-bench-";
@@ -33,6 +33,7 @@ pub(super) struct Setup {
     pub(super) avocet: PathBuf,
     /// For servers that bypass sockets, where they can be measured.
     pub(super) veth: Option<Veth>,
+    has_signed_zone: bool,
     upstream: Option<Server>,
 }
 
@@ -64,9 +65,16 @@ impl Setup {
             bare: built.join(BINARIES[0]),
             avocet: built.join(BINARIES[1]),
             veth: None,
+            has_signed_zone: false,
             upstream: None,
             directory,
         };
+        if options.workloads.contains(&Workload::HotDo) {
+            // Without it, the check of the answers finds out and says so.
+            setup.has_signed_zone = signed::write(&setup.directory)
+                .inspect_err(|error| eprintln!("no signed zone: {error}"))
+                .is_ok();
+        }
         let command = configuration::prepare_upstream(&setup)?;
         let log = setup.file("upstream.log");
         let launch = Launch { command: &command, core: LOAD_CORE, log: &log, within: START_WITHIN };
@@ -81,6 +89,11 @@ impl Setup {
         Ok(())
     }
 
+    /// Whether the upstream and the authoritative servers have the signed zone.
+    pub(super) fn has_signed_zone(&self) -> bool {
+        self.has_signed_zone
+    }
+
     /// A path in the temporary directory.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
@@ -90,6 +103,7 @@ impl Setup {
     pub(super) fn target(&self, workload: Workload) -> SocketAddr {
         let address: IpAddr = match workload {
             Workload::Veth => veth::INSIDE.into(),
+            Workload::HotIpv6 => Ipv6Addr::LOCALHOST.into(),
             _ => Ipv4Addr::LOCALHOST.into(),
         };
         SocketAddr::new(address, self.port)
@@ -104,9 +118,13 @@ impl Setup {
             | Workload::HitSlow
             | Workload::HitSteady
             | Workload::HitHalf
+            | Workload::HotIpv6
+            | Workload::OneWorker
+            | Workload::TwoWorkers
             | Workload::Tcp
             | Workload::Unlisted
             | Workload::Veth => &self.material.hot,
+            Workload::HotDo => &self.material.signed,
             Workload::Miss => &self.material.miss,
             Workload::Zipf => &self.material.zipf,
             Workload::Blocked => &self.material.blocked,

@@ -3,6 +3,7 @@
 use super::ask::Transport;
 use super::load::Load;
 use super::peer::Refusal;
+use super::process::SERVER_CORE;
 
 /// The queries that a server gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,14 @@ pub(super) enum Workload {
     HitSteady,
     /// The same, at half of the server's own capacity.
     HitHalf,
+    /// The same names over UDP and IPv6.
+    HotIpv6,
+    /// 10,000 cached names of a signed zone; each query sets DO.
+    HotDo,
+    /// The names of `Hot`, of a server with one worker that may use two cores.
+    OneWorker,
+    /// The same with two workers.
+    TwoWorkers,
     /// The same names over persistent TCP connections.
     Tcp,
     /// Names never queried before, all forwarded.
@@ -49,6 +58,9 @@ pub(super) enum Measure {
     Memory,
 }
 
+/// The cores of a server with several workers. The generator shares the second one.
+const SERVER_CORES: &str = "0,1";
+
 /// Queries per second of the workloads with a fixed rate: a busy server, and one in daily use.
 const STEADY_RATE: u64 = 20_000;
 const SLOW_RATE: u64 = 5_000;
@@ -71,6 +83,10 @@ impl Workload {
         Self::HitSteady,
         Self::HitHalf,
         Self::Tcp,
+        Self::HotIpv6,
+        Self::HotDo,
+        Self::OneWorker,
+        Self::TwoWorkers,
         Self::Miss,
         Self::Zipf,
         Self::Unlisted,
@@ -91,6 +107,10 @@ impl Workload {
             Self::HitSlow => "hit-5k",
             Self::HitSteady => "hit-20k",
             Self::HitHalf => "hit-half",
+            Self::HotIpv6 => "hot-ipv6",
+            Self::HotDo => "hot-do",
+            Self::OneWorker => "workers-1",
+            Self::TwoWorkers => "workers-2",
             Self::Tcp => "tcp",
             Self::Miss => "miss",
             Self::Zipf => "zipf",
@@ -116,6 +136,10 @@ impl Workload {
             Self::HitSlow => "Cached names at 5,000 queries per second",
             Self::HitSteady => "Cached names at 20,000 queries per second",
             Self::HitHalf => "Cached names at half of the capacity",
+            Self::HotIpv6 => "Cached names over UDP and IPv6",
+            Self::HotDo => "Cached names of a signed zone with DO",
+            Self::OneWorker => "Cached names with one worker on two cores",
+            Self::TwoWorkers => "Cached names with two workers on two cores",
             Self::Tcp => "Cached names over TCP",
             Self::Miss => "Names never queried before",
             Self::Zipf => "Names by Zipf's law from an empty cache",
@@ -162,6 +186,19 @@ impl Workload {
         matches!(self, Self::HitSlow | Self::HitSteady | Self::HitHalf)
     }
 
+    /// Workers, threads or processes of the server, as its documentation names them.
+    pub(super) fn workers(self) -> usize {
+        if self == Self::TwoWorkers { 2 } else { 1 }
+    }
+
+    /// The cores of the server.
+    pub(super) fn server_cores(self) -> &'static str {
+        match self {
+            Self::OneWorker | Self::TwoWorkers => SERVER_CORES,
+            _ => SERVER_CORE,
+        }
+    }
+
     /// Queries per second, if they are the same for all servers.
     pub(super) fn rate(self) -> Option<u64> {
         match self {
@@ -179,6 +216,7 @@ impl Workload {
     pub(super) fn transport(self) -> Transport {
         match self {
             Self::HotEdns => Transport::UdpWithOpt,
+            Self::HotDo => Transport::UdpWithDo,
             Self::Tcp => Transport::Tcp,
             _ => Transport::Udp,
         }
