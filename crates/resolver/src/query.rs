@@ -30,20 +30,20 @@ pub(crate) fn write(
     opt: Option<&OptOf<'_>>,
 ) {
     let additional = u16::from(opt.is_some());
-    for word in [id, flags, 1, 0, 0, additional] {
-        out.extend_from_slice(&word.to_be_bytes());
-    }
+    let header = [id, flags, 1, 0, 0, additional].map(u16::to_be_bytes);
+    out.extend_from_slice(header.as_flattened());
     out.extend_from_slice(question);
     if let Some(opt) = opt {
-        let [high, low] = opt.udp_size.to_be_bytes();
-        out.extend_from_slice(&[0, 0, 41, high, low, 0, 0, u8::from(opt.dnssec_ok) << 7, 0]);
         let options = [(option::COOKIE, opt.cookie), (option::ECS, opt.ecs)];
         let options = options.iter().filter(|(_, data)| !data.is_empty());
         let len: usize = options.clone().map(|(_, data)| 4 + data.len()).sum();
-        out.extend_from_slice(&(len as u16).to_be_bytes());
+        let ([size_high, size_low], [len_high, len_low]) =
+            (opt.udp_size.to_be_bytes(), (len as u16).to_be_bytes());
+        let flags = u8::from(opt.dnssec_ok) << 7;
+        out.extend_from_slice(&[0, 0, 41, size_high, size_low, 0, 0, flags, 0, len_high, len_low]);
         for (code, data) in options {
-            out.extend_from_slice(&code.to_be_bytes());
-            out.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            let fixed = [*code, data.len() as u16].map(u16::to_be_bytes);
+            out.extend_from_slice(fixed.as_flattened());
             out.extend_from_slice(data);
         }
     }
@@ -71,28 +71,38 @@ fn word(octets: &[u8]) -> u64 {
 /// Letters in a folded question's name: unpredictable bits that random case gives. Length
 /// octets are below the letters.
 pub(crate) fn letters(qname: &[u8]) -> u32 {
+    const ONES: u64 = 0x0101_0101_0101_0101;
     let (words, rest) = qname.as_chunks();
-    let whole: u32 =
-        words.iter().map(|octets| lowercase(u64::from_le_bytes(*octets)).count_ones()).sum();
-    whole + lowercase(word(rest)).count_ones()
+    // Each octet counts the letters at its place in all words, at most 32. The product adds them.
+    let places = |octets: u64| lowercase(octets) >> 7;
+    let counts: u64 = words.iter().map(|octets| places(u64::from_le_bytes(*octets))).sum();
+    let counts = counts + places(word(rest));
+    (counts.wrapping_mul(ONES) >> 56) as u32
 }
 
 /// Gives each letter of a folded name a random case (draft-vixie-dnsext-dns0x20). Eight octets at
-/// a time: each word takes another bit of every octet of the random number.
+/// a time: each word takes another bit of every octet of the random number, which is drawn for 64
+/// octets.
 pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) {
-    for part in qname.chunks_mut(64) {
-        let mut bits = rng.next_u64();
-        let mut cased = |word: u64| {
-            let sent = word ^ (lowercase(word) & bits) >> 2;
-            bits <<= 1;
-            sent.to_le_bytes()
-        };
-        let (words, rest) = part.as_chunks_mut();
-        for octets in words {
-            *octets = cased(u64::from_le_bytes(*octets));
-        }
-        let last = cased(word(rest));
-        rest.copy_from_slice(&last[..rest.len()]);
+    let mut bits = 0;
+    let mut cased = |number: usize, word: u64, places: u64| {
+        bits = if number.is_multiple_of(8) { rng.next_u64() } else { bits << 1 };
+        word ^ (lowercase(word) & places & bits) >> 2
+    };
+    let (words, rest) = qname.as_chunks_mut();
+    let (count, rest_len) = (words.len(), rest.len());
+    for (number, octets) in words.iter_mut().enumerate() {
+        *octets = cased(number, u64::from_le_bytes(*octets), u64::MAX).to_le_bytes();
+    }
+    if rest_len == 0 {
+        return;
+    }
+    if let Some(last) = qname.last_chunk_mut() {
+        let places = u64::MAX << (64 - 8 * rest_len);
+        *last = cased(count, u64::from_le_bytes(*last), places).to_le_bytes();
+    } else {
+        let last = cased(count, word(qname), u64::MAX).to_le_bytes();
+        qname.copy_from_slice(&last[..rest_len]);
     }
 }
 

@@ -216,10 +216,14 @@ impl Reply {
             (at, name.wire().len() as u8)
         };
         let at = self.octets.len();
-        let expansion = if may_hold_names(record.rtype) { EXPANSION } else { 0 };
-        self.octets.resize(at + record.rdata().len() + expansion, 0);
-        let len = record.expand_rdata_within(&mut self.octets[at..], hops).ok()?;
-        self.octets.truncate(at + len);
+        if may_hold_names(record.rtype) {
+            self.octets.resize(at + record.rdata().len() + EXPANSION, 0);
+            let len = record.expand_rdata_within(&mut self.octets[at..], hops).ok()?;
+            self.octets.truncate(at + len);
+        } else {
+            self.octets.extend_from_slice(record.rdata());
+        }
+        let len = self.octets.len() - at;
         rdata::check(record.rtype.0, &self.octets[at..]).ok()?;
         self.entries.push(ReplyEntry {
             section: record.section,

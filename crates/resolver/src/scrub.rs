@@ -108,15 +108,21 @@ pub(crate) struct Scrubber<'a> {
     asked: Asked<'a>,
     reply: &'a Reply,
     out: &'a mut Gathered,
-    /// The current end of the chain of aliases.
-    pub(crate) end: NameBuf,
+    /// The current end of the chain of aliases. The caller lends the buffer.
+    end: &'a mut NameBuf,
 }
 
 impl<'a> Scrubber<'a> {
     /// Returns `None` if the QNAME is malformed.
-    pub(crate) fn new(asked: Asked<'a>, reply: &'a Reply, out: &'a mut Gathered) -> Option<Self> {
+    pub(crate) fn new(
+        asked: Asked<'a>,
+        reply: &'a Reply,
+        out: &'a mut Gathered,
+        end: &'a mut NameBuf,
+    ) -> Option<Self> {
         out.clear();
-        Some(Self { asked, reply, out, end: NameBuf::from_wire(asked.qname).ok()? })
+        end.set_wire(asked.qname).ok()?;
+        Some(Self { asked, reply, out, end })
     }
 
     /// Collects the trusted records. `rcode` is NOERROR or NXDOMAIN.
@@ -140,10 +146,10 @@ impl<'a> Scrubber<'a> {
                 return self.positive(rcode);
             }
             let Some(next) = self.take_alias()? else { return self.negative(rcode) };
-            if next == self.end || self.out.has_alias(next.wire()) {
+            if next == *self.end || self.out.has_alias(next.wire()) {
                 return Err(Verdict::Loop);
             }
-            self.end = next;
+            *self.end = next;
             if !self.asked.belief.reaches(&self.asked, next.wire()) {
                 return Ok(Verdict::GoOn);
             }

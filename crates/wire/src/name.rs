@@ -111,14 +111,25 @@ impl NameBuf {
 
     /// Copies a valid uncompressed wire name.
     pub fn from_wire(wire: &[u8]) -> Result<Self, NameError> {
+        let mut name = Self::ROOT;
+        name.set_wire(wire)?;
+        Ok(name)
+    }
+
+    /// Copies a valid uncompressed wire name into this buffer. After an error the buffer is
+    /// unchanged.
+    ///
+    /// # Errors
+    /// The name is malformed or followed by other octets.
+    #[inline]
+    pub fn set_wire(&mut self, wire: &[u8]) -> Result<(), NameError> {
         let len = wire_len(wire)?;
         if len != wire.len() {
             return Err(NameError::TooLong);
         }
-        let mut name = Self::ROOT;
-        name.octets[..len].copy_from_slice(wire);
-        name.len = len as u8;
-        Ok(name)
+        self.octets[..len].copy_from_slice(wire);
+        self.len = len as u8;
+        Ok(())
     }
 
     /// Returns the wire form, which ends with the root's zero octet.

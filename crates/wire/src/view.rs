@@ -243,7 +243,10 @@ impl<'a> RecordView<'a> {
     /// The owner is not the root (RFC 6891 §6.1.2).
     pub fn edns(&self) -> Result<Edns<'a>, EdnsError> {
         debug_assert_eq!(self.rtype, Rtype::OPT);
-        if self.owner().map_err(|_| EdnsError::Owner)?.wire() != [0] {
+        // A pointer to the root is the root, too, though nobody sends it.
+        let is_at_root = self.message.get(self.owner_at) == Some(&0)
+            || self.owner().is_ok_and(|owner| owner.wire() == [0]);
+        if !is_at_root {
             return Err(EdnsError::Owner);
         }
         Ok(Edns::from_fields(self.class.0, self.ttl_field, self.rdata()))

@@ -160,8 +160,6 @@ pub(crate) struct Exchanges {
     /// With [`Strategy::RoundRobin`](endpoint::Strategy), whose turn it is.
     pub(crate) turn: u32,
     pub(crate) rng: ChaCha12Rng,
-    /// The question as it is sent; memory is kept between uses.
-    question: Vec<u8>,
 }
 
 impl Exchanges {
@@ -174,7 +172,6 @@ impl Exchanges {
             loss: Loss::default(),
             turn: 0,
             rng,
-            question: Vec::new(),
         }
     }
 

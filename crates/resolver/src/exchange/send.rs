@@ -138,14 +138,11 @@ impl Exchanges {
     ) -> Sent {
         let QueryOrder { owner, server, place, weight, now_ms } = *order;
         let form = self.form(exchange, order, terms);
-        self.question.clear();
-        self.question.extend_from_slice(terms.question);
-        let letters = if form.exact_case { self.vary_case() } else { 0 };
-        let at = self.pending.allocate(&self.question);
+        let at = self.pending.allocate(terms.question);
+        let letters = if form.exact_case { self.vary_case(at) } else { 0 };
         let drawn = self.draw_socket(order, &form, (terms.sockets, letters), at);
         let socket = SocketId { endpoint: server, slot: drawn.slot };
         let id = self.draw_id(socket);
-        let octets = self.write(&form, order, terms, (id, actions));
 
         let query = &mut self.pending[at];
         (query.owner, query.socket, query.id, query.place) = (owner, socket, id, place);
@@ -153,6 +150,7 @@ impl Exchanges {
         query.aside = weight == Weight::Aside;
         query.with_cookie = form.with_cookie;
         (query.with_edns, query.exact_case) = (form.with_edns, form.exact_case);
+        let octets = self.write(&form, at, terms, actions);
         self.pending.enter(at);
         exchange.queries.push(at);
         exchange.sends += u32::from(weight == Weight::Counts);
@@ -198,10 +196,11 @@ impl Exchanges {
         }
     }
 
-    /// Draws the case of the question's letters. Returns their number.
-    fn vary_case(&mut self) -> u32 {
-        let qname_len = self.question.len().saturating_sub(4);
-        let qname = &mut self.question[..qname_len];
+    /// Draws the case of the letters in a query's name. Returns their number.
+    fn vary_case(&mut self, at: u32) -> u32 {
+        let question = &mut self.pending[at].question;
+        let qname_len = question.len().saturating_sub(4);
+        let qname = &mut question[..qname_len];
         let letters = query::letters(qname);
         if letters > 0 {
             query::randomise_case(qname, &mut self.rng);
@@ -252,21 +251,22 @@ impl Exchanges {
         id
     }
 
-    /// Appends the message to the octets of the actions.
+    /// Appends the message of the query at `at` to the octets of the actions.
     fn write<W>(
         &self,
         form: &QueryForm,
-        order: &QueryOrder,
+        at: u32,
         terms: &Terms<'_>,
-        (id, actions): (u16, &mut Actions<W>),
+        actions: &mut Actions<W>,
     ) -> Range<usize> {
+        let query = &self.pending[at];
         let cookie =
-            if form.with_cookie { self.servers[order.server].cookie.octets() } else { &[] };
+            if form.with_cookie { self.servers[query.server()].cookie.octets() } else { &[] };
         let Terms { udp_size, dnssec_ok, ecs, .. } = *terms;
         let opt = OptOf { udp_size, dnssec_ok, cookie, ecs };
         let start = actions.octets.len();
         let opt = form.with_edns.then_some(&opt);
-        query::write(&mut actions.octets, id, terms.flags, &self.question, opt);
+        query::write(&mut actions.octets, query.id, terms.flags, &query.question, opt);
         start..actions.octets.len()
     }
 }

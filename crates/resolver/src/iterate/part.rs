@@ -3,7 +3,7 @@
 
 use avocet_cache::Security;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Rcode, Rtype, Section};
+use avocet_wire::{NameBuf, Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
@@ -126,11 +126,10 @@ impl Walker {
         let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
         let mut gathered = Gathered::default();
-        let Some(mut scrubber) = Scrubber::new(asked, &fetched.reply, &mut gathered) else {
-            return Err(Failure::Unusable);
-        };
+        let mut end = NameBuf::ROOT;
+        let scrubber = Scrubber::new(asked, &fetched.reply, &mut gathered, &mut end);
+        let Some(mut scrubber) = scrubber else { return Err(Failure::Unusable) };
         let verdict = scrubber.scrub(fetched.rcode);
-        let end = scrubber.end;
         let rcode = match verdict {
             Verdict::Answer { rcode, .. } => Some(rcode),
             // The caller detects alias loops.

@@ -47,7 +47,6 @@ impl<W> Resolver<W> {
     /// Stores what the last reply gave, unless it is meant for some clients only.
     pub(super) fn store(
         &self,
-        end: &NameBuf,
         at: u32,
         rcode: Option<Rcode>,
         signatures: Signed,
@@ -66,13 +65,14 @@ impl<W> Resolver<W> {
         if let Some(rcode) = rcode
             && let Some((_, qtype, qclass)) = split_question(&task.target)
         {
-            let key = RrsetKey { owner: end.wire(), rtype: qtype.0, class: qclass.0 };
+            let key = RrsetKey { owner: self.chain_end.wire(), rtype: qtype.0, class: qclass.0 };
             store::negative(cx.rrsets, &key, rcode, &self.gathered, &fetched);
         }
     }
 
     /// Goes on with the name that the aliases gathered so far lead to.
-    pub(super) fn follow_alias(&mut self, at: u32, end: &NameBuf, cx: &mut Context<'_, W>) {
+    pub(super) fn follow_alias(&mut self, at: u32, cx: &mut Context<'_, W>) {
+        let end = self.chain_end;
         let task = &mut self.tasks[at];
         task.prefix.append(&self.gathered);
         task.restarts += 1;
@@ -83,7 +83,7 @@ impl<W> Resolver<W> {
         self.exchanges.end_all(&mut self.tasks[at].exchange, cx.actions);
         let Some(bound) = self.tasks[at].bound.clone() else { return };
         if self.tasks[at].set.is_some() {
-            return self.begin_at(at, end, cx);
+            return self.begin_at(at, &end, cx);
         }
         let task = &mut self.tasks[at];
         let wanted = Wanted {
@@ -92,7 +92,7 @@ impl<W> Resolver<W> {
             checking_disabled: task.checking_disabled,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
         };
-        match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, *end, &mut task.prefix) {
+        match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, end, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
                 self.finish(

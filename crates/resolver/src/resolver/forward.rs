@@ -1,7 +1,7 @@
 //! Forwarded questions: their exchanges with the upstreams of a rule, and what a reply comes to.
 
 use avocet_wire::header::{CD, RD};
-use avocet_wire::{MessageView, NameBuf, Rcode};
+use avocet_wire::{MessageView, Rcode};
 
 use super::end::FoundAnswer;
 use super::reply::ReplyForm;
@@ -150,7 +150,7 @@ impl<W> Resolver<W> {
         let (upstream, over_tcp) = (query.server(), query.over_tcp());
         let source = Some(Source { upstream, rtt_ms, over_tcp });
         let with_do = query.with_edns && self.tasks[at].dnssec_ok;
-        let Some((verdict, end)) = self.scrub(at, rcode) else { return };
+        let Some(verdict) = self.scrub(at, rcode) else { return };
         let ecs_scope = self.reply.opt().ecs_scope.filter(|_| !self.tasks[at].ecs.is_empty());
         let for_all = ecs_scope.is_none_or(|scope| scope == 0);
         self.tasks[at].ecs_scope = self.tasks[at].ecs_scope.max(ecs_scope);
@@ -159,7 +159,7 @@ impl<W> Resolver<W> {
                 let is_any = self.tasks[at].target.ends_with(&[0, 255, 0, 1]);
                 if for_all && !is_any {
                     let denied = cacheable && self.gathered.is_denial();
-                    self.store(&end, at, denied.then_some(rcode), with_do.into(), cx);
+                    self.store(at, denied.then_some(rcode), with_do.into(), cx);
                 }
                 self.finish(
                     at,
@@ -169,9 +169,9 @@ impl<W> Resolver<W> {
             }
             Verdict::GoOn => {
                 if for_all {
-                    self.store(&end, at, None, with_do.into(), cx);
+                    self.store(at, None, with_do.into(), cx);
                 }
-                self.follow_alias(at, &end, cx);
+                self.follow_alias(at, cx);
             }
             Verdict::Unusable => {
                 self.tasks[at].record(cx.now_ms, Step::Taken(Taken::Unusable));
@@ -189,15 +189,15 @@ impl<W> Resolver<W> {
         }
     }
 
-    fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<(Verdict, NameBuf)> {
+    /// Gathers the trusted records of the reply. Sets the end of its chain of aliases.
+    fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<Verdict> {
         let task = &self.tasks[at];
         let bound = task.bound.as_ref()?;
         let (qname, qtype, _) = split_question(&task.target)?;
         let belief = Belief::Rule(task.route);
         let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };
-        let mut scrubber = Scrubber::new(asked, &self.reply, &mut self.gathered)?;
-        let verdict = scrubber.scrub(rcode);
-        Some((verdict, scrubber.end))
+        let Self { reply, gathered, chain_end, .. } = self;
+        Some(Scrubber::new(asked, reply, gathered, chain_end)?.scrub(rcode))
     }
 }
 

@@ -20,6 +20,7 @@ mod walk;
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
+use avocet_wire::NameBuf;
 use avocet_wire::hash::HashKey;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -220,6 +221,8 @@ pub struct Resolver<W> {
     // Memory that is used anew for each reply.
     reply: Reply,
     gathered: Gathered,
+    /// Where the chain of aliases in the last reply to a task ends.
+    chain_end: NameBuf,
     assembler: Assembler,
     found: Box<[u8]>,
 }
@@ -254,6 +257,7 @@ impl<W> Resolver<W> {
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),
+            chain_end: NameBuf::ROOT,
             assembler: Assembler::default(),
             found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(),
         };
