@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use avocet_config::policy::ListSource;
+use avocet_config::ports::SourcePorts;
 use avocet_config::recurse::{LocalRootSource, Mode};
 use avocet_config::{Config, ConfigError, environment, json_schema};
 use avocet_control::schema::InterfaceSchema;
@@ -13,7 +14,7 @@ use avocet_nameserver::policy::are_wanted;
 use avocet_nameserver::policy::load::open_file;
 use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
-use avocet_server::own_networks;
+use avocet_server::{own_networks, own_reserved_ports};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
@@ -97,20 +98,7 @@ fn warnings(config: &Config) -> Vec<String> {
         );
     }
     warnings.extend(avocet_server::fault_of_neighbours(&config.policy));
-    if let Some(group) = &config.server.control_group {
-        warnings.extend(
-            avocet_io::process::find_group(group)
-                .err()
-                .map(|fault| format!("[server] control-group: {fault}")),
-        );
-    }
-    if let Some(user) = &config.server.user {
-        warnings.extend(
-            avocet_io::process::find_user(user)
-                .err()
-                .map(|fault| format!("[server] user: {fault}")),
-        );
-    }
+    warnings.extend(host_warnings(config));
     if !config.server.allow.local && config.server.allow.networks.is_empty() {
         warnings.push("[server] allow is empty: every query is refused".to_owned());
     }
@@ -192,6 +180,29 @@ fn print(text: &str) -> ExitCode {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => refuse(&error),
     }
+}
+
+/// What this host lacks: the group, the account, enough ports.
+fn host_warnings(config: &Config) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(group) = &config.server.control_group {
+        warnings.extend(
+            avocet_io::process::find_group(group)
+                .err()
+                .map(|fault| format!("[server] control-group: {fault}")),
+        );
+    }
+    if let Some(user) = &config.server.user {
+        warnings.extend(
+            avocet_io::process::find_user(user)
+                .err()
+                .map(|fault| format!("[server] user: {fault}")),
+        );
+    }
+    if let Err(fault) = SourcePorts::new(&config.avoid_ports, &own_reserved_ports()) {
+        warnings.push(format!("the server would not start on this host: {fault}"));
+    }
+    warnings
 }
 
 fn refuse(error: &impl std::fmt::Display) -> ExitCode {

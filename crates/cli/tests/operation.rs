@@ -38,6 +38,8 @@ mod listeners;
 mod lists;
 #[path = "operation/persist.rs"]
 mod persist;
+#[path = "operation/ports.rs"]
+mod ports;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/server.rs"]

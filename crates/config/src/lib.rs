@@ -33,6 +33,7 @@ mod location;
 pub mod name;
 pub mod policy;
 mod policy_spec;
+pub mod ports;
 mod record;
 pub mod recurse;
 pub mod salvage;
@@ -48,6 +49,7 @@ pub mod validate;
 use dns64::Dns64Config;
 pub use listener::ListenerConfig;
 pub use location::find;
+use ports::AvoidPorts;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
@@ -64,6 +66,8 @@ pub struct Config {
     pub server: ServerConfig,
     /// How names are resolved.
     pub resolver: ResolverConfig,
+    /// The ports that queries to servers do not leave from.
+    pub avoid_ports: AvoidPorts,
     /// Zones with configured authoritative servers, each once.
     pub stubs: Vec<StubZone>,
     /// How answers are validated.

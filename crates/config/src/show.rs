@@ -136,6 +136,7 @@ fn resolver(config: &Config) -> Table {
         ("aggressive-nsec", resolver.aggressive_nsec.into()),
         ("error-reports", resolver.error_reports.into()),
         ("edns-buffer-size", i64::from(resolver.edns_buffer_size).into()),
+        ("avoid-ports", texts(&config.avoid_ports.shown())),
         ("fetches-per-zone", i64::from(resolver.fetches_per_zone).into()),
         ("fetches-per-server", i64::from(resolver.fetches_per_server).into()),
         ("max-udp-size", i64::from(config.server.max_udp_size).into()),

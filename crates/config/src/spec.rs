@@ -16,6 +16,7 @@ use toml::Spanned;
 use super::forward::RuleZone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
+use super::ports::AvoidItem;
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
 use super::upstream::ServerAddress;
@@ -195,6 +196,10 @@ pub(super) struct ResolverSpec {
     /// EDNS buffer size in queries to authoritative servers, in bytes.
     #[schemars(extend("default" = 1232))]
     pub(super) edns_buffer_size: Setting<Int<512, 4096>>,
+    /// UDP ports that queries to servers do not leave from: numbers, ranges such as "10000-20000",
+    /// and "registered" for the ports that IANA has assigned and those of some other programs.
+    #[schemars(extend("default" = ["registered"]))]
+    pub(super) avoid_ports: Setting<List<AvoidItem>>,
     /// Most fetches in flight at the servers of one zone; further names in the zone get SERVFAIL,
     /// or expired data.
     #[schemars(extend("default" = 200))]

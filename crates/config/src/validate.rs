@@ -20,7 +20,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, listener,
-    policy, record, setting::SettingFault,
+    policy, ports, record, setting::SettingFault,
 };
 
 /// Most hot threads.
@@ -39,6 +39,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
     let mode = mode.unwrap_or_else(|| {
         if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse }
     });
+    let avoid_ports = ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check);
     let mut server_spec = spec.server;
     let local_zones = mem::take(&mut server_spec.local_zones);
     let mut server = server(server_spec, &mut check);
@@ -68,6 +69,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
     let config = Config {
         is_bare,
         resolver: recurse::resolver(resolver, mode, &mut check),
+        avoid_ports,
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
         dns64: dns64::dns64(spec.dns64, &mut check),

@@ -99,6 +99,7 @@ impl InProcess {
             trust: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
+            reserved_ports: Arc::default(),
         };
         let config = read(configuration)?;
         let parts = parts_of(&config, Parts::new([4; 32]))?;

@@ -11,8 +11,8 @@
 //!
 //! [`Snapshot::replaced`] makes the next snapshot. It builds the parts whose [`Inputs`] have
 //! changed, shares the others with the snapshot before, and gives the parts that changed the next
-//! number of [`Generations`]. Secrets and the networks of this host are in no part: to change them
-//! builds none.
+//! number of [`Generations`]. Secrets, source ports and the networks of this host are in no part:
+//! to change them builds none.
 //!
 //! An answer in the packet cache carries the number of the last change before it was made
 //! ([`Snapshot::epoch`]). It holds as long as no part that it depends on has changed since
@@ -33,6 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
+use avocet_config::ports::{PortRange, SourcePorts, TooFewPorts};
 use avocet_config::{CacheConfig, Config};
 use avocet_resolver::{LocalRootSlot, Plan, PlanError};
 use avocet_wire::hash::HashKey;
@@ -67,6 +68,8 @@ pub struct Snapshot {
     pub epoch: u32,
     /// Who is answered.
     pub allow: Admitted,
+    /// The ports that queries to servers leave from. Unchanged, it is the one before.
+    pub ports: Arc<SourcePorts>,
     /// Texts of class CH.
     pub chaos: ChaosTexts,
     /// NSID and sizes for OPT.
@@ -94,6 +97,8 @@ pub struct Unconfigured {
     pub local_root: LocalRootSlot,
     /// The networks of the host's own interfaces.
     pub own_networks: Arc<[IpNet]>,
+    /// The ports that the kernel keeps for other programs.
+    pub reserved_ports: Arc<[PortRange]>,
 }
 
 /// Why a configuration cannot be put in force though it is well written.
@@ -103,6 +108,8 @@ pub enum SnapshotError {
     Plan(PlanError),
     /// Lists, rules, clients.
     Policy(PolicyError),
+    /// Ports that queries to servers leave from.
+    Ports(TooFewPorts),
 }
 
 impl fmt::Display for SnapshotError {
@@ -110,6 +117,7 @@ impl fmt::Display for SnapshotError {
         match self {
             Self::Plan(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
+            Self::Ports(error) => error.fmt(f),
         }
     }
 }
@@ -125,6 +133,12 @@ impl From<PlanError> for SnapshotError {
 impl From<PolicyError> for SnapshotError {
     fn from(error: PolicyError) -> Self {
         Self::Policy(error)
+    }
+}
+
+impl From<TooFewPorts> for SnapshotError {
+    fn from(error: TooFewPorts) -> Self {
+        Self::Ports(error)
     }
 }
 
@@ -172,6 +186,12 @@ struct SnapshotParts {
     generations: Generations,
 }
 
+/// What is built with the parts and belongs to none, as no answer depends on it.
+struct Extras {
+    rate_limit: Option<Arc<RateLimiter>>,
+    ports: Arc<SourcePorts>,
+}
+
 impl Snapshot {
     /// Builds the first snapshot.
     ///
@@ -187,10 +207,13 @@ impl Snapshot {
         let plan = plan::plan(&config, unconfigured)?.with_own_names(names.clone());
         let policy =
             Policy::build(&config.policy, &config.server.entrances(), &parts, None)?.map(Arc::new);
-        let rate_limit = limiter(&config, unconfigured);
+        let extras = Extras {
+            rate_limit: limiter(&config, unconfigured),
+            ports: SourcePorts::new(&config.avoid_ports, &unconfigured.reserved_ports)?.into(),
+        };
         let generations = Generations::FIRST;
         let built = SnapshotParts { config, policy, plan: Arc::new(plan), names, generations };
-        Ok(Self::of(built, rate_limit, unconfigured, parts))
+        Ok(Self::of(built, extras, unconfigured, parts))
     }
 
     /// Builds the snapshot that replaces this one. Fails without effect.
@@ -240,17 +263,28 @@ impl Snapshot {
             true => self.rate_limit.clone(),
             false => limiter(&config, unconfigured),
         };
+        let ports = self.ports_for(&config, unconfigured)?;
         let built = SnapshotParts { config, policy, plan, names, generations };
-        Ok(Self::of(built, rate_limit, unconfigured, parts))
+        Ok(Self::of(built, Extras { rate_limit, ports }, unconfigured, parts))
+    }
+
+    /// Returns the source ports of the snapshot that replaces this one.
+    fn ports_for(
+        &self,
+        config: &Config,
+        unconfigured: &Unconfigured,
+    ) -> Result<Arc<SourcePorts>, TooFewPorts> {
+        if config.avoid_ports == self.config.avoid_ports
+            && unconfigured.reserved_ports == self.unconfigured.reserved_ports
+        {
+            return Ok(self.ports.clone());
+        }
+        let ports = SourcePorts::new(&config.avoid_ports, &unconfigured.reserved_ports)?;
+        Ok(if ports == *self.ports { self.ports.clone() } else { ports.into() })
     }
 
     /// Adds to the parts what takes no work to build.
-    fn of(
-        built: SnapshotParts,
-        rate_limit: Option<Arc<RateLimiter>>,
-        unconfigured: &Unconfigured,
-        parts: Parts,
-    ) -> Self {
+    fn of(built: SnapshotParts, extras: Extras, unconfigured: &Unconfigured, parts: Parts) -> Self {
         let SnapshotParts { config, policy, plan, names, generations } = built;
         let server = &config.server;
         let cookies = server.cookies.then(|| match server.cookie_secret {
@@ -272,7 +306,8 @@ impl Snapshot {
             chaos,
             identity,
             cookies,
-            rate_limit,
+            rate_limit: extras.rate_limit,
+            ports: extras.ports,
             parts,
             config,
             policy,

@@ -27,6 +27,7 @@ use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
 use crate::operate::{self, Beginnings, ListeningSockets, Operation};
 use crate::running::networks::own_networks;
+use crate::running::ports::own_reserved_ports;
 use crate::running::reload::without_missing_families;
 use crate::running::{OperationError, switches};
 use crate::state::Shared;
@@ -226,6 +227,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
         trust: Arc::default(),
         local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),
+        reserved_ports: own_reserved_ports().into(),
     })
 }
 
@@ -343,13 +345,14 @@ fn start_workers(
     let state = shared.snapshot();
     let server = &state.config.server;
     let upstream_sockets = sockets_each(open_files, &state.config);
-    let pool_size = pool_size(upstream_sockets, &state.config);
+    let source_ports = state.ports.count();
+    let pool_size = pool_size(upstream_sockets, source_ports, &state.config);
     if pool_size < FEW_PORTS {
         tracing::warn!(
             open_files,
             "each worker has only {pool_size} source ports per upstream, which makes responses \
              easier to spoof; raise the limit of open files (LimitNOFILE= in the unit file, \
-             ulimit -n)"
+             ulimit -n), or use fewer upstreams or workers"
         );
     }
     let most_streams = open_files / STREAM_PART / server.workers;
@@ -370,7 +373,8 @@ fn start_workers(
             .spawn(move || run_worker(worker, core));
         threads.push(thread.map_err(system("start a thread"))?);
     }
-    tracing::info!(workers = threads.len(), listen = ?server.addresses(), pool_size, "serving");
+    let (workers, listen) = (threads.len(), server.addresses());
+    tracing::info!(workers, ?listen, pool_size, source_ports, "serving");
     Ok(threads)
 }
 
@@ -402,10 +406,12 @@ fn sockets_each(open_files: usize, config: &Config) -> usize {
 }
 
 /// Pool slots for each upstream: limited by the sockets, less a reserve for queries that need their
-/// own.
-fn pool_size(sockets: usize, config: &Config) -> u32 {
+/// own, and by the ports, of which half are left to queries with their own socket and to other
+/// programs.
+fn pool_size(sockets: usize, source_ports: usize, config: &Config) -> u32 {
     let upstreams: usize = config.forwards.iter().map(|forward| forward.upstreams.len()).sum();
-    let slots = (sockets - sockets / 4) / upstreams.max(1);
+    let by_ports = source_ports / 2 / config.server.workers;
+    let slots = (sockets - sockets / 4).min(by_ports) / upstreams.max(1);
     // A power of two: a draw masks random bits.
     1 << slots.clamp(MIN_POOL, MAX_POOL).ilog2()
 }
@@ -434,6 +440,29 @@ mod tests {
             }
         }
         panic!("no answer");
+    }
+
+    #[test]
+    fn pools_take_at_most_three_quarters_of_the_sockets_and_half_of_the_ports() {
+        let check = |text: &str, sockets: usize, expected: u32| {
+            let config = Config::from_text(None, text, &std::collections::BTreeMap::new()).unwrap();
+            assert_eq!(pool_size(sockets, 59_000, &config), expected, "{text}, {sockets}");
+        };
+        let forward = |workers: usize, upstreams: usize| {
+            let servers: Vec<_> =
+                (1..=upstreams).map(|host| format!("\"192.0.2.{host}\"")).collect();
+            let servers = servers.join(", ");
+            format!(
+                "[server]\nworkers = {workers}\n[[forward]]\nzone = \".\"\nupstreams = [{servers}]"
+            )
+        };
+        check(&forward(1, 1), 100_000, 4096);
+        check(&forward(1, 1), 4096, 2048);
+        check(&forward(1, 10), 4096, 256);
+        check(&forward(4, 1), 100_000, 4096);
+        check(&forward(8, 1), 100_000, 2048);
+        check(&forward(8, 3), 100_000, 1024);
+        check(&forward(64, 30), 100_000, 16);
     }
 
     /// A server with one worker in this process, which queries `upstream`.

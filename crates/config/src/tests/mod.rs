@@ -276,6 +276,36 @@ fn each_error_names_its_place_in_the_other_tables() {
 }
 
 #[test]
+fn ports_to_avoid_are_typed_and_leave_enough() {
+    let expected = "expected \"registered\", a port from 1 to 65535 such as 27015, or a range such \
+                    as \"10000-20000\", found";
+    let text = "[resolver]\navoid-ports = [\"registered\", \"70000\", \"9-3\", \"x\", 0, 1.5]";
+    let lines = [
+        format!("a.toml:2:30: {expected} \"70000\""),
+        "a.toml:2:39: the range \"9-3\" ends before it starts; write \"3-9\"".to_owned(),
+        format!("a.toml:2:46: {expected} \"x\""),
+        format!("a.toml:2:51: {expected} 0"),
+        format!("a.toml:2:54: {expected} a number with a fraction"),
+    ];
+    assert_eq!(errors(text), lines.join("\n"));
+    assert_eq!(
+        errors("[resolver]\navoid-ports = [\"registered\", \"32768-61000\"]"),
+        "a.toml:2:15: 31538 ports are left for queries to servers; at least 32768 are needed, or \
+         responses are easy to spoof"
+    );
+    let shown = |text: &str, variables: &[(&str, &str)]| {
+        let config = read_with(&format!("{text}\n{FORWARD}"), variables).unwrap();
+        config.effective()["resolver"]["avoid-ports"].to_string()
+    };
+    assert_eq!(shown("", &[]), "[\"registered\"]");
+    let text = "[resolver]\navoid-ports = [5353, \"9000-9100\", \"registered\"]";
+    assert_eq!(shown(text, &[]), "[\"registered\", \"5353\", \"9000-9100\"]");
+    assert_eq!(shown("[resolver]\navoid-ports = []", &[]), "[]");
+    let variable = ("AVOCET_RESOLVER__AVOID_PORTS", "registered, 27015, 10000-20000");
+    assert_eq!(shown("", &[variable]), "[\"registered\", \"27015\", \"10000-20000\"]");
+}
+
+#[test]
 fn a_block_page_has_an_address_that_answers_lead_to() {
     let cases = [
         (

@@ -71,6 +71,8 @@ impl<'c> Inputs<'c> {
             is_bare: _,
             server,
             resolver,
+            // Which ports queries leave from.
+            avoid_ports: _,
             stubs,
             dnssec,
             dns64,
@@ -199,6 +201,7 @@ mod tests {
         check("[server]\nversion = \"none\"", "");
         check("[rate-limit]\nresponses-per-second = 5", "");
         check("[cache]\nprefetch = false", "");
+        check("[resolver]\navoid-ports = []", "");
         check("[server]\nminimal-responses = false", "plan");
         check("[cache]\nmin-ttl-secs = 10", "plan");
         check("[dnssec]\nvalidate = false", "plan");

@@ -85,9 +85,11 @@ pub enum SocketFault {
     Unreachable,
     /// The connection was closed or reset, or brought something other than DNS.
     Closed,
-    /// A query was not sent for want of a descriptor or a buffer of our own, which says nothing of
-    /// the server.
+    /// A query was not sent for lack of a descriptor, port or buffer of our own, which says nothing
+    /// of the server.
     Shortage,
+    /// The UDP socket was closed here, as its port is to be avoided: no reply can come.
+    Withdrawn,
 }
 
 /// In which order the servers of a rule are asked.

@@ -32,13 +32,13 @@
 //!
 //! # Sockets
 //!
-//! Each query over UDP has at least 32 unpredictable bits (RFC 5452 §9): 16 of the ID, and the
-//! others of port and letters (0x20). A pinned server has a pool of sockets on random ports, one of
-//! which is drawn for each query and which get other ports in turn. A query that would have fewer
-//! bits, and each query of a walk, gets a socket of its own on a port of its own. Sockets are
-//! connected: the kernel drops what comes from elsewhere, and a forged ICMP error must name the
-//! port. Over TCP, forwarded queries share a connection that is kept; a query of a walk has its
-//! own.
+//! A pinned server has a pool of sockets on random ports. Each query leaves from one of them, drawn
+//! at random, and they get other ports in turn. A query has at least 32 unpredictable bits there
+//! (RFC 5452 §9): 16 of the ID, and the others of the slot and the letters (0x20). A query that
+//! would have fewer, and each query of a walk, gets a socket of its own on a random port: that adds
+//! at least 15 bits, and 15.9 by default, to those of ID and letters. Sockets are connected: the
+//! kernel drops what comes from elsewhere, and a forged ICMP error must name the port. Over TCP,
+//! forwarded queries share a connection that is kept; a query of a walk has its own.
 //!
 //! # A reply is believed only if
 //!

@@ -145,7 +145,7 @@ impl Exchanges {
     }
 
     /// Returns whether a message without the question may be acted on at once: on a socket of one
-    /// query it had to match 32 bits without the letters.
+    /// query it had to match ID and port.
     pub(crate) fn is_hard_to_forge(&self, at: u32) -> bool {
         !matches!(self.pending[at].socket.slot, SocketSlot::Pooled(_))
     }

@@ -11,13 +11,14 @@ use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
 use crate::query::{self, OptOf};
 
-/// Fewest unpredictable bits of a query over UDP (RFC 5452 §9).
+/// Fewest unpredictable bits of a query from a pool (RFC 5452 §9); one with fewer letters gets its
+/// own socket.
 const MIN_BITS: u32 = 32;
 /// Bits of the ID.
 const ID_BITS: u32 = 16;
-/// Unpredictable bits of the port of a socket for one query: drawn from the 64,512 above 1023,
-/// 15.98 bits.
-const SINGLE_PORT_BITS: u32 = 16;
+/// Unpredictable bits of the port of a socket for one query: drawn from at least 32,768. By default
+/// they are some 59,700, or 15.9 bits. A name without letters has no more than ID and port.
+const SINGLE_PORT_BITS: u32 = 15;
 /// How often an ID is drawn that is not in use on its socket.
 const ID_DRAWS: usize = 8;
 /// How long one reply is waited for where many are lost, in ms, if the server is that fast.
@@ -208,8 +209,8 @@ impl Exchanges {
         letters
     }
 
-    /// Draws the socket of the query at `at`: together with ID and letters at least [`MIN_BITS`]
-    /// that nobody can predict.
+    /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters are at least
+    /// [`MIN_BITS`] that nobody can predict, else its own.
     fn draw_socket(
         &mut self,
         order: &QueryOrder,

@@ -35,7 +35,7 @@ const MAX_BLIND_WAIT_MS: u32 = 400;
 /// In which round a server that never spoke EDNS is asked without: it may drop such queries.
 const PLAIN_ROUND: u32 = 2;
 /// From which round on the letters are lower case: a server may drop queries with others. Port and
-/// ID are the 32 bits that nobody can predict.
+/// ID have at least 31 bits that nobody can predict.
 const LOWER_CASE_ROUND: u32 = 3;
 /// Most fetches under way, in one resolver; more than one for each question is rare.
 const MAX_FETCHES: usize = 32_768;

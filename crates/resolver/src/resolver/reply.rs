@@ -53,7 +53,10 @@ impl<W> Resolver<W> {
     /// so that a forged ICMP message must know the port (S3).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         match (fault, socket.slot) {
-            (SocketFault::Shortage, _) => self.unsent(socket, cx),
+            (SocketFault::Shortage, _) => {
+                self.unsent(socket, cx.now_ms);
+            }
+            (SocketFault::Withdrawn, _) => while self.unsent(socket, cx.now_ms) {},
             (_, SocketSlot::Stream) => self.stream_failed(socket, fault, cx),
             (_, SocketSlot::Single(_) | SocketSlot::SingleStream(_)) => {
                 if let Some(query_at) = self.exchanges.pending.on_socket(socket, |_| true) {
@@ -68,16 +71,17 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// A query could not be sent for want of something of our own: the server is asked again a
-    /// little later, or another one is.
-    fn unsent(&mut self, socket: SocketId, cx: &mut Context<'_, W>) {
+    /// Takes note of a query that was not sent for lack of something of our own: the server is
+    /// asked again a little later, or another one is. Returns whether there was such a query.
+    fn unsent(&mut self, socket: SocketId, now_ms: u64) -> bool {
         let pending = &mut self.exchanges.pending;
-        let Some(query_at) = pending.on_socket(socket, |query| !query.unsent) else { return };
+        let Some(query_at) = pending.on_socket(socket, |query| !query.unsent) else { return false };
         let query = &mut pending[query_at];
-        (query.unsent, query.due_ms) = (true, cx.now_ms + UNSENT_WAIT_MS);
+        (query.unsent, query.due_ms) = (true, now_ms + UNSENT_WAIT_MS);
         let owner = query.owner;
         self.counters.unsent += 1;
         self.rearm(owner);
+        true
     }
 
     /// The connection that is kept to a server ended, or could not be made.

@@ -376,6 +376,11 @@ impl World {
         self.with(|resolver, cx| resolver.failed(socket, SocketFault::Shortage, cx));
     }
 
+    /// This socket was closed, as its port is to be avoided.
+    pub(crate) fn withdraw(&mut self, socket: SocketId) {
+        self.with(|resolver, cx| resolver.failed(socket, SocketFault::Withdrawn, cx));
+    }
+
     pub(crate) fn reload(&mut self, plan: Arc<Plan>) {
         self.resolver.replace_plan(plan, &mut self.actions);
         self.perform();

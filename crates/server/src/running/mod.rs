@@ -12,6 +12,7 @@ pub(crate) mod names;
 pub(crate) mod neighbours;
 pub(crate) mod networks;
 pub(crate) mod persist;
+pub(crate) mod ports;
 pub(crate) mod reach;
 pub(crate) mod reload;
 pub(crate) mod removed;

@@ -27,6 +27,7 @@ use ipnet::IpNet;
 
 use crate::log;
 use crate::running::geo::GeoReads;
+use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
 use crate::state::Shared;
 
@@ -38,6 +39,8 @@ pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
     unconfigured: Mutex<Unconfigured>,
+    /// The file with the ports that the kernel keeps for other programs.
+    reserved_ports: PathBuf,
     /// Configurations put in force after the first.
     pub(crate) successes: AtomicU64,
     /// Configurations refused.
@@ -68,6 +71,7 @@ impl Reloader {
             path,
             shared,
             unconfigured: Mutex::new(unconfigured),
+            reserved_ports: RESERVED_PORTS.into(),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             geo: GeoReads::default(),
@@ -84,8 +88,13 @@ impl Reloader {
     /// # Errors
     /// All that is wrong with it, each with `FILE:LINE:COLUMN`; nothing has changed then.
     pub(crate) fn reload(&self) -> Result<Reloaded, String> {
-        let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
-        let result = self.replace(&unconfigured);
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        let reserved_ports = ports::read(&self.reserved_ports).into();
+        let changed = Unconfigured { reserved_ports, ..unconfigured.clone() };
+        let result = self.replace(&changed);
+        if result.is_ok() {
+            *unconfigured = changed;
+        }
         match &result {
             Ok(reloaded) => {
                 self.successes.fetch_add(1, Ordering::Relaxed);

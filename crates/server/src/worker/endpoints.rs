@@ -1,7 +1,7 @@
 //! The sockets and connections towards servers, as the resolver wants them used.
 //!
 //! The resolver draws slots and IDs and says when a slot is due for another port; here the sockets
-//! are opened, sent from and read. Ports are drawn at random from all above 1023. Servers that
+//! are opened, sent from and read. Ports are drawn at random from [`SourcePorts`]. Servers that
 //! queries are forwarded to have a pool of UDP sockets and a connection that is kept; any other
 //! socket or connection is for one query, and closed with it.
 
@@ -10,7 +10,9 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
+use avocet_config::ports::SourcePorts;
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Event, Interest, Poller, Trigger};
 use avocet_io::process;
@@ -19,13 +21,10 @@ use avocet_io::uring::{BATCH, SyscallBatch};
 use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
 use chacha20::rand_core::Rng;
 
+use super::source::open_socket;
 use super::token::Token;
 use crate::resolver_report::SocketCounts;
 
-/// Ports tried before the kernel chooses one.
-const PORT_DRAWS: usize = 8;
-/// Ports below this are not used for queries.
-const FIRST_PORT: u32 = 1024;
 /// Sockets opened ahead of need in one turn, some 5 us each.
 const WARM_AT_ONCE: usize = 8;
 /// A connection that is kept and has no traffic is closed after so many milliseconds.
@@ -77,6 +76,7 @@ pub(super) struct Endpoints {
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
     pool_size: u16,
     budget: usize,
+    ports: Arc<SourcePorts>,
     /// Sockets of the pools open.
     pooled: usize,
     /// Where the next socket that has to make room is looked for: a server, and a slot of its pool.
@@ -88,13 +88,14 @@ pub(super) struct Endpoints {
 
 impl Endpoints {
     /// None open. Pools have `pool_size` sockets each. At most `budget` UDP sockets and connections
-    /// for one query are open at once.
-    pub(super) fn new(pool_size: u32, budget: usize) -> Self {
+    /// for one query are open at once, on these ports.
+    pub(super) fn new(pool_size: u32, budget: usize, ports: Arc<SourcePorts>) -> Self {
         Self {
             kept: Vec::new(),
             singles: HashMap::new(),
             pool_size: pool_size as u16,
             budget,
+            ports,
             pooled: 0,
             victim: (0, 0),
             buffer: ReadBuffer::new(),
@@ -116,7 +117,7 @@ impl Endpoints {
             return Ok(());
         }
         self.make_room()?;
-        let socket = open_socket(addr, rng)?;
+        let socket = open_socket(addr, &self.ports, rng)?;
         poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
         match id.slot {
             SocketSlot::Pooled(slot) => {
@@ -211,13 +212,43 @@ impl Endpoints {
                 continue;
             }
             let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
-            match entry.open(poller, id, rng) {
+            match entry.open(poller, id, &self.ports, rng) {
                 Ok(()) => self.pooled += 1,
                 // It is tried again when it is drawn.
                 Err(_) => entry.warmed = size,
             }
         }
         true
+    }
+
+    /// Uses these ports from now on. Closes the sockets on other ports and returns them.
+    pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) -> Vec<SocketId> {
+        let is_left = |socket: &UpstreamSocket| {
+            socket.local_addr().is_ok_and(|local| !ports.contains(local.port()))
+        };
+        let mut closed = Vec::new();
+        for (number, entry) in self.kept.iter_mut().enumerate() {
+            let Some(entry) = entry else { continue };
+            for (slot, place) in entry.pool.iter_mut().enumerate() {
+                if place.take_if(|socket| is_left(socket)).is_some() {
+                    let slot = SocketSlot::Pooled(slot as u16);
+                    closed.push(SocketId { endpoint: EndpointId(number as u32), slot });
+                    // The slot is opened ahead of need again.
+                    entry.warmed = 0;
+                }
+            }
+        }
+        self.pooled -= closed.len();
+        let singles = self.singles.extract_if(|_, (_, single)| match single {
+            SingleSocket::Datagram(socket) => is_left(socket),
+            SingleSocket::Stream(_) => false,
+        });
+        closed.extend(singles.map(|(number, (endpoint, _))| SocketId {
+            endpoint,
+            slot: SocketSlot::Single(number),
+        }));
+        self.ports = ports;
+        closed
     }
 
     /// Receives one datagram from each of the sockets, by as few system calls as can be. `taken`
@@ -430,9 +461,15 @@ pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
 }
 
 impl KeptSockets {
-    fn open(&mut self, poller: &Poller, id: SocketId, rng: &mut impl Rng) -> io::Result<()> {
+    fn open(
+        &mut self,
+        poller: &Poller,
+        id: SocketId,
+        ports: &SourcePorts,
+        rng: &mut impl Rng,
+    ) -> io::Result<()> {
         let SocketSlot::Pooled(slot) = id.slot else { return Ok(()) };
-        let socket = open_socket(self.addr, rng)?;
+        let socket = open_socket(self.addr, ports, rng)?;
         poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
         self.pool[usize::from(slot)] = Some(socket);
         Ok(())
@@ -497,26 +534,25 @@ impl Stream {
     }
 }
 
-/// Opens a socket towards `addr` from a random port.
-fn open_socket(addr: SocketAddr, rng: &mut impl Rng) -> io::Result<UpstreamSocket> {
-    for _ in 0..PORT_DRAWS {
-        let port = FIRST_PORT + rng.next_u32() % (u32::from(u16::MAX) + 1 - FIRST_PORT);
-        match UpstreamSocket::connect(addr, port as u16) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            result => return result,
-        }
-    }
-    UpstreamSocket::connect(addr, 0)
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use avocet_config::ports::AvoidPorts;
     use chacha20::ChaCha12Rng;
     use chacha20::rand_core::SeedableRng;
 
     use super::*;
+
+    fn ports(ranges: &str) -> Arc<SourcePorts> {
+        let ranges = avocet_config::ports::reserved_ports(ranges);
+        let avoid = AvoidPorts { registered: false, ranges };
+        SourcePorts::new(&avoid, &[]).unwrap().into()
+    }
+
+    fn any_port() -> Arc<SourcePorts> {
+        ports("")
+    }
 
     fn single(number: u32) -> SocketId {
         SocketId { endpoint: EndpointId(0), slot: SocketSlot::Single(number) }
@@ -525,7 +561,7 @@ mod tests {
     #[test]
     fn a_pooled_socket_makes_room_for_a_single_one() {
         let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
-        let mut endpoints = Endpoints::new(16, 1);
+        let mut endpoints = Endpoints::new(16, 1, any_port());
         let addr = "127.0.0.1:9".parse().unwrap();
         let pooled = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(7) };
         endpoints.prepare(&poller, (pooled, addr), &mut rng).unwrap();
@@ -539,7 +575,7 @@ mod tests {
     #[test]
     fn too_many_open_sockets_are_no_fault_of_the_server() {
         let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
-        let mut endpoints = Endpoints::new(16, 1);
+        let mut endpoints = Endpoints::new(16, 1, any_port());
         let addr = "127.0.0.1:9".parse().unwrap();
         endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
         let second = endpoints.prepare(&poller, (single(1), addr), &mut rng);
@@ -551,30 +587,31 @@ mod tests {
         assert_eq!(fault(shortage), SocketFault::Shortage, "EMFILE");
     }
 
-    /// With 16 bits of the ID, a port of its own for each query makes 32 that cannot be predicted
-    /// (RFC 5452 §9).
     #[test]
-    fn ports_of_authority_sockets_are_drawn_from_the_whole_range() {
-        const DRAWS: usize = 4_000;
-        let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let addr = server.local_addr().unwrap();
-        let mut rng = ChaCha12Rng::from_seed([3; 32]);
-        let mut ports = Vec::with_capacity(DRAWS);
-        for _ in 0..DRAWS {
-            let socket = open_socket(addr, &mut rng).unwrap();
-            socket.send(b"x").unwrap();
-            ports.push(server.recv_from(&mut [0; 4]).unwrap().1.port());
+    fn sockets_on_ports_that_are_avoided_from_now_on_are_closed() {
+        let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
+        let mut endpoints = Endpoints::new(16, 64, any_port());
+        let addr = "127.0.0.1:9".parse().unwrap();
+        let pooled = |slot| SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(slot) };
+        for number in 0..16 {
+            endpoints.prepare(&poller, (pooled(number), addr), &mut rng).unwrap();
+            endpoints.prepare(&poller, (single(number.into()), addr), &mut rng).unwrap();
         }
-        let distinct: HashSet<u16> = ports.iter().copied().collect();
-        assert!(distinct.len() > DRAWS * 9 / 10, "{} ports of {DRAWS} draws", distinct.len());
-        let (low, high) = (ports.iter().min().unwrap(), ports.iter().max().unwrap());
-        assert!(*low < 2_048 && *high > 64_000, "{low} to {high}");
-        // Each sixteenth of the range has its share: 250, with a deviation of 15.
-        let mut shares = [0u32; 16];
-        ports
-            .iter()
-            .for_each(|port| shares[usize::from(*port - 1_024) * 16 / (65_536 - 1_024)] += 1);
-        assert!(shares.iter().all(|share| (150..350).contains(share)), "{shares:?}");
+        let all: Vec<SocketId> = (0..16).map(pooled).chain((0..16).map(single)).collect();
+        let few = ports("20000-50000");
+        let is_avoided = |endpoints: &Endpoints, id: SocketId| {
+            let local = endpoints.get(id).map(|socket| socket.local_addr().unwrap());
+            local.map(|local| !few.contains(local.port()))
+        };
+        let avoided: HashSet<SocketId> =
+            all.iter().copied().filter(|id| is_avoided(&endpoints, *id) == Some(true)).collect();
+        assert!((4..28).contains(&avoided.len()), "{}", avoided.len());
+        let closed = endpoints.change_ports(few.clone());
+        assert_eq!(closed.iter().copied().collect::<HashSet<_>>(), avoided);
+        assert!(closed.iter().all(|id| endpoints.get(*id).is_none()));
+        while endpoints.warm(&poller, &mut rng) {}
+        assert_eq!(endpoints.counts(|_| true).pooled, 16, "opened again, on other ports");
+        assert!(all.iter().all(|id| is_avoided(&endpoints, *id) != Some(true)));
     }
 
     #[test]
@@ -582,7 +619,7 @@ mod tests {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = server.local_addr().unwrap();
         let poller = Poller::new().unwrap();
-        let mut endpoints = Endpoints::new(16, 64);
+        let mut endpoints = Endpoints::new(16, 64, any_port());
         let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
         for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
             endpoints.send_stream(&poller, (id, addr), b"query", now_ms).unwrap();

@@ -57,7 +57,7 @@ impl Worker {
         self.rng.fill_bytes(&mut shares_key);
         let (pool_size, sockets) = self.sockets;
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size as usize);
-        self.endpoints = Endpoints::new(pool_size, sockets);
+        self.endpoints = Endpoints::new(pool_size, sockets, self.state.ports.clone());
         self.faults.clear();
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();

@@ -14,6 +14,7 @@ pub(crate) mod fault;
 #[cfg(test)]
 mod faulty;
 mod share;
+mod source;
 mod streams;
 mod token;
 pub(crate) mod traces;
@@ -186,6 +187,8 @@ impl Worker {
         let mut shares_key = [0; 32];
         rng.fill_bytes(&mut shares_key);
         let resolver = Resolver::new(state.plan.clone(), seed, setup.pool_size as usize);
+        let endpoints =
+            Endpoints::new(setup.pool_size, setup.upstream_sockets, state.ports.clone());
         Ok(Self {
             index: setup.index,
             revision: shared.name_server.revision(),
@@ -199,7 +202,7 @@ impl Worker {
             sockets: (setup.pool_size, setup.upstream_sockets),
             streams: Streams::new(setup.index),
             most_streams: setup.most_streams,
-            endpoints: Endpoints::new(setup.pool_size, setup.upstream_sockets),
+            endpoints,
             faults: Vec::new(),
             resolver,
             shares: Shares::new(shares_key),
@@ -275,6 +278,9 @@ impl Worker {
             let before = std::mem::replace(&mut self.state, self.shared.snapshot());
             if !Arc::ptr_eq(&before.plan, &self.state.plan) {
                 self.replace_plan();
+            }
+            if !Arc::ptr_eq(&before.ports, &self.state.ports) {
+                self.replace_ports();
             }
         }
     }

@@ -393,6 +393,15 @@ impl Worker {
         self.resolver.replace_plan(self.state.plan.clone(), &mut self.actions);
     }
 
+    /// Puts the source ports of the snapshot in force. Queries that wait on a socket that is closed
+    /// for this are repeated from another one.
+    pub(super) fn replace_ports(&mut self) {
+        for id in self.endpoints.change_ports(self.state.ports.clone()) {
+            self.faults.push((id, SocketFault::Withdrawn));
+        }
+        self.report_faults();
+    }
+
     /// Stops taking queries. Those that the kernel holds already are answered first, unless another
     /// process serves the same sockets now.
     fn begin_draining(&mut self) {

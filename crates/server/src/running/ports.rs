@@ -1,0 +1,28 @@
+//! The ports that the kernel keeps for other programs (`net.ipv4.ip_local_reserved_ports`, for IPv6
+//! too): queries to servers do not leave from them. They are read at the start and at each reload.
+
+use std::path::Path;
+
+use avocet_config::ports::{PortRange, reserved_ports};
+
+/// Where the kernel shows them.
+pub(crate) const RESERVED_PORTS: &str = "/proc/sys/net/ipv4/ip_local_reserved_ports";
+
+/// Returns the ports that the kernel of this host reserves.
+pub fn own_reserved_ports() -> Vec<PortRange> {
+    read(Path::new(RESERVED_PORTS))
+}
+
+/// Reads the reserved ports; none if the file cannot be read, which is logged.
+pub(crate) fn read(file: &Path) -> Vec<PortRange> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => reserved_ports(&text),
+        Err(error) => {
+            tracing::warn!(
+                "cannot read {}: {error}; queries may leave from ports that it lists",
+                file.display()
+            );
+            Vec::new()
+        }
+    }
+}
