@@ -25,6 +25,10 @@ const USAGE: &str = "usage:
                      miss, zipf)
   cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses \
                      beside a few servers
+  cargo xtask bench publish [--quick]
+                                   everything that README and the page on performance show, in \
+                                     one result, about
+                                   25 minutes; with --quick, two minutes that show that it works
   cargo xtask bench peers          every workload next to every server, in interleaved rounds
   cargo xtask bench abreast        close calls: servers that are up together take turns of some \
                      tenths of a second
@@ -40,18 +44,22 @@ const USAGE: &str = "usage:
   cargo xtask bench reload [--rate N]
                                    what swapping a list of a million names costs those who ask: \
                      losses, latency, memory
-options of bench quick, peers, abreast, instr, syscalls and reload:
+options of bench quick, publish, peers, abreast, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, \
                      pdns-recursor,
                      bind9, knot-resolver, dnsmasq, coredns
-  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, blocked, memory-200k, memory, veth \
-                     (quick and peers)
+  --workloads a,b    hot, hot-edns, latency, tcp, miss, zipf, unlisted, blocked, memory-200k, memory, \
+                     veth
   --only TEXT        only the pairs `peer/workload` that contain TEXT (crates: `crate/bench`; \
                      micro: rows)
-  --rounds N         interleaved rounds; 5 if not given, quick 2
-  --secs N           seconds of each timed run; 5 if not given, quick 2
+  --rounds N[-M]     interleaved rounds: N, or from N to M until the ratios are clear; 3-10 if \
+                     not given, quick 2,
+                     other benches 5
+  --minutes N        further rounds only within this time (publish and peers); publish 25 if not \
+                     given
+  --secs N           seconds of each timed run; 5 if not given, publish 1, quick 2
   --generator NAME   dnsperf, blast (UDP only) or avocet
-  --install          install the Debian packages that are missing, as root (quick and peers)
+  --install          install the Debian packages that are missing, as root (quick, publish and peers)
   --no-build         take the release binaries as they are
   cargo xtask simulate [COUNT [FIRST]] [--mode recursion|forwarder|all]
                                    resolve in random internets in virtual time, 10000 of them in \

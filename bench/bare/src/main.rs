@@ -27,6 +27,7 @@ const USAGE: &str = "usage:
   avocet-bench-bare blast PORT FILE [--secs N] [--count N] [--window N | --rate N] [--sockets N] [--edns | --dnssec]
                                                generator with so many queries in flight or a second;
                                                FILE has lines `name TYPE`
+  avocet-bench-bare --version                  version and commit of this program
 PORT of udp, mmsg and blast may be ADDRESS:PORT; it is on loopback if not";
 
 fn main() -> ExitCode {
@@ -43,6 +44,10 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> io::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
+        ["--version"] => {
+            println!("avocet-bench-bare {}", env!("BUILD_VERSION"));
+            Ok(())
+        }
         ["udp", port] => udp::answer_singly(address(port)?),
         ["mmsg", port] => udp::answer_in_batches(address(port)?),
         ["tcp", port] => tcp::answer(number(port)?),

@@ -11,7 +11,7 @@ use clap::{Args, Parser, Subcommand};
 
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
 #[derive(Debug, Parser)]
-#[command(name = "avocet", version, about, max_term_width = 100)]
+#[command(name = "avocet", version = env!("BUILD_VERSION"), about, max_term_width = 100)]
 pub(crate) struct Cli {
     /// The command.
     #[command(subcommand)]
@@ -546,6 +546,15 @@ mod tests {
         assert_eq!((load.server.as_deref(), load.rate), (Some("127.0.0.1"), Some(1000)));
         assert!(matches!(parse("avocet load compare a.json \
                             b.json"), Ok(Command::Load(load)) if load.task.is_some()));
+    }
+
+    #[test]
+    fn the_version_is_that_of_the_package_with_its_commit() {
+        let command = <Cli as clap::CommandFactory>::command();
+        let version = command.get_version().unwrap_or_default();
+        assert!(version.starts_with(env!("CARGO_PKG_VERSION")), "{version}");
+        let rest = &version[env!("CARGO_PKG_VERSION").len()..];
+        assert!(rest.is_empty() || rest.starts_with(" (commit "), "{version}");
     }
 
     #[test]

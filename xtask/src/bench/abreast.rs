@@ -57,7 +57,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
         let pairs: Vec<_> =
             pairs.filter(|(peer, workload)| options.wants(*peer, *workload)).collect();
         let row = Row::start(&mut setup, &pairs)?;
-        for round in 1..=options.rounds {
+        for round in 1..=*options.rounds.start() {
             report.samples.extend(row.round(&setup, options, round)?);
         }
     }

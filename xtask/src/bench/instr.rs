@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::options::Options;
 use super::peer::Peer;
 use super::process::{Launch, SERVER_CORE, Server};
+use super::report::Counts;
 use super::setup::Setup;
 use super::workload::Workload;
 use super::{ask, configuration, json, load, machine};
@@ -27,16 +28,21 @@ pub(super) const PEERS: &[Peer] = &[Peer::Nsd, Peer::Unbound, Peer::Avocet];
 
 /// Counts for each peer, prints the figures and stores them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
-    let peers = &options.peers;
+    let counts = per_hit(&options.peers, options)?;
+    let figures = counts.iter().map(|(peer, count)| (peer.name(), json::number(*count)));
+    machine::keep("instr", &options.peers, json::object(figures)).map(drop)
+}
+
+/// Counts and prints the instructions of each peer per cached query.
+pub(super) fn per_hit(peers: &[Peer], options: &Options) -> Result<Counts, String> {
     let setup = Setup::prepare(peers, options)?;
-    let mut figures = Vec::new();
-    for peer in peers {
-        let figure =
-            per_query(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
-        println!("{:<10} {figure:>8.0} user instructions per cached query", peer.name());
-        figures.push((peer.name(), json::number(figure)));
+    let mut counts = Counts::new();
+    for peer in peers.iter().copied() {
+        let count = per_query(&setup, peer).map_err(|error| format!("{}: {error}", peer.name()))?;
+        println!("{:<10} {count:>8.0} user instructions per cached query", peer.name());
+        counts.push((peer, count));
     }
-    machine::keep("instr", peers, json::object(figures)).map(drop)
+    Ok(counts)
 }
 
 fn per_query(setup: &Setup, peer: Peer) -> Result<f64, String> {

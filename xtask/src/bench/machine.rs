@@ -6,44 +6,86 @@ use std::process::Command;
 
 use super::json::{self, Json};
 use super::load::output;
+use super::packages;
 use super::peer::Peer;
-
-/// Relative to the root of the repository.
-const RESULTS: &str = "bench/results";
+use super::publication::RESULTS;
 
 /// Writes a result with its machine, versions and command line to `bench/results`; returns its path
 /// relative to the root.
 pub(super) fn keep(kind: &str, peers: &[Peer], result: Json) -> Result<String, String> {
-    let versions =
-        peers.iter().filter_map(|peer| Some((peer.name(), json::string(&peer.version()?))));
-    let hashes = peers.iter().filter_map(|peer| {
-        let program = peer.program()?;
-        Some((peer.name(), json::string(&sha256(&program)?)))
-    });
-    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let document = json::object([
-        ("kind", json::string(kind)),
-        ("command", json::string(&format!("cargo xtask {command}"))),
-        ("commit", json::string(&commit())),
-        ("date", json::string(&today())),
-        ("machine", machine()),
-        ("versions", json::object(versions)),
-        ("sha256", json::object(hashes)),
-        ("result", result),
-    ]);
-    write(kind, "json", &format!("{document}\n"))
+    Origin::now().keep_below(&crate::root(), kind, peers, result)
 }
 
 /// Writes a text to `bench/results`, named by date, commit and kind; returns its path relative to
 /// the root.
 pub(super) fn write(kind: &str, ending: &str, text: &str) -> Result<String, String> {
-    let path = format!("{RESULTS}/{}-{}-{kind}.{ending}", today(), commit());
-    let root = crate::root();
-    let written =
-        fs::create_dir_all(root.join(RESULTS)).and_then(|()| fs::write(root.join(&path), text));
-    written.map_err(|error| format!("{path}: {error}"))?;
-    println!("kept in {path}");
-    Ok(path)
+    Origin::now().write(&crate::root(), &format!("{kind}.{ending}"), text)
+}
+
+/// When and of which commit a bench was started. A commit during the run does not change it.
+pub(super) struct Origin {
+    date: String,
+    time: String,
+    commit: String,
+}
+
+impl Origin {
+    pub(super) fn now() -> Self {
+        let date = |format: &str| {
+            let mut command = Command::new("date");
+            command.args(["-u", format]);
+            output(command).map_or_else(|_| "undated".to_owned(), |text| text.trim().to_owned())
+        };
+        Self { date: date("+%Y-%m-%d"), time: date("+%Y-%m-%dT%H:%M:%SZ"), commit: commit() }
+    }
+
+    /// Writes a result with its machine, versions and command line to `bench/results` below a
+    /// directory; returns its path relative to that.
+    pub(super) fn keep_below(
+        &self,
+        place: &Path,
+        kind: &str,
+        peers: &[Peer],
+        result: Json,
+    ) -> Result<String, String> {
+        let of_peers = |value: fn(Peer) -> Option<Json>| {
+            json::object(peers.iter().filter_map(|peer| Some((peer.name(), value(*peer)?))))
+        };
+        let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+        let document = json::object([
+            ("kind", json::string(kind)),
+            ("command", json::string(&format!("cargo xtask {command}"))),
+            ("commit", json::string(&self.commit)),
+            ("date", json::string(&self.date)),
+            ("time", json::string(&self.time)),
+            ("machine", machine()),
+            ("versions", of_peers(|peer| Some(json::string(&peer.version()?)))),
+            ("packages", of_peers(package)),
+            ("sha256", of_peers(|peer| Some(json::string(&sha256(&peer.program()?)?)))),
+            ("result", result),
+        ]);
+        self.write(place, &format!("{kind}.json"), &format!("{document}\n"))
+    }
+
+    fn write(&self, place: &Path, ending: &str, text: &str) -> Result<String, String> {
+        let path = format!("{RESULTS}{}-{}-{ending}", self.date, self.commit);
+        let written = fs::create_dir_all(place.join(RESULTS))
+            .and_then(|()| fs::write(place.join(&path), text));
+        written.map_err(|error| format!("{path}: {error}"))?;
+        println!("kept in {path}");
+        Ok(path)
+    }
+}
+
+/// The distribution's package of a peer, and remarks on its build.
+fn package(peer: Peer) -> Option<Json> {
+    let (_, name) = peer.package()?;
+    let version = packages::version(name);
+    let since = version.as_ref().and_then(|version| packages::since(name, version));
+    let package = version.map(|version| format!("{name} {version}"));
+    let members = [("package", package), ("since", since), ("remark", peer.remark())];
+    let known = members.into_iter().filter_map(|(key, text)| Some((key, json::string(&text?))));
+    Some(json::object(known))
 }
 
 /// The SHA-256 of a file in hexadecimal digits.
@@ -64,7 +106,14 @@ fn machine() -> Json {
         ("cores", json::number(cores as f64)),
         ("memory", json::string(total.trim())),
         ("kernel", json::string(read("/proc/sys/kernel/osrelease").trim())),
+        ("system", json::string(system_name(&read("/etc/os-release")))),
     ])
+}
+
+/// The name in `/etc/os-release`.
+fn system_name(release: &str) -> &str {
+    let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    name.map_or("an unknown system", |name| name.trim_matches('"'))
 }
 
 /// The measured commit, marked if the working tree differs from it.
@@ -80,11 +129,4 @@ fn commit() -> String {
     let changed =
         git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|text| !text.is_empty());
     if changed { format!("{commit}-changed") } else { commit }
-}
-
-/// The date in UTC.
-fn today() -> String {
-    let mut command = Command::new("date");
-    command.args(["-u", "+%Y-%m-%d"]);
-    output(command).map_or_else(|_| "undated".to_owned(), |text| text.trim().to_owned())
 }

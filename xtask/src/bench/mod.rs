@@ -26,9 +26,11 @@ mod plan;
 pub(crate) mod process;
 mod profile;
 mod publication;
+mod publish;
 mod readme;
 mod reload;
 mod report;
+mod rounds;
 mod setup;
 mod signed;
 mod svg;
@@ -55,11 +57,12 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
+        ("publish", _) => publish::run(words),
         ("page", []) => page::write_newest(),
         ("page", [result]) => page::write(result, &crate::root()),
         ("page", _) => Err("bench page wants the path of one result, or none".to_owned()),
         _ => Err(format!(
-            "there is no bench `{kind}`: quick, peers, abreast, page, micro, crates, instr, \
+            "there is no bench `{kind}`: quick, publish, peers, abreast, page, micro, crates, instr, \
              syscalls or reload"
         )),
     }

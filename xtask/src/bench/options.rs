@@ -1,5 +1,7 @@
 //! The options of the benches.
 
+use std::ops::RangeInclusive;
+
 use super::load::Generator;
 use super::peer::Peer;
 use super::workload::Workload;
@@ -11,7 +13,10 @@ pub(super) struct Options {
     pub(super) workloads: Vec<Workload>,
     /// Only pairs `peer/workload` that contain this text are measured.
     pub(super) only: Option<String>,
-    pub(super) rounds: usize,
+    /// The fewest and the most rounds. Benches without a rule for more rounds take the fewest.
+    pub(super) rounds: RangeInclusive<usize>,
+    /// Rounds beyond the fewest start only if they end within this time.
+    pub(super) minutes: Option<u64>,
     pub(super) secs: u64,
     pub(super) generator: Generator,
     pub(super) build: bool,
@@ -32,7 +37,8 @@ impl Options {
             peers,
             workloads,
             only: None,
-            rounds: 5,
+            rounds: 3..=10,
+            minutes: None,
             secs: 5,
             generator,
             build: true,
@@ -44,16 +50,21 @@ impl Options {
     /// Parses the options of the two-minute bench: its defaults, changed by the words.
     pub(super) fn parse_quick(words: &[&str]) -> Result<Self, String> {
         let (peers, workloads) = (Peer::QUICK.to_vec(), Workload::QUICK.to_vec());
-        let quick = Self { peers, workloads, rounds: 2, secs: 2, ..Self::parse(&[])? };
+        let quick = Self { peers, workloads, rounds: 2..=2, secs: 2, ..Self::parse(&[])? };
         quick.changed_by(words)
     }
 
     /// Parses the options of a bench that measures only these peers by default.
     pub(super) fn parse_for(peers: &[Peer], words: &[&str]) -> Result<Self, String> {
-        Self { peers: peers.to_vec(), ..Self::parse(&[])? }.changed_by(words)
+        Self { peers: peers.to_vec(), rounds: 5..=5, ..Self::parse(&[])? }.changed_by(words)
     }
 
-    fn changed_by(self, words: &[&str]) -> Result<Self, String> {
+    /// Changes the options by the words.
+    ///
+    /// # Errors
+    ///
+    /// Says which word is wrong.
+    pub(super) fn changed_by(self, words: &[&str]) -> Result<Self, String> {
         let mut options = self;
         let mut rest = words.iter();
         while let Some(option) = rest.next() {
@@ -63,7 +74,8 @@ impl Options {
                 "--peers" => options.peers = list(value()?, Peer::named)?,
                 "--workloads" => options.workloads = list(value()?, Workload::named)?,
                 "--only" => options.only = Some(value()?.to_owned()),
-                "--rounds" => options.rounds = positive(value()?)?,
+                "--rounds" => options.rounds = rounds(value()?)?,
+                "--minutes" => options.minutes = Some(positive(value()?)?),
                 "--secs" => options.secs = positive(value()?)?,
                 "--generator" => options.generator = Generator::named(value()?)?,
                 "--no-build" => options.build = false,
@@ -85,6 +97,14 @@ fn list<T>(value: &str, parse: fn(&str) -> Result<T, String>) -> Result<Vec<T>, 
     value.split(',').map(parse).collect()
 }
 
+/// Parses an exact number of rounds, or the fewest and the most as `3-10`.
+fn rounds(value: &str) -> Result<RangeInclusive<usize>, String> {
+    match value.split_once('-') {
+        None => positive(value).map(|rounds| rounds..=rounds),
+        Some((least, most)) => Ok(positive(least)?..=positive(most)?),
+    }
+}
+
 fn positive<T: std::str::FromStr + Default + PartialEq>(value: &str) -> Result<T, String> {
     let parsed = value.parse().ok().filter(|number| *number != T::default());
     parsed.ok_or_else(|| format!("`{value}` is no positive number"))
@@ -99,10 +119,18 @@ mod tests {
         let options =
             Options::parse(&["--peers", "nsd,bare", "--only", "nsd/hot", "--rounds", "2"]).unwrap();
         assert_eq!(options.peers, [Peer::Nsd, Peer::Bare]);
-        assert_eq!(options.rounds, 2);
+        assert_eq!(options.rounds, 2..=2);
         assert!(options.wants(Peer::Nsd, Workload::HotEdns));
         assert!(!options.wants(Peer::Nsd, Workload::Tcp));
         assert!(!options.wants(Peer::Bare, Workload::Hot));
+    }
+
+    #[test]
+    fn rounds_are_a_number_or_a_range() {
+        let rounds = |word| Options::parse(&["--rounds", word]).map(|options| options.rounds);
+        assert_eq!(rounds("7"), Ok(7..=7));
+        assert_eq!(rounds("4-12"), Ok(4..=12));
+        assert!(rounds("4-").is_err() && rounds("0-3").is_err());
     }
 
     #[test]

@@ -66,6 +66,68 @@ pub(super) fn check(
     Ok((found, left_out))
 }
 
+/// Checks that programs are installed, or installs their packages if the options say so.
+///
+/// # Errors
+///
+/// Names the programs that are missing.
+pub(super) fn require(programs: &[(&str, &'static str)], options: &Options) -> Result<(), String> {
+    let missing = || -> Vec<&'static str> {
+        let absent = programs.iter().filter(|(program, _)| process::find(program).is_none());
+        absent.map(|(_, package)| *package).collect()
+    };
+    if options.install {
+        install_all(&missing())?;
+    }
+    match missing() {
+        absent if absent.is_empty() => Ok(()),
+        absent => Err(format!("needed and not installed: {}", install_command(&absent))),
+    }
+}
+
+/// The version of an installed Debian package.
+pub(super) fn version(package: &str) -> Option<String> {
+    let mut command = Command::new("dpkg-query");
+    command.args(["-W", "-f", "${Version}", package]);
+    output(command).ok()
+}
+
+/// The month in which Debian first had the upstream version of an installed package, from the
+/// package's changelog.
+pub(super) fn since(package: &str, version: &str) -> Option<String> {
+    let mut command = Command::new("zcat");
+    command.arg(format!("/usr/share/doc/{package}/changelog.Debian.gz"));
+    first_month(&output(command).ok()?, version)
+}
+
+/// The month of the oldest entry with the same upstream version: `2022-11`.
+fn first_month(changelog: &str, version: &str) -> Option<String> {
+    let upstream = |version: &str| {
+        let version = version.split_once(':').map_or(version, |(_, version)| version);
+        version.rsplit_once('-').map_or(version, |(upstream, _)| upstream).to_owned()
+    };
+    let wanted = upstream(version);
+    let mut is_same = false;
+    let mut month = None;
+    for line in changelog.lines() {
+        if let Some(entry) = line.split_once(" (").filter(|_| !line.starts_with(' ')) {
+            is_same = upstream(entry.1.split(')').next()?) == wanted;
+        } else if let Some((_, date)) = line.strip_prefix(" -- ").and_then(|l| l.split_once(">  "))
+            && is_same
+        {
+            month = Some(date);
+        }
+    }
+    // Tue, 15 Nov 2022 20:32:51 +0100
+    let mut words = month?.split_whitespace().skip(2);
+    let (name, year) = (words.next()?, words.next()?);
+    let number = MONTHS.iter().position(|month| *month == name)? + 1;
+    Some(format!("{year}-{number:02}"))
+}
+
+const MONTHS: &[&str] =
+    &["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
 /// The Debian packages of missing programs.
 fn missing(peers: &[Peer]) -> Vec<&'static str> {
     let needed = REQUIRED.iter().copied().chain(peers.iter().filter_map(|peer| peer.package()));
@@ -84,7 +146,10 @@ fn install_command(packages: &[&str]) -> String {
 
 /// Installs the missing packages without starting their servers.
 pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
-    let packages = missing(peers);
+    install_all(&missing(peers))
+}
+
+fn install_all(packages: &[&str]) -> Result<(), String> {
     if packages.is_empty() {
         return Ok(());
     }
@@ -101,7 +166,7 @@ pub(super) fn install(peers: &[Peer]) -> Result<(), String> {
     // One by one: a package that the distribution lacks does not prevent the others.
     for package in packages {
         let mut install = Command::new("apt-get");
-        install.args(["install", "-q", "-y", "--no-install-recommends", package]);
+        install.args(["install", "-q", "-y", "--no-install-recommends", *package]);
         install.env("DEBIAN_FRONTEND", "noninteractive");
         if let Err(error) = output(install) {
             eprintln!("{package} could not be installed: {error}");
@@ -164,6 +229,18 @@ fn build_coredns() -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_age_of_a_version_is_that_of_its_oldest_entry() {
+        let changelog = "unbound (1.17.1-2+deb12u4) bookworm; urgency=high\n\n  * Fix\n\n -- A \
+                         <a@b>  Sun, 30 Nov 2025 13:33:55 +0300\n\nunbound (1.17.1-1) unstable\n\n \
+                         -- A <a@b>  Thu, 12 Jan 2023 18:28:54 +0300\n\nunbound (1.17.0-1) \
+                         unstable\n\n -- A <a@b>  Thu, 13 Oct 2022 14:01:15 +0300\n";
+        let of = |version| first_month(changelog, version);
+        assert_eq!(of("1.17.1-2+deb12u4").as_deref(), Some("2023-01"));
+        assert_eq!(of("1:1.17.0-3").as_deref(), Some("2022-10"));
+        assert_eq!(of("2.0-1"), None);
+    }
 
     #[test]
     fn the_command_to_install_names_all_packages() {

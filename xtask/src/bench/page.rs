@@ -2,7 +2,7 @@
 //! pictures.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::peer::{Kind, Peer};
@@ -19,16 +19,17 @@ const UP: &str = "../../";
 /// The text around the figures of the page.
 const TEXT: &str = include_str!("page.txt");
 
-/// Writes the documents of a result, given by its path relative to the root, below `root`.
+/// Writes the documents of a result below a directory. The path of the result is relative to it.
 ///
 /// # Errors
 ///
 /// When the result cannot be read or a document cannot be written.
 pub(super) fn write(result: &str, root: &Path) -> Result<(), String> {
-    let read = |path: &str| {
-        fs::read_to_string(crate::root().join(path)).map_err(|error| format!("{path}: {error}"))
+    let read = |place: PathBuf| {
+        fs::read_to_string(&place).map_err(|error| format!("{}: {error}", place.display()))
     };
-    for (path, text) in documents(result, &read(result)?, &read(readme::FILE)?)? {
+    let (text, readme) = (read(root.join(result))?, read(crate::root().join(readme::FILE))?);
+    for (path, text) in documents(result, &text, &readme)? {
         let place = root.join(&path);
         let directory = place.parent().unwrap_or(root);
         fs::create_dir_all(directory)

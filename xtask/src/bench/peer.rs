@@ -193,21 +193,30 @@ impl Peer {
         }
     }
 
-    /// The version that the server reports; `None` if it is ours or cannot be run.
+    /// The version that the server reports; `None` if it has none or cannot be run.
     pub(super) fn version(self) -> Option<String> {
+        let text = self.build()?;
+        text.lines().next().map(|line| plain_version(line).to_owned())
+    }
+
+    /// What the build of the server lacks for speed.
+    pub(super) fn remark(self) -> Option<String> {
+        let lacks = "--disable-recvmmsg";
+        (self == Self::Nsd && self.build()?.contains(lacks))
+            .then(|| format!("built with {lacks}: one datagram per system call"))
+    }
+
+    /// The output of the server about its version and build.
+    fn build(self) -> Option<String> {
         let option = match self {
             Self::Nsd | Self::Bind9 | Self::Dnsmasq => "-v",
             Self::Unbound => "-V",
             Self::CoreDns => "-version",
             _ => "--version",
         };
-        let program = match self {
-            Self::CoreDns => process::coredns(),
-            _ => process::find(self.package()?.0)?,
-        };
-        let output = Command::new(program).arg(option).output().ok()?;
+        let output = Command::new(self.program()?).arg(option).output().ok()?;
         let text = [output.stdout, output.stderr].concat();
-        String::from_utf8_lossy(&text).lines().next().map(|line| plain_version(line).to_owned())
+        Some(String::from_utf8_lossy(&text).into_owned())
     }
 }
 

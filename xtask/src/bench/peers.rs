@@ -8,13 +8,13 @@ use super::load::{Load, Pace, Questions};
 use super::noise::Watch;
 use super::options::Options;
 use super::peer::Peer;
-use super::plan::{self, Progress, Step};
+use super::plan::{self, Pace as Tempo, Step};
 use super::process::{Launch, START_WITHIN, Server};
 use super::report::{Growth, Report, Sample};
 use super::setup::Setup;
 use super::veth::Veth;
 use super::workload::Workload;
-use super::{ask, configuration, goals, load, machine, material, packages, table};
+use super::{ask, configuration, goals, load, machine, material, packages, readme, rounds, table};
 
 /// Names that are queried again to see whether they are still cached.
 const ASKED_AGAIN: u32 = 2_000;
@@ -24,9 +24,16 @@ const LEAST_KEPT: f64 = 0.1;
 /// Measures all selected pairs, prints the tables and stores the samples.
 pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
     let report = measure(options)?;
-    println!("{}", table::details(&report).join("\n"));
-    println!("{}", table::summary(&report).text());
-    let goals = goals::table(&report);
+    show(&report);
+    machine::keep(kind, &measured(&report), report.json())?;
+    judge(&report)
+}
+
+/// Prints the tables and what was left out.
+pub(super) fn show(report: &Report) {
+    println!("{}", table::details(report).join("\n"));
+    println!("{}", table::summary(report).text());
+    let goals = goals::table(report);
     if !goals.is_empty() {
         println!("{}", goals.text());
     }
@@ -38,12 +45,20 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
             failure.reason
         );
     }
-    let measured: Vec<_> = Peer::ALL
-        .iter()
-        .copied()
-        .filter(|peer| report.samples.iter().any(|sample| sample.peer == *peer))
-        .collect();
-    machine::keep(kind, &measured, report.json())?;
+}
+
+/// The peers with samples.
+pub(super) fn measured(report: &Report) -> Vec<Peer> {
+    let has_sample = |peer: &Peer| report.samples.iter().any(|sample| sample.peer == *peer);
+    Peer::ALL.iter().copied().filter(has_sample).collect()
+}
+
+/// Checks that nothing of Avocet was left out.
+///
+/// # Errors
+///
+/// Names the first workload in which Avocet failed.
+pub(super) fn judge(report: &Report) -> Result<(), String> {
     let ours = report.failures.iter().find(|failure| failure.peer == Peer::Avocet);
     ours.map_or(Ok(()), |failure| {
         Err(format!("avocet/{}: {}", failure.workload.name(), failure.reason))
@@ -51,7 +66,7 @@ pub(super) fn run(kind: &str, options: &Options) -> Result<(), String> {
 }
 
 /// Measures step by step. A step that fails twice is left out, and the rest goes on.
-fn measure(options: &Options) -> Result<Report, String> {
+pub(super) fn measure(options: &Options) -> Result<Report, String> {
     let is_wanted =
         |peer: &Peer| options.workloads.iter().any(|workload| options.wants(*peer, *workload));
     let wanted: Vec<_> = options.peers.iter().copied().filter(is_wanted).collect();
@@ -67,27 +82,13 @@ fn measure(options: &Options) -> Result<Report, String> {
         report: Report { left_out, ..Report::default() },
         options,
     };
+    // Building the binaries does not count.
+    let started = Instant::now();
     bench.set_up_veth(&peers);
-    let steps = plan::steps(&peers, options);
-    let mut progress = Progress::of(&steps, options);
-    eprintln!(
-        "servers to start: {}, about {} min",
-        steps.len(),
-        progress.minutes_left(Duration::ZERO)
-    );
-    for peer in peers {
+    for peer in peers.iter().copied() {
         bench.try_cold(peer);
     }
-    let (started, mut round) = (Instant::now(), 0);
-    for step in steps {
-        if round != step.round {
-            round = step.round;
-            let left = progress.minutes_left(started.elapsed());
-            eprintln!("round {round} of {}, about {left} min left", options.rounds);
-        }
-        bench.take(&step);
-        progress.advance(step.estimate(options));
-    }
+    bench.measure_rounds(&peers, started);
     Ok(bench.report)
 }
 
@@ -98,6 +99,43 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
+    /// Measures round by round: all pairs in the first rounds, then those whose ratio to Avocet is
+    /// not clear, while the time lasts.
+    fn measure_rounds(&mut self, peers: &[Peer], started: Instant) {
+        let options = self.options;
+        let (least, most) = (*options.rounds.start(), *options.rounds.end());
+        let limit = options.minutes.map(Duration::from_mins);
+        let mut pace = Tempo::default();
+        for round in 1..=most {
+            let is_wanted =
+                |peer, workload| rounds::wants(&self.report, options, round, (peer, workload));
+            let mut steps = plan::steps(peers, options, round, is_wanted);
+            let left = limit.map(|limit| limit.saturating_sub(started.elapsed()));
+            let is_too_long =
+                |steps: &[Step]| left.is_some_and(|left| pace.of(steps, options) > left);
+            if round > least && is_too_long(&steps) {
+                steps.retain(|step| readme::COLUMNS.contains(&step.peer));
+            }
+            if steps.is_empty() {
+                return;
+            }
+            if round > least && is_too_long(&steps) {
+                eprintln!("the time is used up: some ratios are not clear yet");
+                return;
+            }
+            eprintln!(
+                "round {round} of {least} to {most}: {} servers to start, about {:.1} min",
+                steps.len(),
+                pace.of(&steps, options).as_secs_f64() / 60.0
+            );
+            for step in steps {
+                let before = Instant::now();
+                self.take(&step);
+                pace.completed(step.estimate(options), before.elapsed());
+            }
+        }
+    }
+
     /// Creates the veth pair if it is needed. If that fails, the steps that need it are left out.
     fn set_up_veth(&mut self, peers: &[Peer]) {
         let wanting: Vec<_> = peers

@@ -40,34 +40,28 @@ impl Step {
     }
 }
 
-/// All steps, round by round. Each round starts with another peer, so that the order varies.
-pub(super) fn steps(peers: &[Peer], options: &Options) -> Vec<Step> {
-    let rounds = 1..=options.rounds;
-    let turns = rounds.flat_map(|round| {
-        (0..peers.len()).map(move |index| (round, (index + round - 1) % peers.len()))
-    });
+/// The steps of a round for the pairs that are wanted. Each round starts with another peer, so that
+/// the order varies.
+pub(super) fn steps(
+    peers: &[Peer],
+    options: &Options,
+    round: usize,
+    is_wanted: impl Fn(Peer, Workload) -> bool,
+) -> Vec<Step> {
+    let turns = (0..peers.len()).map(|index| peers[(index + round - 1) % peers.len()]);
     turns
-        .flat_map(|(round, index)| {
-            let peer = peers[index];
-            sessions(peer, options, round).into_iter().map(move |session| Step {
-                round,
-                peer,
-                session,
-            })
+        .flat_map(|peer| {
+            let wanted = options.workloads.iter().copied();
+            let sessions = sessions(peer, wanted.filter(|workload| is_wanted(peer, *workload)));
+            sessions.into_iter().map(move |session| Step { round, peer, session })
         })
         .collect()
 }
 
 /// The workloads of a peer, grouped by the starts of the server that they need.
-fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
+fn sessions(peer: Peer, workloads: impl Iterator<Item = Workload>) -> Vec<Vec<Workload>> {
     let mut found: Vec<Vec<Workload>> = Vec::new();
-    for workload in
-        options.workloads.iter().copied().filter(|workload| options.wants(peer, *workload))
-    {
-        // Memory does not vary between rounds: once is enough.
-        if workload.cached_names().is_some() && round > 1 {
-            continue;
-        }
+    for workload in workloads {
         match found.last_mut().and_then(|session| Some((*session.first()?, session))) {
             Some((first, session)) if peer.shares_start(first, workload) => session.push(workload),
             _ => found.push(vec![workload]),
@@ -76,28 +70,27 @@ fn sessions(peer: Peer, options: &Options, round: usize) -> Vec<Vec<Workload>> {
     found
 }
 
-/// The completed part of a plan.
-pub(super) struct Progress {
-    total: Duration,
-    done: Duration,
+/// How long steps take, estimated from the completed ones.
+#[derive(Default)]
+pub(super) struct Pace {
+    /// The estimates of the completed steps, and what these took.
+    estimated: Duration,
+    elapsed: Duration,
 }
 
-impl Progress {
-    pub(super) fn of(steps: &[Step], options: &Options) -> Self {
-        let total = steps.iter().map(|step| step.estimate(options)).sum();
-        Self { total, done: Duration::ZERO }
+impl Pace {
+    pub(super) fn completed(&mut self, estimated: Duration, elapsed: Duration) {
+        self.estimated += estimated;
+        self.elapsed += elapsed;
     }
 
-    pub(super) fn advance(&mut self, by: Duration) {
-        self.done += by;
-    }
-
-    /// Whole minutes that remain, estimated from the completed steps.
-    pub(super) fn minutes_left(&self, elapsed: Duration) -> u64 {
-        let pace =
-            if self.done.is_zero() { 1.0 } else { elapsed.as_secs_f64() / self.done.as_secs_f64() };
-        let left = self.total.saturating_sub(self.done).as_secs_f64() * pace;
-        (left / 60.0).ceil() as u64
+    /// The time for these steps.
+    pub(super) fn of(&self, steps: &[Step], options: &Options) -> Duration {
+        let estimate: Duration = steps.iter().map(|step| step.estimate(options)).sum();
+        if self.estimated.is_zero() {
+            return estimate;
+        }
+        estimate.mul_f64(self.elapsed.as_secs_f64() / self.estimated.as_secs_f64())
     }
 }
 
@@ -115,35 +108,39 @@ mod tests {
     #[test]
     fn warm_workloads_share_a_start_and_others_do_not() {
         let options = Options::parse(&[]).unwrap();
-        let of = |peer, round| names(sessions(peer, &options, round));
-        let timed = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp hot-ipv6 hot-do \
-                     workers-1 workers-2 miss zipf unlisted+blocked";
-        assert_eq!(of(Peer::Unbound, 1), format!("{timed} memory-200k memory"));
-        assert_eq!(of(Peer::Unbound, 2), timed);
-        assert_eq!(of(Peer::Bare, 1), "hot+hot-edns+latency+hit-5k+hit-20k+hit-half tcp miss veth");
+        let of = |peer: Peer| {
+            let workloads = options.workloads.iter().copied();
+            names(sessions(peer, workloads.filter(|workload| options.wants(peer, *workload))))
+        };
+        let warm = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half";
+        let own = "hot-ipv6 hot-do workers-1 workers-2";
         assert_eq!(
-            of(Peer::Nsd, 1),
-            "hot+hot-edns+latency+hit-5k+hit-20k+hit-half+tcp hot-ipv6 hot-do workers-1 workers-2"
+            of(Peer::Unbound),
+            format!("{warm}+tcp {own} miss zipf unlisted+blocked memory-200k memory")
         );
+        assert_eq!(of(Peer::Bare), format!("{warm} tcp miss veth"));
+        assert_eq!(of(Peer::Nsd), format!("{warm}+tcp {own}"));
     }
 
     #[test]
     fn each_round_starts_with_another_peer() {
-        let options = Options::parse(&["--workloads", "hot", "--rounds", "2"]).unwrap();
-        let order: Vec<_> = steps(&[Peer::Bare, Peer::Nsd], &options)
-            .iter()
-            .map(|step| (step.round, step.peer))
-            .collect();
-        assert_eq!(order, [(1, Peer::Bare), (1, Peer::Nsd), (2, Peer::Nsd), (2, Peer::Bare)]);
+        let options = Options::parse(&["--workloads", "hot"]).unwrap();
+        let order = |round, is_wanted: fn(Peer, Workload) -> bool| {
+            let steps = steps(&[Peer::Bare, Peer::Nsd], &options, round, is_wanted);
+            steps.iter().map(|step| (step.round, step.peer)).collect::<Vec<_>>()
+        };
+        assert_eq!(order(1, |_, _| true), [(1, Peer::Bare), (1, Peer::Nsd)]);
+        assert_eq!(order(2, |_, _| true), [(2, Peer::Nsd), (2, Peer::Bare)]);
+        assert_eq!(order(2, |peer, _| peer == Peer::Bare), [(2, Peer::Bare)]);
     }
 
     #[test]
-    fn what_is_left_goes_by_the_pace_so_far() {
-        let mut progress = Progress { total: Duration::from_secs(600), done: Duration::ZERO };
-        assert_eq!(progress.minutes_left(Duration::ZERO), 10);
-        progress.advance(Duration::from_secs(300));
-        assert_eq!(progress.minutes_left(Duration::from_secs(600)), 10);
-        progress.advance(Duration::from_secs(300));
-        assert_eq!(progress.minutes_left(Duration::from_secs(1200)), 0);
+    fn the_time_of_steps_goes_by_the_pace_so_far() {
+        let options = Options::parse(&["--workloads", "hot"]).unwrap();
+        let steps = steps(&[Peer::Bare], &options, 1, |_, _| true);
+        let mut pace = Pace::default();
+        let estimate = pace.of(&steps, &options);
+        pace.completed(Duration::from_secs(10), Duration::from_secs(20));
+        assert_eq!(pace.of(&steps, &options), estimate * 2);
     }
 }

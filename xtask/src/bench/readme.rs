@@ -11,15 +11,17 @@ const BEGIN: &str = "<!-- figures: written by `cargo xtask bench page`, do not e
 const END: &str = "<!-- end of figures -->\n";
 
 /// The servers of the table, in the order of its columns.
-const COLUMNS: &[Peer] = &[Peer::Avocet, Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Dnsdist];
+pub(super) const COLUMNS: &[Peer] =
+    &[Peer::Avocet, Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Dnsdist];
 
 /// The figure of a row.
 #[derive(Clone, Copy)]
 enum Figure {
     /// The headline figure of a workload.
     Headline(Workload),
-    /// CPU microseconds per answer in a workload with another headline.
-    Cpu(Workload),
+    /// CPU microseconds per answer at 20,000 queries per second. Older results have it only in
+    /// the workload that measures the latency.
+    Steady,
     /// Seconds from the start of the server to its first right answer in a workload.
     Ready(Workload),
     /// User instructions per cached query.
@@ -31,7 +33,9 @@ enum Figure {
 const ROWS: &[(&str, Figure)] = &[
     ("hit over UDP, full load", Figure::Headline(Workload::Hot)),
     ("hit over UDP with EDNS, full load", Figure::Headline(Workload::HotEdns)),
-    ("hit over UDP at 20,000 queries/s", Figure::Cpu(Workload::Latency)),
+    ("hit over UDP at 5,000 queries/s", Figure::Headline(Workload::HitSlow)),
+    ("hit over UDP at 20,000 queries/s", Figure::Steady),
+    ("hit over UDP at half of its capacity", Figure::Headline(Workload::HitHalf)),
     ("hit over TCP, pipelined, full load", Figure::Headline(Workload::Tcp)),
     ("miss, forwarded, full load", Figure::Headline(Workload::Miss)),
     ("Zipf mix from a cold start", Figure::Headline(Workload::Zipf)),
@@ -42,6 +46,22 @@ const ROWS: &[(&str, Figure)] = &[
     ("user instructions per hit", Figure::Instructions),
     ("system calls per miss", Figure::Calls),
 ];
+
+/// The workloads of the rows.
+pub(super) fn workloads() -> Vec<Workload> {
+    let mut found = Vec::new();
+    for (_, figure) in ROWS {
+        let workload = match figure {
+            Figure::Headline(workload) | Figure::Ready(workload) => *workload,
+            Figure::Steady => Workload::HitSteady,
+            Figure::Instructions | Figure::Calls => continue,
+        };
+        if !found.contains(&workload) {
+            found.push(workload);
+        }
+    }
+    found
+}
 
 /// The text of `README.md` with the figures of a result.
 ///
@@ -105,7 +125,10 @@ fn cell(report: &Report, peer: Peer, figure: Figure) -> String {
         Figure::Instructions => return count(&report.instructions, peer, 0),
         Figure::Calls => return count(&report.calls, peer, 2),
         Figure::Headline(workload) => (workload, Sample::figure),
-        Figure::Cpu(workload) => (workload, |sample| sample.cpu_us),
+        Figure::Steady if report.figure(peer, Workload::HitSteady).is_some() => {
+            (Workload::HitSteady, Sample::figure)
+        }
+        Figure::Steady => (Workload::Latency, |sample| sample.cpu_us),
         Figure::Ready(workload) => (workload, |sample| sample.ready_secs),
     };
     let Some(spread) = report.spread(peer, workload, |sample| Some(value(sample))) else {

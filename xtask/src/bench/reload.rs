@@ -69,7 +69,7 @@ pub(super) fn run(words: &[&str]) -> Result<(), String> {
 
     let pace = Pace::Rate { per_sec: rate, secs: options.secs };
     let mut result = Outcome { rate, ..Outcome::default() };
-    for round in 0..options.rounds.max(1) {
+    for round in 0..*options.rounds.start() {
         result.quiet.push(Generator::Avocet.ask(&setup, &questions(pace))?);
         if round == 0 {
             result.memory.before = memory(&server)?.now;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use super::options::Options;
 use super::peer::Peer;
 use super::process::{Launch, SERVER_CORE, START_WITHIN, Server, signal};
+use super::report::Counts;
 use super::setup::Setup;
 use super::workload::Workload;
 use super::{ask, configuration, json, load, machine};
@@ -26,23 +27,39 @@ pub(super) const PEERS: &[Peer] =
 
 /// Counts for each peer, prints the figures and stores them.
 pub(super) fn run(options: &Options) -> Result<(), String> {
-    let peers = &options.peers;
+    let figures = of_each(&options.peers, options)?;
+    let figures = figures.iter().map(|(peer, calls)| {
+        let calls = calls.iter().map(|(name, count)| (name.as_str(), json::number(*count)));
+        (peer.name(), json::object(calls))
+    });
+    machine::keep("syscalls", &options.peers, json::object(figures)).map(drop)
+}
+
+/// Counts and prints the system calls of each peer per missed query.
+pub(super) fn per_miss(peers: &[Peer], options: &Options) -> Result<Counts, String> {
+    let sum = |calls: &Calls| calls.iter().map(|(_, count)| count).sum::<f64>();
+    Ok(of_each(peers, options)?.iter().map(|(peer, calls)| (*peer, sum(calls))).collect())
+}
+
+/// System calls by name, each per missed query.
+type Calls = Vec<(String, f64)>;
+
+fn of_each(peers: &[Peer], options: &Options) -> Result<Vec<(Peer, Calls)>, String> {
     let setup = Setup::prepare(peers, options)?;
     let mut figures = Vec::new();
-    for peer in peers {
-        let calls = per_miss(&setup, *peer).map_err(|error| format!("{}: {error}", peer.name()))?;
+    for peer in peers.iter().copied() {
+        let calls = traced(&setup, peer).map_err(|error| format!("{}: {error}", peer.name()))?;
         let total: f64 = calls.iter().map(|(_, count)| count).sum();
         let shown = calls.iter().filter(|(_, count)| *count >= SHOWN);
         let shown: Vec<_> = shown.map(|(name, count)| format!("{name} {count:.2}")).collect();
         println!("{:<10} {total:6.2} system calls per miss: {}", peer.name(), shown.join(", "));
-        let calls = calls.iter().map(|(name, count)| (name.as_str(), json::number(*count)));
-        figures.push((peer.name(), json::object(calls)));
+        figures.push((peer, calls));
     }
-    machine::keep("syscalls", peers, json::object(figures)).map(drop)
+    Ok(figures)
 }
 
 /// The calls of a server by name, each divided by the number of responses.
-fn per_miss(setup: &Setup, peer: Peer) -> Result<Vec<(String, f64)>, String> {
+fn traced(setup: &Setup, peer: Peer) -> Result<Calls, String> {
     let log = setup.file(&format!("{}.log", peer.name()));
     let command = configuration::prepare(setup, peer, Workload::Miss)?;
     let launch = Launch { command: &command, core: SERVER_CORE, log: &log, within: START_WITHIN };

@@ -1,0 +1,85 @@
+//! Everything that README and the page on performance show, measured by one command into one
+//! result.
+
+use std::time::Instant;
+
+use super::machine::Origin;
+use super::options::Options;
+use super::peer::Peer;
+use super::publication::KIND;
+use super::report::Counts;
+use super::workload::{Measure, Workload};
+use super::{instr, packages, page, peers, process, readme, syscalls};
+
+/// Minutes of the whole command if no other number is given. The fewest rounds are always measured.
+const MINUTES: u64 = 25;
+/// Seconds of a timed run: on a shared machine, many short rounds tell more than few long ones.
+const SECS: u64 = 1;
+
+/// Programs that count, with their Debian packages.
+const COUNTERS: &[(&str, &str)] = &[("valgrind", "valgrind"), ("strace", "strace")];
+
+/// Servers whose instructions are counted, and those whose system calls are.
+const COUNTED_HITS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
+const COUNTED_MISSES: &[Peer] = &[Peer::Bare, Peer::Unbound, Peer::Dnsdist, Peer::Avocet];
+
+/// Measures, keeps the result and writes the documents. With `--quick`, takes one round of most rows
+/// and leaves the result and the documents of the tree alone: it shows that the command works.
+///
+/// # Errors
+///
+/// When something cannot be measured or written, or the answers of Avocet are wrong.
+pub(super) fn run(words: &[&str]) -> Result<(), String> {
+    let others: Vec<&str> = words.iter().copied().filter(|word| *word != "--quick").collect();
+    let is_quick = others.len() < words.len();
+    let defaults = if is_quick { trial()? } else { whole()? };
+    let mut options = defaults.changed_by(&others)?;
+    packages::require(COUNTERS, &options)?;
+    let origin = Origin::now();
+    let started = Instant::now();
+    let instructions = counted(COUNTED_HITS, &options, instr::per_hit)?;
+    let calls = counted(COUNTED_MISSES, &options, syscalls::per_miss)?;
+    let used = started.elapsed().as_secs().div_ceil(60);
+    options.minutes = options.minutes.map(|minutes| minutes.saturating_sub(used).max(1));
+    let mut report = peers::measure(&options)?;
+    (report.instructions, report.calls) = (instructions, calls);
+    peers::show(&report);
+    let (measured, result) = (peers::measured(&report), report.json());
+    if is_quick {
+        let place = process::target_directory().join(KIND);
+        let path = origin.keep_below(&place, KIND, &measured, result)?;
+        page::write(&path, &place)?;
+    } else {
+        let root = crate::root();
+        let path = origin.keep_below(&root, KIND, &measured, result)?;
+        page::write(&path, &root)?;
+    }
+    peers::judge(&report)
+}
+
+/// All workloads of all peers.
+fn whole() -> Result<Options, String> {
+    Ok(Options { secs: SECS, minutes: Some(MINUTES), ..Options::parse(&[])? })
+}
+
+/// One round of what README shows, without the million names.
+fn trial() -> Result<Options, String> {
+    let workloads = readme::workloads();
+    let workloads = workloads.into_iter().filter(|one| one.measure() != Measure::Memory);
+    Ok(Options {
+        peers: readme::COLUMNS.to_vec(),
+        workloads: workloads.chain([Workload::MemorySmall]).collect(),
+        rounds: 1..=1,
+        ..whole()?
+    })
+}
+
+fn counted(
+    peers: &[Peer],
+    options: &Options,
+    count: fn(&[Peer], &Options) -> Result<Counts, String>,
+) -> Result<Counts, String> {
+    let wanted: Vec<_> =
+        peers.iter().copied().filter(|peer| options.peers.contains(peer)).collect();
+    if wanted.is_empty() { Ok(Counts::new()) } else { count(&wanted, options) }
+}
