@@ -17,7 +17,7 @@ use crate::sys::{self, Batch, Peers, Poll, Wait};
 use crate::{invalid, message, number};
 
 /// An answer that takes longer is lost, and its place in the window is free again.
-const LOST_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const LOST_AFTER: Duration = Duration::from_secs(2);
 /// How often lost queries are looked for.
 const SWEEP_EVERY: Duration = Duration::from_millis(200);
 /// One poll waits no longer than this, so that sweeps and the end of the run are on time.
@@ -138,7 +138,7 @@ pub(crate) fn run(plan: &Plan) -> io::Result<Report> {
         }
         let in_flight = lanes.iter().any(|lane| lane.in_flight > 0);
         match asked_for {
-            Some(time) if !in_flight => return Ok(tally.report(time, agenda.sent)),
+            Some(time) if !in_flight => return Ok(tally.report(time.as_secs_f64(), agenda.sent)),
             // At a fixed rate the generator spins: to be woken takes longer than many an answer.
             _ if plan.interval.is_some() => {}
             _ => drop(poll.wait(POLL_MILLIS)?),
@@ -266,16 +266,14 @@ impl Lane {
         {
             *sent_at = None;
             self.in_flight -= 1;
-            tally.lost += 1;
-            // Whoever asked has waited as long: without it, a server would look quicker the more it
-            // loses.
-            tally.latency.count(LOST_AFTER);
+            tally.lose();
         }
     }
 }
 
-#[derive(Default)]
-struct Tally {
+/// The answers of a run, and the queries without one.
+#[derive(Clone, Default)]
+pub(crate) struct Tally {
     received: u64,
     lost: u64,
     rcodes: [u64; 16],
@@ -284,7 +282,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, answer: &[u8], latency: Duration) {
+    /// Counts an answer.
+    pub(crate) fn count(&mut self, answer: &[u8], latency: Duration) {
         self.received += 1;
         self.latency.count(latency);
         let Some(header) = answer.first_chunk::<12>() else {
@@ -295,13 +294,27 @@ impl Tally {
         self.empty += u64::from(rcode == 0 && header[6..8] == [0, 0]);
     }
 
-    fn report(self, time: Duration, sent: u64) -> Report {
-        let Self { received, lost, rcodes, empty, latency } = self;
-        Report { secs: time.as_secs_f64(), sent, received, lost, rcodes, empty, latency }
+    /// Counts a query without an answer.
+    pub(crate) fn lose(&mut self) {
+        self.lost += 1;
+        // Its client has waited as long: without it, a server would look quicker the more it loses.
+        self.latency.count(LOST_AFTER);
+    }
+
+    /// Queries that were answered or lost.
+    pub(crate) fn queries(&self) -> u64 {
+        self.received + self.lost
+    }
+
+    /// The result of a run of so many seconds and queries.
+    pub(crate) fn report(&self, secs: f64, sent: u64) -> Report {
+        let Self { received, lost, rcodes, empty, latency } = self.clone();
+        Report { secs, sent, received, lost, rcodes, empty, latency }
     }
 }
 
 /// Latencies in buckets whose width is a sixteenth of their value.
+#[derive(Clone)]
 struct Latencies {
     buckets: Vec<u64>,
 }
@@ -382,7 +395,7 @@ mod tests {
                 Duration::from_micros(3),
             );
         }
-        let text = tally.report(Duration::from_secs(1), 4).to_string();
+        let text = tally.report(1.0, 4).to_string();
         assert!(text.contains("noerror=2 nxdomain=1 other=1 empty=1"), "{text}");
     }
 }

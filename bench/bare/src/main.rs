@@ -8,6 +8,7 @@ mod blast;
 mod forward;
 mod message;
 mod queries;
+mod slow;
 mod sys;
 mod tcp;
 mod udp;
@@ -28,7 +29,10 @@ const USAGE: &str = "usage:
                                                generator with so many queries in flight or a second;
                                                FILE has lines `name TYPE`
   avocet-bench-bare --version                  version and commit of this program
-PORT of udp, mmsg and blast may be ADDRESS:PORT; it is on loopback if not";
+  avocet-bench-bare slow PORT FILE [--secs N] [--rate N] [--slow N]
+                                               normal clients on new TCP connections, alone and
+                                               next to slow ones, which send octet by octet
+PORT of udp, mmsg, blast and slow may be ADDRESS:PORT; it is on loopback if not";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -66,6 +70,13 @@ fn run(arguments: &[String]) -> io::Result<()> {
         ["blast", server, file, ref rest @ ..] => {
             let report = blast::run(&blast::Plan::parse(address(server)?, file, rest)?)?;
             println!("{report}");
+            Ok(())
+        }
+        ["slow", server, file, ref rest @ ..] => {
+            let SocketAddr::V4(server) = address(server)? else {
+                return Err(invalid("slow wants an IPv4 address"));
+            };
+            println!("{}", slow::run(&slow::Plan::parse(server, file, rest)?)?);
             Ok(())
         }
         _ => Err(invalid(USAGE)),

@@ -3,7 +3,7 @@
 //! Sockets are owned by the types of `std`; here their descriptors are borrowed for one call.
 
 use std::io;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream, UdpSocket};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -43,6 +43,37 @@ pub(crate) fn widen_buffers(socket: &UdpSocket) -> io::Result<()> {
         counted(result as isize)?;
     }
     Ok(())
+}
+
+/// Starts a connection from an address of this host and returns without waiting for it. The stream
+/// does not block.
+pub(crate) fn connect_from(source: Ipv4Addr, server: SocketAddrV4) -> io::Result<TcpStream> {
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    let raw = unsafe { libc::socket(libc::AF_INET, kind, 0) };
+    counted(raw as isize)?;
+    // SAFETY: the descriptor was just made and has no other owner.
+    let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+    let (from, to) = (address(SocketAddrV4::new(source, 0)), address(server));
+    // SAFETY: the address is a local that outlives the call, and as long as stated.
+    let bound = unsafe { libc::bind(raw, (&raw const from).cast(), size::<Address>()) };
+    counted(bound as isize)?;
+    // SAFETY: as above.
+    let result = unsafe { libc::connect(raw, (&raw const to).cast(), size::<Address>()) };
+    match counted(result as isize) {
+        Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
+        _ => Ok(socket.into()),
+    }
+}
+
+/// An address in the order of the network.
+fn address(of: SocketAddrV4) -> Address {
+    Address {
+        sin_family: libc::AF_INET as libc::sa_family_t,
+        sin_port: of.port().to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from(*of.ip()).to_be() },
+        ..NO_ADDRESS
+    }
 }
 
 /// Waits for one datagram and returns its length.

@@ -304,7 +304,7 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
 }
 
 /// Parses the line of `key=value` pairs.
-fn parse_blast(text: &str) -> Option<Load> {
+pub(super) fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| {
         text.split_whitespace().find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))
     };
@@ -328,14 +328,9 @@ fn parse_blast(text: &str) -> Option<Load> {
 /// Parses the result of `avocet load --json`.
 fn parse_avocet(text: &str) -> Option<Load> {
     let result: Value = serde_json::from_str(text).ok()?;
-    let (outcome, micros) =
-        (&result["outcome"], |key: &str| Some(result["latency"][key].as_f64()? / 1000.0));
+    let outcome = &result["outcome"];
     let rcodes = outcome["rcodes"].as_object()?.iter();
-    let latency = Latency {
-        p50_us: micros("p50_ns")?,
-        p99_us: micros("p99_ns")?,
-        p999_us: micros("p999_ns")?,
-    };
+    let latency = parse_latency(&result["latency"])?;
     Some(Load {
         answered: outcome["answered"].as_u64()?,
         lost: outcome["lost"].as_u64()?,
@@ -346,6 +341,16 @@ fn parse_avocet(text: &str) -> Option<Load> {
         empty: outcome["empty"].as_u64()?,
         latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
         ..Load::default()
+    })
+}
+
+/// Parses the percentiles of `avocet load --json`, in nanoseconds there.
+pub(super) fn parse_latency(value: &Value) -> Option<Latency> {
+    let micros = |key: &str| Some(value[key].as_f64()? / 1000.0);
+    Some(Latency {
+        p50_us: micros("p50_ns")?,
+        p99_us: micros("p99_ns")?,
+        p999_us: micros("p999_ns")?,
     })
 }
 

@@ -8,6 +8,7 @@ mod ask;
 mod blocklist;
 mod configuration;
 mod crates;
+mod crowd;
 mod extra;
 mod goals;
 mod instr;

@@ -129,7 +129,9 @@ impl Peer {
             Workload::Unlisted | Workload::Blocked => self.refusal().is_some(),
             // A stub policy fetches no signatures.
             Workload::HotDo if self == Self::KnotResolver => false,
-            Workload::HotIpv6 | Workload::HotDo => self.is_whole(),
+            Workload::HotIpv6 | Workload::HotDo | Workload::Flood | Workload::SlowTcp => {
+                self.is_whole()
+            }
             // It has one thread.
             Workload::OneWorker | Workload::TwoWorkers if self == Self::Dnsmasq => false,
             Workload::OneWorker | Workload::TwoWorkers => self.is_whole(),
@@ -255,7 +257,9 @@ mod tests {
 
     #[test]
     fn floors_are_not_asked_what_only_servers_do() {
-        for workload in [Workload::HotIpv6, Workload::HotDo, Workload::TwoWorkers] {
+        for workload in
+            [Workload::HotIpv6, Workload::Flood, Workload::SlowTcp, Workload::TwoWorkers]
+        {
             assert!(!Peer::Bare.runs(workload) && !Peer::KnotXdp.runs(workload));
             assert!(Peer::Nsd.runs(workload) && Peer::Avocet.runs(workload));
         }

@@ -14,7 +14,9 @@ use super::report::{Growth, Report, Sample};
 use super::setup::Setup;
 use super::veth::Veth;
 use super::workload::Workload;
-use super::{ask, configuration, goals, load, machine, material, packages, readme, rounds, table};
+use super::{
+    ask, configuration, crowd, goals, load, machine, material, packages, readme, rounds, table,
+};
 
 /// Names that are queried again to see whether they are still cached.
 const ASKED_AGAIN: u32 = 2_000;
@@ -279,7 +281,7 @@ impl Bench<'_> {
             // the load.
             ask::verify(self.setup.target(workload), peer, Workload::Hot)?;
         }
-        let micros = |secs: f64| secs * 1e6 / (load.answered + load.others) as f64;
+        let micros = |secs: f64| secs * 1e6 / (load.answered + load.others).max(1) as f64;
         let user_secs = after.user_secs - before.user_secs;
         let (cpu_us, user_us) = (micros(after.since(&before)), micros(user_secs));
         let ready_secs = server.ready_after.as_secs_f64();
@@ -314,6 +316,7 @@ impl Bench<'_> {
         match (workload.cached_names(), capacity) {
             (Some(count), _) => load::once(&self.setup, workload, generator, count),
             (None, Some(capacity)) => load::below_capacity(&self.setup, workload, capacity, secs),
+            (None, None) if workload.has_crowd() => crowd::run(&self.setup, workload, secs),
             (None, None) => load::timed(&self.setup, workload, generator, secs),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::crowd;
 use super::material::ZIPF_QUERIES;
 use super::options::Options;
 use super::peer::Peer;
@@ -34,6 +35,9 @@ impl Step {
             (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
             // The capacity takes as long as the run at half of it.
             (None, Workload::HitHalf) => 2.0 * options.secs as f64 + WARM_UP_SECS,
+            (None, Workload::Flood | Workload::SlowTcp) => {
+                crowd::secs(options.secs) as f64 + WARM_UP_SECS
+            }
             _ => options.secs as f64 + WARM_UP_SECS,
         };
         Duration::from_secs_f64(START_SECS + self.session.iter().map(secs).sum::<f64>())
@@ -113,7 +117,7 @@ mod tests {
             names(sessions(peer, workloads.filter(|workload| options.wants(peer, *workload))))
         };
         let warm = "hot+hot-edns+latency+hit-5k+hit-20k+hit-half";
-        let own = "hot-ipv6 hot-do workers-1 workers-2";
+        let own = "hot-ipv6 hot-do workers-1 workers-2 flood slow-tcp";
         assert_eq!(
             of(Peer::Unbound),
             format!("{warm}+tcp {own} miss zipf unlisted+blocked memory-200k memory")

@@ -30,6 +30,10 @@ pub(super) fn wants(
         let (of_readme, of_others) = MEMORY_SAMPLES;
         return round <= if readme::COLUMNS.contains(&peer) { of_readme } else { of_others };
     }
+    // Their figures say little about a ratio: further rounds would not make it clear.
+    if workload.has_crowd() && round > *options.rounds.start() {
+        return false;
+    }
     // A ratio needs a figure of Avocet in the same round.
     let is_unclear = |peer: Peer| peer != Peer::Avocet && !is_clear(report, (peer, workload));
     round <= *options.rounds.start()

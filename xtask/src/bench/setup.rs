@@ -41,7 +41,9 @@ impl Setup {
     /// Builds the binaries that these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
         let built = target_directory().join("release");
-        let wants_avocet = peers.contains(&Peer::Avocet) || options.generator == Generator::Avocet;
+        let wants_avocet = peers.contains(&Peer::Avocet)
+            || options.generator == Generator::Avocet
+            || options.workloads.contains(&Workload::Flood);
         let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
         if options.build {
             eprintln!("building {}: some minutes the first time", wanted.join(" and "));
@@ -119,6 +121,8 @@ impl Setup {
             | Workload::HitSteady
             | Workload::HitHalf
             | Workload::HotIpv6
+            | Workload::Flood
+            | Workload::SlowTcp
             | Workload::OneWorker
             | Workload::TwoWorkers
             | Workload::Tcp

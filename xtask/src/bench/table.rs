@@ -256,6 +256,15 @@ fn columns(workload: Workload) -> Vec<Column> {
         Workload::HitHalf => {
             vec![Column::P50, Column::P99, Column::P999, Column::Extra(Extra::Capacity)]
         }
+        Workload::Flood | Workload::SlowTcp => {
+            let shares = match workload {
+                Workload::Flood => vec![Extra::AnsweredPercent, Extra::FloodPercent],
+                _ => vec![Extra::AnsweredPercent, Extra::SlowOpen, Extra::SlowClosed],
+            };
+            let alone = [Extra::AloneP50, Extra::AloneP99];
+            let extras = shares.into_iter().chain(alone).map(Column::Extra);
+            std::iter::once(Column::P50).chain(extras).collect()
+        }
         Workload::Blocked => {
             vec![Column::UserUs, Column::PerSec, Column::ListMb, Column::ReadySecs]
         }
