@@ -36,8 +36,8 @@ pub(crate) const RRSET_LOOKUP: &str = "RRset cache lookup";
 pub(crate) const LOCAL_RECORD: &str = "local record";
 pub(crate) const POLICY_BLOCK: &str = "policy block";
 pub(crate) const LIST_BLOCK: &str = "list block";
-pub(crate) const POLICY_BLOCK_DECIDED: &str = "policy block, decided anew";
-pub(crate) const LIST_BLOCK_DECIDED: &str = "list block, decided anew";
+pub(crate) const POLICY_BLOCK_DECIDED: &str = "policy block, decided again";
+pub(crate) const LIST_BLOCK_DECIDED: &str = "list block, decided again";
 pub(crate) const CACHE_HIT: &str = "cache hit";
 pub(crate) const FULL_STACK: &str = "full stack";
 

@@ -37,6 +37,11 @@ const DOCUMENTS: &[&str] = &[
     "GLOSSARY.md",
     "CHANGELOG.md",
     "docs/manual/",
+    "docs/decisions/",
+    "bench/README.md",
+    "fuzz/README.md",
+    "tests/SECURITY.md",
+    "tests/scenarios/README.md",
     "deploy/",
     "xtask/src/bench/page.txt",
 ];
