@@ -100,6 +100,7 @@ impl InProcess {
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
             reserved_ports: Arc::default(),
+            drops: 0,
         };
         let config = read(configuration)?;
         let parts = parts_of(&config, Parts::new([4; 32]))?;

@@ -99,6 +99,9 @@ pub struct Unconfigured {
     pub own_networks: Arc<[IpNet]>,
     /// The ports that the kernel keeps for other programs.
     pub reserved_ports: Arc<[PortRange]>,
+    /// Counts how often records were dropped from the cache because their names are resolved or
+    /// validated in another way. Answers from before, which were made from these, do not hold.
+    pub drops: u32,
 }
 
 /// Why a configuration cannot be put in force though it is well written.
@@ -255,7 +258,7 @@ impl Snapshot {
             (false, true) => Plan::clone(&self.plan).with_own_names(names.clone()).into(),
             (false, false) => self.plan.clone(),
         };
-        if outdated.plan {
+        if outdated.plan || unconfigured.drops != self.unconfigured.drops {
             generations.plan = number;
         }
         // A client over the limit stays so.

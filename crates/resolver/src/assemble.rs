@@ -119,6 +119,26 @@ impl Assembler {
         }
     }
 
+    /// Returns whether a DNAME above the name of a question is cached that applies to it. If none
+    /// was ever stored, this costs a comparison for each label.
+    pub(crate) fn has_dname_above(
+        &mut self,
+        plan: &Plan,
+        cache: &RrsetCache,
+        wanted: &Wanted<'_>,
+    ) -> bool {
+        let Some((qname, qtype, qclass)) = split_question(wanted.question) else { return false };
+        if qtype == Rtype::DS || qtype.is_meta() || qtype.is_dnssec_proof() {
+            return false;
+        }
+        let class = qclass.0;
+        dname_owners(plan, qname).any(|owner| {
+            let key = RrsetKey { owner, rtype: Rtype::DNAME.0, class };
+            let found = cache.lookup(&key, wanted.at, &mut self.found);
+            matches!(found, Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance))
+        })
+    }
+
     /// Follows aliases from `start`, and adds the data to `out`.
     pub(crate) fn follow(
         &mut self,
@@ -247,12 +267,8 @@ impl Walk<'_> {
     }
 
     fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
-        // A DNAME from above the zone that is queried for the name does not apply (S23).
-        let boundary_len = self.plan.boundary_len(at.wire()).max(2);
-        let above =
-            name::ancestors(at.wire()).skip(1).take_while(|owner| owner.len() >= boundary_len);
         let owners = std::iter::once((at.wire(), Rtype::CNAME))
-            .chain(above.map(|owner| (owner, Rtype::DNAME)));
+            .chain(dname_owners(self.plan, at.wire()).map(|owner| (owner, Rtype::DNAME)));
         for (owner, rtype) in owners {
             let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
             let found = self.cache.lookup(&key, self.wanted.at, self.found);
@@ -301,6 +317,13 @@ impl Walk<'_> {
         put_denial(self.out, class, &denial, self.wanted.dnssec_ok.into());
         ChainStep::End(Rcode::NXDOMAIN)
     }
+}
+
+/// The names above a name whose DNAME applies to it: none from above the zone that is queried for
+/// the name (S23).
+fn dname_owners<'n>(plan: &Plan, name: &'n [u8]) -> impl Iterator<Item = &'n [u8]> + use<'n> {
+    let boundary_len = plan.boundary_len(name).max(2);
+    name::ancestors(name).skip(1).take_while(move |owner| owner.len() >= boundary_len)
 }
 
 /// Whether data with this provenance can be used for the client. With validation, the client gets

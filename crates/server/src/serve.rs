@@ -228,6 +228,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
         local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),
         reserved_ports: own_reserved_ports().into(),
+        drops: 0,
     })
 }
 

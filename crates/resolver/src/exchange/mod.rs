@@ -102,6 +102,8 @@ pub(crate) struct Exchange {
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
     pub(crate) lower_case: u64,
+    /// Those that gave errors which may be for mixed case.
+    pub(crate) minding_case: u64,
     /// Those of `plain` that only kept silent when asked with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,

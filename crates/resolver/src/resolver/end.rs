@@ -81,10 +81,15 @@ impl<W> Resolver<W> {
             return self.fail(at, cx);
         }
         self.exchanges.end_all(&mut self.tasks[at].exchange, cx.actions);
-        let Some(bound) = self.tasks[at].bound.clone() else { return };
-        if self.tasks[at].set.is_some() {
-            return self.begin_at(at, &end, cx);
+        match self.tasks[at].set {
+            Some(_) => self.begin_at(at, &end, cx),
+            None => self.follow_cached(at, end, cx),
         }
+    }
+
+    /// Goes on with the name that cached aliases of `start` lead to.
+    fn follow_cached(&mut self, at: u32, start: NameBuf, cx: &mut Context<'_, W>) {
+        let Some(bound) = self.tasks[at].bound.clone() else { return };
         let task = &mut self.tasks[at];
         let wanted = Wanted {
             question: &task.question,
@@ -92,7 +97,7 @@ impl<W> Resolver<W> {
             checking_disabled: task.checking_disabled,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
         };
-        match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, end, &mut task.prefix) {
+        match self.assembler.follow(&bound.plan, cx.rrsets, &wanted, start, &mut task.prefix) {
             Trail::Complete { rcode, .. } => {
                 self.gathered.clear();
                 self.finish(
@@ -113,6 +118,30 @@ impl<W> Resolver<W> {
                 self.fail(at, cx);
             }
         }
+    }
+
+    /// Goes on with the target of a cached DNAME above the question's name, as where an alias leads
+    /// below that DNAME. Returns false without one, and for a question that nobody waits for: it
+    /// renews what is cached.
+    pub(super) fn follow_cached_dname(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
+        let task = &self.tasks[at];
+        if task.set.is_some() || task.waiters.is_empty() {
+            return false;
+        }
+        let Some(bound) = &task.bound else { return false };
+        let wanted = Wanted {
+            question: &task.question,
+            dnssec_ok: task.dnssec_ok,
+            checking_disabled: task.checking_disabled,
+            at: ReadAt { now: cx.now_secs(), stale_window: 0 },
+        };
+        if !self.assembler.has_dname_above(&bound.plan, cx.rrsets, &wanted) {
+            return false;
+        }
+        let Some((qname, ..)) = split_question(&task.question) else { return false };
+        let Ok(qname) = NameBuf::from_wire(qname) else { return false };
+        self.follow_cached(at, qname, cx);
+        true
     }
 
     fn begin_at(&mut self, at: u32, name: &NameBuf, cx: &mut Context<'_, W>) {

@@ -26,6 +26,9 @@ const PLAIN_ROUND: u32 = 2;
 /// to come.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
+/// Most upstreams of a question that are asked again in lower case.
+const MAX_LOWER_CASE: u32 = 2;
+
 impl<W> Resolver<W> {
     /// Sends the first queries for a task's target.
     pub(super) fn begin_target(&mut self, at: u32, cx: &mut Context<'_, W>) {
@@ -107,8 +110,43 @@ impl<W> Resolver<W> {
             has_our_cookie: self.exchanges.learn_cookie(query_at, &self.reply.opt().cookie),
         };
         if let Some(rcode) = self.settle_form(query_at, form, cx) {
+            self.learn_case(query_at, rcode, cx.now_ms);
             self.judge(query_at, rcode, cx);
         }
+    }
+
+    /// Takes note of how an upstream looks up names in mixed case: some give errors to them.
+    fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
+        let query = &self.exchanges.pending[query_at];
+        let (is_mixed, bit) = (query.is_mixed(), 1 << query.place);
+        let Owner::Task(at) = query.owner else { return };
+        let server = &mut self.exchanges.servers[query.server()];
+        let exchange = &mut self.tasks[at].exchange;
+        if is_mixed {
+            server.finds_any_case |= rcode == Rcode::NOERROR;
+            let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
+            if is_error && server.may_mind_case(now_ms) {
+                exchange.minding_case |= bit;
+            }
+        } else if exchange.lower_case & bit != 0 {
+            match rcode {
+                Rcode::NOERROR | Rcode::NXDOMAIN => server.note_folded_case(now_ms),
+                _ => server.note_failed_any_case(now_ms),
+            }
+        }
+    }
+
+    /// Where no upstream is left, asks one in lower case that gave an error to mixed case. Returns
+    /// false if there is none.
+    pub(super) fn ask_in_lower_case(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
+        let exchange = &mut self.tasks[at].exchange;
+        let left = exchange.minding_case & !exchange.lower_case;
+        if left == 0 || exchange.lower_case.count_ones() >= MAX_LOWER_CASE {
+            return false;
+        }
+        let place = left.trailing_zeros() as u8;
+        exchange.lower_case |= 1 << place;
+        self.ask(Owner::Task(at), place, Weight::Counts, cx)
     }
 
     /// Asks another upstream after a reply with data that is not as its type says; most have it

@@ -72,6 +72,7 @@ impl<W> Resolver<W> {
     fn end_of_servers(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         match owner {
             Owner::Nobody => {}
+            Owner::Task(at) if self.ask_in_lower_case(at, cx) => self.rearm(owner),
             Owner::Task(at) if self.tasks[at].exchange.queries.is_empty() => self.fail(at, cx),
             // A late reply is still welcome.
             Owner::Task(_) => self.rearm(owner),

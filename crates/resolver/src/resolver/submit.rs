@@ -124,7 +124,9 @@ impl<W> Resolver<W> {
             self.begin_walk(at, cx);
         } else {
             self.spare_asker(at, ask);
-            self.begin_target(at, cx);
+            if !self.follow_cached_dname(at, cx) {
+                self.begin_target(at, cx);
+            }
         }
     }
 

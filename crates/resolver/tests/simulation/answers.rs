@@ -191,6 +191,43 @@ fn a_dname_gives_its_cname_whether_the_reply_has_it_or_not() {
 }
 
 #[test]
+fn a_cached_dname_is_followed_for_a_question_as_for_an_alias() {
+    let mut world = World::simple(|query| {
+        let response = Response::to(query);
+        let response = match query.qname.as_str() {
+            "c.example." => response.answer("c.example. 100 CNAME c.old.example."),
+            name if name.ends_with(".old.example.") => {
+                let target = name.replace("old", "new");
+                response
+                    .answer("old.example. 100 DNAME new.example.")
+                    .answer(&format!("{name} 100 CNAME {target}"))
+                    .answer(&format!("{target} 50 A 192.0.2.7"))
+            }
+            name => response.answer(&format!("{name} 50 A 192.0.2.7")),
+        };
+        vec![(0, response.octets())]
+    });
+    world.resolve("a.old.example. A");
+    let dname = "answer old.example. 100 DNAME new.example.";
+    let asked = |world: &World| world.sent.last().unwrap().query.qname.clone();
+    world.resolve("b.old.example. A").check(
+        Rcode::NOERROR,
+        &[
+            dname,
+            "answer b.old.example. 100 CNAME b.new.example.",
+            "answer b.new.example. 50 A 192.0.2.7",
+        ],
+    );
+    assert_eq!(asked(&world), "b.new.example.");
+    world.resolve("c.example. A");
+    assert_eq!(asked(&world), "c.new.example.");
+    assert_eq!(world.sent.len(), 4, "each asked for once, and c.example.");
+    // To ask ahead of need renews the DNAME as well.
+    world.submit("b.old.example. A", None);
+    assert_eq!(asked(&world), "b.old.example.");
+}
+
+#[test]
 fn a_cname_that_contradicts_the_dname_spoils_the_reply() {
     let mut world = World::simple(|query| {
         let response = Response::to(query)

@@ -13,6 +13,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use avocet_config::{Config, ServerConfig, environment};
 use avocet_control::ControlError;
@@ -33,6 +35,11 @@ use crate::state::Shared;
 
 /// How often a file is read that changes while it is read.
 const MAX_READS: usize = 8;
+/// How long a reload waits for workers to take a snapshot. One that takes longer is stuck; other
+/// threads that use the old one store no records.
+const LONGEST_TURN: Duration = Duration::from_secs(1);
+/// How often it looks whether they have.
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Builds snapshots and puts them in force, one at a time.
 pub(crate) struct Reloader {
@@ -90,8 +97,8 @@ impl Reloader {
     pub(crate) fn reload(&self) -> Result<Reloaded, String> {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved_ports = ports::read(&self.reserved_ports).into();
-        let changed = Unconfigured { reserved_ports, ..unconfigured.clone() };
-        let result = self.replace(&changed);
+        let mut changed = Unconfigured { reserved_ports, ..unconfigured.clone() };
+        let result = self.replace(&mut changed);
         if result.is_ok() {
             *unconfigured = changed;
         }
@@ -118,7 +125,7 @@ impl Reloader {
         result
     }
 
-    fn replace(&self, unconfigured: &Unconfigured) -> Result<Reloaded, String> {
+    fn replace(&self, unconfigured: &mut Unconfigured) -> Result<Reloaded, String> {
         let mut config = self.read()?;
         // The start has told of these.
         let _ = without_missing_families(&mut config.server);
@@ -137,10 +144,7 @@ impl Reloader {
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
         self.shared.replace(snapshot);
-        for zone in zones {
-            self.shared.name_server.rrsets.flush(&zone);
-            self.shared.name_server.failures.flush(&zone);
-        }
+        self.drop_below(&zones, &old, unconfigured);
         Ok(Reloaded { restart, new_epoch, removed })
     }
 
@@ -236,10 +240,38 @@ impl Reloader {
         let mut trust = LearntTrust::clone(&unconfigured.trust);
         change(&mut trust);
         unconfigured.trust = Arc::new(trust);
-        self.apply(&self.shared.snapshot(), &unconfigured, "cannot update the trust anchors");
-        for name in judged_anew {
-            self.shared.name_server.rrsets.flush(name.wire());
-            self.shared.name_server.failures.flush(name.wire());
+        let old = self.shared.snapshot();
+        self.apply(&old, &unconfigured, "cannot update the trust anchors");
+        let zones: Vec<_> = judged_anew.iter().map(|name| name.wire().into()).collect();
+        self.drop_below(&zones, &old, &mut unconfigured);
+    }
+
+    /// Drops what is cached at and below zones that are resolved or validated in another way than
+    /// by the snapshot `old`, which was replaced.
+    ///
+    /// A worker may store records by `old` until it takes the next snapshot, and one that has taken
+    /// it may make answers from these. So this drops the records again when no worker uses `old`,
+    /// and then ends the answers.
+    fn drop_below(
+        &self,
+        zones: &[Box<[u8]>],
+        old: &Arc<Snapshot>,
+        unconfigured: &mut Unconfigured,
+    ) {
+        if zones.is_empty() {
+            return;
+        }
+        self.flush(zones);
+        outlast(old);
+        self.flush(zones);
+        unconfigured.drops = unconfigured.drops.wrapping_add(1);
+        self.apply(&self.shared.snapshot(), unconfigured, "cannot end answers from old records");
+    }
+
+    fn flush(&self, zones: &[Box<[u8]>]) {
+        for zone in zones {
+            self.shared.name_server.rrsets.flush(zone);
+            self.shared.name_server.failures.flush(zone);
         }
     }
 
@@ -262,6 +294,16 @@ impl Reloader {
             Ok(snapshot) => self.shared.replace(snapshot),
             Err(error) => tracing::error!(%error, "{failed}"),
         }
+    }
+}
+
+/// Waits until nobody uses a snapshot that was replaced, for [`LONGEST_TURN`] at most.
+fn outlast(old: &Arc<Snapshot>) {
+    // The caller and the list of replaced snapshots keep it.
+    const KEPT: usize = 2;
+    let began = Instant::now();
+    while Arc::strong_count(old) > KEPT && began.elapsed() < LONGEST_TURN {
+        thread::park_timeout(LOOK_AGAIN);
     }
 }
 
@@ -381,6 +423,10 @@ pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketA
 
 #[cfg(test)]
 mod tests {
+    use avocet_cache::{FailureKey, Provenance, Rank, ReadAt, ReceivedRrset, RrsetKey, Security};
+    use avocet_nameserver::name_server::NameServer;
+    use avocet_resolver::LocalRootSlot;
+
     use super::*;
 
     fn config(variables: &[(&str, &str)]) -> Config {
@@ -427,6 +473,92 @@ mod tests {
         writes.set(usize::MAX);
         assert_eq!(settled(), None);
         fs::remove_file(&path).unwrap();
+    }
+
+    /// A reloader of a server without workers, by the configuration in a file.
+    fn reloader(path: &Path) -> (Reloader, Arc<Shared>) {
+        let unconfigured = Unconfigured {
+            limiter: [3; 32],
+            cookies: CookieSecrets { current: [5; 16], previous: None },
+            trust: Arc::default(),
+            local_root: LocalRootSlot::default(),
+            own_networks: Arc::default(),
+            reserved_ports: Arc::default(),
+            drops: 0,
+        };
+        let config = Config::load(Some(path), Vec::new()).unwrap();
+        let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
+        let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
+        (Reloader::new(Some(path.into()), shared.clone(), unconfigured), shared)
+    }
+
+    #[test]
+    fn records_and_answers_from_before_a_zone_was_rerouted_end_whenever_they_are_stored() {
+        const OWNER: &[u8] = b"\x03www\x04corp\x07example\0";
+        const FAILED: FailureKey<'_> = FailureKey {
+            question: b"\x03www\x04corp\x07example\0\0\x01\0\x01",
+            checking_disabled: false,
+        };
+        let path = std::env::temp_dir().join(format!("avocet-reroute-{}.toml", std::process::id()));
+        let rule =
+            |zone: &str| format!("[[forward]]\nzone = \"{zone}\"\nupstreams = [\"192.0.2.1\"]\n");
+        std::fs::write(&path, rule(".")).unwrap();
+        let (reloader, shared) = reloader(&path);
+        shared.name_server.failures.record(&FAILED, 22, 100);
+        // A worker that uses the old snapshot until records were dropped for the first time.
+        let worker = thread::spawn({
+            let (shared, old) = (shared.clone(), shared.snapshot());
+            move || {
+                let NameServer { failures, rrsets, .. } = &shared.name_server;
+                while failures.lookup(&FAILED, 101).is_some() {
+                    thread::yield_now();
+                }
+                let provenance = Provenance {
+                    security: Security::Unchecked,
+                    unsupported: None,
+                    rank: Rank::NonAuthoritativeAnswer,
+                    asked_with_do: false,
+                    asked_with_cd: false,
+                };
+                let records: &[&[u8]] = &[&[192, 0, 2, 66]];
+                let new = ReceivedRrset { provenance, ttl: 300, records, signatures: &[] };
+                rrsets.insert(&RrsetKey { owner: OWNER, rtype: 1, class: 1 }, &new, 100);
+                let epoch = shared.snapshot().epoch;
+                drop(old);
+                epoch
+            }
+        });
+        std::fs::write(&path, rule(".") + &rule("corp.example")).unwrap();
+        reloader.reload().unwrap();
+        let epoch = worker.join().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let at = ReadAt { now: 101, stale_window: 0 };
+        let key = RrsetKey { owner: OWNER, rtype: 1, class: 1 };
+        let NameServer { rrsets, .. } = &shared.name_server;
+        assert!(rrsets.lookup(&key, at, &mut [0; 65_536]).is_none());
+        let plan = shared.snapshot().generations.plan;
+        assert!(plan > epoch, "answers that were made of it in between end: {plan}, {epoch}");
+    }
+
+    #[test]
+    fn ports_that_the_kernel_reserves_are_read_at_each_reload() {
+        let directory = std::env::temp_dir();
+        let path = directory.join(format!("avocet-reserve-{}.toml", std::process::id()));
+        std::fs::write(&path, "[resolver]\navoid-ports = []\n").unwrap();
+        let (mut reloader, shared) = reloader(&path);
+        reloader.reserved_ports = path.with_extension("reserved");
+        std::fs::write(&reloader.reserved_ports, "20000-29999,65535\n").unwrap();
+        reloader.reload().unwrap();
+        let ports = shared.snapshot().ports.clone();
+        assert_eq!(ports.count(), 64_512 - 10_001);
+        reloader.reload().unwrap();
+        assert!(Arc::ptr_eq(&ports, &shared.snapshot().ports), "no change");
+        std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
+        let error = reloader.reload().unwrap_err();
+        assert!(error.contains("ip_local_reserved_ports leave 25535 ports"), "{error}");
+        assert!(Arc::ptr_eq(&ports, &shared.snapshot().ports), "the ones in force stay");
+        std::fs::remove_file(&reloader.reserved_ports).unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

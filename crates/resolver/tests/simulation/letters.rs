@@ -1,0 +1,84 @@
+//! Forwarders that give errors to names in mixed case, and answer in lower case.
+
+use avocet_testkit::{Faults, Query};
+use avocet_wire::Rcode;
+
+use crate::world::{World, address, plan, rule};
+
+/// What a server says in mixed case, and in lower case.
+#[derive(Clone, Copy)]
+struct Says {
+    mixed: Rcode,
+    lower: Rcode,
+}
+
+impl Says {
+    fn replies(self, query: &Query) -> Vec<(u64, Vec<u8>)> {
+        let qname = &query.question[..query.question.len() - 4];
+        let is_mixed = qname.iter().any(u8::is_ascii_uppercase);
+        let response = match if is_mixed { self.mixed } else { self.lower } {
+            Rcode::NOERROR => address(query),
+            rcode => avocet_testkit::Response::to(query).rcode(rcode),
+        };
+        vec![(0, response.octets())]
+    }
+}
+
+/// A rule for all names with these servers.
+fn world(servers: &[Says]) -> World {
+    let lasts: Vec<u8> = (1..=servers.len() as u8).collect();
+    let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &lasts)]));
+    for (&last, &says) in lasts.iter().zip(servers) {
+        world.serve(last, move |query| says.replies(query));
+    }
+    world
+}
+
+/// Asks for a name that was not asked for before. Returns the RCODE and the number of queries sent.
+fn ask(world: &mut World, host: usize) -> (Rcode, usize) {
+    let before = world.sent.len();
+    let rcode = world.resolve(&format!("a-name-of-many-letters-{host}.example. A")).rcode();
+    (rcode, world.sent.len() - before)
+}
+
+#[test]
+fn where_all_servers_give_errors_to_mixed_case_one_is_asked_in_lower_case_and_remembered() {
+    for mixed in [Rcode::REFUSED, Rcode::SERVFAIL] {
+        let says = Says { mixed, lower: Rcode::NOERROR };
+        for count in 1..=4 {
+            let result = ask(&mut world(&vec![says; count]), 0);
+            assert_eq!(result, (Rcode::NOERROR, count + 1), "{mixed} of {count}");
+        }
+        let mut world = world(&[says]);
+        ask(&mut world, 0);
+        assert_eq!(ask(&mut world, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
+        assert!(world.sent.last().unwrap().slot().is_none(), "from a socket of its own");
+    }
+    // Without EDNS, in mixed case and then in lower case.
+    let says = Says { mixed: Rcode::FORMERR, lower: Rcode::NOERROR };
+    assert_eq!(ask(&mut world(&[says]), 0), (Rcode::NOERROR, 3));
+}
+
+#[test]
+fn no_server_is_asked_in_lower_case_where_another_one_answers() {
+    let refuses = Says { mixed: Rcode::REFUSED, lower: Rcode::REFUSED };
+    let answers = Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR };
+    for servers in [[refuses, answers], [answers, refuses]] {
+        let mut world = world(&servers);
+        for host in 0..3 {
+            assert_eq!(ask(&mut world, host).0, Rcode::NOERROR);
+        }
+        let is_mixed = |question: &[u8]| question.iter().any(u8::is_ascii_uppercase);
+        assert!(world.sent.iter().all(|sent| is_mixed(&sent.query.question)));
+    }
+}
+
+#[test]
+fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
+    for rcode in [Rcode::REFUSED, Rcode::SERVFAIL] {
+        let mut world = world(&[Says { mixed: rcode, lower: rcode }; 3]);
+        assert_eq!(ask(&mut world, 0), (Rcode::SERVFAIL, 3 + 2), "two of three");
+        assert_eq!(ask(&mut world, 1), (Rcode::SERVFAIL, 3 + 1), "the third one");
+        assert_eq!(ask(&mut world, 2), (Rcode::SERVFAIL, 3), "all three are known");
+    }
+}
