@@ -9,14 +9,19 @@
 //! always resolved by the worker that its hash belongs to, so all who wait for it meet there.
 
 mod busy;
+#[path = "resolution/endpoints.rs"]
 mod endpoints;
 pub(crate) mod fault;
 #[cfg(test)]
 mod faulty;
+#[path = "resolution/share.rs"]
 mod share;
+#[path = "resolution/source.rs"]
 mod source;
+#[path = "intake/streams.rs"]
 mod streams;
 mod token;
+#[path = "resolution/traces.rs"]
 pub(crate) mod traces;
 mod turn;
 
