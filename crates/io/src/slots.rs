@@ -118,6 +118,11 @@ impl Slots {
         Self { arrays, info }
     }
 
+    /// Returns the control messages that the slots have room for.
+    pub(crate) fn info(&self) -> PacketInfo {
+        self.info
+    }
+
     /// Returns the arrays for connected sockets, which neither take nor report an address.
     pub(crate) fn connected() -> Self {
         let slots = Self::new(Family::V4, PacketInfo::Off);

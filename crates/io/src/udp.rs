@@ -32,6 +32,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
 
 use libc::c_int;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -57,7 +58,7 @@ pub struct Datagram<'a> {
     pub truncated: bool,
 }
 
-/// The result of one call of [`UdpListener::serve`] or [`UdpListener::flush`].
+/// The result of one call of [`UdpListener::serve`] or [`LateReplies::flush`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     /// Datagrams received.
@@ -104,16 +105,19 @@ impl<F: FnMut(Datagram<'_>, &mut [u8]) -> Option<usize>> Service for F {
 
 /// A UDP socket of a worker, based on `recvmmsg` and `sendmmsg`.
 pub struct UdpListener {
-    socket: Socket,
+    /// Shared with its [`LateReplies`].
+    socket: Arc<Socket>,
     inbox: Slots,
     outbox: Slots,
-    late: Late,
 }
 
-/// Late replies: the number queued in `slots`, and the counts of earlier ones.
-struct Late {
+/// Replies to queries of earlier batches, which leave from the socket of a [`UdpListener`].
+pub struct LateReplies {
+    socket: Arc<Socket>,
     slots: Slots,
+    /// Number of replies in `slots`.
     queued: usize,
+    /// Counts of the replies sent since the last flush.
     done: Batch,
 }
 
@@ -166,8 +170,17 @@ impl UdpListener {
             _ => PacketInfo::Off,
         };
         let slots = || Slots::new(Family::of(&local), info);
-        let late = Late { slots: slots(), queued: 0, done: Batch::default() };
-        Ok(Self { socket, inbox: slots(), outbox: slots(), late })
+        Ok(Self { socket: Arc::new(socket), inbox: slots(), outbox: slots() })
+    }
+
+    /// Creates an empty queue of late replies. The socket stays open as long as the queue exists.
+    ///
+    /// # Errors
+    /// The kernel does not report the address of the socket.
+    pub fn late_replies(&self) -> io::Result<LateReplies> {
+        let slots = Slots::new(Family::of(&self.local_addr()?), self.inbox.info());
+        let socket = Arc::clone(&self.socket);
+        Ok(LateReplies { socket, slots, queued: 0, done: Batch::default() })
     }
 
     /// Returns the address and port that the socket is bound to.
@@ -220,25 +233,15 @@ impl UdpListener {
         let sent = self.outbox.send(self.socket.as_fd(), replies);
         Ok(Batch { received, sent, dropped: replies - sent })
     }
-
-    /// Queues a late reply of at most 4096 bytes. A longer one counts as dropped. A full queue is
-    /// sent first.
-    pub fn queue(&mut self, peer: &Peer, bytes: &[u8]) {
-        if self.late.queued == BATCH {
-            self.late.send(self.socket.as_fd());
-        }
-        self.late.push(peer, bytes);
-    }
-
-    /// Sends the queued replies, and returns the counts of all late replies since the last flush.
-    pub fn flush(&mut self) -> Batch {
-        self.late.send(self.socket.as_fd());
-        std::mem::take(&mut self.late.done)
-    }
 }
 
-impl Late {
-    fn push(&mut self, peer: &Peer, bytes: &[u8]) {
+impl LateReplies {
+    /// Queues a reply of at most 4096 bytes. A longer one counts as dropped. A full queue is sent
+    /// first.
+    pub fn queue(&mut self, peer: &Peer, bytes: &[u8]) {
+        if self.queued == BATCH {
+            self.send();
+        }
         if bytes.len() > MESSAGE_MAX {
             self.done.dropped += 1;
             return;
@@ -248,8 +251,14 @@ impl Late {
         self.queued += 1;
     }
 
-    fn send(&mut self, fd: BorrowedFd<'_>) {
-        let sent = self.slots.send(fd, self.queued);
+    /// Sends the queued replies, and returns the counts of all replies since the last flush.
+    pub fn flush(&mut self) -> Batch {
+        self.send();
+        std::mem::take(&mut self.done)
+    }
+
+    fn send(&mut self) {
+        let sent = self.slots.send(self.socket.as_fd(), self.queued);
         self.done.sent += sent;
         self.done.dropped += self.queued - sent;
         self.queued = 0;
@@ -405,8 +414,9 @@ mod tests {
             None
         };
         assert_eq!(listener.serve(answer).unwrap(), Batch { received: 2, sent: 1, dropped: 0 });
-        listener.queue(&late.unwrap(), b"late");
-        assert_eq!(listener.flush(), Batch { received: 0, sent: 1, dropped: 0 });
+        let mut replies = listener.late_replies().unwrap();
+        replies.queue(&late.unwrap(), b"late");
+        assert_eq!(replies.flush(), Batch { received: 0, sent: 1, dropped: 0 });
         let wildcard = bound.parse::<SocketAddr>().unwrap().ip().is_unspecified();
         assert_eq!(local, wildcard.then_some(asked.ip()));
         let mut buffer = [0; 16];
@@ -454,15 +464,16 @@ mod tests {
 
     #[test]
     fn late_replies_beyond_the_queue_are_sent_at_once() {
-        let mut listener = UdpListener::bind("[::1]:0".parse().unwrap()).unwrap();
+        let listener = UdpListener::bind("[::1]:0".parse().unwrap()).unwrap();
+        let mut replies = listener.late_replies().unwrap();
         let client = client(listener.local_addr().unwrap());
         let peer = Peer::from(client.local_addr().unwrap());
         for i in 0..150u8 {
-            listener.queue(&peer, &[i]);
+            replies.queue(&peer, &[i]);
         }
-        listener.queue(&peer, &[0; 4097]);
-        assert_eq!(listener.flush(), Batch { received: 0, sent: 150, dropped: 1 });
-        assert_eq!(listener.flush(), Batch::default());
+        replies.queue(&peer, &[0; 4097]);
+        assert_eq!(replies.flush(), Batch { received: 0, sent: 150, dropped: 1 });
+        assert_eq!(replies.flush(), Batch::default());
         let mut buffer = [0; 16];
         for i in 0..150u8 {
             assert_eq!((client.recv(&mut buffer).unwrap(), buffer[0]), (1, i));
@@ -471,16 +482,17 @@ mod tests {
 
     #[test]
     fn a_reply_that_cannot_be_sent_takes_no_other_along() {
-        let mut listener = UdpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = UdpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut replies = listener.late_replies().unwrap();
         let client = client(listener.local_addr().unwrap());
         let good = Peer::from(client.local_addr().unwrap());
         let port_zero = Peer::from(SocketAddr::from(([127, 0, 0, 1], 0)));
         let broadcast = Peer::from(SocketAddr::from(([255, 255, 255, 255], 53)));
         for (i, peer) in [port_zero, good, broadcast, port_zero, good, broadcast].iter().enumerate()
         {
-            listener.queue(peer, &[i as u8]);
+            replies.queue(peer, &[i as u8]);
         }
-        assert_eq!(listener.flush(), Batch { received: 0, sent: 2, dropped: 4 });
+        assert_eq!(replies.flush(), Batch { received: 0, sent: 2, dropped: 4 });
         let mut byte = [0];
         for expected in [1, 4] {
             client.recv(&mut byte).unwrap();

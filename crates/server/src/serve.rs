@@ -366,7 +366,7 @@ fn start_workers(
             most_streams,
             seed: random()?,
         };
-        let worker = Worker::new(setup, shared.clone(), poller, listeners)
+        let worker = Worker::new(&setup, shared.clone(), poller, listeners)
             .map_err(system("watch the sockets"))?;
         let core = server.pin_workers.then_some(index);
         let thread = thread::Builder::new()

@@ -10,10 +10,12 @@ use std::ops::ControlFlow;
 
 use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
-use avocet_nameserver::query::asked::Entrance;
-use avocet_nameserver::query::miss::StreamRoute;
+use avocet_nameserver::query::Client;
+use avocet_nameserver::query::asked::{Entrance, Transport};
+use avocet_nameserver::query::miss::{StreamRoute, Way};
 
-use super::token::Token;
+use crate::worker::token::Token;
+use crate::worker::values::{Answer, Answered};
 
 /// Queries of one connection that may wait for the network at once.
 const MAX_IN_FLIGHT: u16 = 128;
@@ -26,16 +28,6 @@ const LOST_MS: u64 = 15_000;
 const MAX_HELD: usize = 1 << 20;
 /// Reads of one connection in a row, before the others have their turn.
 const MAX_READS: usize = 4;
-
-/// What became of one frame.
-pub(crate) enum Answered {
-    /// The answer is among those to be written.
-    Now,
-    /// It will come later.
-    Later,
-    /// There is none.
-    Never,
-}
 
 /// Time limits of connections in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -169,16 +161,15 @@ impl Streams {
         &mut self,
         slot: u32,
         now_ms: u64,
-        answer: &mut impl FnMut(&[u8], StreamClient, StreamRoute, &mut FrameWriter) -> Answered,
+        answer: &mut impl Answer,
     ) -> Option<IpAddr> {
         let Self { worker, slots, buffer, .. } = self;
         let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
         let route = StreamRoute { worker: *worker, slot, generation: *generation };
-        let state = connection.read(buffer, now_ms, &mut |octets, client, writer| {
-            answer(octets, client, route, writer)
-        });
-        match state {
+        let StreamClient { ip, entrance } = connection.client;
+        let client = Client { ip, transport: Transport::Tcp, entrance, route: Way::Stream(route) };
+        match connection.read(buffer, now_ms, &client, answer) {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
             Err(_) => return self.close(slot),
@@ -279,20 +270,24 @@ impl Connection {
         &mut self,
         buffer: &mut ReadBuffer,
         now_ms: u64,
-        answer: &mut impl FnMut(&[u8], StreamClient, &mut FrameWriter) -> Answered,
+        client: &Client<'_>,
+        answer: &mut impl Answer,
     ) -> io::Result<ReadState> {
         if self.is_full() {
             self.paused = true;
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, client, reader, writer, in_flight, active_ms, .. } = self;
+        let Self { stream, reader, writer, in_flight, active_ms, .. } = self;
         let mut state = ReadState::Drained;
         for _ in 0..MAX_READS {
             state = reader.read(stream, buffer, &mut |frame| {
                 *active_ms = now_ms;
-                if matches!(answer(frame, *client, writer), Answered::Later) {
-                    *in_flight += 1;
+                match answer.answer(frame, client) {
+                    // An answer is never longer than a frame can be.
+                    Answered::Now(message) => drop(writer.push(message)),
+                    Answered::Later => *in_flight += 1,
+                    Answered::Never => {}
                 }
                 let full = *in_flight >= MAX_IN_FLIGHT || writer.is_over(MAX_UNREAD);
                 if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -361,7 +356,16 @@ mod tests {
 
     const PATIENCE: Patience = Patience { idle_ms: 5_000, read_ms: 1_000 };
 
-    /// A client that sent so many queries and a piece of another; all of them wait.
+    /// Makes all queries wait.
+    struct Wait;
+
+    impl Answer for Wait {
+        fn answer(&mut self, _: &[u8], _: &Client<'_>) -> Answered<'_> {
+            Answered::Later
+        }
+    }
+
+    /// A client that sent this number of queries and a piece of another; all of them wait.
     fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -371,7 +375,7 @@ mod tests {
         let caller = StreamClient { ip: addr.ip(), entrance: Entrance::default() };
         streams.insert(&poller, stream, caller, 0).unwrap();
         client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
-        assert!(streams.read(0, 0, &mut |_, _, _, _| Answered::Later).is_none());
+        assert!(streams.read(0, 0, &mut Wait).is_none());
         (client, poller, streams)
     }
 

@@ -22,8 +22,8 @@ use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
 use chacha20::rand_core::Rng;
 
 use super::source::open_socket;
-use super::token::Token;
 use crate::resolver_report::SocketCounts;
+use crate::worker::token::Token;
 
 /// Sockets opened ahead of need in one turn, some 5 us each.
 const WARM_AT_ONCE: usize = 8;

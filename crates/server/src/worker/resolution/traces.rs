@@ -4,9 +4,9 @@ use std::sync::mpsc::Sender;
 
 use avocet_resolver::{Ask, Submitted, Trace, Traced};
 
-use super::Worker;
-use super::turn::context;
+use super::{Resolution, context};
 use crate::mailbox::{KeptOrder, TraceOrder};
+use crate::worker::values::Time;
 
 /// Most concurrent traces of a worker.
 const MAX_WANTED: usize = 16;
@@ -18,9 +18,10 @@ pub(super) struct TraceOrders {
     last: u64,
 }
 
-impl Worker {
-    pub(super) fn trace(&mut self, order: TraceOrder) {
-        let Self { resolver, shared, actions, now, wall_secs, wanted, .. } = self;
+impl Resolution {
+    /// Resolves a question with a trace. Its actions wait for [`Resolution::act`].
+    pub(crate) fn trace(&mut self, order: TraceOrder, time: Time) {
+        let Self { resolver, shared, actions, wanted, .. } = self;
         if wanted.orders.len() >= MAX_WANTED {
             return;
         }
@@ -36,13 +37,14 @@ impl Worker {
             stale_available: false,
             servers: &order.servers,
         };
-        let mut context = context(shared, actions, (*now, *wall_secs));
+        let mut context = context(shared, actions, time);
         if let Submitted::Shed { .. } = resolver.submit_traced(&ask, wanted.last, &mut context) {
             wanted.orders.pop();
         }
     }
 
-    pub(super) fn show_kept(&self, order: &KeptOrder) {
+    /// Sends the kept traces of a name.
+    pub(crate) fn show_kept(&self, order: &KeptOrder) {
         let is_of = |trace: &&Trace| {
             trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname)
         };

@@ -1,0 +1,39 @@
+//! The frames of a connection, answered one by one: what
+//! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) is to a batch of datagrams.
+
+use avocet_nameserver::close::{Delivery, close};
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::query::{self, Client, Decision, Incoming, Output, QueryStep, Stage};
+
+use super::fault::contained;
+use super::resolution::QueryPath;
+use super::values::{Answer, Answered};
+
+/// Answers frames by the query path, and counts the steps.
+pub(super) struct Frames<'w> {
+    /// The query path.
+    pub(super) path: QueryPath<'w>,
+    /// The counters of the outbox.
+    pub(super) metrics: &'w WorkerMetrics,
+}
+
+impl Answer for Frames<'_> {
+    fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_> {
+        let QueryPath { cx, newer, misses, message, .. } = &mut self.path;
+        newer.look(cx.shared);
+        let mut later = None;
+        let cx = newer.context(cx, &mut later);
+        let incoming = Incoming { octets, seen: None };
+        let step = contained(self.metrics, || {
+            query::answer(cx, incoming, client, Output { message, misses })
+        });
+        let failed =
+            || QueryStep::Silent(Decision::at(Stage::Failed, Transport::Tcp, cx.state.epoch));
+        match close(cx, self.metrics, &step.unwrap_or_else(failed), client.ip, message) {
+            Delivery::Message(len) => Answered::Now(&message[..len]),
+            Delivery::Nothing => Answered::Never,
+            Delivery::Later => Answered::Later,
+        }
+    }
+}

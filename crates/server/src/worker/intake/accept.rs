@@ -1,0 +1,136 @@
+//! Which connections of clients are accepted, and which are closed to make room.
+
+use std::io;
+use std::net::IpAddr;
+
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_nameserver::snapshot::Snapshot;
+
+use super::Intake;
+use super::streams::{StreamClient, Whose};
+use crate::connections::{ConnectionLimits, Crowded};
+use crate::mailbox::Letter;
+use crate::worker::token::Token;
+
+/// Most connections accepted from one listener in one turn.
+const MAX_ACCEPTS: usize = 64;
+
+impl Intake {
+    /// Accepts connections, within the limits.
+    pub(crate) fn accept(&mut self, poller: &Poller, state: &Snapshot, number: u16, now_ms: u64) {
+        for accepted in 0..MAX_ACCEPTS {
+            let Some(listener) = self.listeners.streams.get(usize::from(number)) else { return };
+            let (stream, ip) = match listener.accept() {
+                Ok(Some((stream, addr))) => (stream, addr.ip()),
+                Ok(None) => return,
+                // Without descriptors accept(2) fails before it checks whether a client waits. If
+                // one does, the poller reports it again.
+                Err(_) if accepted > 0 => return,
+                Err(error) => {
+                    // Out of descriptors: close one idle connection to make room.
+                    if !self.evict(Whose::Anyone) {
+                        self.rest_from_accepting(poller, number, &error);
+                    }
+                    return;
+                }
+            };
+            // A client that gets no answers must not take the place of one that does.
+            let entrance = self.entrance(number);
+            if !state.allow.admits(entrance, ip) {
+                self.metrics().tcp_refused.add(1);
+                continue;
+            }
+            let limits = ConnectionLimits::of(&state.config.server.tcp);
+            let is_open = self.admit(ip, limits) && {
+                let client = StreamClient { ip, entrance };
+                let inserted = self.streams.insert(poller, stream, client, now_ms);
+                if inserted.is_err() {
+                    self.shared.connections.close(ip);
+                }
+                inserted.is_ok()
+            };
+            let metrics = self.metrics();
+            if is_open { metrics.tcp_accepted.add(1) } else { metrics.tcp_rejected.add(1) }
+        }
+    }
+
+    /// Stops accepting until the next sweep: without room, the poller would report the same waiting
+    /// connection again and again.
+    fn rest_from_accepting(&mut self, poller: &Poller, number: u16, error: &io::Error) {
+        tracing::warn!(%error, "cannot accept connections");
+        let listener = self.listeners.streams.get(usize::from(number));
+        if listener.is_some_and(|listener| poller.remove(listener).is_ok()) {
+            self.resting.push(number);
+        }
+    }
+
+    /// Accepts connections again where that had to rest.
+    pub(super) fn accept_again(&mut self, poller: &Poller) {
+        let Self { resting, listeners, .. } = self;
+        resting.retain(|&number| {
+            let Some(listener) = listeners.streams.get(usize::from(number)) else { return false };
+            poller
+                .add(listener, Token::Accept(number).pack(), Interest::Read, Trigger::Level)
+                .is_err()
+        });
+    }
+
+    fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits) -> bool {
+        // Each worker has a share of all connections, beyond which its own idle ones make room.
+        // Otherwise a worker that accepts faster could leave nothing to the others, which cannot
+        // evict its connections.
+        let share = (limits.total / self.shared.mailboxes.len()).min(self.most_streams).max(1);
+        match self.shared.connections.open(ip, &limits) {
+            Ok(()) => {
+                if self.streams.open() >= share {
+                    self.evict(Whose::Anyone);
+                }
+                true
+            }
+            Err(Crowded::Client) => {
+                if self.evict(Whose::Client(ip)) {
+                    self.shared.connections.open(ip, &limits).is_ok()
+                } else {
+                    self.admit_over_limit(ip, limits)
+                }
+            }
+            Err(Crowded::Total) => {
+                self.evict(Whose::Anyone) && self.shared.connections.open(ip, &limits).is_ok()
+            }
+        }
+    }
+
+    /// Admits a client at its limit that has no idle connection here, and asks the other workers to
+    /// close one. Until they have, or if they find none, the client is over its limit by at most
+    /// one connection per worker.
+    fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
+        let others = self.shared.mailboxes.len() - 1;
+        let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
+        let is_open = others > 0 && self.shared.connections.open(ip, &limits).is_ok();
+        if is_open {
+            let mailboxes = self.shared.mailboxes.iter().enumerate();
+            for (_, mailbox) in mailboxes.filter(|(worker, _)| *worker != usize::from(self.index)) {
+                // If a mailbox is full, a connection too many is the smaller problem.
+                let _ = mailbox.send(Letter::MakeRoom(ip));
+            }
+        }
+        is_open
+    }
+
+    /// Closes the longest idle connection of a client that is over its limit, because another
+    /// worker accepted a connection of it.
+    pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr) {
+        let limits = ConnectionLimits::of(&state.config.server.tcp);
+        if self.shared.connections.of_client(ip) > limits.per_client {
+            self.evict(Whose::Client(ip));
+        }
+    }
+
+    /// Closes the connection that was idle longest. Returns false if none is idle.
+    fn evict(&mut self, whose: Whose) -> bool {
+        let Some(ip) = self.streams.evict(whose) else { return false };
+        self.shared.connections.close(ip);
+        self.metrics().tcp_expired.add(1);
+        true
+    }
+}

@@ -1,0 +1,186 @@
+//! The intake: the part of a worker where queries come in.
+//!
+//! It owns what clients reach: UDP sockets, listeners for connections, and the connections. It
+//! passes the octets of each query on, with its client and its entrance (the address that the
+//! client reached), and knows nothing of answers or the resolver:
+//!
+//! ```text
+//! datagrams  -- batch, by recvmmsg --> Service: a reply in the batch, or none for now
+//! connection -- frames of one read --> Answer:  Now(reply) | Later | Never
+//! ```
+//!
+//! The party that answers is an argument of the call. So the intake could run in a thread that has
+//! only the query path and sends its misses elsewhere. A late reply comes back as a [`StreamReply`]
+//! with a route. If the connection no longer exists, the reply is dropped.
+//!
+//! The intake enforces the bounds on connections: the number, per client and in total
+//! ([`accept`]); the time they may be idle, and how much each may have in flight or leave unread
+//! ([`streams`]).
+
+mod accept;
+mod streams;
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use avocet_io::poll::{Interest, Poller, Trigger};
+use avocet_io::udp::{Batch, Service, UdpListener};
+use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::asked::Entrance;
+
+use super::token::Token;
+use super::values::{Answer, StreamReply};
+use super::{Listeners, Setup};
+use crate::state::Shared;
+pub(crate) use streams::Patience;
+use streams::Streams;
+
+/// The intake of one worker.
+pub(crate) struct Intake {
+    index: u16,
+    shared: Arc<Shared>,
+    listeners: Listeners,
+    /// Number of addresses. After a take-over a worker may have several listeners for each, in
+    /// sets of the same order.
+    addresses: usize,
+    streams: Streams,
+    /// Most connections, by the descriptors of the process.
+    most_streams: usize,
+    /// Connections to read again in the next turn.
+    resume: Vec<u32>,
+    /// Listeners that accept no connection until the next sweep.
+    resting: Vec<u16>,
+}
+
+impl Intake {
+    /// Creates the intake of a worker, with its listeners watched.
+    ///
+    /// # Errors
+    /// The poller cannot watch a listener.
+    pub(crate) fn new(
+        setup: &Setup,
+        shared: Arc<Shared>,
+        listeners: Listeners,
+        poller: &mut Poller,
+    ) -> io::Result<Self> {
+        for (number, listener) in listeners.datagrams.iter().enumerate() {
+            poller.watch(listener, Token::Datagrams(number as u16).pack());
+        }
+        for (number, listener) in listeners.streams.iter().enumerate() {
+            poller.add(
+                listener,
+                Token::Accept(number as u16).pack(),
+                Interest::Read,
+                Trigger::Level,
+            )?;
+        }
+        Ok(Self {
+            index: setup.index,
+            addresses: shared.snapshot().config.server.addresses().len(),
+            shared,
+            listeners,
+            streams: Streams::new(setup.index),
+            most_streams: setup.most_streams,
+            resume: Vec::new(),
+            resting: Vec::new(),
+        })
+    }
+
+    /// Returns the number of UDP listeners.
+    pub(crate) fn datagram_listeners(&self) -> u16 {
+        self.listeners.datagrams.len() as u16
+    }
+
+    /// Returns the entrance of the listener with this number.
+    pub(crate) fn entrance(&self, listener: u16) -> Entrance {
+        Entrance((usize::from(listener) % self.addresses) as u16)
+    }
+
+    /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
+    /// there is no such listener.
+    ///
+    /// # Errors
+    /// Receiving fails for a reason other than an empty queue.
+    #[inline]
+    pub(crate) fn receive(
+        &mut self,
+        listener: u16,
+        service: &mut impl Service,
+    ) -> io::Result<Batch> {
+        match self.listeners.datagrams.get_mut(usize::from(listener)) {
+            Some(listener) => listener.serve(service),
+            None => Ok(Batch::default()),
+        }
+    }
+
+    /// Reads what has arrived on a connection, and has it answered.
+    pub(crate) fn read(&mut self, slot: u32, now_ms: u64, answer: &mut impl Answer) {
+        if let Some(ip) = self.streams.read(slot, now_ms, answer) {
+            self.shared.connections.close(ip);
+        }
+    }
+
+    /// Takes a connection that was not read to its end because of its bounds. Each is read once a
+    /// turn: a client that pipelines without end must not keep the worker from the others.
+    pub(crate) fn next_resumed(&mut self) -> Option<u32> {
+        self.resume.pop()
+    }
+
+    /// Whether a connection is to be read again without waiting for an event.
+    pub(crate) fn has_resumed(&self) -> bool {
+        !self.resume.is_empty()
+    }
+
+    /// Appends a late reply to what its connection will send, if the connection still exists.
+    pub(crate) fn reply(&mut self, reply: &StreamReply<'_>) {
+        self.streams.answer_late(reply.route, reply.message);
+    }
+
+    /// Writes the replies of this turn to their connections.
+    pub(crate) fn write(&mut self, poller: &Poller, now_ms: u64) {
+        let mut ended = Vec::new();
+        self.streams.flush(poller, now_ms, &mut self.resume, &mut ended);
+        self.forget_connections(&ended);
+    }
+
+    /// Closes connections that are idle or slow for too long, accepts connections again where that
+    /// had to rest, and publishes counts.
+    pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, now_ms: u64) {
+        self.accept_again(poller);
+        let mut ended = Vec::new();
+        self.streams.expire(now_ms, patience, &mut ended);
+        self.forget_connections(&ended);
+        let overflows = self.listeners.datagrams.iter().map(UdpListener::overflows).sum();
+        let metrics = self.metrics();
+        metrics.tcp_expired.add(ended.len() as u64);
+        metrics.tcp_open.set(self.streams.open() as u64);
+        metrics.overflows.set(overflows);
+    }
+
+    /// Stops listening. Connections stay, and late replies still leave from the UDP sockets.
+    pub(crate) fn stop_listening(&mut self, poller: &mut Poller) {
+        for listener in self.listeners.streams.drain(..) {
+            // A process that takes over has a copy, so closing this one ends no connection.
+            let _ = poller.remove(&listener);
+        }
+        for listener in &self.listeners.datagrams {
+            poller.unwatch(listener);
+        }
+    }
+
+    /// Returns the number of open connections.
+    pub(crate) fn open_streams(&self) -> usize {
+        self.streams.open()
+    }
+
+    fn forget_connections(&self, ended: &[IpAddr]) {
+        for &ip in ended {
+            self.shared.connections.close(ip);
+        }
+    }
+
+    fn metrics(&self) -> &WorkerMetrics {
+        &self.shared.metrics[usize::from(self.index)]
+    }
+}

@@ -1,0 +1,111 @@
+//! Executes the actions of the resolver, and resumes the queries that it completes.
+
+use std::num::NonZeroU32;
+
+use avocet_nameserver::query::miss::Waiter;
+use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
+use avocet_resolver::{Action, Actions};
+
+use super::upstreams::Outbound;
+use super::{Resolution, context};
+use crate::worker::fault::contained;
+use crate::worker::values::{Deliver, LateStep, Time, WorkerTurn};
+
+impl Resolution {
+    /// Executes the actions of the resolver, and those that follow from them.
+    pub(crate) fn act<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        while !self.actions.list.is_empty() {
+            let spare = std::mem::take(&mut self.spare_actions);
+            let mut actions = std::mem::replace(&mut self.actions, spare);
+            for action in &actions.list {
+                self.perform(action, &actions, turn);
+            }
+            self.upstreams.flush(&actions.octets);
+            self.report_faults(turn.time);
+            actions.clear();
+            self.spare_actions = actions;
+        }
+        // Clients that now wait for another name.
+        if !self.misses.is_empty() {
+            self.submit_misses(turn);
+        }
+    }
+
+    /// Reports sockets and connections that failed to the resolver.
+    pub(super) fn report_faults(&mut self, time: Time) {
+        let Self { resolver, shared, actions, upstreams, .. } = self;
+        for (id, fault) in upstreams.take_faults() {
+            resolver.failed(id, fault, &mut context(shared, actions, time));
+        }
+    }
+
+    fn perform<D: Deliver>(
+        &mut self,
+        action: &Action,
+        actions: &Actions<Waiter>,
+        turn: &mut WorkerTurn<'_, D>,
+    ) {
+        match action {
+            Action::Send { socket, to, renew, octets } => {
+                let query =
+                    Outbound { socket: *socket, to: *to, renew: *renew, octets: octets.clone() };
+                self.upstreams.send(turn.poller, query, &actions.octets, turn.time.millis());
+            }
+            Action::Close { socket } => self.upstreams.close(*socket),
+            Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
+            Action::Overdue { waiters } => {
+                for waiter in &actions.waiters[waiters.clone()] {
+                    self.end_wait(waiter, turn, |cx, output| {
+                        query::resume(cx, waiter, None, output)
+                    });
+                }
+            }
+            Action::Finish { waiters, resolved, asked } => {
+                let waiters = &actions.waiters[waiters.clone()];
+                let obtained = Obtained {
+                    rcode: resolved.rcode,
+                    message: &actions.answers.octets[resolved.message.clone()],
+                    ttl_offsets: &actions.answers.ttl_offsets[resolved.ttl_offsets.clone()],
+                    kept_for: NonZeroU32::new(resolved.ttl_secs),
+                    ede: resolved.ede,
+                    stage: Obtained::stage_of(resolved.rcode, resolved.ede),
+                    upstream: resolved.source.map(|source| source.upstream),
+                };
+                let cx = self.query_context(turn.time);
+                let obtained = query::share(&cx, asked, obtained, waiters);
+                for waiter in waiters {
+                    self.end_wait(waiter, turn, |cx, output| {
+                        query::resume(cx, waiter, Some(&obtained), output)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Ends the wait of a client: takes the step of its query, and passes it on.
+    pub(super) fn end_wait<D: Deliver>(
+        &mut self,
+        waiter: &Waiter,
+        turn: &mut WorkerTurn<'_, D>,
+        take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
+    ) {
+        if let Some(ip) = waiter.unverified_ip() {
+            self.shares.give_back(ip);
+        }
+        let Self { index, shared, state, scratch, misses, message, .. } = self;
+        let metrics = &shared.metrics[usize::from(*index)];
+        let Time { now, wall_secs } = turn.time;
+        let cx = QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch };
+        let output = Output { message: &mut *message, misses };
+        if let Some(step) = contained(metrics, || take(&cx, output)) {
+            turn.late.deliver(LateStep { waiter, step, message, cx: &cx });
+        }
+    }
+
+    /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.
+    pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
+        let step = QueryStep::Silent(waiter.turned_away(self.state.epoch));
+        let cx = self.query_context(turn.time);
+        turn.late.deliver(LateStep { waiter, step, message: &mut [], cx: &cx });
+    }
+}

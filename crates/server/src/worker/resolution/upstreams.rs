@@ -1,0 +1,177 @@
+//! The traffic of a worker with servers: queries that are ready to leave, sockets that are ready to
+//! be read, and faults.
+//!
+//! [`Endpoints`] owns the sockets. This module collects the queries of one list of actions and the
+//! readable sockets of one turn, so that few system calls send and receive them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::sync::Arc;
+
+use avocet_config::ports::SourcePorts;
+use avocet_io::poll::{Event, Poller};
+use avocet_resolver::{EndpointId, SocketFault, SocketId};
+use chacha20::ChaCha12Rng;
+
+use super::endpoints::{Endpoints, Query, fault_of};
+use crate::resolver_report::SocketCounts;
+
+/// Limits of the sockets towards servers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SocketLimits {
+    /// Slots of the pool of each server.
+    pub(super) pool_size: u32,
+    /// Open UDP sockets, and connections for one query.
+    pub(super) open: usize,
+}
+
+/// The sockets towards servers, with what waits on them.
+pub(super) struct Upstreams {
+    endpoints: Endpoints,
+    /// Draws ports.
+    rng: ChaCha12Rng,
+    /// Datagrams with open sockets, by their place in the octets of the actions being done.
+    prepared: Vec<(SocketId, Range<usize>)>,
+    /// Sockets and connections that failed, of the actions being done.
+    faults: Vec<(SocketId, SocketFault)>,
+    /// UDP sockets that have something to read.
+    readable: Vec<SocketId>,
+    is_warming: bool,
+}
+
+/// A query of the resolver to a server.
+#[derive(Clone, Debug)]
+pub(super) struct Outbound {
+    /// The socket.
+    pub(super) socket: SocketId,
+    /// The server.
+    pub(super) to: SocketAddr,
+    /// Whether the socket needs another port.
+    pub(super) renew: bool,
+    /// The message, within the octets of the actions.
+    pub(super) octets: Range<usize>,
+}
+
+impl Upstreams {
+    /// No socket is open. `rng` draws from the ports.
+    pub(super) fn new(limits: SocketLimits, ports: Arc<SourcePorts>, rng: ChaCha12Rng) -> Self {
+        Self {
+            endpoints: Endpoints::new(limits.pool_size, limits.open, ports),
+            rng,
+            prepared: Vec::new(),
+            faults: Vec::new(),
+            readable: Vec::new(),
+            is_warming: false,
+        }
+    }
+
+    /// Queues a query on its connection, or prepares its socket: datagrams leave with the next
+    /// [`Upstreams::flush`].
+    pub(super) fn send(&mut self, poller: &Poller, query: Outbound, octets: &[u8], now_ms: u64) {
+        let Self { endpoints, prepared, rng, .. } = self;
+        let Outbound { socket, to, renew, octets: range } = query;
+        let sent = if socket.slot.is_stream() {
+            endpoints.send_stream(poller, (socket, to), &octets[range], now_ms)
+        } else {
+            prepared.push((socket, range));
+            if renew {
+                endpoints.close(socket);
+            }
+            endpoints.prepare(poller, (socket, to), rng)
+        };
+        if let Err(error) = sent {
+            self.faults.push((socket, fault_of(socket, &error)));
+        }
+    }
+
+    /// Closes a socket or connection, and drops what it has not sent: another query may get its
+    /// number.
+    pub(super) fn close(&mut self, socket: SocketId) {
+        self.endpoints.close(socket);
+        self.prepared.retain(|(prepared, _)| *prepared != socket);
+        self.faults.retain(|(faulty, _)| *faulty != socket);
+    }
+
+    /// Closes everything that is kept open towards a server.
+    pub(super) fn forget(&mut self, endpoint: EndpointId) {
+        self.endpoints.forget(endpoint);
+    }
+
+    /// Sends the prepared datagrams, which are parts of `octets`.
+    pub(super) fn flush(&mut self, octets: &[u8]) {
+        if self.prepared.is_empty() {
+            return;
+        }
+        let Self { endpoints, prepared, faults, .. } = self;
+        let queries: Vec<Query<'_>> = prepared
+            .drain(..)
+            .map(|(socket, range)| Query { socket, octets: &octets[range] })
+            .collect();
+        endpoints.send(&queries, |id, fault| faults.push((id, fault)));
+    }
+
+    /// Uses these ports from now on, and closes the sockets on other ports. Queries that wait on one
+    /// of these are repeated from another socket.
+    pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
+        let closed = self.endpoints.change_ports(ports);
+        self.faults.extend(closed.into_iter().map(|id| (id, SocketFault::Withdrawn)));
+    }
+
+    /// Takes the sockets and connections that failed.
+    pub(super) fn take_faults(&mut self) -> impl Iterator<Item = (SocketId, SocketFault)> + '_ {
+        self.faults.drain(..)
+    }
+
+    /// Notes that a UDP socket has something to read.
+    pub(super) fn note_readable(&mut self, id: SocketId) {
+        self.readable.push(id);
+    }
+
+    /// Receives one datagram from each readable socket, and passes each result to `taken`.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        taken: impl FnMut(SocketId, io::Result<&[u8]>),
+    ) {
+        if self.readable.is_empty() {
+            return;
+        }
+        self.endpoints.receive(&self.readable, buffer, taken);
+        self.readable.clear();
+    }
+
+    /// Writes to and reads from a connection, and passes each message to `deliver`. Returns why the
+    /// connection ended, if it did.
+    pub(super) fn drive_stream(
+        &mut self,
+        poller: &Poller,
+        (id, event): (SocketId, Event),
+        now_ms: u64,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Option<SocketFault> {
+        self.endpoints.drive_stream(poller, (id, event), now_ms, deliver)
+    }
+
+    /// Opens some sockets of the pools ahead of need.
+    pub(super) fn warm(&mut self, poller: &Poller) {
+        self.is_warming = self.endpoints.warm(poller, &mut self.rng);
+    }
+
+    /// Whether sockets are still being opened ahead of need.
+    pub(super) fn is_warming(&self) -> bool {
+        self.is_warming
+    }
+
+    /// Closes kept connections that are idle or dead, and returns their servers.
+    pub(super) fn expire(&mut self, now_ms: u64) -> Vec<EndpointId> {
+        let mut closed = Vec::new();
+        self.endpoints.expire(now_ms, &mut closed);
+        closed
+    }
+
+    /// Counts the open sockets. `is_upstream`: whether queries are forwarded to a server.
+    pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
+        self.endpoints.counts(is_upstream)
+    }
+}

@@ -1,0 +1,85 @@
+//! The values that the parts of a worker pass to one another, and the traits that take them.
+//!
+//! No part of a worker refers to another one.
+
+use avocet_io::poll::Poller;
+use avocet_nameserver::clock::{Clock, Moment};
+use avocet_nameserver::query::miss::{StreamRoute, Waiter};
+use avocet_nameserver::query::{Client, QueryContext, QueryStep};
+
+/// A moment on both clocks, which are read once for each turn and batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time {
+    /// On the monotonic clock.
+    pub(crate) now: Moment,
+    /// On the wall clock, in Unix seconds.
+    pub(crate) wall_secs: u64,
+}
+
+impl Time {
+    /// Reads the clocks.
+    #[inline]
+    pub(crate) fn read(clock: &Clock) -> Self {
+        let now = clock.now();
+        Self { now, wall_secs: clock.wall_secs(now) }
+    }
+
+    /// Returns the milliseconds on the monotonic clock.
+    #[inline]
+    pub(crate) fn millis(self) -> u64 {
+        self.now.millis()
+    }
+}
+
+/// The arguments of resolution that are the same for all calls of a turn.
+pub(crate) struct WorkerTurn<'t, D> {
+    /// Watches its sockets.
+    pub(crate) poller: &'t Poller,
+    /// The moment of the call.
+    pub(crate) time: Time,
+    /// Takes the steps of queries that have waited.
+    pub(crate) late: D,
+}
+
+/// The step of a query that has waited: from resolution to the outbox.
+pub(crate) struct LateStep<'s> {
+    /// The client, and where the reply goes.
+    pub(crate) waiter: &'s Waiter,
+    /// The step.
+    pub(crate) step: QueryStep,
+    /// The buffer that begins with the reply, if there is one.
+    pub(crate) message: &'s mut [u8],
+    /// The state and the time by which the step was taken.
+    pub(crate) cx: &'s QueryContext<'s>,
+}
+
+/// Takes the steps of queries that have waited.
+pub(crate) trait Deliver {
+    /// Takes one step.
+    fn deliver(&mut self, late: LateStep<'_>);
+}
+
+/// A reply that was counted and limited, for a connection that this worker holds: from the outbox
+/// to the intake.
+pub(crate) struct StreamReply<'r> {
+    /// The connection.
+    pub(crate) route: StreamRoute,
+    /// The message; empty if the query gets none.
+    pub(crate) message: &'r [u8],
+}
+
+/// The result of a query that arrived on a connection.
+pub(crate) enum Answered<'r> {
+    /// It gets this reply.
+    Now(&'r [u8]),
+    /// Its reply comes later, as a [`StreamReply`].
+    Later,
+    /// It gets no reply.
+    Never,
+}
+
+/// Answers the queries that arrive on connections.
+pub(crate) trait Answer {
+    /// Answers the query in `octets`.
+    fn answer(&mut self, octets: &[u8], client: &Client<'_>) -> Answered<'_>;
+}
