@@ -66,11 +66,6 @@ const UNREVISED: &[&str] = &[
     "crates/resolver/src/query.rs",
     "crates/resolver/src/resolver/",
     "crates/resolver/src/task.rs",
-    "crates/server/src/control/",
-    "crates/server/src/operate/",
-    "crates/server/src/running/",
-    "crates/server/src/trace/",
-    "crates/server/src/worker/",
 ];
 
 /// Columns of a line of prose.

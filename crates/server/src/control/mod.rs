@@ -1,5 +1,5 @@
-//! The control socket: `control.sock` in the data directory, for its owner and a group that may be
-//! configured.
+//! The control socket: `control.sock` in the data directory, for its owner and, if configured, a
+//! group.
 //!
 //! ```text
 //! accept ──> thread ──> read the line ──> wait for a turn ──> Control (requests.rs) ──> reply
@@ -7,8 +7,8 @@
 //!                             └── take-over: the main thread takes the connection
 //! ```
 //! The socket is a front end: it reads a line, calls the method of [`Control`] and writes the lines
-//! of its reply, whose form is in [`avocet_control::line`]. Each client has a thread of its own,
-//! because a dump may take as long as its reader likes.
+//! of its reply in the format of [`avocet_control::line`]. Each client has a thread of its own,
+//! because a dump takes as long as its reader.
 //!
 //! [`Control`]: avocet_control::Control
 
@@ -33,17 +33,17 @@ use avocet_io::process::give_to_group;
 use crate::running::{OperationError, Running};
 use turns::Turns;
 
-/// Clients with a connection at once. Others wait in the queue of the socket.
+/// Most concurrent connections. Further clients wait in the queue of the socket.
 const MAX_CONTROL_CLIENTS: usize = 64;
-/// Requests that are worked on at once, so that they leave the workers their time. Others wait for
+/// Most concurrent requests, so that they leave CPU time to the workers. Further ones wait for
 /// their turn.
 const MAX_REQUESTS: usize = 8;
-/// How long a client may keep silent, or not read.
+/// Longest time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a request waits for its turn: longer than a trace takes.
+/// Longest wait of a request for its turn: longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 
-/// The listening end.
+/// The listening socket.
 pub(crate) struct ControlSocket {
     listener: UnixListener,
     path: PathBuf,
@@ -54,14 +54,14 @@ pub(crate) struct ControlSocket {
 /// Whether other clients may wait in the queue of the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Backlog {
-    /// None does.
+    /// No client waits.
     Empty,
-    /// There may be some: all places are taken.
+    /// Some may wait: all places are taken.
     Waiting,
 }
 
 impl ControlSocket {
-    /// Opens the socket of a data directory. One that a dead server left is replaced.
+    /// Opens the socket of a data directory, and replaces one that a dead server left.
     pub(crate) fn open(directory: &Path, group: Option<&str>) -> Result<Self, OperationError> {
         if connect(directory).is_ok() {
             return Err(OperationError::AlreadyRunning(directory.to_owned()));
@@ -72,7 +72,7 @@ impl ControlSocket {
         Ok(Self::of(listener, path))
     }
 
-    /// Goes on with the socket of the server that was taken over.
+    /// Adopts the socket of the server that was taken over.
     pub(crate) fn adopt(listener: OwnedFd, directory: &Path) -> Self {
         Self::of(UnixListener::from(listener), directory.join(SOCKET))
     }
@@ -82,10 +82,10 @@ impl ControlSocket {
         Self { listener, path, clients: Arc::default(), turns }
     }
 
-    /// Serves the clients that wait, each in a thread.
+    /// Serves the waiting clients, each in a thread.
     ///
     /// # Errors
-    /// The system has no descriptor left: the clients go on waiting.
+    /// The system has no descriptor left: the clients keep waiting.
     pub(crate) fn accept(
         &self,
         running: &Arc<Running>,
@@ -97,7 +97,7 @@ impl ControlSocket {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok(Backlog::Empty);
                 }
-                // It has gone again.
+                // The client is gone.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -105,7 +105,7 @@ impl ControlSocket {
             let client = ControlClient { running: running.clone(), turns: self.turns.clone() };
             let (orders, clients) = (orders.clone(), self.clients.clone());
             let spawned = thread::Builder::new().name("control".to_owned()).spawn(move || {
-                // A client that went away is no news.
+                // A client that disconnects is not an error.
                 let _ = client.serve(stream, &orders);
                 if clients.fetch_sub(1, Ordering::Relaxed) == MAX_CONTROL_CLIENTS {
                     orders.wake();
@@ -118,7 +118,7 @@ impl ControlSocket {
         Ok(Backlog::Waiting)
     }
 
-    /// Removes the socket from the directory, as nobody listens any more.
+    /// Removes the socket from the directory when nothing listens on it any more.
     pub(crate) fn remove(&self) {
         let _ = fs::remove_file(&self.path);
     }
@@ -130,8 +130,8 @@ impl AsFd for ControlSocket {
     }
 }
 
-/// Binds beside `path` and renames, so that nobody else can connect between bind and chmod. It is
-/// for the owner, and for a group if there is one.
+/// Binds next to `path` and renames, so that no other user can connect between bind and chmod. The
+/// socket is for the owner and, if given, a group.
 fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     let beside = path.with_extension("tmp");
     let _ = fs::remove_file(&beside);
@@ -146,7 +146,7 @@ fn bind_for(path: &Path, group: Option<&str>) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Requests that the main thread fulfils: streams of processes that want to take over.
+/// Requests for the main thread: streams of processes that want to take over.
 pub(crate) struct Orders {
     streams: Mutex<Vec<UnixStream>>,
     waker: Waker,
@@ -162,7 +162,7 @@ impl Orders {
         self.wake();
     }
 
-    /// Wakes the main thread, which then accepts clients that wait for a place.
+    /// Wakes the main thread, which then accepts the waiting clients.
     fn wake(&self) {
         self.waker.wake();
     }
@@ -173,7 +173,7 @@ impl Orders {
     }
 }
 
-/// What the thread of a client has.
+/// The state of the thread of one client.
 struct ControlClient {
     running: Arc<Running>,
     turns: Arc<Turns>,
@@ -204,6 +204,6 @@ impl ControlClient {
 
 /// Declines a request to take over.
 pub(crate) fn refuse(mut stream: UnixStream, error: &ControlError) {
-    // The process that asked may be gone.
+    // The other process may be gone.
     let _ = line::write_error(&mut stream, error);
 }

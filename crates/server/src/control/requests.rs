@@ -1,4 +1,4 @@
-//! The requests of control clients, answered from the state that the threads share.
+//! Answers the requests of control clients from the state that the threads share.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
@@ -36,7 +36,7 @@ use crate::running::switches::{self, Change};
 use crate::trace::{self, TraceQuestion, dump};
 
 const ROOT: &[u8] = &[0];
-/// The client if `why` names none.
+/// The client for `why` without a client.
 const THIS_MACHINE: &str = "127.0.0.1";
 
 /// Returns the first address of the listener with this name.
@@ -199,7 +199,7 @@ fn store_counts(stats: &StoreStats) -> StoreCounts {
     }
 }
 
-/// Returns the scopes that a scope may mean: a client by its address may have several names.
+/// Returns the scopes that a scope may stand for: a client given by address may have several names.
 fn scopes(running: &Running, scope: Scope) -> Vec<Scope> {
     match scope {
         Scope::Client(client) => explain::client_scopes(&running.shared.snapshot(), client),
@@ -220,7 +220,7 @@ fn granted(name: &str) -> Result<String, ControlError> {
     typed_name(name).map(|wire| shown(&wire)).map_err(ControlError::InvalidName)
 }
 
-/// Returns the Unix second at which a pause or grant ends that begins now, or none if it ends now.
+/// Returns the Unix second at which a pause or grant that begins now ends; `None` if it ends now.
 ///
 /// # Errors
 /// The duration is too long.
@@ -239,7 +239,7 @@ enum Extent {
     Tree,
 }
 
-/// Reads a name and folds it.
+/// Parses and folds a name.
 fn folded(name: &str) -> Result<NameBuf, ControlError> {
     let wire = typed_name(name).map_err(ControlError::InvalidName)?;
     match NameBuf::from_wire(&wire) {
@@ -248,8 +248,8 @@ fn folded(name: &str) -> Result<NameBuf, ControlError> {
     }
 }
 
-/// Removes a name from the caches. All final answers go: one may hold the name behind an alias.
-/// They are assembled again from the RRset cache.
+/// Removes a name from the caches, with all final answers: one may contain the name behind an
+/// alias. They are assembled again from the RRset cache.
 fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Flushed {
     let shared = &running.shared;
     let rrsets = match extent {
@@ -257,7 +257,7 @@ fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Flushed {
         Extent::Tree => shared.name_server.rrsets.flush(name.wire()),
     };
     shared.name_server.failures.flush(name.wire());
-    // Another name may have been denied by a gap that this one lies in, or be judged by its keys.
+    // An NSEC range around this name may deny other names, and its keys may validate them.
     shared.forget_proofs();
     shared.name_server.packets.flush(ROOT);
     tracing::info!(%name, rrsets, "flushed");

@@ -43,7 +43,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
     }
 }
 
-/// Returns the queries since the start, by what became of them.
+/// Returns the numbers of queries since the start, by result.
 fn queries(running: &Running) -> QueryCounts {
     let workers = &running.shared.metrics;
     let count = |stages: &[Stage]| -> u64 {
@@ -65,14 +65,14 @@ fn queries(running: &Running) -> QueryCounts {
     }
 }
 
-/// One upstream in all workers.
+/// An upstream, summed over all workers.
 #[derive(Default)]
 struct UpstreamSums {
     queries: u64,
     replies: u64,
     failures: u64,
     rtt_sum_ms: u64,
-    /// Workers that avoid it.
+    /// Number of workers that avoid it.
     open: usize,
     workers: usize,
 }
@@ -119,7 +119,7 @@ fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
     all.into_iter().map(|((address, transport), sums)| sums.status(address, transport)).collect()
 }
 
-/// Returns the lists that are not in force or cannot be fetched, and the upstreams that fail.
+/// Returns the lists that are not in force or cannot be fetched, and the failing upstreams.
 fn troubles(lists: &[ListStatus], upstreams: &[UpstreamStatus]) -> Vec<String> {
     let of_list = |list: &ListStatus| {
         let name = &list.name;

@@ -1,9 +1,9 @@
-//! Turns: how many requests are worked on at once.
+//! Turns: a limit on concurrent requests.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The turns that are left.
+/// The available turns.
 pub(super) struct Turns {
     left: Mutex<usize>,
     freed: Condvar,
@@ -17,7 +17,7 @@ impl Turns {
         Self { left: Mutex::new(count), freed: Condvar::new() }
     }
 
-    /// Waits for a turn. Returns none if there is none in time.
+    /// Waits for a turn. Returns `None` if none becomes available in time.
     pub(super) fn take(&self, patience: Duration) -> Option<Turn<'_>> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.freed.wait_timeout_while(left, patience, |left| *left == 0);

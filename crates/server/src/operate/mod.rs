@@ -1,18 +1,18 @@
-//! The running server: signals, reload, the control socket, snapshots of the cache, taking over.
+//! The running server: signals, reload, the control socket, snapshots of the cache, take-over.
 //!
 //! ```text
 //!            signals, timers ──┐
 //!   control clients (threads) ─┼─> Operation::run, on the main thread ──> Shared ──> workers
 //!       successor's stream ────┘
 //! ```
-//! Nothing here touches a worker but through [`Shared`]: a snapshot put in force, a letter in a
-//! mailbox, counters read. `serve` uses this module in four steps:
+//! The main thread reaches a worker only through [`Shared`]: it puts snapshots in force, sends
+//! letters and reads counters. `serve` uses this module in four steps:
 //!
-//! 1. [`take_over::request`], if it is to take over: the sockets of the running server.
+//! 1. [`take_over::request`], for a take-over: gets the sockets of the running server.
 //! 2. [`Operation::start`], before the workers start: fills the caches from disk, opens the control
 //!    socket and the HTTP listener (or adopts those of the running server).
-//! 3. [`take_over::TakenOver::confirm`] after they started: only now the other server begins to
-//!    end.
+//! 3. [`take_over::TakenOver::confirm`], after the workers started: only now does the other server
+//!    begin to end.
 //! 4. [`Operation::run`] until all workers have drained.
 //!
 //! ```text
@@ -60,11 +60,11 @@ pub use take_over::TakeOverError;
 use take_over::{Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
 
-/// Time between looks at timers and at the configuration file, in milliseconds.
+/// Milliseconds between checks of timers and of the configuration file.
 const TICK_MS: u32 = 1_000;
 /// The same while the workers drain.
 const DRAIN_TICK_MS: u32 = 20;
-/// How long one secret makes cookies, in seconds; the last one is accepted as long again, and
+/// Seconds for which one secret makes cookies. The previous one is accepted for the same time, and
 /// cookies live for an hour.
 const COOKIE_SECRET_SECS: u32 = 24 * 3600;
 
@@ -75,9 +75,9 @@ const SUCCESSOR: u64 = 3;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
-    /// Not yet.
+    /// The workers serve.
     None,
-    /// Told to end.
+    /// A signal or a command ended it.
     Told,
     /// Another process serves the sockets.
     HandedOver,
@@ -85,7 +85,7 @@ enum Ending {
     Failed,
 }
 
-/// What a start has read and made, and the running server goes on with.
+/// The results of the start that the running server needs.
 pub(crate) struct Beginnings {
     pub(crate) unconfigured: Unconfigured,
     pub(crate) file: ConfigFile,
@@ -96,10 +96,10 @@ pub(crate) struct Beginnings {
 pub(crate) struct Operation {
     running: Arc<Running>,
     signals: Signals,
-    /// Until the thread that keeps the lists is started.
+    /// `None` after the thread for the lists has started.
     store: Option<Store>,
     control: ControlSocket,
-    /// The poller does not watch the control socket until the next look at the timers.
+    /// Whether the poller ignores the control socket until the next check of the timers.
     is_control_resting: bool,
     http: Option<HttpServer>,
     listening: ListeningSockets,
@@ -189,7 +189,7 @@ impl Operation {
     /// A worker ended by itself.
     pub(crate) fn run(mut self, workers: Vec<JoinHandle<()>>) -> Result<(), OperationError> {
         let mut events = Events::with_capacity(16);
-        // Not before: until a server that is taken over ends, it keeps the same lists.
+        // Not earlier: a server that is taken over maintains the same lists until it ends.
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
@@ -222,7 +222,7 @@ impl Operation {
         self.end()
     }
 
-    /// True if the server was told to end a second time: then it waits for nothing more.
+    /// Returns true at the second signal to end: then the server waits for nothing more.
     fn read_signals(&mut self) -> bool {
         let mut is_impatient = false;
         while let Ok(Some(signal)) = self.signals.next() {
@@ -257,8 +257,8 @@ impl Operation {
         }
     }
 
-    /// While clients must wait, the poller would report the same client again and again: it is
-    /// asked no more until the next look at the timers.
+    /// Accepts control clients. While some must wait, ignores the socket until the next check of
+    /// the timers: the poller would report the same client again and again.
     fn accept_control_clients(&mut self) {
         match self.control.accept(&self.running, &self.orders) {
             Ok(Backlog::Empty) => return,
@@ -268,7 +268,7 @@ impl Operation {
         self.is_control_resting = self.poller.remove(&self.control).is_ok();
     }
 
-    /// A control client's request to take over.
+    /// Starts a take-over for a control client.
     fn take_orders(&mut self) {
         for stream in self.orders.take() {
             if self.ending != Ending::None || self.successor.is_some() {
@@ -326,7 +326,7 @@ impl Operation {
             tracing::info!("{} has changed", path.display());
             let _ = self.running.reloader.reload();
         }
-        // A later interval may be shorter than the one that the time was set by.
+        // The interval may have become shorter since the time was set.
         if let Some(interval) = save_interval(shared)
             && now >= self.save_due.min(now.saturating_add(interval))
             && self.successor.is_none()
@@ -376,7 +376,7 @@ impl Operation {
     }
 }
 
-/// Seconds between snapshots of the cache; none: they are off.
+/// Returns the seconds between snapshots of the cache; `None` if they are off.
 fn save_interval(shared: &Shared) -> Option<u32> {
     let interval = shared.snapshot().config.cache.snapshot_interval?;
     Some(u32::try_from(interval.as_secs()).unwrap_or(u32::MAX))
@@ -406,8 +406,8 @@ fn is_at(listener: &TcpListener, addr: SocketAddr) -> bool {
     listener.local_addr().is_ok_and(|local| local == addr)
 }
 
-/// The listeners of the page of blocked names: those of the server that is taken over where it has
-/// them, before privileges are given up.
+/// Opens the listeners of the block page before privileges are dropped, or takes those of the
+/// server that is taken over.
 ///
 /// # Errors
 /// An address cannot be listened on.

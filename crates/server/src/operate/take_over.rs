@@ -1,4 +1,4 @@
-//! A new process takes over from the running one, and no query is lost.
+//! Take-over: a new process replaces the running one, and no query is lost.
 //!
 //! ```text
 //! new                                       old
@@ -10,8 +10,8 @@
 //! {"ready":true}                 ───────>   stops reading from the sockets, finishes, ends
 //! ```
 //! Both processes hold the same sockets, queues included: a query waits in its queue until either
-//! of them reads it. Until `ready` the old one serves as ever, and goes on if the new one is gone.
-//! The HTTP listeners and the control socket are handed over in the same way.
+//! of them reads it. Until `ready` the old process serves as before, and continues if the new one
+//! ends. The HTTP listeners and the control socket are handed over in the same way.
 //!
 //! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `page`, `control`.
 
@@ -34,11 +34,11 @@ use crate::control::ControlSocket;
 use crate::http;
 use crate::worker::Listeners;
 
-/// How long each side waits for one step of the other that takes no work.
+/// Longest wait of each side for a step of the other that takes no work.
 const STEP: Duration = Duration::from_secs(5);
-/// How long the running server may take to save its caches.
+/// Longest wait while the running server saves its caches.
 const SAVING: Duration = Duration::from_secs(60);
-/// How long the new process may take to load the caches and start.
+/// Longest wait while the new process loads the caches and starts.
 const STARTING_SECS: u32 = 60;
 
 const READY: &[u8] = b"{\"ready\":true}\n";
@@ -47,9 +47,9 @@ const CONTROL: &[u8] = b"control";
 /// Why the running server could not be taken over.
 #[derive(Debug)]
 pub enum TakeOverError {
-    /// Nobody answers on the control socket of this directory.
+    /// No server answers on the control socket of this directory.
     NoServer(PathBuf),
-    /// The running server declines, and says why.
+    /// The running server declines, with the reason.
     Refused(String),
     /// The exchange broke off.
     Io(io::Error),
@@ -81,15 +81,15 @@ impl From<io::Error> for TakeOverError {
     }
 }
 
-/// Copies of the workers' listening sockets, kept for a process that may take over. They hold the
-/// sockets open: a worker that stops listening must take its own out of its poller.
+/// Copies of the workers' listening sockets for a process that may take over. They keep the sockets
+/// open: a worker that stops listening must remove its own from its poller.
 pub(crate) struct ListeningSockets(Vec<(String, OwnedFd)>);
 
 impl ListeningSockets {
     /// Copies the sockets of all workers.
     ///
     /// # Errors
-    /// When the process has no file descriptor left.
+    /// The process has no file descriptor left.
     pub(crate) fn copy_of(workers: &[Listeners]) -> io::Result<Self> {
         let mut copies = Vec::new();
         for (worker, listeners) in workers.iter().enumerate() {
@@ -106,7 +106,7 @@ impl ListeningSockets {
     }
 }
 
-/// The running server, before it is told that this process serves.
+/// The running server, before this process serves in its place.
 pub(crate) struct TakenOver {
     stream: UnixStream,
     listeners: Option<(ControlSocket, Option<OwnedFd>)>,
@@ -115,19 +115,19 @@ pub(crate) struct TakenOver {
 
 /// A listening socket of a worker of the server that is taken over.
 pub(crate) struct TakenSocket {
-    /// What it listens for.
+    /// Its transport.
     pub(crate) transport: Transport,
-    /// Number of the worker that has it there.
+    /// Number of the worker that has it.
     pub(crate) worker: usize,
     /// The socket.
     pub(crate) fd: OwnedFd,
 }
 
-/// Asks the running server for its sockets: those of its workers, in the order of the workers and
-/// of the addresses there; and the rest, for [`super::Operation::start`].
+/// Requests the sockets of the running server. Returns those of its workers, in their order and in
+/// that of the addresses; and the others, for [`super::Operation::start`].
 ///
 /// # Errors
-/// There is none, it declines, or the exchange broke off.
+/// No server runs, it declines, or the exchange broke off.
 pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), TakeOverError> {
     let directory = &config.data.directory;
     let mut stream = connect(directory).map_err(|_| TakeOverError::NoServer(directory.clone()))?;
@@ -154,7 +154,7 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     }
 }
 
-/// None if the label is none of ours.
+/// Returns `None` if the label is unknown.
 fn taken_socket(label: &[u8], fd: OwnedFd) -> Option<TakenSocket> {
     let mut words = std::str::from_utf8(label).ok()?.split(' ');
     let transport = match words.next()? {
@@ -166,7 +166,7 @@ fn taken_socket(label: &[u8], fd: OwnedFd) -> Option<TakenSocket> {
     Some(TakenSocket { transport, worker: words.next()?.parse().ok()?, fd })
 }
 
-/// A line, and nothing of what follows it: descriptors do.
+/// Reads a line and nothing after it, because descriptors follow.
 fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     let mut line = Vec::new();
     let mut octet = [0];
@@ -181,37 +181,37 @@ fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
 }
 
 impl TakenOver {
-    /// The control socket and the HTTP listener, once.
+    /// Takes the control socket and the HTTP listener.
     pub(super) fn listeners(&mut self) -> Option<(ControlSocket, Option<OwnedFd>)> {
         self.listeners.take()
     }
 
-    /// The listeners of the page of blocked names, once.
+    /// Takes the listeners of the block page.
     pub(super) fn pages(&mut self) -> Vec<TcpListener> {
         std::mem::take(&mut self.pages)
     }
 
-    /// Tells the running server that this process serves now: it ends.
+    /// Reports to the running server that this process serves now, so that it ends.
     ///
     /// # Errors
-    /// It is gone already, or has given up waiting and goes on.
+    /// It has ended already, or has stopped waiting and continues.
     pub(crate) fn confirm(mut self) -> Result<(), TakeOverError> {
         Ok(self.stream.write_all(READY)?)
     }
 }
 
-/// What was heard of the new process.
+/// The state of the new process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SuccessorState {
-    /// Nothing yet.
+    /// It has not reported.
     None,
     /// It serves.
     Ready,
-    /// It ended, or says something else.
+    /// It ended, or sent something else.
     Gone,
 }
 
-/// A new process that got the sockets and is not ready yet.
+/// A new process that has the sockets and is not ready yet.
 pub(super) struct Successor {
     stream: UnixStream,
     heard: Vec<u8>,
@@ -227,7 +227,7 @@ pub(super) struct Handed<'a> {
 }
 
 impl Successor {
-    /// Sends it all sockets.
+    /// Sends all sockets to it.
     pub(super) fn begin(
         mut stream: UnixStream,
         handed: &Handed<'_>,
@@ -248,12 +248,12 @@ impl Successor {
         })
     }
 
-    /// To be waited on.
+    /// Returns the descriptor to wait on.
     pub(super) fn stream(&self) -> &UnixStream {
         &self.stream
     }
 
-    /// Reads what it says.
+    /// Reads its report.
     pub(super) fn hear(&mut self) -> SuccessorState {
         let mut buffer = [0; READY.len()];
         match self.stream.read(&mut buffer) {
@@ -270,7 +270,7 @@ impl Successor {
         }
     }
 
-    /// Has it taken too long?
+    /// Whether it has taken too long.
     pub(super) fn is_overdue(&self, now: Moment) -> bool {
         now.secs() >= self.deadline_secs
     }

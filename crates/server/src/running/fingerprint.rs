@@ -7,17 +7,17 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::snapshot::{Inputs, Snapshot};
 use siphasher::sip::SipHasher13;
 
-/// Equal for configurations under which the same final answers hold. Another release of the server
-/// may build answers in another way, so its version counts too.
+/// Returns a value that is equal for configurations under which the same final answers hold.
+/// Another release of the server may build answers in another way, so the version is included.
 pub(crate) fn answers_fingerprint(config: &Config) -> u64 {
     of_text(&format!("{:?}", (env!("CARGO_PKG_VERSION"), Inputs::of(config))))
 }
 
-/// Equal for snapshots of one configuration whose policies say the same to the same profile: lists,
-/// countries, what is switched off, and what the numbers of profiles stand for.
+/// Returns a value that is equal for snapshots of one configuration with the same policy for the
+/// same profile: lists, countries, pauses, grants, and the meaning of profile numbers.
 pub(crate) fn policy_fingerprint(state: &Snapshot) -> u64 {
     let Parts { lists, countries, switches, .. } = &state.parts;
-    // Policy zones are in no image: only the stamps of their texts tell of them.
+    // The image does not contain the policy zones: the stamps of their texts represent them.
     let lists = lists.as_ref().map(|lists| (lists.digest(), &lists.making().lists));
     let countries = countries.as_ref().map(|database| database.digest());
     let profiles = state.policy.as_ref().map(|policy| policy.meanings());

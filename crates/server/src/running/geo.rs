@@ -18,19 +18,19 @@ use avocet_policy::geo::About;
 
 use crate::running::Running;
 
-/// How it went with the file since the server started.
+/// The results of reading the file since the server started.
 #[derive(Default)]
 pub(crate) struct GeoReads {
     fault: Mutex<Option<String>>,
-    /// Times that the file was not taken.
+    /// Number of rejected files.
     pub(crate) failures: AtomicU64,
 }
 
 impl GeoReads {
-    /// Reads the file that a configuration names, if it is not what is in force.
+    /// Reads the file that a configuration names, unless it is in force already.
     ///
     /// # Errors
-    /// It cannot be used, and there is none of before of this path.
+    /// The file cannot be used, and no earlier database of this path is in force.
     pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<(), GeoFault> {
         let Some(path) = config.geo_file() else {
             self.set_fault(None);
@@ -71,7 +71,7 @@ impl GeoReads {
         *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = fault;
     }
 
-    /// Returns the database in force, and what is wrong with the file as it is now.
+    /// Returns the database in force, and the fault of the current file.
     pub(crate) fn status(&self, state: &Snapshot) -> Option<GeoStatus> {
         let file = geo_file(state.parts.countries.as_deref()?);
         let error = self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -79,7 +79,7 @@ impl GeoReads {
     }
 }
 
-/// Returns what a database says of itself.
+/// Returns the metadata of a database.
 pub fn geo_file(database: &GeoDatabase) -> GeoFile {
     let About { database_type, built_at_secs, nodes, countries } = database.about();
     GeoFile {
@@ -92,8 +92,7 @@ pub fn geo_file(database: &GeoDatabase) -> GeoFile {
     }
 }
 
-/// Looks whether the file of the database in force has changed: for the thread that keeps the
-/// lists.
+/// Checks for the thread of the lists whether the file of the database has changed.
 #[derive(Default)]
 pub(crate) struct GeoWatch {
     in_force: Option<Arc<GeoDatabase>>,
@@ -101,7 +100,7 @@ pub(crate) struct GeoWatch {
 }
 
 impl GeoWatch {
-    /// Takes another file once it has been the same for two looks.
+    /// Reads a changed file once it has been the same for two checks.
     pub(crate) fn look(&mut self, running: &Running) {
         let state = running.shared.snapshot();
         let Some(database) = &state.parts.countries else {
@@ -128,7 +127,7 @@ fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
         Err(fault) => return geo.note(&fault),
     };
     geo.set_fault(None);
-    // A reload may have taken it meanwhile, or have named another file.
+    // A reload may have read it in the meantime, or have named another file.
     let state = running.shared.snapshot();
     let is_wanted =
         |now: &Arc<GeoDatabase>| now.path() == database.path() && now.digest() != database.digest();

@@ -1,8 +1,8 @@
 //! The state of the running server that its threads share: how configurations come into force, what
-//! is kept on the disk, and what its operator must know.
+//! is saved to disk, and what its operator must know.
 //!
-//! Nothing here touches a worker but through [`Shared`]: a snapshot put in force, a letter in a
-//! mailbox, counters read.
+//! It reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters and reads
+//! counters.
 
 pub(crate) mod conditions;
 pub(crate) mod fingerprint;
@@ -44,9 +44,9 @@ use switches::Unsaved;
 use trust::KeptTrust;
 pub(crate) use visits::Visits;
 
-/// Seconds after its start during which a worker need not have turned yet.
+/// Seconds after the start in which a worker need not have completed a turn.
 const START_GRACE_SECS: u32 = 10;
-/// A worker that has not turned for so many seconds is stuck: it does so twice a second.
+/// Seconds without a turn after which a worker is stuck. An idle one turns twice a second.
 const STUCK_SECS: u32 = 10;
 
 /// Why the server cannot be operated.
@@ -56,13 +56,13 @@ pub enum OperationError {
     AlreadyRunning(PathBuf),
     /// The control socket cannot be opened.
     Control(PathBuf, io::Error),
-    /// The HTTP address cannot be listened on.
+    /// The server cannot listen on the HTTP address.
     Http(SocketAddr, io::Error),
-    /// An address of the block page cannot be listened on.
+    /// The server cannot listen on an address of the block page.
     Page(SocketAddr, io::Error),
-    /// The system refused something small: a thread, a descriptor.
+    /// The system refused a thread or a descriptor.
     System(io::Error),
-    /// A worker ended by itself; the line before says why.
+    /// A worker ended by itself; the log line before has the reason.
     WorkerEnded,
 }
 
@@ -105,40 +105,40 @@ impl fmt::Display for OperationError {
 
 impl std::error::Error for OperationError {}
 
-/// What the main thread shares with those that serve control and HTTP clients.
+/// The state that the main thread shares with the threads of control and HTTP clients.
 pub(crate) struct Running {
-    /// What the workers share.
+    /// The state that the workers share.
     pub(crate) shared: Arc<Shared>,
     /// Puts configurations in force.
     pub(crate) reloader: Reloader,
     /// The caches on disk.
     pub(crate) cache_file: CacheFile,
-    /// The keeping of lists.
+    /// The thread of the lists.
     pub(crate) lists: Keeping,
-    /// Whether pauses and grants are on the disk.
+    /// Whether pauses and grants are saved.
     pub(crate) unsaved_switches: Unsaved,
-    /// What is trusted beside the configuration.
+    /// The trust anchors in addition to the configuration.
     pub(crate) trust: KeptTrust,
-    /// The keeping of a copy of the root zone.
+    /// The thread of the root zone.
     pub(crate) root: RootKeeping,
     /// The names of clients by PTR records.
     pub(crate) names: ClientNames,
-    /// Who is on the page of blocked names.
+    /// Visits to the block page.
     pub(crate) visits: Visits,
-    /// The looks at whether names can be resolved.
+    /// The check whether names can be resolved.
     pub(crate) reach: Reach,
-    /// What its operator has to know of.
+    /// The present defects of its environment.
     pub(crate) conditions: Conditions,
-    /// The server is about to end.
+    /// Whether the server is about to end.
     pub(crate) draining: AtomicBool,
-    /// When it started: wall time in seconds.
+    /// The time of its start, in Unix seconds.
     pub(crate) started_at_secs: u64,
-    /// The same on the monotonic clock.
+    /// The same on the monotonic clock, in seconds.
     pub(crate) started: u32,
 }
 
 impl Running {
-    /// Have all workers turned lately?
+    /// Whether all workers have completed a turn recently.
     pub(crate) fn is_healthy(&self) -> bool {
         let now = self.shared.name_server.clock.now().secs();
         let mut turned =
@@ -147,8 +147,8 @@ impl Running {
             || turned.all(|turned| now.saturating_sub(turned) < STUCK_SECS)
     }
 
-    /// Answers that are kept until a schedule, a pause or a grant ends are so by the clock as it
-    /// was.
+    /// Follows a change of the wall clock: drops answers that are cached until a schedule, pause or
+    /// grant ends, because their end was computed with the previous time.
     pub(crate) fn follow_wall_clock(&self) {
         tracing::info!("the clock was set; schedules, pauses and grants use the new time");
         let state = self.shared.snapshot();
@@ -162,8 +162,7 @@ impl Running {
         }
     }
 
-    /// Tries again to save what was changed by commands and by trust anchors, where the disk
-    /// refused it.
+    /// Tries again to save changes by commands and of trust anchors that the disk refused.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
@@ -174,7 +173,7 @@ impl Running {
         self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));
     }
 
-    /// Why queries had better go to another server; none: they are served.
+    /// Returns the reason to send queries to another server; `None` if they are served.
     pub(crate) fn unready(&self) -> Option<String> {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);
         if !has_turned || self.draining.load(Ordering::Relaxed) {

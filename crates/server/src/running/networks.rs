@@ -1,5 +1,5 @@
-//! The networks of the host's own interfaces, whose clients `allow = ["local"]` lets in. Addresses
-//! come and go (DHCP, prefixes that a provider delegates), so they are looked up every few seconds.
+//! The networks of the host's own interfaces, for `allow = ["local"]`. Addresses change (DHCP,
+//! prefixes that a provider delegates), so they are read every few seconds.
 
 use std::net::IpAddr;
 
@@ -11,13 +11,13 @@ use ipnet::IpNet;
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
-/// Time between two looks, in seconds: how long clients of a new network are refused.
+/// Seconds between two readings: so long are clients of a new network refused.
 const LOOK_SECS: u32 = 5;
-/// Shortest prefixes that are taken for the network of a link, in bits: whole registries have
-/// shorter ones.
+/// Shortest prefixes that count as the network of a link, in bits. Allocations to providers are
+/// shorter.
 const MIN_PREFIX: (u8, u8) = (8, 32);
 
-/// The networks of the host's own addresses; none where the system does not tell.
+/// Returns the networks of the host's own addresses; none if the system does not report them.
 pub fn own_networks() -> Vec<IpNet> {
     own_addresses().map(|own| networks(&own)).unwrap_or_default()
 }
@@ -34,14 +34,14 @@ fn networks(own: &[OwnAddress]) -> Vec<IpNet> {
     networks
 }
 
-/// Looks at the host's addresses when it is time to.
+/// Reads the host's addresses periodically.
 #[derive(Default)]
 pub(crate) struct NetworkWatch {
     due: u32,
 }
 
 impl NetworkWatch {
-    /// Puts what has changed in force. `now` is monotonic, in seconds.
+    /// Puts changes in force. `now` is monotonic, in seconds.
     pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
             return;
@@ -67,7 +67,8 @@ impl NetworkWatch {
     }
 }
 
-/// Why clients of the host's own networks are refused over IPv6, where all of IPv6 is listened on.
+/// Returns why clients of the host's own networks are refused over IPv6, if the server listens on
+/// all IPv6 addresses.
 fn refused(
     server: &ServerConfig,
     own: &[IpNet],
@@ -86,7 +87,7 @@ fn refused(
     ))
 }
 
-/// Whether a network has addresses of the Internet (RFC 4291 §2.4): 2000::/3.
+/// Whether a network is in the global unicast range 2000::/3 (RFC 4291 §2.4).
 fn is_global(network: &IpNet) -> bool {
     matches!(network, IpNet::V6(network) if network.addr().octets()[0] >> 5 == 1)
 }

@@ -1,8 +1,8 @@
 //! The caches on disk: `cache.snapshot` in the data directory, so that a restart begins warm.
 //!
-//! A snapshot is written beside the last one and renamed over it when all of it is on the disk, so
-//! the file is whole at any moment or not there. It holds nothing that could not be asked for
-//! again: whatever goes wrong here costs a line in the log and leaves the service as it is.
+//! A snapshot is written next to the previous one and renamed over it once it is completely on the
+//! disk, so the file is always complete or missing. All of its contents can be resolved again: an
+//! error here is logged and does not affect the service.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IntoInnerError};
@@ -27,12 +27,12 @@ pub(crate) struct CacheFile {
     pub(crate) saves: AtomicU64,
     /// Snapshots that could not be written, or were refused at the start.
     pub(crate) failures: AtomicU64,
-    /// Wall time in seconds of the last one written; 0 if none was.
+    /// Time of the last snapshot, in Unix seconds; 0 if there was none.
     pub(crate) saved_at_secs: AtomicU64,
 }
 
 impl CacheFile {
-    /// The snapshot in `directory`.
+    /// Uses the snapshot in `directory`.
     pub(crate) fn new(directory: &Path) -> Self {
         Self {
             path: directory.join(NAME),
@@ -42,7 +42,8 @@ impl CacheFile {
         }
     }
 
-    /// Fills the caches, if there is a snapshot. A damaged one is refused whole and put aside.
+    /// Fills the caches, if there is a snapshot. A damaged one is rejected completely and put
+    /// aside.
     pub(crate) fn load(&self, shared: &Shared) {
         let began = shared.name_server.clock.now();
         match read(&self.path, shared) {
@@ -76,7 +77,7 @@ impl CacheFile {
         }
     }
 
-    /// Writes the caches. On failure the last snapshot stays.
+    /// Writes the caches. On failure the previous snapshot remains.
     pub(crate) fn save(&self, shared: &Shared) {
         let began = shared.name_server.clock.now();
         let written = self.path.with_added_extension("new");
@@ -96,8 +97,7 @@ impl CacheFile {
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                // What is half written only takes room; where nothing could be written, nothing is
-                // there.
+                // A partial file only takes space. If nothing could be written, there is none.
                 let _ = fs::remove_file(&written);
                 tracing::warn!(
                     "cannot save the cache snapshot {}: {error}; the previous one is kept",

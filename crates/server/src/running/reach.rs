@@ -1,13 +1,13 @@
-//! Whether names can be resolved at all. When questions of clients fail and none succeeds, this
-//! thread asks for the root's servers itself, and reports the cause in one line, and at `/ready`,
-//! until an answer comes again.
+//! Checks whether names can be resolved at all. If client queries fail and none succeeds, this
+//! thread queries the root's servers itself, and reports the cause in one log line and at `/ready`
+//! until an answer arrives.
 //!
 //! ```text
 //!   Fine ──FAILURES in a row──> asks `. NS` ──fails──> Condition::Resolution ──any answer──> Fine
 //!     ^                            └─succeeds─┐              └─asks again every RETRY
 //!     └───────────────────────────────────────┘
 //! ```
-//! It asks nothing while questions are answered: only failures make it suspicious.
+//! It sends nothing while queries are answered: only failures start it.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -26,19 +26,18 @@ use crate::running::conditions::Condition;
 use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceQuestion};
 
-/// Time between looks at the counters.
+/// Time between checks of the counters.
 const TICK: Duration = Duration::from_secs(2);
-/// Failures without any success after which the root is asked for.
+/// Failures without any success after which it queries the root.
 const FAILURES: u64 = 3;
-/// Time between questions of its own while nothing can be resolved.
+/// Time between its queries while nothing can be resolved.
 const RETRY: Duration = Duration::from_secs(30);
-/// 2026-01-01: a clock that shows an earlier time than this release was made at is wrong. In Unix
-/// seconds.
+/// 2026-01-01, in Unix seconds: a clock that shows a time before this release is wrong.
 const EARLIEST_SECS: u64 = 1_767_225_600;
-/// What is reported when a fault ends the thread.
+/// The log line after a panic of the thread.
 const FAULT: &str = "a panic ended the thread that checks whether names can be resolved, see the log; restart the server";
 
-/// How the thread is ended.
+/// The means to end the thread.
 #[derive(Default)]
 pub(crate) struct Reach {
     is_closed: Mutex<bool>,
@@ -46,13 +45,13 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// Ends the thread, after the question that it waits for.
+    /// Ends the thread after the query in progress.
     pub(crate) fn close(&self) {
         *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.closing.notify_all();
     }
 
-    /// Waits for the next look. False if the thread is to end.
+    /// Waits for the next check. Returns false if the thread must end.
     fn wait(&self) -> bool {
         let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.closing.wait_timeout_while(is_closed, TICK, |is_closed| !*is_closed);
@@ -63,7 +62,7 @@ impl Reach {
 /// Starts the thread.
 ///
 /// # Errors
-/// The system gives no thread.
+/// The system cannot start a thread.
 pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     let watched = move || {
         running.conditions.contain(Condition::Threads, FAULT, || work(&running));
@@ -96,7 +95,7 @@ fn work(running: &Running) {
     }
 }
 
-/// Questions that went to the network, by how they ended.
+/// Numbers of resolved questions, by result.
 #[derive(Clone, Copy, Default)]
 struct QuestionCounts {
     answered: u64,
@@ -112,14 +111,14 @@ impl QuestionCounts {
     }
 }
 
-/// What has happened since the last look.
+/// The change since the last check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NetworkOutcome {
-    /// Some question was answered.
+    /// A question was answered.
     Answered,
-    /// None was, and enough have failed since the last answer.
+    /// None was answered, and enough have failed since the last answer.
     Failing,
-    /// Too little to tell.
+    /// Too few have ended.
     Quiet,
 }
 
@@ -142,8 +141,8 @@ impl Streak {
     }
 }
 
-/// Asks for the root's servers, as it is done for clients; why that fails, and what to do. None: it
-/// does not fail, or the configuration has no way to the root.
+/// Queries the root's servers as for clients. Returns the cause of a failure and its remedy; `None`
+/// if it succeeds, or if the configuration has no way to the root.
 fn cause(running: &Running) -> Option<String> {
     let state = running.shared.snapshot();
     let forwarders = forwarders_of_root(&state.config);
@@ -166,13 +165,13 @@ fn is_answer(message: &[u8]) -> bool {
     MessageView::new(message).is_ok_and(|message| message.header().rcode() != Rcode::SERVFAIL)
 }
 
-/// The servers that all names are forwarded to; none where that is not so.
+/// Returns the servers to which all names are forwarded; `None` if not all are.
 fn forwarders_of_root(config: &Config) -> Option<Vec<SocketAddr>> {
     let rule = config.forwards.iter().find(|rule| *rule.zone == [0] && !rule.exception)?;
     Some(rule.upstreams.iter().map(|upstream| upstream.addr).collect())
 }
 
-/// The cause that a trace of a failure shows, and the remedy.
+/// Returns the cause that the trace of a failure shows, and the remedy.
 fn explain(steps: &[TraceStep], forwarders: Option<&[SocketAddr]>, now_secs: u64) -> String {
     let mut seen = Seen::default();
     seen.read(steps);
@@ -202,7 +201,7 @@ fn explain(steps: &[TraceStep], forwarders: Option<&[SocketAddr]>, now_secs: u64
         .to_owned()
 }
 
-/// What a trace tells of the way to the root.
+/// The findings of a trace about the way to the root.
 #[derive(Default)]
 struct Seen {
     has_reply: bool,

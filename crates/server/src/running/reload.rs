@@ -33,12 +33,12 @@ use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
 use crate::state::Shared;
 
-/// How often a file is read that changes while it is read.
+/// Most readings of a file that changes while it is read.
 const MAX_READS: usize = 8;
-/// How long a reload waits for workers to take a snapshot. One that takes longer is stuck; other
+/// Longest wait of a reload for workers to take a snapshot. One that takes longer is stuck; other
 /// threads that use the old one store no records.
 const LONGEST_TURN: Duration = Duration::from_secs(1);
-/// How often it looks whether they have.
+/// Time between checks whether they have.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Builds snapshots and puts them in force, one at a time.
@@ -52,23 +52,23 @@ pub(crate) struct Reloader {
     pub(crate) successes: AtomicU64,
     /// Configurations refused.
     pub(crate) failures: AtomicU64,
-    /// How it went with the geo database.
+    /// The results of reading the geo database.
     pub(crate) geo: GeoReads,
 }
 
-/// What a reload did.
+/// The result of a reload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reloaded {
-    /// Keys whose new values hold only after a restart.
+    /// Keys whose new values apply only after a restart.
     pub(crate) restart: Vec<&'static str>,
-    /// Whether answers given before were dropped.
+    /// Whether cached answers were dropped.
     pub(crate) new_epoch: bool,
-    /// What the new configuration has no more.
+    /// The parts that the new configuration lacks.
     pub(crate) removed: Removed,
 }
 
 impl Reloader {
-    /// Reads from `path` (none: defaults and environment only).
+    /// Reads from `path`; `None` for defaults and environment only.
     pub(crate) fn new(
         path: Option<PathBuf>,
         shared: Arc<Shared>,
@@ -90,10 +90,10 @@ impl Reloader {
         self.path.as_deref()
     }
 
-    /// Puts the configuration as it is written now in force.
+    /// Reads the configuration and puts it in force.
     ///
     /// # Errors
-    /// All that is wrong with it, each with `FILE:LINE:COLUMN`; nothing has changed then.
+    /// All faults of the configuration, each with `FILE:LINE:COLUMN`. Nothing changes then.
     pub(crate) fn reload(&self) -> Result<Reloaded, String> {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved_ports = ports::read(&self.reserved_ports).into();
@@ -127,7 +127,7 @@ impl Reloader {
 
     fn replace(&self, unconfigured: &mut Unconfigured) -> Result<Reloaded, String> {
         let mut config = self.read()?;
-        // The start has told of these.
+        // The start has logged these.
         let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
         if config.is_bare && !old.config.is_bare {
@@ -148,8 +148,8 @@ impl Reloader {
         Ok(Reloaded { restart, new_epoch, removed })
     }
 
-    /// The configuration as it is written now. A file that is being written may be valid and lack
-    /// its end: it must be the same before and behind.
+    /// Reads the configuration. A file that is being written may be valid and lack its end, so its
+    /// fingerprint must be the same before and after.
     fn read(&self) -> Result<Config, String> {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
         let load = || Config::load(self.path(), environment());
@@ -162,8 +162,8 @@ impl Reloader {
         }
     }
 
-    /// No setting is a configuration too, but none that anybody puts in place of another one: the
-    /// disk was full, or what writes the file emptied it first.
+    /// No settings are valid, but do not replace others: the disk was full, or the writer emptied
+    /// the file first.
     fn emptied(&self) -> String {
         format!(
             "{} has no settings any more, which would end all filtering; restart the server if \
@@ -176,10 +176,10 @@ impl Reloader {
         self.path().map_or_else(String::new, |path| path.display().to_string())
     }
 
-    /// Changes what the policy is made of besides the configuration.
+    /// Changes the parts of the policy that are not in the configuration.
     ///
     /// # Errors
-    /// There can be no such policy; nothing has changed then.
+    /// The policy cannot be built. Nothing changes then.
     pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), String> {
         self.try_change_policy(|_, parts| {
             change(parts);
@@ -188,11 +188,11 @@ impl Reloader {
         .map_err(|error| error.to_string())
     }
 
-    /// As [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
-    /// each sees what the one before has made.
+    /// Like [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
+    /// each sees the result of the one before.
     ///
     /// # Errors
-    /// The change failed, or there can be no such policy; nothing has changed then.
+    /// The change failed, or the policy cannot be built. Nothing changes then.
     pub(crate) fn try_change_policy<T>(
         &self,
         change: impl FnOnce(&Config, &mut Parts) -> Result<T, ControlError>,
@@ -208,14 +208,14 @@ impl Reloader {
         Ok(made)
     }
 
-    /// Looks at what the policy is made of while nothing changes it.
+    /// Calls `read` with the configuration and the parts of the policy while nothing changes them.
     pub(crate) fn read_parts<T>(&self, read: impl FnOnce(&Config, &Parts) -> T) -> T {
         let _unchanged = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         read(&state.config, &state.parts)
     }
 
-    /// Answers clients of these networks from now on, where `allow` has `local`.
+    /// Admits clients of these networks where `allow` has `local`.
     pub(crate) fn change_own_networks(&self, own: &[IpNet]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         if *unconfigured.own_networks == *own {
@@ -229,8 +229,8 @@ impl Reloader {
         self.apply(&state, &unconfigured, "cannot apply the networks of this host");
     }
 
-    /// Puts another trust in force beside the configuration. What is cached at and below these
-    /// names was judged by the old one, and is dropped.
+    /// Puts other trust anchors in force in addition to the configuration. Data that is cached at
+    /// and below these names was validated by the previous ones, and is dropped.
     pub(crate) fn change_trust(
         &self,
         change: impl FnOnce(&mut LearntTrust),
@@ -275,8 +275,8 @@ impl Reloader {
         }
     }
 
-    /// Makes cookies with a new secret from now on; those made with the last one are still
-    /// accepted. Without effect where the secret is configured or cookies are off.
+    /// Makes cookies with a new secret. Those made with the previous one are still accepted. Has no
+    /// effect if the secret is configured or cookies are off.
     pub(crate) fn rotate_cookie_secret(&self, current: [u8; 16]) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
@@ -288,7 +288,7 @@ impl Reloader {
         self.apply(&state, &unconfigured, "cannot rotate the cookie secret");
     }
 
-    /// Puts in force what changed besides the configuration and the policy.
+    /// Puts changes other than those of configuration and policy in force.
     fn apply(&self, state: &Snapshot, unconfigured: &Unconfigured, failed: &str) {
         match state.replaced(state.config.clone(), unconfigured, state.parts.clone()) {
             Ok(snapshot) => self.shared.replace(snapshot),
@@ -297,7 +297,7 @@ impl Reloader {
     }
 }
 
-/// Waits until nobody uses a snapshot that was replaced, for [`LONGEST_TURN`] at most.
+/// Waits until no worker uses a snapshot that was replaced, for [`LONGEST_TURN`] at most.
 fn outlast(old: &Arc<Snapshot>) {
     // The caller and the list of replaced snapshots keep it.
     const KEPT: usize = 2;
@@ -307,8 +307,8 @@ fn outlast(old: &Arc<Snapshot>) {
     }
 }
 
-/// What is read of a file that has one fingerprint before and behind; none where it goes on
-/// changing.
+/// Returns the contents of a file that has one fingerprint before and after reading; `None` if it
+/// keeps changing.
 fn read_settled<T>(
     mut fingerprint: impl FnMut() -> Option<FileFingerprint>,
     read: impl Fn() -> T,
@@ -325,8 +325,7 @@ fn read_settled<T>(
     None
 }
 
-/// Gives `new` the values of `old` where they cannot change, and names the keys where they
-/// differed.
+/// Copies the values that cannot change from `old` to `new`, and returns the keys that differed.
 fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str> {
     let mut changed = Vec::new();
     macro_rules! keep {
@@ -337,7 +336,7 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
             })*
         };
     }
-    // The caches know how long their entries may be read past their TTL, so that limit is theirs.
+    // The caches are built with the time that entries may be used past their TTL.
     let stale =
         |config: &Config| config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
     if stale(new) != stale(old) {
@@ -364,8 +363,8 @@ fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str
     changed
 }
 
-/// Keeps the addresses that are served. Where they are the same, names and access lists of
-/// listeners change at once.
+/// Keeps the current addresses. If they are the same, names and access lists of listeners change
+/// at once.
 fn keep_addresses(new: &mut ServerConfig, old: &ServerConfig) -> Vec<&'static str> {
     let named = |server: &ServerConfig| -> Vec<SocketAddr> {
         server.listeners.iter().flat_map(|listener| listener.listen.clone()).collect()
@@ -383,9 +382,8 @@ fn keep_addresses(new: &mut ServerConfig, old: &ServerConfig) -> Vec<&'static st
         .collect()
 }
 
-/// Zones below the root that have a rule or a stub now and had none, or the other way round: what
-/// is cached of them came from elsewhere. The root, where all names are resolved or validated in
-/// another way.
+/// Returns the zones below the root that gained or lost a rule or a stub: their cached data came
+/// from elsewhere. Returns the root if all names are resolved or validated in another way.
 fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
     let zones = |config: &Config| -> HashSet<(Box<[u8]>, bool)> {
         config.forwards.iter().map(|forward| (forward.zone.clone(), forward.exception)).collect()
@@ -398,15 +396,15 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
         .map(|stub| &stub.zone);
     let mut rerouted: Vec<_> =
         rerouted.chain(stubs).filter(|zone| zone.len() > 1).cloned().collect();
-    // What was found in another way, or is trusted for another reason, is found again.
+    // Data with another source or another reason for trust is resolved again.
     if old.resolver.mode != new.resolver.mode || old.dnssec != new.dnssec {
         rerouted.push([0].into());
     }
     rerouted
 }
 
-/// Takes addresses of IPv6 out where the system has none, as long as others are left; returns those
-/// taken out.
+/// Removes IPv6 addresses if the system has no IPv6 and other addresses remain. Returns the removed
+/// ones.
 pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketAddr> {
     let named = server.listeners.iter_mut().map(|listener| &mut listener.listen);
     let mut all_missing = Vec::new();

@@ -1,5 +1,5 @@
-//! What a reload takes away. A file that lost its end is often still a configuration: lists, rules
-//! and clients that are gone are named, so that a slip does not pass in silence.
+//! Reports what a reload removes. A file that lost its end is often still valid: the log names the
+//! lists, rules and clients that are gone, so that a mistake is noticed.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
@@ -10,17 +10,17 @@ use avocet_control::reload::{RemovedKind, RemovedNames};
 use avocet_wire::Rtype;
 use toml::Table;
 
-/// Names of one kind that are shown: the count says how many there are.
+/// Most names of one kind that are shown, after their number.
 const MAX_SHOWN: usize = 5;
 
-/// Settings whose values are reported one by one.
+/// Settings that are reported with their values.
 const NAMED_ALREADY: [&str; 1] = ["server.local-zones"];
 
-/// What one configuration has and the next one has not.
+/// The parts of one configuration that the next one lacks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Removed(Vec<Gone>);
 
-/// The things of one kind that are gone, never none.
+/// The removed things of one kind, at least one.
 #[derive(Debug, Clone, PartialEq)]
 struct Gone {
     kind: RemovedKind,
@@ -28,7 +28,7 @@ struct Gone {
 }
 
 impl Removed {
-    /// What is in `old` and not in `new`, by name: something renamed is gone, too.
+    /// Finds what is in `old` and not in `new`, by name: a renamed thing counts as removed.
     pub(crate) fn between(old: &Config, new: &Config) -> Self {
         let policy = (&old.policy, &new.policy);
         macro_rules! names {
@@ -39,7 +39,7 @@ impl Removed {
                 )
             };
         }
-        // Reverse names follow from addresses, which change without anything being taken away.
+        // Reverse names follow from addresses, which change without a removal.
         let records = |config: &Config| -> Vec<String> {
             let own = config.records.iter().filter(|record| record.rtype != Rtype::PTR);
             own.map(|record| format!("{} {}", shown(&record.name), record.rtype)).collect()
@@ -71,7 +71,7 @@ impl Removed {
         Self(gone.into_iter().flatten().collect())
     }
 
-    /// Nothing is.
+    /// Whether nothing was removed.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -109,10 +109,10 @@ fn gone(
     (count > 0).then_some(Gone { kind, names: RemovedNames { count, first: all } })
 }
 
-/// Keys outside of lists of tables that had a value of their own, and are back at their defaults.
+/// Returns keys outside of lists of tables that were set and are back at their defaults.
 fn settings(old: &Config, new: &Config) -> Vec<String> {
     let variables: BTreeMap<String, String> = environment().collect();
-    // Variables alone need not be a configuration; then there are no defaults to compare with.
+    // Environment variables alone need not be valid; then there are no defaults to compare with.
     let Ok(default) = Config::from_text(None, "", &variables) else { return Vec::new() };
     let (old, new, default) = (old.effective(), new.effective(), default.effective());
     let mut keys = Vec::new();

@@ -1,4 +1,4 @@
-//! Pauses and grants: what lifts filtering for a while, kept in `switches.json` of the data
+//! Pauses and grants, which suspend filtering for a while: saved in `switches.json` of the data
 //! directory.
 
 use std::path::Path;
@@ -19,8 +19,8 @@ use crate::running::Running;
 
 const NAME: &str = "switches.json";
 
-/// The pauses and grants that were in force when the last server ended, without those that have
-/// ended since. A damaged file is put aside, and a line says so: filtering is in force then.
+/// Loads the pauses and grants of the last server, without those that have ended since. A damaged
+/// file is put aside with a log line: filtering is in force then.
 pub(crate) fn load(directory: &Path) -> Switches {
     let path = directory.join(NAME);
     let mut switches: Switches = match fs::read(&path) {
@@ -45,17 +45,17 @@ pub(crate) fn load(directory: &Path) -> Switches {
     switches
 }
 
-/// Replaces the file: there is always a whole one.
+/// Replaces the file, which is complete at any time.
 fn save(directory: &Path, switches: &Switches) -> io::Result<()> {
     replace(&directory.join(NAME), &[&serde_json::to_vec(switches)?])
 }
 
-/// Why the file does not have the pauses and grants that are in force, where it has not.
+/// The reason if the file does not have the pauses and grants in force.
 #[derive(Default)]
 pub(crate) struct Unsaved(Mutex<Option<String>>);
 
 impl Unsaved {
-    /// Saves them, and notes how that went.
+    /// Saves them, and notes the result.
     fn save(&self, directory: &Path, switches: &Switches) -> Option<String> {
         let saved = save(directory, switches);
         let why = saved
@@ -70,7 +70,7 @@ impl Unsaved {
     }
 }
 
-/// Tries again to save what the disk refused. Returns why it still does.
+/// Tries again to save what the disk refused. Returns the reason if it still refuses.
 pub(crate) fn save_again(running: &Running) -> Option<String> {
     running.unsaved_switches.why()?;
     running.reloader.read_parts(|config, parts| {
@@ -80,23 +80,23 @@ pub(crate) fn save_again(running: &Running) -> Option<String> {
     })
 }
 
-/// What a control client wants changed.
+/// A change by a control client.
 pub(crate) enum Change {
     /// Begin a pause.
     Pause(Pause),
-    /// End the pauses of these.
+    /// End the pauses of these scopes.
     Resume(Vec<Scope>),
     /// Begin a grant.
     Grant(Grant),
-    /// End the grants of a name to these.
+    /// End the grants of a name to these scopes.
     Revoke(String, Vec<Scope>),
 }
 
-/// Makes a change that survives a restart and acts on the next query. If the disk refuses it, it is
-/// made all the same: a client that ends a pause wants protection now.
+/// Makes a change that survives a restart and applies to the next query. If the disk refuses it,
+/// the change is made nevertheless: a client that ends a pause wants protection now.
 ///
 /// # Errors
-/// The change is not possible; nothing has changed then.
+/// The change is not possible. Nothing changes then.
 pub(crate) fn change(running: &Running, change: Change) -> Result<SwitchesChanged, ControlError> {
     let (switches, unsaved) = running.reloader.try_change_policy(|config, parts| {
         let mut switches = parts.switches.clone();
@@ -138,7 +138,7 @@ fn apply(
     }
 }
 
-/// Returns everything in force, and how often it matched.
+/// Returns all pauses and grants in force, with the number of matches.
 pub(crate) fn status(running: &Running) -> PolicyStatus {
     let state = running.shared.snapshot();
     let mut switches = state.parts.switches.clone();

@@ -1,5 +1,5 @@
-//! The running server's trust beside its configuration: timers, and what the control socket asks of
-//! it.
+//! Trust anchors of the running server in addition to its configuration: timers, and requests of
+//! control clients.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,14 +27,14 @@ use crate::state::Shared;
 use crate::trust::anchors::{Asker, KeyStatus, Now, Settings, TrustAnchors, less_trusted};
 use crate::trust::negative::{MAX_LIFETIME_SECS, NegativeList};
 
-/// Followed keys and negative anchors, as they are kept.
+/// Followed keys and negative anchors.
 pub(crate) struct KeptTrust {
     anchors: Mutex<TrustAnchors>,
     negative: Mutex<NegativeList>,
 }
 
 impl KeptTrust {
-    /// What the data directory holds.
+    /// The state in the data directory.
     pub(crate) fn load(directory: &Path, shared: &Shared) -> Self {
         let configured = shared.snapshot().config.dnssec.anchors();
         Self {
@@ -73,7 +73,7 @@ impl Asker for Shared {
             waiter: None,
         };
         let owner = crate::worker::owner_of(hash, self.mailboxes.len());
-        // A box that is full: it is asked again when an answer does not come.
+        // A full mailbox: the query is repeated if no answer arrives.
         let _ = self.mailboxes[owner].send(Letter::Miss(Box::new(miss)));
     }
 }
@@ -87,9 +87,8 @@ fn validates(config: &Config) -> bool {
 }
 
 impl Running {
-    /// Puts in force what was kept, before the caches are filled from disk: final answers in them
-    /// hold for the trust that is in force then. Gives the negative anchors that ended while no
-    /// server ran.
+    /// Puts the saved state in force before the caches are filled from disk, because their final
+    /// answers depend on it. Returns the negative anchors that ended while no server ran.
     pub(crate) fn begin_trust(&self) -> Vec<NameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
@@ -99,17 +98,17 @@ impl Running {
         ended
     }
 
-    /// Drops from the caches what was not validated by negative anchors that have ended.
+    /// Drops data that ended negative anchors exempted from validation from the caches.
     pub(crate) fn drop_below(&self, names: &[NameBuf]) {
         for name in names {
             self.shared.name_server.rrsets.flush(name.wire());
             self.shared.name_server.failures.flush(name.wire());
-            // Others may lead there by an alias.
+            // Other answers may lead there by an alias.
             self.shared.name_server.packets.flush(&[0]);
         }
     }
 
-    /// Ends negative anchors and looks at keys when it is time.
+    /// Ends negative anchors and queries keys when they are due.
     pub(crate) fn tick_trust(&self) {
         let ended = self.trust.negative().expire(wall_secs());
         for name in &ended {
@@ -133,12 +132,12 @@ impl Running {
         }
         let followed = kept.followed();
         drop(kept);
-        // Where less is trusted than before, what was judged by it is judged again.
+        // If fewer keys are trusted than before, data that they validated is validated again.
         let lost = less_trusted(&before, &followed);
         self.reloader.change_trust(|trust| trust.followed = followed, &lost);
     }
 
-    /// Tries again to save what the disk refused. Returns why it still does.
+    /// Tries again to save what the disk refused. Returns the reason if it still refuses.
     pub(crate) fn save_trust_again(&self) -> Vec<String> {
         let mut negative = self.trust.negative();
         negative.save_again();
@@ -151,8 +150,8 @@ impl Running {
         self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
     }
 
-    /// The trust anchors by which a configuration is to be validated, followed keys in place of
-    /// configured ones.
+    /// Returns the trust anchors for a configuration, with followed keys in place of configured
+    /// ones.
     pub(crate) fn anchors_in_force(&self, config: &Config) -> Anchors {
         let mut anchors = config.dnssec.anchors();
         if validates(config) && config.dnssec.trust_anchor_updates {

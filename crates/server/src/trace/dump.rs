@@ -1,4 +1,4 @@
-//! The contents of the caches in the types of the control interface.
+//! Converts the contents of the caches to the types of the control interface.
 
 use avocet_cache::{
     Freshness, Held, NegativeKind, PacketKey, Rank, ReadAt, RrsetKey, Security, StoredPacket,
@@ -99,7 +99,7 @@ fn packet(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> Cached
 /// Returns a name as text.
 pub(crate) fn shown(wire: &[u8]) -> String {
     let mut name = String::new();
-    // Writing to a `String` does not fail; what is no name in a cache ends early.
+    // Writing to a `String` does not fail. Octets that are not a name end early.
     let _ = text::write_name(wire, &mut name);
     name
 }

@@ -1,4 +1,4 @@
-//! The answer that a client gets, and the decision that gives it.
+//! The answer that a client would get, and the decision behind it.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use avocet_wire::header::{Header, TC};
 use super::dump::shown;
 use super::{TraceQuestion, rcode, report};
 
-/// Returns the answer that a client with this address gets, and the stage that gives it.
+/// Returns the answer for a client with this address, and the stage that makes it.
 pub(crate) fn section(
     state: &Snapshot,
     asked: &TraceQuestion,
@@ -59,7 +59,7 @@ fn reply(message: &[u8]) -> GivenReply {
     }
 }
 
-/// Returns the decision as it is recorded for the client's query.
+/// Returns the decision as the query path records it.
 fn recorded(state: &Snapshot, decision: &Decision) -> RecordedDecision {
     let by = state.policy.as_ref().and_then(|policy| policy.note_text(decision.note));
     RecordedDecision {

@@ -1,4 +1,4 @@
-//! How a name was resolved, for control clients: traces, what the caches have, and the answer.
+//! The resolution of a name, for control clients: traces, the contents of the caches, the answer.
 
 pub(crate) mod dump;
 pub(crate) mod given;
@@ -29,30 +29,30 @@ use self::report::rtype_of;
 use crate::mailbox::{KeptOrder, Letter, TraceOrder};
 use crate::state::Shared;
 
-/// How long the worker may take to resolve: longer than any question is in flight.
+/// Longest wait for the resolution of a worker: longer than any question is in flight.
 const TRACE_PATIENCE: Duration = Duration::from_secs(12);
-/// How long workers may take to look at what they have kept.
+/// Longest wait for the kept traces of the workers.
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
 #[derive(Default)]
 pub(crate) struct TraceQuestion {
     qname: Vec<u8>,
-    /// None: all of them, or A where one is needed.
+    /// `None`: all types, or A where one is needed.
     rtype: Option<Rtype>,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
-    /// The servers to ask; empty: those of the plan.
+    /// The servers to query; empty for those of the plan.
     servers: Box<[SocketAddr]>,
 }
 
-/// What came of resolving a question.
+/// The result of a resolution.
 pub(crate) struct Resolution {
-    /// How it went.
+    /// Its trace.
     pub(crate) trace: TraceReport,
-    /// The answer as a message; empty where there is none.
+    /// The answer as a message; empty if there is none.
     pub(crate) message: Vec<u8>,
-    /// Why there is none.
+    /// The reason if there is no answer.
     pub(crate) failure: Option<TraceFailure>,
 }
 
@@ -61,15 +61,15 @@ pub(crate) struct Resolution {
 pub(crate) struct TraceFailure {
     /// The extended error for clients.
     pub(crate) ede: u16,
-    /// Its text.
+    /// The text of the extended error.
     pub(crate) text: &'static str,
 }
 
 impl TraceQuestion {
-    /// Reads a name and a type.
+    /// Parses a name and a type.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The name or the type is invalid.
     pub(crate) fn read(shown: &str, rtype: Option<&str>) -> Result<Self, ControlError> {
         let address = shown
             .parse()
@@ -89,18 +89,18 @@ impl TraceQuestion {
         Ok(Self { qname, rtype, ..Self::default() })
     }
 
-    /// A question in folded wire form.
+    /// Wraps a question in folded wire form.
     pub(crate) fn of(question: &[u8]) -> Self {
         let LocalQuestion { qname, qtype, .. } = LocalQuestion::of(question);
         Self { qname: qname.to_vec(), rtype: Some(qtype), ..Self::default() }
     }
 
-    /// The same question, put to these servers if there are any.
+    /// Directs the question to these servers, if there are any.
     pub(crate) fn by(self, servers: &[SocketAddr]) -> Self {
         Self { servers: servers.into(), ..self }
     }
 
-    /// The folded name, and the type; A where none was given.
+    /// Returns the folded name, and the type; A if none was given.
     pub(crate) fn name_and_type(&self) -> (&[u8], Rtype) {
         (&self.qname, self.rtype.unwrap_or(Rtype::A))
     }
@@ -111,14 +111,14 @@ impl TraceQuestion {
     }
 }
 
-/// Resolves the question without the caches' final answers, and tells how.
+/// Resolves the question without the packet cache, and traces it.
 ///
 /// # Errors
-/// The server cannot take it, or does not come to an end with it.
+/// The worker does not accept the question, or does not complete it in time.
 pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resolution, ControlError> {
     let question = asked.question();
     let hash = QuestionKey::new(&question, &shared.name_server.key, 0).hash;
-    // The worker that would resolve it for a client.
+    // The worker that would resolve it for a client also traces it.
     let owner = (hash >> 48) as usize % shared.mailboxes.len();
     let (reply, traced) = channel();
     let (dnssec_ok, checking_disabled) = (asked.dnssec_ok, asked.checking_disabled);
@@ -150,11 +150,10 @@ pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resoluti
     })
 }
 
-/// `query +trace`: how the question is resolved, and the answer. What this network answers by
-/// itself is not resolved.
+/// Returns the trace and the answer for `query +trace`. Names of this network are not resolved.
 ///
 /// # Errors
-/// As of [`resolve`].
+/// Those of [`resolve`].
 pub(crate) fn trace(
     shared: &Shared,
     asked: TraceQuestion,
@@ -194,27 +193,27 @@ pub(crate) fn trace(
     ])
 }
 
-/// RCODE of a message; SERVFAIL where there is none.
+/// Returns the RCODE of a message; SERVFAIL if there is none.
 pub(crate) fn rcode(message: &[u8]) -> Rcode {
     MessageView::new(message).map_or(Rcode::SERVFAIL, |message| Rcode(message.header().flags & 0xf))
 }
 
-/// The reply to a question that no server is configured for.
+/// Returns the reply to a question for which no server is configured.
 pub(crate) fn refusal(question: &[u8]) -> Vec<u8> {
     let mut message = vec![0; HEADER_LEN + question.len()];
     draft_empty(&mut message, Some(question), Rcode::REFUSED);
     message
 }
 
-/// All that is known of a name without asking anyone: traces of failures that were kept, what the
-/// caches have.
+/// Returns what this server knows of a name without a query: kept traces of failures, and the
+/// contents of the caches.
 pub(crate) fn known(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySection> {
     let mut sections = failed_before(shared, asked);
     sections.extend(cached(shared, asked));
     sections
 }
 
-/// Traces of failures that were kept, and the failure that is remembered.
+/// Returns the kept traces of failures, and the cached failures.
 pub(crate) fn failed_before(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySection> {
     let mut sections: Vec<WhySection> = kept(shared, asked).iter().map(failed).collect();
     sections.extend(failures(shared, asked));
@@ -243,7 +242,7 @@ fn failed(trace: &Trace) -> WhySection {
     WhySection::Failed(FailedTrace { trace: report::of(trace), secs_ago })
 }
 
-/// Failures that are remembered, so that the question is not tried again for a while.
+/// Returns the cached failures: these questions are not resolved again for a while.
 fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let now = shared.name_server.clock.now().secs();
     let failure = shared
@@ -258,8 +257,8 @@ fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     }))
 }
 
-/// What the RRset cache has at the name, and what above it counts for it: delegations, denials,
-/// DNAMEs.
+/// Returns the contents of the RRset cache at the name, and what applies to it from above:
+/// delegations, denials, DNAMEs.
 fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
@@ -280,7 +279,7 @@ fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
             Ok(())
         });
     let Ok(()) = visited;
-    // What is nearest to the name comes first.
+    // The closest ancestor comes first.
     lines.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
     let has_any = lines.iter().any(|(len, _)| *len == asked.qname.len());
     let rrsets = lines.into_iter().map(|(_, line)| line).collect();

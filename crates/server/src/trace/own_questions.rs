@@ -1,7 +1,8 @@
-//! Names that the server itself must reach, such as those of the servers of lists. They are
-//! resolved like a client's, by the names of this network and the resolver, but pass no policy, no
-//! rate limit and no `allow`: a list must not end the updates of lists, its own correction
-//! included, nor may a configuration that leaves out loopback.
+//! Resolves the names of hosts that the server itself must reach, such as the servers of lists.
+//!
+//! They are resolved like those of a client, by local records and the resolver, but without policy,
+//! rate limit and `allow`. Otherwise a list could stop the updates of lists, its own correction
+//! included, and so could a configuration that does not allow loopback.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,10 +14,10 @@ use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceQuestion};
 
-/// The addresses of a host, IPv4 first.
+/// Returns the addresses of a host, IPv4 first.
 ///
 /// # Errors
-/// It has none that is known: why.
+/// The host has no known address, with the reason.
 pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, String> {
     let (mut found, mut fault) = (Vec::new(), None);
     for rtype in ["A", "AAAA"] {
@@ -44,7 +45,7 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Stri
     let message = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(format!("this server does not answer for {host}")),
-        // The name itself, or what own aliases lead to.
+        // The name itself, or the target of local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
                 trace::resolve(shared, &TraceQuestion::of(&miss.question)).map_err(text)?;

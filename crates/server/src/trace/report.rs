@@ -1,4 +1,4 @@
-//! Traces and answers in the types of the control interface.
+//! Converts traces and answers to the types of the control interface.
 
 use std::iter::Peekable;
 use std::net::SocketAddr;
@@ -171,7 +171,7 @@ fn reply_class(taken: &Taken) -> ReplyClass {
     }
 }
 
-/// Returns the result for keys, which are secure unless there is a fault.
+/// Returns the result for keys: secure unless there is a fault.
 fn result_of(fault: Option<&Reason>) -> ValidationResult {
     result(fault.map_or(Verdict::Secure, |reason| reason.verdict()), fault)
 }
@@ -187,7 +187,7 @@ fn result(verdict: Verdict, fault: Option<&Reason>) -> ValidationResult {
     ValidationResult { verdict, why: fault.map(ToString::to_string), ede }
 }
 
-/// Returns the records of an answer, as in a zone file. None if it is no message.
+/// Returns the records of an answer in the format of a zone file; `None` if it is not a message.
 pub(super) fn records(octets: &[u8]) -> Option<Vec<AnswerRecord>> {
     let message = MessageView::new(octets).ok()?;
     let is_data = |record: &RecordView<'_>| record.rtype != Rtype::OPT;

@@ -1,8 +1,8 @@
-//! What is left of a worker after a panic: all but the one query that made it.
+//! Panics in a worker: each costs at most the one query that caused it.
 //!
-//! Where one query or one answer is being made, the panic ends there ([`contained`]). Elsewhere it
-//! ends the turn; then what may be half changed is made anew, and the questions in flight are asked
-//! again, once each: a reply that brings its resolver down a second time is answered with SERVFAIL.
+//! A panic while one query or one reply is made ends there ([`contained`]). Elsewhere it ends the
+//! turn. Then state that may be half changed is rebuilt, and the questions in flight are resolved
+//! again, once each: clients of a question that causes a second panic get SERVFAIL.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 #[cfg(test)]
@@ -23,7 +23,8 @@ pub(super) fn planted(fault: &AtomicBool) {
     assert!(!fault.swap(false, Ordering::Relaxed), "a fault, planted by a test");
 }
 
-/// What `make` gives; none if it panics. It must leave nothing half changed that others read.
+/// Returns the result of `make`, or `None` if it panics. It must not leave shared state half
+/// changed.
 #[inline]
 pub(super) fn contained<T>(metrics: &WorkerMetrics, make: impl FnOnce() -> T) -> Option<T> {
     let made = catch_unwind(AssertUnwindSafe(make));

@@ -1,4 +1,4 @@
-//! What an event of the poller is about, packed into its 64 bits.
+//! The source of an event of the poller, packed into its 64 bits.
 //!
 //! ```text
 //! | kind 8 | number 24 | socket 32 |
@@ -12,20 +12,20 @@ const MAX_NUMBER: u32 = (1 << 24) - 1;
 /// The source of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
-    /// Letters of other workers.
+    /// The mailbox.
     Mailbox,
-    /// Queries at the UDP listener of this number.
+    /// Queries at the UDP listener with this number.
     Datagrams(u16),
-    /// Connections at the TCP listener of this number.
+    /// Connections at the TCP listener with this number.
     Accept(u16),
-    /// A client's connection in this slot.
+    /// The client connection in this slot.
     Stream(u32),
-    /// A socket or connection towards a server.
+    /// A socket or connection to a server.
     Server(SocketId),
 }
 
 impl Token {
-    /// Packs it.
+    /// Packs the token.
     pub(crate) fn pack(self) -> u64 {
         let (kind, number, socket) = match self {
             Self::Mailbox => (0, 0, 0),
@@ -46,7 +46,7 @@ impl Token {
         kind << 56 | u64::from(number & MAX_NUMBER) << 32 | u64::from(socket)
     }
 
-    /// Unpacks what [`Token::pack`] made.
+    /// Unpacks the result of [`Token::pack`].
     #[inline]
     pub(crate) fn unpack(token: u64) -> Self {
         let (number, socket) = ((token >> 32) as u32 & MAX_NUMBER, token as u32);

@@ -1,8 +1,9 @@
-//! TCP connections of clients (RFC 7766): pipelined queries, replies in the order in which they
-//! are ready, bounds on everything a client can make us hold.
+//! TCP connections of clients (RFC 7766): pipelined queries, replies in the order in which they are
+//! ready, and bounds on everything that a client can make the server store.
 //!
-//! One read takes all that has arrived and one write sends all that was answered. A client with
-//! too much in flight or unread is not read from until that has gone down.
+//! One read takes all queries that have arrived, and one write sends all replies that are ready.
+//! The server stops reading from a client with too many queries in flight or unread replies until
+//! the number is lower.
 
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -17,16 +18,16 @@ use avocet_nameserver::query::miss::{StreamRoute, Way};
 use crate::worker::token::Token;
 use crate::worker::values::{Answer, Answered};
 
-/// Queries of one connection that may wait for the network at once.
+/// Most queries of one connection that wait for the network.
 const MAX_IN_FLIGHT: u16 = 128;
-/// Octets of answers that a client may leave unread before no more is read from him.
+/// Octets of unread replies beyond which the server stops reading from a client.
 const MAX_UNREAD: usize = 256 << 10;
-/// A query is answered within five seconds. One that a connection still waits for after so many
-/// milliseconds has lost its answer on the way here, and the client had better ask anew.
+/// Milliseconds after which the reply to a query is lost. Every query is answered within five
+/// seconds, so a connection that still waits is closed, and the client can repeat the query.
 const LOST_MS: u64 = 15_000;
-/// Octets of late answers that a client may leave unread before his connection is closed.
+/// Octets of unread replies beyond which the connection is closed.
 const MAX_HELD: usize = 1 << 20;
-/// Reads of one connection in a row, before the others have their turn.
+/// Most consecutive reads of one connection, so that the others have their turn.
 const MAX_READS: usize = 4;
 
 /// Time limits of connections in milliseconds.
@@ -38,12 +39,12 @@ pub(crate) struct Patience {
     pub(crate) read_ms: u64,
 }
 
-/// Among whose connections one is closed to make room.
+/// The connections of which one is closed to make room.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Whose {
-    /// Those of all clients.
+    /// The connections of all clients.
     Anyone,
-    /// Those of the client at this address.
+    /// The connections of the client with this address.
     Client(IpAddr),
 }
 
@@ -71,17 +72,17 @@ struct Connection {
     reader: FrameReader,
     writer: FrameWriter,
     in_flight: u16,
-    /// The last time that a query came or octets left.
+    /// The last time that a query arrived or octets were sent.
     active_ms: u64,
-    /// Since when a piece of a frame waits for the rest.
+    /// When the first part of an incomplete frame arrived.
     piece_since_ms: Option<u64>,
-    /// Writing waits for the client to read.
+    /// Whether writing waits for the client to read.
     blocked: bool,
-    /// Reading stopped for the bounds, with frames perhaps left in the reader.
+    /// Whether reading stopped at a bound. The reader may contain further frames.
     paused: bool,
-    /// The client will send no more; what is in flight is still answered.
+    /// Whether the client sends nothing more. Queries in flight are still answered.
     half_closed: bool,
-    /// What the poller was told to tell.
+    /// The interest that is registered with the poller.
     registered: Option<Interest>,
 }
 
@@ -97,13 +98,13 @@ pub(crate) struct Streams {
     slots: Vec<StreamSlot>,
     free: Vec<u32>,
     buffer: ReadBuffer,
-    /// Slots with answers to be written at the end of the turn.
+    /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
 }
 
 impl Streams {
-    /// None open.
+    /// Creates an empty set.
     pub(crate) fn new(worker: u16) -> Self {
         Self {
             worker,
@@ -115,12 +116,15 @@ impl Streams {
         }
     }
 
-    /// How many are open.
+    /// Returns the number of open connections.
     pub(crate) fn open(&self) -> usize {
         self.open
     }
 
-    /// Takes in a connection that was counted already.
+    /// Adds a connection that was counted already.
+    ///
+    /// # Errors
+    /// The poller cannot watch it.
     pub(crate) fn insert(
         &mut self,
         poller: &Poller,
@@ -155,8 +159,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Reads what has arrived in a slot and has it answered. Returns the client's address if the
-    /// connection is over.
+    /// Reads the queries that have arrived in a slot and passes them to `answer`. Returns the
+    /// client's address if the connection ended.
     pub(crate) fn read(
         &mut self,
         slot: u32,
@@ -178,7 +182,7 @@ impl Streams {
         None
     }
 
-    /// Appends a late answer, if the connection is still the one that asked.
+    /// Appends a late reply, if the slot still has the connection of the query.
     pub(crate) fn answer_late(&mut self, route: StreamRoute, message: &[u8]) {
         let Some(slot) = self.slots.get_mut(route.slot as usize) else { return };
         if slot.generation != route.generation {
@@ -187,18 +191,18 @@ impl Streams {
         if let Some(connection) = &mut slot.connection {
             connection.in_flight = connection.in_flight.saturating_sub(1);
             if connection.writer.is_over(MAX_HELD) {
-                // He asks and asks and reads nothing: he is not served any more.
+                // The client keeps sending queries without reading: close the connection.
                 connection.half_closed = true;
             } else if !message.is_empty() {
-                // An answer is never longer than a frame can be.
+                // A reply always fits into a frame.
                 let _ = connection.writer.push(message);
             }
             self.dirty.push(route.slot);
         }
     }
 
-    /// Writes what was answered in this turn. Slots that may be read again are put into `resume`;
-    /// the addresses of connections that ended into `ended`.
+    /// Writes the replies of this turn. Adds slots that can be read again to `resume`, and the
+    /// addresses of connections that ended to `ended`.
     pub(crate) fn flush(
         &mut self,
         poller: &Poller,
@@ -212,7 +216,7 @@ impl Streams {
                 self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
             let Some(connection) = connection else { continue };
             let written = connection.write(now_ms);
-            // A client that reads no more and sends no more is gone.
+            // A client that neither reads nor sends is gone.
             let over = connection.half_closed && (connection.is_quiet() || connection.blocked);
             if written.is_err() || over {
                 ended.extend(self.close(slot));
@@ -229,7 +233,7 @@ impl Streams {
         self.dirty = dirty;
     }
 
-    /// Closes connections that have been silent or slow for too long. Called about once a second.
+    /// Closes connections that have been idle or slow for too long. Called about twice a second.
     pub(crate) fn expire(&mut self, now_ms: u64, patience: Patience, ended: &mut Vec<IpAddr>) {
         for slot in 0..self.slots.len() as u32 {
             let connection = self.slots[slot as usize].connection.as_ref();
@@ -239,7 +243,7 @@ impl Streams {
         }
     }
 
-    /// Closes the connection that has been idle longest, to make room. None is idle: none closes.
+    /// Closes the connection that was idle longest, to make room. Returns `None` if none is idle.
     pub(crate) fn evict(&mut self, whose: Whose) -> Option<IpAddr> {
         let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
             let connection = slot.connection.as_ref()?;
@@ -254,7 +258,7 @@ impl Streams {
         let entry = self.slots.get_mut(slot as usize)?;
         let connection = entry.connection.take()?;
         entry.generation = entry.generation.wrapping_add(1);
-        // Closing the descriptor takes it out of the poller as well.
+        // Closing the descriptor also removes it from the poller.
         self.free.push(slot);
         self.open -= 1;
         Some(connection.client.ip)
@@ -284,7 +288,7 @@ impl Connection {
             state = reader.read(stream, buffer, &mut |frame| {
                 *active_ms = now_ms;
                 match answer.answer(frame, client) {
-                    // An answer is never longer than a frame can be.
+                    // A reply always fits into a frame.
                     Answered::Now(message) => drop(writer.push(message)),
                     Answered::Later => *in_flight += 1,
                     Answered::Never => {}
@@ -297,7 +301,7 @@ impl Connection {
             }
         }
         self.paused = state == ReadState::Stopped;
-        // While it is we who do not read, the client is not slow.
+        // While the server does not read, the client is not slow.
         let is_waiting = !self.paused && self.reader.held() > 0;
         self.piece_since_ms = is_waiting.then(|| self.piece_since_ms.unwrap_or(now_ms));
         Ok(state)
@@ -307,7 +311,7 @@ impl Connection {
         self.in_flight == 0 && self.writer.is_empty()
     }
 
-    /// Writes once all that waits.
+    /// Writes all waiting replies in one call.
     fn write(&mut self, now_ms: u64) -> io::Result<()> {
         if self.writer.is_empty() {
             return Ok(());
@@ -319,7 +323,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells the poller what is of interest now, if that has changed.
+    /// Updates the interest at the poller if it has changed.
     fn register(&mut self, slot: u32, poller: &Poller) -> io::Result<()> {
         let wanted = match (self.paused || self.half_closed, self.blocked) {
             (false, false) => Some(Interest::Read),

@@ -1,9 +1,9 @@
-//! The sockets and connections towards servers, as the resolver wants them used.
+//! The sockets and connections to servers.
 //!
-//! The resolver draws slots and IDs and says when a slot is due for another port; here the sockets
-//! are opened, sent from and read. Ports are drawn at random from [`SourcePorts`]. Servers that
-//! queries are forwarded to have a pool of UDP sockets and a connection that is kept; any other
-//! socket or connection is for one query, and closed with it.
+//! The resolver draws slots and IDs and decides when a slot needs another port. This module opens
+//! the sockets, sends and receives. Ports are drawn at random from [`SourcePorts`]. Servers to
+//! which queries are forwarded have a pool of UDP sockets and a kept connection; any other socket
+//! or connection is for one query, and is closed with it.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,12 +25,12 @@ use super::source::open_socket;
 use crate::resolver_report::SocketCounts;
 use crate::worker::token::Token;
 
-/// Sockets opened ahead of need in one turn, some 5 us each.
+/// Sockets opened ahead of need in one turn, about 5 us each.
 const WARM_AT_ONCE: usize = 8;
-/// A connection that is kept and has no traffic is closed after so many milliseconds.
+/// Milliseconds without traffic after which a kept connection is closed.
 const IDLE_MS: u64 = 20_000;
-/// One on which queries went out and nothing came for so many milliseconds is dead: longer than a
-/// query is waited for, and far shorter than the system takes to notice.
+/// Milliseconds without a message after a query, after which a kept connection is dead: longer than
+/// the wait for a reply, and far shorter than the timeout of the system.
 const SILENT_MS: u64 = 6_000;
 
 /// A TCP connection to a server.
@@ -40,14 +40,14 @@ struct Stream {
     writer: FrameWriter,
     interest: Interest,
     active_ms: u64,
-    /// When the first query went out of those after the last message that came.
+    /// When the first query after the last received message was sent.
     asked_ms: Option<u64>,
 }
 
-/// What is kept open towards one server.
+/// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
     addr: SocketAddr,
-    /// So many slots of the pool were opened ahead of need.
+    /// Number of slots that were opened ahead of need.
     warmed: u32,
     pool: Vec<Option<UpstreamSocket>>,
     stream: Option<Stream>,
@@ -59,36 +59,36 @@ enum SingleSocket {
     Stream(Box<Stream>),
 }
 
-/// A datagram to be sent.
+/// A datagram to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Query<'a> {
-    /// From which socket.
+    /// Its socket.
     pub(super) socket: SocketId,
     /// The message.
     pub(super) octets: &'a [u8],
 }
 
-/// The sockets and connections of a worker towards all servers.
+/// The sockets and connections of a worker to all servers.
 pub(super) struct Endpoints {
     /// By the number of the server.
     kept: Vec<Option<KeptSockets>>,
-    /// By the number that a single socket or connection has.
+    /// By the number of the single socket or connection.
     singles: HashMap<u32, (EndpointId, SingleSocket)>,
     pool_size: u16,
     budget: usize,
     ports: Arc<SourcePorts>,
-    /// Sockets of the pools open.
+    /// Number of open pool sockets.
     pooled: usize,
-    /// Where the next socket that has to make room is looked for: a server, and a slot of its pool.
+    /// Where the search for the next socket to close begins: a server, and a slot of its pool.
     victim: (usize, usize),
     buffer: ReadBuffer,
-    /// None where io_uring is not to be had.
+    /// `None` if io_uring is not available.
     batch: Option<SyscallBatch>,
 }
 
 impl Endpoints {
-    /// None open. Pools have `pool_size` sockets each. At most `budget` UDP sockets and connections
-    /// for one query are open at once, on these ports.
+    /// Creates an empty set. Each pool has `pool_size` sockets. At most `budget` UDP sockets and
+    /// connections for one query are open at a time, on these ports.
     pub(super) fn new(pool_size: u32, budget: usize, ports: Arc<SourcePorts>) -> Self {
         Self {
             kept: Vec::new(),
@@ -103,10 +103,10 @@ impl Endpoints {
         }
     }
 
-    /// Makes sure that a UDP socket is open.
+    /// Opens a UDP socket unless it is open.
     ///
     /// # Errors
-    /// When too many are open, or as the system says.
+    /// Too many are open, or the system refuses it.
     pub(super) fn prepare(
         &mut self,
         poller: &Poller,
@@ -132,8 +132,8 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Makes room for one more socket: if there is none, closes a pooled one. If that has queries
-    /// outstanding, these are lost like any others.
+    /// Makes room for one more socket: closes a pooled one if the budget is used up. Outstanding
+    /// queries of that socket are lost like any others.
     fn make_room(&mut self) -> io::Result<()> {
         if self.pooled + self.singles.len() < self.budget {
             return Ok(());
@@ -155,8 +155,8 @@ impl Endpoints {
         Err(io::ErrorKind::QuotaExceeded.into())
     }
 
-    /// Sends what was prepared, by as few system calls as can be. `failed` takes each socket that
-    /// could not send, but not full queues: that is a loss like any other.
+    /// Sends the prepared queries with as few system calls as possible. `failed` gets each socket
+    /// that could not send, except for full queues: these are a loss like any other.
     pub(super) fn send(
         &mut self,
         queries: &[Query<'_>],
@@ -191,7 +191,7 @@ impl Endpoints {
         }
     }
 
-    /// Opens some sockets of the pools ahead of need. False once all are open.
+    /// Opens some sockets of the pools ahead of need. Returns false once all are open.
     pub(super) fn warm(&mut self, poller: &Poller, rng: &mut impl Rng) -> bool {
         let size = u32::from(self.pool_size);
         if self.pooled + self.singles.len() + WARM_AT_ONCE > self.budget {
@@ -214,7 +214,7 @@ impl Endpoints {
             let id = SocketId { endpoint, slot: SocketSlot::Pooled(socket as u16) };
             match entry.open(poller, id, &self.ports, rng) {
                 Ok(()) => self.pooled += 1,
-                // It is tried again when it is drawn.
+                // The socket is opened when its slot is drawn.
                 Err(_) => entry.warmed = size,
             }
         }
@@ -251,8 +251,8 @@ impl Endpoints {
         closed
     }
 
-    /// Receives one datagram from each of the sockets, by as few system calls as can be. `taken`
-    /// gets each result; of a socket that is closed meanwhile, or has nothing, it hears nothing.
+    /// Receives one datagram from each socket with as few system calls as possible. `taken` gets
+    /// each result, except for sockets that are closed in the meantime or have no datagram.
     pub(super) fn receive(
         &mut self,
         sockets: &[SocketId],
@@ -288,8 +288,8 @@ impl Endpoints {
         }
     }
 
-    /// Closes a UDP socket of a pool, or a socket or connection for one query; that takes it out of
-    /// the poller as well.
+    /// Closes a UDP socket of a pool, or a socket or connection for one query. Closing also removes
+    /// it from the poller.
     pub(super) fn close(&mut self, id: SocketId) {
         match id.slot {
             SocketSlot::Pooled(slot) => {
@@ -305,17 +305,17 @@ impl Endpoints {
         }
     }
 
-    /// Closes all that is kept open towards a server.
+    /// Closes everything that is kept open to a server.
     pub(super) fn forget(&mut self, endpoint: EndpointId) {
         if let Some(entry) = self.kept.get_mut(endpoint.0 as usize).and_then(Option::take) {
             self.pooled -= entry.pool.iter().flatten().count();
         }
     }
 
-    /// Queues a message on a connection, which is made if there is none.
+    /// Queues a message on a connection, which is opened if there is none.
     ///
     /// # Errors
-    /// When too many are open, or as the system says.
+    /// Too many are open, or the system refuses it.
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,
@@ -335,7 +335,7 @@ impl Endpoints {
         let pool_size = u32::from(self.pool_size);
         let entry = self.entry(id.endpoint, addr);
         if is_new {
-            // A server that is asked by TCP from the first uses no pool.
+            // A server whose first query uses TCP needs no pool.
             entry.warmed = pool_size;
         }
         let stream = match &mut entry.stream {
@@ -347,8 +347,8 @@ impl Endpoints {
         stream.push(poller, id, octets)
     }
 
-    /// Writes and reads what can be on a connection; each message is given to `deliver`. Returns
-    /// why it ended, if it did.
+    /// Writes to and reads from a connection, and passes each message to `deliver`. Returns the
+    /// fault if the connection ended.
     pub(super) fn drive_stream(
         &mut self,
         poller: &Poller,
@@ -379,7 +379,7 @@ impl Endpoints {
         Some(fault)
     }
 
-    /// Closes kept connections without traffic, and those that are dead; gives their servers.
+    /// Closes kept connections that are idle or dead, and adds their servers to `closed`.
     pub(super) fn expire(&mut self, now_ms: u64, closed: &mut Vec<EndpointId>) {
         for (number, entry) in self.kept.iter_mut().enumerate() {
             let Some(entry) = entry else { continue };
@@ -395,7 +395,8 @@ impl Endpoints {
         }
     }
 
-    /// Counts what is open. `is_upstream`: queries are forwarded to that server.
+    /// Counts open sockets and connections. `is_upstream`: whether queries are forwarded to a
+    /// server.
     pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
         let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
         for entry in self.kept.iter().flatten() {
@@ -447,7 +448,7 @@ fn find<'s>(
     }
 }
 
-/// Returns what an error on a socket or connection means for the queries on it.
+/// Returns the meaning of an error on a socket or connection for its queries.
 pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
     match id.slot {
         SocketSlot::Stream if error.kind() == io::ErrorKind::ConnectionRefused => {

@@ -1,4 +1,4 @@
-//! The source port of a socket towards a server (RFC 5452 §9.2).
+//! The source port of a socket to a server (RFC 5452 §9.2).
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,11 +7,11 @@ use avocet_config::ports::SourcePorts;
 use avocet_io::upstream::UpstreamSocket;
 use chacha20::rand_core::Rng;
 
-/// Ports tried for one socket, some 5 us each. If nine of ten ports are taken, all are one time in
-/// 850.
+/// Most ports that are tried for one socket, about 5 us each. If nine of ten ports are taken, all
+/// draws fail once in 850 times.
 const PORT_DRAWS: usize = 64;
 
-/// Opens a socket towards `addr` from a random port.
+/// Opens a socket to `addr` from a random port.
 ///
 /// # Errors
 /// The kernel's, or a shortage if every port that is drawn is in use. The kernel does not choose

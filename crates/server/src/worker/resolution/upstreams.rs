@@ -111,8 +111,8 @@ impl Upstreams {
         endpoints.send(&queries, |id, fault| faults.push((id, fault)));
     }
 
-    /// Uses these ports from now on, and closes the sockets on other ports. Queries that wait on one
-    /// of these are repeated from another socket.
+    /// Uses these ports from now on, and closes the sockets on other ports. Queries that wait on
+    /// one of these are repeated from another socket.
     pub(super) fn change_ports(&mut self, ports: Arc<SourcePorts>) {
         let closed = self.endpoints.change_ports(ports);
         self.faults.extend(closed.into_iter().map(|id| (id, SocketFault::Withdrawn)));
