@@ -186,7 +186,7 @@ pub(super) fn verify(server: SocketAddr, peer: Peer, workload: Workload) -> Resu
 fn questions(workload: Workload, peer: Peer, sample: u32) -> Vec<Question> {
     let index = sample * (material::HOT_NAMES / SAMPLED);
     match (workload, peer.refusal()) {
-        (Workload::Miss | Workload::MemorySmall | Workload::Memory, _) => {
+        (Workload::Miss | Workload::MemorySmall | Workload::Memory | Workload::Endurance, _) => {
             vec![Question::address(
                 format!("check{sample}.miss.bench.test"),
                 material::WILDCARD_ADDRESS,

@@ -155,6 +155,7 @@ pub(super) fn prepare(
     words.set("SECOND", if workload.workers() > 1 { template!("dnsdist/second.conf") } else { "" });
     words.set("DNSSEC", if workload == Workload::HotDo { "process-no-validate" } else { "off" });
     words.set("SIGNED", if setup.has_signed_zone() { signed(peer) } else { "" });
+    words.set_cache(peer, workload);
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     // Insertions contain words: `fill` replaces the last word of the list first.
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
@@ -259,6 +260,23 @@ impl Words {
         self.values.push((word, value.into()));
     }
 
+    /// Sets the size of the cache: nothing is evicted, or for `endurance` the same for all servers
+    /// as far as they take the same units.
+    fn set_cache(&mut self, peer: Peer, workload: Workload) {
+        let (octets, messages, rrsets, entries) = match (workload, peer) {
+            // Unbound's manual wants twice as much for RRsets as for messages.
+            (Workload::Endurance, _) => (32, 11, 21, 100_000),
+            (_, Peer::Bind9) => (4096, 0, 0, 0),
+            (_, Peer::KnotResolver) => (1200, 0, 0, 0),
+            (_, Peer::Avocet) => (0, 128, 96, 0),
+            _ => (0, 1024, 1024, 2_000_000),
+        };
+        self.set("CACHE", octets.to_string());
+        self.set("MESSAGES", messages.to_string());
+        self.set("RRSETS", rrsets.to_string());
+        self.set("ENTRIES", entries.to_string());
+    }
+
     /// Replaces the words. Values that were set last come first and may contain words that were set
     /// before.
     fn fill(&self, text: &str) -> String {
@@ -317,7 +335,7 @@ mod tests {
     fn no_template_has_a_word_without_a_value() {
         let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
-                     SIGNED";
+                     SIGNED CACHE MESSAGES RRSETS ENTRIES";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

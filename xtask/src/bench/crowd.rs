@@ -3,12 +3,10 @@
 //! They are alone for a quarter of the time, which gives a server a figure of its own to compare
 //! with. A query without an answer counts as the time that the client waited for it.
 
-use std::process::Command;
-
 use serde_json::Value;
 
 use super::extra::Extra;
-use super::load::{Load, output, parse_blast, parse_latency};
+use super::load::{Load, output, output_of_check, parse_blast, parse_latency};
 use super::material::HOT_NAMES;
 use super::process::{LOAD_CORE, pinned};
 use super::setup::Setup;
@@ -85,18 +83,8 @@ fn flood(setup: &Setup, secs: u64) -> Result<Parts, String> {
     command.args(["--rate", &FLOOD_RATE.to_string(), "--miss-share", FLOOD_SHARE]);
     command.args(["--duration", &format!("{secs}s"), "--max-loss", "100%"]);
     command.args(["--quiet", "--json", "-"]);
-    let text = judged_elsewhere(command)?;
+    let text = output_of_check(command)?;
     parse_flood(&text).ok_or_else(|| format!("avocet load said: {text}"))?
-}
-
-/// The output of a command that also exits with 1 if a server answers part of a flood with an
-/// error, which is a result here.
-fn judged_elsewhere(mut command: Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    if matches!(output.status.code(), Some(0 | 1)) {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
-    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
 /// Parses the flows of a flood; `None` if the text is no such result. A wrong record for a normal

@@ -17,6 +17,22 @@ pub(super) enum Extra {
     AloneP50,
     /// The 99th percentile of the same.
     AloneP99,
+    /// Median of the memory in the second half of a long run, in megabytes.
+    ResidentMb,
+    /// The least of it.
+    LeastMb,
+    /// The most of it.
+    MostMb,
+    /// Its drift in megabytes per hour.
+    DriftMb,
+    /// Queries to name servers per question.
+    Upstream,
+    /// Questions that ended with SERVFAIL.
+    Servfail,
+    /// Answers that differ from those of most resolvers without a known reason.
+    Wrong,
+    /// Answers with AD that cannot be secure.
+    FalselyAuthentic,
 }
 
 impl Extra {
@@ -28,11 +44,27 @@ impl Extra {
         Self::SlowClosed,
         Self::AloneP50,
         Self::AloneP99,
+        Self::ResidentMb,
+        Self::LeastMb,
+        Self::MostMb,
+        Self::DriftMb,
+        Self::Upstream,
+        Self::Servfail,
+        Self::Wrong,
+        Self::FalselyAuthentic,
     ];
 
     /// The key in a result file.
     pub(super) fn key(self) -> &'static str {
         match self {
+            Self::ResidentMb => "pss_mb",
+            Self::LeastMb => "pss_least_mb",
+            Self::MostMb => "pss_most_mb",
+            Self::DriftMb => "pss_drift_mb_per_hour",
+            Self::Upstream => "upstream_per_name",
+            Self::Servfail => "servfail",
+            Self::FalselyAuthentic => "falsely_authentic",
+            Self::Wrong => "wrong",
             Self::Capacity => "capacity_per_sec",
             Self::AnsweredPercent => "answered_percent",
             Self::FloodPercent => "flood_answered_percent",
@@ -46,6 +78,14 @@ impl Extra {
     /// The head of the column.
     pub(super) fn head(self) -> &'static str {
         match self {
+            Self::ResidentMb => "PSS MB",
+            Self::LeastMb => "least MB",
+            Self::MostMb => "most MB",
+            Self::DriftMb => "drift MB/h",
+            Self::Upstream => "upstream/name",
+            Self::Servfail => "SERVFAIL",
+            Self::FalselyAuthentic => "false AD",
+            Self::Wrong => "wrong",
             Self::Capacity => "capacity/s",
             Self::AnsweredPercent => "answered %",
             Self::FloodPercent => "flood answered %",
@@ -59,6 +99,9 @@ impl Extra {
     /// Decimal places that are shown.
     pub(super) fn digits(self) -> usize {
         match self {
+            Self::ResidentMb | Self::LeastMb | Self::MostMb | Self::DriftMb => 1,
+            Self::Upstream => 2,
+
             Self::FloodPercent => 1,
             Self::AnsweredPercent => 2,
             _ => 0,

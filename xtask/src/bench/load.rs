@@ -303,6 +303,19 @@ pub(crate) fn output(mut command: Command) -> Result<String, String> {
     ))
 }
 
+/// Runs `avocet load` and returns its output, also if it finds faults: the workload judges them.
+///
+/// # Errors
+///
+/// When nothing could be measured.
+pub(super) fn output_of_check(mut command: Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if matches!(output.status.code(), Some(0 | 1)) {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
 /// Parses the line of `key=value` pairs.
 pub(super) fn parse_blast(text: &str) -> Option<Load> {
     let value = |key: &str| {
@@ -326,7 +339,7 @@ pub(super) fn parse_blast(text: &str) -> Option<Load> {
 }
 
 /// Parses the result of `avocet load --json`.
-fn parse_avocet(text: &str) -> Option<Load> {
+pub(super) fn parse_avocet(text: &str) -> Option<Load> {
     let result: Value = serde_json::from_str(text).ok()?;
     let outcome = &result["outcome"];
     let rcodes = outcome["rcodes"].as_object()?.iter();
@@ -342,6 +355,20 @@ fn parse_avocet(text: &str) -> Option<Load> {
         latency: result["pace"]["open_loop"].as_bool()?.then_some(latency),
         ..Load::default()
     })
+}
+
+/// Checks what `avocet load --json` found in the answers, apart from their RCODEs.
+///
+/// # Errors
+///
+/// Shows some of the wrong answers.
+pub(super) fn judge_records(text: &str) -> Result<(), String> {
+    let result: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let count = |kind: &str| result["outcome"]["wrong"][kind].as_u64();
+    match count("total").zip(count("rcode")) {
+        Some((total, rcode)) if total == rcode => Ok(()),
+        _ => Err(format!("wrong answers: {}", result["examples"])),
+    }
 }
 
 /// Parses the percentiles of `avocet load --json`, in nanoseconds there.
@@ -406,6 +433,18 @@ mod tests {
         );
         assert_eq!(load.latency, Some(Latency { p50_us: 30.0, p99_us: 60.0, p999_us: 90.5 }));
         assert_eq!(parse_avocet("{}"), None);
+    }
+
+    #[test]
+    fn wrong_records_are_refused() {
+        let result = |total, rcode| {
+            let wrong = serde_json::json!({ "total": total, "rcode": rcode });
+            let outcome = serde_json::json!({ "wrong": wrong });
+            serde_json::json!({ "outcome": outcome, "examples": ["a.test. A"] }).to_string()
+        };
+        assert_eq!(judge_records(&result(3, 3)), Ok(()));
+        assert!(judge_records(&result(4, 3)).unwrap_err().contains("a.test."));
+        assert!(judge_records("{}").is_err());
     }
 
     #[test]

@@ -18,6 +18,8 @@ pub(super) struct Options {
     /// Rounds beyond the fewest start only if they end within this time.
     pub(super) minutes: Option<u64>,
     pub(super) secs: u64,
+    /// How long the memory of a server is watched; `None` for seconds.
+    pub(super) hours: Option<f64>,
     pub(super) generator: Generator,
     pub(super) build: bool,
     /// Whether missing packages are installed first.
@@ -40,6 +42,7 @@ impl Options {
             rounds: 3..=10,
             minutes: None,
             secs: 5,
+            hours: None,
             generator,
             build: true,
             install: false,
@@ -77,6 +80,7 @@ impl Options {
                 "--rounds" => options.rounds = rounds(value()?)?,
                 "--minutes" => options.minutes = Some(positive(value()?)?),
                 "--secs" => options.secs = positive(value()?)?,
+                "--hours" => options.hours = Some(hours(value()?)?),
                 "--generator" => options.generator = Generator::named(value()?)?,
                 "--no-build" => options.build = false,
                 "--install" => options.install = true,
@@ -105,6 +109,11 @@ fn rounds(value: &str) -> Result<RangeInclusive<usize>, String> {
     }
 }
 
+fn hours(value: &str) -> Result<f64, String> {
+    let parsed = value.parse().ok().filter(|hours: &f64| *hours > 0.0 && hours.is_finite());
+    parsed.ok_or_else(|| format!("`{value}` is no number of hours"))
+}
+
 fn positive<T: std::str::FromStr + Default + PartialEq>(value: &str) -> Result<T, String> {
     let parsed = value.parse().ok().filter(|number| *number != T::default());
     parsed.ok_or_else(|| format!("`{value}` is no positive number"))
@@ -121,6 +130,7 @@ mod tests {
         assert_eq!(options.peers, [Peer::Nsd, Peer::Bare]);
         assert_eq!(options.rounds, 2..=2);
         assert!(options.wants(Peer::Nsd, Workload::HotEdns));
+        assert_eq!(Options::parse(&["--hours", "0.5"]).unwrap().hours, Some(0.5));
         assert!(!options.wants(Peer::Nsd, Workload::Tcp));
         assert!(!options.wants(Peer::Bare, Workload::Hot));
     }
@@ -135,9 +145,13 @@ mod tests {
 
     #[test]
     fn a_wrong_option_is_named() {
-        for (words, word) in
-            [(["--secs", "0"], "`0`"), (["--peers", "x"], "`x`"), (["--fast", "1"], "--fast")]
-        {
+        for (words, word) in [
+            (["--secs", "0"], "`0`"),
+            (["--hours", "-1"], "`-1`"),
+            (["--hours", "inf"], "`inf`"),
+            (["--peers", "x"], "`x`"),
+            (["--fast", "1"], "--fast"),
+        ] {
             let error = Options::parse(&words).err().unwrap();
             assert!(error.contains(word), "{error}");
         }

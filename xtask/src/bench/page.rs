@@ -190,6 +190,7 @@ fn picture(report: &Report, workload: Workload) -> Option<String> {
         Measure::Cpu => ("CPU microseconds per answer", 2),
         Measure::Latency => ("p50 / p99 / p99.9 in microseconds", 0),
         Measure::Memory => ("bytes per name", 0),
+        Measure::Resident => ("PSS in megabytes", 1),
     };
     (!rows.is_empty())
         .then(|| svg::picture(&format!("{}: {unit}", workload.title()), &rows, digits))

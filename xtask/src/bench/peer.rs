@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::process;
 use super::workload::Workload;
+use super::{process, recursion};
 
 /// A server to compare: Avocet or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,8 @@ impl Peer {
             Workload::HotIpv6 | Workload::HotDo | Workload::Flood | Workload::SlowTcp => {
                 self.is_whole()
             }
+            Workload::Endurance => self.kind() == Kind::Resolver,
+            Workload::Recursion => recursion::has(self),
             // It has one thread.
             Workload::OneWorker | Workload::TwoWorkers if self == Self::Dnsmasq => false,
             Workload::OneWorker | Workload::TwoWorkers => self.is_whole(),

@@ -15,7 +15,8 @@ use super::setup::Setup;
 use super::veth::Veth;
 use super::workload::Workload;
 use super::{
-    ask, configuration, crowd, goals, load, machine, material, packages, readme, rounds, table,
+    ask, configuration, crowd, endurance, goals, load, machine, material, packages, readme,
+    recursion, rounds, table,
 };
 
 /// Names that are queried again to see whether they are still cached.
@@ -118,6 +119,10 @@ impl Bench<'_> {
             if round > least && is_too_long(&steps) {
                 steps.retain(|step| readme::COLUMNS.contains(&step.peer));
             }
+            let has_recursed = self.recurse(peers, round);
+            if steps.is_empty() && has_recursed {
+                continue;
+            }
             if steps.is_empty() {
                 return;
             }
@@ -136,6 +141,39 @@ impl Bench<'_> {
                 pace.completed(step.estimate(options), before.elapsed());
             }
         }
+    }
+
+    /// Runs the round of cold recursion for all peers together. Returns whether there was one.
+    fn recurse(&mut self, peers: &[Peer], round: usize) -> bool {
+        const WORKLOAD: Workload = Workload::Recursion;
+        let is_wanted =
+            |peer: &Peer| rounds::wants(&self.report, self.options, round, (*peer, WORKLOAD));
+        let wanted: Vec<_> = match self.options.workloads.contains(&WORKLOAD) {
+            true => peers.iter().copied().filter(is_wanted).collect(),
+            false => Vec::new(),
+        };
+        if wanted.is_empty() {
+            return false;
+        }
+        eprintln!("round {round}: cold recursion, about {:.1} min", recursion::SECS / 60.0);
+        let outcomes = recursion::run(&self.setup, &wanted, round).or_else(|error| {
+            eprintln!("  recursion: once more, as {error}");
+            recursion::run(&self.setup, &wanted, round)
+        });
+        for peer in wanted {
+            let sample = outcomes.as_ref().map_err(Clone::clone).and_then(|outcomes| {
+                let outcome = outcomes.iter().find(|outcome| outcome.peer == peer);
+                outcome.ok_or_else(|| "it did not take part".to_owned())?.sample(round)
+            });
+            match sample {
+                Ok(sample) => {
+                    eprintln!("  {}", sample.line());
+                    self.report.samples.push(sample);
+                }
+                Err(reason) => self.fail(peer, WORKLOAD, reason),
+            }
+        }
+        true
     }
 
     /// Creates the veth pair if it is needed. If that fails, the steps that need it are left out.
@@ -271,7 +309,7 @@ impl Bench<'_> {
         }
         let capacity = self.capacity(workload)?;
         let (before, watch) = (server.cpu(), Watch::start());
-        let load = self.load(workload, capacity)?;
+        let load = self.load(server, workload, capacity)?;
         let (after, noise) = (server.cpu(), watch.and_then(|watch| watch.end()));
         workload.judge(&load, peer.refusal())?;
         let grown = server.memory_bytes() as f64 - start_bytes;
@@ -311,11 +349,19 @@ impl Bench<'_> {
     }
 
     /// Runs the queries of a workload.
-    fn load(&self, workload: Workload, capacity: Option<f64>) -> Result<Load, String> {
-        let Options { generator, secs, .. } = *self.options;
+    fn load(
+        &self,
+        server: &Server,
+        workload: Workload,
+        capacity: Option<f64>,
+    ) -> Result<Load, String> {
+        let Options { generator, secs, hours, .. } = *self.options;
         match (workload.cached_names(), capacity) {
             (Some(count), _) => load::once(&self.setup, workload, generator, count),
             (None, Some(capacity)) => load::below_capacity(&self.setup, workload, capacity, secs),
+            (None, None) if workload == Workload::Endurance => {
+                endurance::run(&self.setup, server, endurance::secs(hours))
+            }
             (None, None) if workload.has_crowd() => crowd::run(&self.setup, workload, secs),
             (None, None) => load::timed(&self.setup, workload, generator, secs),
         }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::crowd;
 use super::material::ZIPF_QUERIES;
 use super::options::Options;
 use super::peer::Peer;
 use super::workload::Workload;
+use super::{crowd, endurance};
 
 /// One start of a server and its workloads.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,7 @@ impl Step {
             (None, Workload::Unlisted) => options.secs as f64 + WARM_UP_SECS + LIST_SECS,
             // The capacity takes as long as the run at half of it.
             (None, Workload::HitHalf) => 2.0 * options.secs as f64 + WARM_UP_SECS,
+            (None, Workload::Endurance) => endurance::secs(options.hours) as f64,
             (None, Workload::Flood | Workload::SlowTcp) => {
                 crowd::secs(options.secs) as f64 + WARM_UP_SECS
             }
@@ -55,7 +56,9 @@ pub(super) fn steps(
     let turns = (0..peers.len()).map(|index| peers[(index + round - 1) % peers.len()]);
     turns
         .flat_map(|peer| {
-            let wanted = options.workloads.iter().copied();
+            // All resolvers take part in one run of it.
+            let wanted =
+                options.workloads.iter().copied().filter(|one| *one != Workload::Recursion);
             let sessions = sessions(peer, wanted.filter(|workload| is_wanted(peer, *workload)));
             sessions.into_iter().map(move |session| Step { round, peer, session })
         })
@@ -120,7 +123,9 @@ mod tests {
         let own = "hot-ipv6 hot-do workers-1 workers-2 flood slow-tcp";
         assert_eq!(
             of(Peer::Unbound),
-            format!("{warm}+tcp {own} miss zipf unlisted+blocked memory-200k memory")
+            format!(
+                "{warm}+tcp {own} miss zipf unlisted+blocked memory-200k memory endurance recursion"
+            )
         );
         assert_eq!(of(Peer::Bare), format!("{warm} tcp miss veth"));
         assert_eq!(of(Peer::Nsd), format!("{warm}+tcp {own}"));

@@ -77,14 +77,17 @@ impl Publication {
     /// The fewest and the most rounds of a timed pair.
     fn rounds(&self) -> (usize, usize) {
         let pairs = Peer::ALL.iter().flat_map(|peer| {
-            Workload::ALL.iter().filter(|workload| workload.measure() != Measure::Memory).map(
-                |workload| {
+            Workload::ALL
+                .iter()
+                .filter(|workload| {
+                    !matches!(workload.measure(), Measure::Memory | Measure::Resident)
+                })
+                .map(|workload| {
                     let samples = self.report.samples.iter();
                     samples
                         .filter(|sample| (sample.peer, sample.workload) == (*peer, *workload))
                         .count()
-                },
-            )
+                })
         });
         let counts: Vec<usize> = pairs.filter(|rounds| *rounds > 0).collect();
         let (least, most) = (counts.iter().min(), counts.iter().max());

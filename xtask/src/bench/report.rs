@@ -46,6 +46,7 @@ impl Sample {
         match self.workload.measure() {
             Measure::Cpu => self.cpu_us,
             Measure::Latency => self.load.latency.map_or(f64::NAN, |latency| latency.p99_us),
+            Measure::Resident => self.load.extra(Extra::ResidentMb).unwrap_or(f64::NAN),
             Measure::Memory => self.growth.map_or(f64::NAN, |growth| growth.bytes_per_name),
         }
     }

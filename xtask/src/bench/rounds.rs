@@ -26,19 +26,24 @@ pub(super) fn wants(
     if !options.wants(peer, workload) || report.has_failed(peer, workload) {
         return false;
     }
-    if workload.measure() == Measure::Memory {
+    // A long run has its spread within it.
+    if workload == Workload::Endurance {
+        return round == 1;
+    }
+    if workload.measure() == Measure::Memory || is_costly(workload) {
         let (of_readme, of_others) = MEMORY_SAMPLES;
         return round <= if readme::COLUMNS.contains(&peer) { of_readme } else { of_others };
-    }
-    // Their figures say little about a ratio: further rounds would not make it clear.
-    if workload.has_crowd() && round > *options.rounds.start() {
-        return false;
     }
     // A ratio needs a figure of Avocet in the same round.
     let is_unclear = |peer: Peer| peer != Peer::Avocet && !is_clear(report, (peer, workload));
     round <= *options.rounds.start()
         || is_unclear(peer)
         || peer == Peer::Avocet && options.peers.iter().any(|other| is_unclear(*other))
+}
+
+/// Whether a run takes so long that a few have to do.
+fn is_costly(workload: Workload) -> bool {
+    workload.has_crowd() || workload == Workload::Recursion
 }
 
 /// Whether further rounds would hardly change the ratio of Avocet to a pair. A pair without a ratio
@@ -108,5 +113,9 @@ mod tests {
         let of = |peer, round| wants(&Report::default(), &options, round, (peer, Workload::Memory));
         assert_eq!([1, 2, 3, 4].map(|round| of(Peer::Unbound, round)), [true, true, true, false]);
         assert_eq!([1, 2].map(|round| of(Peer::Bind9, round)), [true, false]);
+        let of =
+            |workload, round| wants(&Report::default(), &options, round, (Peer::Avocet, workload));
+        assert_eq!([1, 3, 4].map(|round| of(Workload::Flood, round)), [true, true, false]);
+        assert_eq!([1, 2].map(|round| of(Workload::Endurance, round)), [true, false]);
     }
 }

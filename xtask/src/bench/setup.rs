@@ -43,7 +43,9 @@ impl Setup {
         let built = target_directory().join("release");
         let wants_avocet = peers.contains(&Peer::Avocet)
             || options.generator == Generator::Avocet
-            || options.workloads.contains(&Workload::Flood);
+            || [Workload::Flood, Workload::Endurance]
+                .iter()
+                .any(|workload| options.workloads.contains(workload));
         let wanted = if wants_avocet { BINARIES } else { &BINARIES[..1] };
         if options.build {
             eprintln!("building {}: some minutes the first time", wanted.join(" and "));
@@ -123,6 +125,8 @@ impl Setup {
             | Workload::HotIpv6
             | Workload::Flood
             | Workload::SlowTcp
+            | Workload::Endurance
+            | Workload::Recursion
             | Workload::OneWorker
             | Workload::TwoWorkers
             | Workload::Tcp

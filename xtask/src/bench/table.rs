@@ -122,6 +122,7 @@ pub(super) fn detail(report: &Report, workload: Workload) -> Option<Table> {
         Measure::Cpu => "CPU us",
         Measure::Latency => "p99 us",
         Measure::Memory => "bytes per name",
+        Measure::Resident => "PSS MB",
     };
     let columns = columns(workload);
     let further: Vec<_> = columns.iter().map(|column| column.head()).collect();
@@ -176,6 +177,7 @@ fn range(spread: Spread, text: impl Fn(f64) -> String) -> String {
 fn figure_text(workload: Workload, value: f64) -> String {
     match workload.measure() {
         Measure::Cpu => format!("{value:.2}"),
+        Measure::Resident => format!("{value:.1}"),
         Measure::Latency | Measure::Memory => format!("{value:.0}"),
     }
 }
@@ -267,6 +269,14 @@ fn columns(workload: Workload) -> Vec<Column> {
         }
         Workload::Blocked => {
             vec![Column::UserUs, Column::PerSec, Column::ListMb, Column::ReadySecs]
+        }
+        Workload::Endurance => {
+            let extras = [Extra::LeastMb, Extra::MostMb, Extra::DriftMb].map(Column::Extra);
+            [&[Column::StartMb][..], &extras, &[Column::PerSec, Column::CpuUs]].concat()
+        }
+        Workload::Recursion => {
+            let extras = [Extra::Upstream, Extra::Servfail, Extra::Wrong].map(Column::Extra);
+            [&[Column::P50, Column::P99][..], &extras].concat()
         }
         Workload::MemorySmall | Workload::Memory => vec![Column::StartMb, Column::Kept],
         _ => vec![Column::UserUs, Column::PerSec],

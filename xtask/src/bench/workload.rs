@@ -46,6 +46,10 @@ pub(super) enum Workload {
     MemorySmall,
     /// The growth of the process for 1,000,000 cached names.
     Memory,
+    /// Memory of a server with a fixed cache under a steady load.
+    Endurance,
+    /// Cold recursion on the simulated internet.
+    Recursion,
     /// The names of `Hot` through a pair of virtual Ethernet devices, for servers that bypass
     /// sockets.
     Veth,
@@ -60,6 +64,8 @@ pub(super) enum Measure {
     Latency,
     /// Growth of the process in bytes per name that is still cached.
     Memory,
+    /// Memory of the processes in megabytes.
+    Resident,
 }
 
 /// The cores of a server with several workers. The generator shares the second one.
@@ -99,6 +105,8 @@ impl Workload {
         Self::Blocked,
         Self::MemorySmall,
         Self::Memory,
+        Self::Endurance,
+        Self::Recursion,
         Self::Veth,
     ];
 
@@ -126,6 +134,8 @@ impl Workload {
             Self::Blocked => "blocked",
             Self::MemorySmall => "memory-200k",
             Self::Memory => "memory",
+            Self::Endurance => "endurance",
+            Self::Recursion => "recursion",
             Self::Veth => "veth",
         }
     }
@@ -157,6 +167,8 @@ impl Workload {
             Self::Blocked => "Blocked names from a list of 500,000",
             Self::MemorySmall => "Memory for 200,000 names",
             Self::Memory => "Memory for 1,000,000 names",
+            Self::Endurance => "Memory with a fixed cache under a steady load",
+            Self::Recursion => "Cold recursion with round trips, loss and DNSSEC",
             Self::Veth => "Cached names through virtual Ethernet",
         }
     }
@@ -165,6 +177,7 @@ impl Workload {
         match self {
             Self::Latency | Self::Flood | Self::SlowTcp => Measure::Latency,
             Self::MemorySmall | Self::Memory => Measure::Memory,
+            Self::Endurance => Measure::Resident,
             _ => Measure::Cpu,
         }
     }
@@ -225,7 +238,7 @@ impl Workload {
 
     /// Whether the cache must be empty at the start, so that answers cannot be compared before.
     pub(super) fn is_cold(self) -> bool {
-        matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory)
+        matches!(self, Self::Miss | Self::Zipf | Self::MemorySmall | Self::Memory | Self::Endurance)
     }
 
     pub(super) fn transport(self) -> Transport {
@@ -251,7 +264,7 @@ impl Workload {
         let tolerated = match self {
             Self::Latency => LOST_SHARE_AT_RATE,
             _ if self.has_crowd() => 1.0,
-            _ if self.is_below_capacity() => LOST_SHARE_BELOW_CAPACITY,
+            _ if self.is_below_capacity() || self == Self::Endurance => LOST_SHARE_BELOW_CAPACITY,
             _ => LOST_SHARE,
         };
         if lost > tolerated {
@@ -304,6 +317,7 @@ mod tests {
         check(Workload::Flood, &[("NOERROR", 10)], 990, true);
         check(Workload::Flood, &[("NOERROR", 9), ("SERVFAIL", 1)], 0, false);
         check(Workload::SlowTcp, &[], 100, true);
+        check(Workload::Endurance, &[("NOERROR", 1000)], 20, false);
         check(Workload::Hot, &[], 0, false);
     }
 

@@ -113,6 +113,10 @@ fn compare_all(options: &Options, resolvers: &[Peer], directory: &Path) -> Resul
         .map(|run| report::judge(&internet, &questions, run, &votes, &classes))
         .collect();
     println!("{}\n{}", report::table(&runs, &findings), report::upstream(&runs));
+    if let Some(path) = &options.json {
+        let text = report::json(&runs, &findings).to_string();
+        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     findings.iter().for_each(|of| print!("{}", of.details()));
     let lines: String = findings.iter().map(report::Findings::lines).collect();
     write(directory, "differences.tsv", &lines)?;
@@ -163,7 +167,7 @@ fn ask(
     let (queries, cpu, started) = (authorities.queries()?, server.cpu(), Instant::now());
     let answers = asking::ask_all(peer.address(), questions);
     let (secs, used) = (started.elapsed().as_secs_f64(), server.cpu());
-    let cpu_secs = used.user_secs + used.system_secs - cpu.user_secs - cpu.system_secs;
+    let cpu_secs = used.since(&cpu);
     let upstream_queries = authorities.queries()?.since(&queries);
     println!("{:<8} asked in {secs:.1} s", peer.name());
     Ok(Run {
@@ -171,6 +175,7 @@ fn ask(
         answers,
         upstream_queries,
         passed: authorities.passed(),
+        secs,
         cpu_secs,
     })
 }

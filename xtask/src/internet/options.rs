@@ -18,6 +18,8 @@ pub(super) struct Options {
     pub(super) alive: Alive,
     /// The directory in which everything is kept; `None` removes it after the run.
     pub(super) keep: Option<PathBuf>,
+    /// The file for the table as JSON.
+    pub(super) json: Option<PathBuf>,
 }
 
 impl Options {
@@ -41,6 +43,7 @@ impl Options {
             weather: Weather::CLEAR,
             alive: Alive::All,
             keep: None,
+            json: None,
         };
         let mut rest = words.iter();
         while let Some(option) = rest.next() {
@@ -56,6 +59,7 @@ impl Options {
                 "--loss" => options.weather.loss_percent = number(value)?,
                 "--alive" => options.alive = alive(value)?,
                 "--keep" => options.keep = Some(absolute(value)?),
+                "--json" => options.json = Some(absolute(value)?),
                 unknown => return Err(format!("there is no option {unknown}")),
             }
         }

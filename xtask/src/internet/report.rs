@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use serde_json::Value;
+
 use super::asking::Asked;
 use super::authority::Queries;
 use super::classes::Classes;
-use super::compare::{self, Difference};
+use super::compare::{self, Aspect, Difference};
 use super::link::Passed;
 use super::message::Question;
 use super::plan::Internet;
@@ -26,6 +28,8 @@ pub(super) struct Run {
     pub(super) upstream_queries: Queries,
     /// Each of these queries in order, if there are links that record them.
     pub(super) passed: Vec<Passed>,
+    /// How long the questions took.
+    pub(super) secs: f64,
     pub(super) cpu_secs: f64,
 }
 
@@ -133,8 +137,8 @@ pub(super) fn table(runs: &[Run], findings: &[Findings]) -> String {
             findings.falsely_authentic.len(),
             run.upstream_queries.total as f64 / names,
             run.cpu_secs * 1e6 / names,
-            percentile_ms(run, 50),
-            percentile_ms(run, 99),
+            percentile_ms(run, 500),
+            percentile_ms(run, 990),
         );
     }
     text
@@ -168,9 +172,83 @@ pub(super) fn passed(run: &Run) -> String {
     run.passed.iter().map(line).collect()
 }
 
-/// The time within which this percentage of the questions was completed.
-fn percentile_ms(run: &Run, percent: usize) -> f64 {
+/// The table as JSON.
+pub(super) fn json(runs: &[Run], findings: &[Findings]) -> Value {
+    let server = |(run, findings): (&Run, &Findings)| {
+        let names = run.answers.len();
+        let heard = run.answers.iter().filter_map(|asked| asked.answer.as_ref());
+        serde_json::json!({
+            "server": run.server,
+            "questions": names,
+            "silent": run.answers.iter().filter(|asked| asked.answer.is_none()).count(),
+            "servfail": heard.filter(|answer| !answer.is_conclusive()).count(),
+            "wrong": findings.unexplained.iter().filter(|of| is_wrong(of)).count(),
+            "falsely_authentic": findings.falsely_authentic.len(),
+            "upstream_per_name": run.upstream_queries.total as f64 / names.max(1) as f64,
+            "secs": run.secs,
+            "cpu_us_per_name": run.cpu_secs * 1e6 / names.max(1) as f64,
+            "p50_ms": percentile_ms(run, 500),
+            "p99_ms": percentile_ms(run, 990),
+            "p999_ms": percentile_ms(run, 999),
+        })
+    };
+    let servers: Vec<_> = runs.iter().zip(findings).map(server).collect();
+    serde_json::json!({ "servers": servers })
+}
+
+/// Whether a difference is a wrong answer and not a failure.
+fn is_wrong(difference: &Difference) -> bool {
+    difference.aspect != Aspect::Silence && difference.got != "SERVFAIL"
+}
+
+/// The time within which so many of a thousand questions were completed.
+fn percentile_ms(run: &Run, per_mille: usize) -> f64 {
     let mut times: Vec<_> = run.answers.iter().map(|asked| asked.took).collect();
     times.sort_unstable();
-    times.get(times.len() * percent / 100).map_or(0.0, |took| took.as_secs_f64() * 1000.0)
+    times.get(times.len() * per_mille / 1000).map_or(0.0, |took| took.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::internet::compare::Aspect;
+
+    fn difference(aspect: Aspect, got: &str) -> Difference {
+        let name = "a.test.".to_owned();
+        let question = Question { name, kind: 1, is_dnssec_ok: false, is_checking_disabled: false };
+        let (families, expected) = (BTreeSet::new(), "NOERROR".to_owned());
+        Difference { aspect, question, families, got: got.to_owned(), expected }
+    }
+
+    #[test]
+    fn the_json_has_the_failures_apart_from_wrong_answers() {
+        let asked = |millis| Asked { answer: None, took: Duration::from_millis(millis) };
+        let run = Run {
+            server: "avocet",
+            answers: vec![asked(10), asked(20), asked(5500), asked(30)],
+            upstream_queries: Queries { total: 10, ..Queries::default() },
+            passed: Vec::new(),
+            secs: 6.0,
+            cpu_secs: 0.002,
+        };
+        let findings = Findings {
+            server: "avocet",
+            equal: 1,
+            explained: BTreeMap::new(),
+            unexplained: vec![
+                difference(Aspect::Rcode, "SERVFAIL"),
+                difference(Aspect::Rcode, "NXDOMAIN"),
+                difference(Aspect::Silence, "silence"),
+            ],
+            falsely_authentic: Vec::new(),
+        };
+        let value = json(&[run], &[findings]);
+        let of = |key: &str| value["servers"][0][key].as_f64().unwrap();
+        let keys = ["questions", "silent", "wrong", "upstream_per_name", "cpu_us_per_name"];
+        assert_eq!(keys.map(of), [4.0, 4.0, 1.0, 2.5, 500.0]);
+        assert_eq!([of("p50_ms"), of("p99_ms")], [30.0, 5500.0]);
+    }
 }
