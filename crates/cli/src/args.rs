@@ -9,6 +9,8 @@ use avocet_load::LoadArgs;
 use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
+use crate::error::CommandError;
+
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
 #[derive(Debug, Parser)]
 #[command(name = "avocet", version = env!("BUILD_VERSION"), about, max_term_width = 100)]
@@ -443,12 +445,10 @@ pub(crate) enum NtaCommand {
 }
 
 /// Parses the lifetime of a negative trust anchor.
-fn lifetime(text: &str) -> Result<Duration, String> {
+fn lifetime(text: &str) -> Result<Duration, CommandError> {
     let time = config::policy::parse_duration(text);
     let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
-    time.ok_or_else(|| {
-        "expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"".to_owned()
-    })
+    time.ok_or(CommandError::NotALifetime)
 }
 
 /// The connection to the running server: the control socket in the data directory of its

@@ -1,5 +1,6 @@
 //! The exchange with the running server over its control socket.
 
+use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use avocet_control::line::{self, ReplyLine};
 use avocet_control::{Call, NoPart, connect};
 
 use crate::args::ControlArgs;
+use crate::error::CommandError;
 use crate::output::{self, Reader};
 
 /// How long the server may keep silent; a reload with many records takes its time.
@@ -72,12 +74,12 @@ enum ReplyForm {
 pub(crate) fn run<C: Call>(args: &ControlArgs, request: C, view: &View<C>) -> ExitCode {
     match whereabouts(args) {
         Ok(found) => send(args, &found.directory, request, view),
-        Err(message) => refuse(&message),
+        Err(error) => refuse(&error),
     }
 }
 
 /// Finds the server by a file that may have errors: they are no reason to leave it alone.
-pub(crate) fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, String> {
+pub(crate) fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, CommandError> {
     let found = Whereabouts::find(find(args.config.as_deref()).as_deref(), environment())?;
     if let Some(warning) = &found.warning {
         let _ = writeln!(io::stderr(), "avocet: warning: {warning}");
@@ -101,13 +103,13 @@ pub(crate) fn send<C: Call>(
                 writeln!(io::stderr(), "avocet: warning: in force, but a restart undoes it: {why}");
             ExitCode::from(UNSAVED)
         }
-        Err(message) => refuse(&message),
+        Err(error) => refuse(&error),
     }
 }
 
 /// Reports an error.
-pub(crate) fn refuse(message: &str) -> ExitCode {
-    let _ = writeln!(io::stderr(), "avocet: {message}");
+pub(crate) fn refuse(error: &impl Display) -> ExitCode {
+    let _ = writeln!(io::stderr(), "avocet: {error}");
     ExitCode::FAILURE
 }
 
@@ -117,14 +119,13 @@ fn ask<C: Call>(
     request: C,
     view: &View<C>,
     form: ReplyForm,
-) -> Result<Done, String> {
+) -> Result<Done, CommandError> {
     let mut stream = connect(directory).map_err(|error| unreachable_server(directory, &error))?;
-    let broken = |error: io::Error| format!("the running avocet closed the connection: {error}");
-    stream.set_read_timeout(Some(PATIENCE)).map_err(broken)?;
-    stream.write_all(line::of_request(request).as_bytes()).map_err(broken)?;
+    stream.set_read_timeout(Some(PATIENCE)).map_err(CommandError::Broken)?;
+    stream.write_all(line::of_request(request).as_bytes()).map_err(CommandError::Broken)?;
     for line in BufReader::new(stream).lines() {
-        let line = line.map_err(broken)?;
-        let reply = line::read_reply::<C>(&line).map_err(|error| error.to_string())?;
+        let line = line.map_err(CommandError::Broken)?;
+        let reply = line::read_reply::<C>(&line)?;
         let text = match (form, &reply) {
             (ReplyForm::Json, _) => line,
             (ReplyForm::Text, ReplyLine::Part(part)) => (view.part)(part),
@@ -137,18 +138,12 @@ fn ask<C: Call>(
             return Ok((view.done)(&end));
         }
     }
-    Err("the running avocet closed the connection in the middle of its response".to_owned())
+    Err(CommandError::Incomplete)
 }
 
-fn unreachable_server(directory: &Path, error: &io::Error) -> String {
-    let shown = directory.display();
-    if error.kind() == io::ErrorKind::PermissionDenied {
-        return format!(
-            "the avocet of data directory {shown} belongs to another account; use sudo"
-        );
+fn unreachable_server(directory: &Path, error: &io::Error) -> CommandError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => CommandError::OtherAccount(directory.to_owned()),
+        _ => CommandError::NoServer(directory.to_owned()),
     }
-    // A relative directory is the default, or that of another working directory.
-    let advice =
-        if directory.is_relative() { "; specify its configuration with --config" } else { "" };
-    format!("no avocet is running with data directory {shown}{advice}")
 }

@@ -18,6 +18,7 @@ use avocet_server::{own_networks, own_reserved_ports};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
+use crate::error::CommandError;
 use crate::output;
 
 /// The exit code where there is nothing to check.
@@ -163,10 +164,8 @@ fn effective(file: Option<&Path>, form: ConfigSyntax) -> ExitCode {
         Err(errors) => return refuse(&errors),
     };
     let text = match form {
-        ConfigSyntax::Json => {
-            serde_json::to_string_pretty(&tables).map_err(|error| error.to_string())
-        }
-        ConfigSyntax::Toml => toml::to_string(&tables).map_err(|error| error.to_string()),
+        ConfigSyntax::Json => serde_json::to_string_pretty(&tables).map_err(CommandError::from),
+        ConfigSyntax::Toml => toml::to_string(&tables).map_err(CommandError::from),
     };
     match text {
         Ok(text) => print(text.trim_end()),

@@ -20,6 +20,7 @@ use avocet_wire::{Class, MAX_MESSAGE, Rtype, text};
 use serde::Serialize;
 
 use crate::args::PolicyDryRunArgs;
+use crate::error::CommandError;
 use crate::policy::{NOBODY, config, countries, json_line, policy, rtype, wire};
 
 /// Names that are shown of each kind of change.
@@ -81,7 +82,7 @@ struct Query {
 }
 
 impl Side {
-    fn of(config: Config) -> Result<Self, String> {
+    fn of(config: Config) -> Result<Self, CommandError> {
         let policy = policy(&config, countries(&config)?)?;
         let local = LocalRecords::new(&config.records, |_| None);
         Ok(Self {
@@ -193,18 +194,22 @@ impl DryRunReport {
 ///
 /// # Errors
 /// A configuration, a list or a line of the queries cannot be read.
-pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
+pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     let in_force = find(args.config.as_deref());
     let (now, then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
     let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
-    let path = args.queries.display();
-    let file = File::open(&args.queries).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let path = || args.queries.clone();
+    let file = File::open(&args.queries)
+        .map_err(|source| CommandError::Unopened { path: path(), source })?;
     let mut report = DryRunReport::default();
     for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|error| format!("{path}: {error}"))?;
-        if let Some(query) =
-            query_line(&line).map_err(|error| format!("{path}:{}: {error}", number + 1))?
-        {
+        let line = line.map_err(|source| CommandError::Unreadable { path: path(), source })?;
+        let query = query_line(&line).map_err(|error| CommandError::Line {
+            path: path(),
+            line: number + 1,
+            source: Box::new(error),
+        })?;
+        if let Some(query) = query {
             report.judge(&query, (&mut now, &mut then));
         }
     }
@@ -223,17 +228,18 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, String> {
 }
 
 /// `[CLIENT] NAME [TYPE] [ADDRESS ...]`; none for an empty line or a comment.
-fn query_line(line: &str) -> Result<Option<Query>, String> {
+fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
     let mut words = line.split_whitespace().peekable();
     if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
         return Ok(None);
     }
     let client =
         words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
-    let name = wire(words.next().ok_or("the name is missing")?)?;
+    let name = wire(words.next().ok_or(CommandError::NoName)?)?;
     let qtype =
         words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
-    let address = |word: &str| word.parse().map_err(|_| format!("{word:?} is not an address"));
+    let address =
+        |word: &str| word.parse().map_err(|_| CommandError::NotAnAddress(word.to_owned()));
     let addresses = words.map(address).collect::<Result<_, _>>()?;
     Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
 }
@@ -270,7 +276,7 @@ mod tests {
     #[track_caller]
     fn check(line: &str, expected: &str) {
         let shown = match query_line(line) {
-            Err(error) => error,
+            Err(error) => error.to_string(),
             Ok(None) => "nothing".to_owned(),
             Ok(Some(query)) => {
                 let mut name = String::new();

@@ -14,6 +14,7 @@ use avocet_nameserver::policy::load::examine;
 use avocet_policy::rule::{NamedTimeZone, service_names};
 
 use crate::args::ImportArgs;
+use crate::error::CommandError;
 use crate::output;
 
 /// Most names of a directory.
@@ -22,13 +23,13 @@ const MAX_NAMES: usize = 10_000;
 ///
 /// # Errors
 /// There is no such source.
-pub(crate) fn origin(word: &str) -> Result<Origin, String> {
+pub(crate) fn origin(word: &str) -> Result<Origin, CommandError> {
     match word {
         "pihole" => Ok(Origin::Pihole),
         "adguard" => Ok(Origin::Adguard),
         "blocky" => Ok(Origin::Blocky),
         "dnsmasq" => Ok(Origin::Dnsmasq),
-        _ => Err("expected pihole, adguard, blocky or dnsmasq".to_owned()),
+        _ => Err(CommandError::UnknownOrigin),
     }
 }
 
@@ -36,15 +37,14 @@ pub(crate) fn origin(word: &str) -> Result<Origin, String> {
 ///
 /// # Errors
 /// The source cannot be read, or a file cannot be written.
-pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, String> {
+pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     let directory = match &args.output {
         Some(output) => directory(output)?,
         None => PathBuf::new(),
     };
     let beside =
         if args.output.is_some() { format!("{}/", directory.display()) } else { String::new() };
-    let mut imported =
-        import(args.origin, &args.path, &Disk, &beside).map_err(|error| error.to_string())?;
+    let mut imported = import(args.origin, &args.path, &Disk, &beside)?;
     let broken_lines = broken_lines(&imported, &beside);
     imported.notes.extend(broken_lines);
     match &args.output {
@@ -106,28 +106,26 @@ fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
 }
 
 /// The directory of the file that will be written, as a full path.
-fn directory(output: &Path) -> Result<PathBuf, String> {
+fn directory(output: &Path) -> Result<PathBuf, CommandError> {
     let parent =
         output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::canonicalize(parent).map_err(|error| format!("{}: {error}", parent.display()))
+    fs::canonicalize(parent)
+        .map_err(|source| CommandError::Unreadable { path: parent.to_owned(), source })
 }
 
 /// Writes all files, or none. None may exist: an import replaces nothing.
-fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), String> {
+fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), CommandError> {
     let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
     let all: Vec<(PathBuf, &str)> =
         named.chain([(output.to_owned(), imported.config.as_str())]).collect();
     if let Some((path, _)) = all.iter().find(|(path, _)| path.exists()) {
-        return Err(format!(
-            "{} already exists; an import never overwrites a file",
-            path.display()
-        ));
+        return Err(CommandError::Exists(path.clone()));
     }
     let mut made = Vec::new();
     for (path, text) in &all {
-        if let Err(error) = write_file(path, text, &mut made) {
+        if let Err(source) = write_file(path, text, &mut made) {
             made.iter().for_each(|path| drop(fs::remove_file(path)));
-            return Err(format!("{} cannot be written: {error}", path.display()));
+            return Err(CommandError::Unwritten { path: path.clone(), source });
         }
     }
     Ok(())
@@ -146,19 +144,15 @@ fn write_file<'a>(path: &'a Path, text: &str, made: &mut Vec<&'a Path>) -> io::R
 struct Disk;
 
 impl Files for Disk {
-    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-        let read = || -> io::Result<Vec<u8>> {
-            // A pipe or a device may never end, and opening one may wait.
-            if !fs::metadata(path)?.is_file() {
-                return Err(io::Error::other("not a file"));
-            }
-            let mut octets = Vec::new();
-            File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
-            Ok(octets)
-        };
-        let octets = read().map_err(|error| error.to_string())?;
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
+        // A pipe or a device may never end, and opening one may wait.
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("not a file"));
+        }
+        let mut octets = Vec::new();
+        File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
         if octets.len() as u64 > most {
-            return Err(format!("larger than {most} octets"));
+            return Err(io::Error::other(format!("larger than {most} octets")));
         }
         Ok(octets)
     }
@@ -180,11 +174,11 @@ mod tests {
     struct Samples;
 
     impl Files for Samples {
-        fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
+        fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
             if path.contains("/samples/") {
                 Disk.read(path, most)
             } else {
-                Err("not among the samples".to_owned())
+                Err(io::Error::other("not among the samples"))
             }
         }
 
@@ -229,7 +223,7 @@ mod tests {
     fn own_rules_that_no_list_takes_are_reported() {
         struct One;
         impl Files for One {
-            fn read(&self, _: &str, _: u64) -> Result<Vec<u8>, String> {
+            fn read(&self, _: &str, _: u64) -> io::Result<Vec<u8>> {
                 Ok(b"dns: {port: 53}\nuser_rules: ['||a.example^', com, '||b.example^$nonsense']\n"
                     .to_vec())
             }
@@ -263,12 +257,10 @@ mod tests {
         let list = fs::canonicalize(&directory).unwrap().join("dnsmasq-blocked.txt");
         assert!(config.contains(&format!("file = \"{}\"", list.display())), "{config}");
         assert!(fs::read_to_string(list).unwrap().contains("address=/ads.example/\n"));
-        assert!(
-            run(&args).unwrap_err().ends_with("already exists; an import never overwrites a file")
-        );
+        assert!(matches!(run(&args), Err(CommandError::Exists(_))));
         let missing =
             ImportArgs { path: directory.join("gone").display().to_string(), output: None, ..args };
-        assert!(run(&missing).unwrap_err().contains("gone cannot be read"));
+        assert!(run(&missing).unwrap_err().to_string().contains("gone cannot be read"));
         fs::remove_dir_all(&directory).unwrap();
     }
 
@@ -282,6 +274,7 @@ mod tests {
         let files = vec![file("a.txt"), file("b.txt"), file("gone/c.txt")];
         let imported = Imported { config: "x".to_owned(), files, notes: Vec::new() };
         let error = write_files(&directory.join("avocet.toml"), &directory, &imported).unwrap_err();
+        let error = error.to_string();
         assert!(error.contains("gone/c.txt cannot be written"), "{error}");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 0);
         fs::remove_dir_all(&directory).unwrap();
@@ -289,9 +282,9 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_large_is_not_read() {
-        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err(), "not a file");
+        assert_eq!(Disk.read("/dev/zero", 10).unwrap_err().to_string(), "not a file");
         let own = format!("{}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
-        assert_eq!(Disk.read(&own, 10).unwrap_err(), "larger than 10 octets");
+        assert_eq!(Disk.read(&own, 10).unwrap_err().to_string(), "larger than 10 octets");
         assert!(Disk.list("/nonexistent").is_none());
     }
 }

@@ -10,6 +10,7 @@ mod call;
 mod check;
 mod dry_run;
 mod dump;
+mod error;
 mod import;
 mod lists;
 mod output;
@@ -29,6 +30,7 @@ use avocet_server::Start;
 use clap::Parser;
 
 use args::{Cli, Command};
+use error::CommandError;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
@@ -41,11 +43,11 @@ fn main() -> ExitCode {
 ///
 /// # Errors
 /// Why the server did not start.
-fn run() -> Result<ExitCode, String> {
+fn run() -> Result<ExitCode, CommandError> {
     match Cli::parse().command {
         Command::Serve(args) => {
             let start = Start { file: args.file.find(), take_over: args.take_over };
-            avocet_server::run(start).map_err(|error| error.to_string())?;
+            avocet_server::run(start)?;
             avocet_server::drain_log();
             Ok(ExitCode::SUCCESS)
         }

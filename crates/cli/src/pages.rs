@@ -7,13 +7,14 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
+use crate::error::CommandError;
 use crate::output;
 
 /// Writes the completions of a shell to standard output.
 ///
 /// # Errors
 /// They cannot be written.
-pub(crate) fn completions(shell: Shell) -> Result<ExitCode, String> {
+pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "avocet", &mut script);
     output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
@@ -24,10 +25,10 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, String> {
 ///
 /// # Errors
 /// They cannot be written there.
-pub(crate) fn manual(directory: &Path) -> Result<ExitCode, String> {
+pub(crate) fn manual(directory: &Path) -> Result<ExitCode, CommandError> {
     let created = std::fs::create_dir_all(directory);
     let written = created.and_then(|()| clap_mangen::generate_to(Cli::command(), directory));
-    written.map_err(|error| format!("cannot write to {}: {error}", directory.display()))?;
+    written.map_err(|source| CommandError::Directory { path: directory.to_owned(), source })?;
     Ok(ExitCode::SUCCESS)
 }
 

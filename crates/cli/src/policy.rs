@@ -22,6 +22,7 @@ use serde::Serialize;
 
 use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
 use crate::dry_run;
+use crate::error::CommandError;
 use crate::lists::triggers_text;
 use crate::switches::geo_text;
 use crate::{output, running};
@@ -57,15 +58,15 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
     }
 }
 
-pub(crate) fn config(path: Option<&Path>) -> Result<Config, String> {
-    Config::load(path, environment()).map_err(|errors| errors.to_string())
+pub(crate) fn config(path: Option<&Path>) -> Result<Config, CommandError> {
+    Ok(Config::load(path, environment())?)
 }
 
 /// The countries of addresses, as the file has them now: without any rule too, for one may be
 /// written by them.
-pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, String> {
+pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, CommandError> {
     let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
-    read.map(|database| database.map(Arc::new)).map_err(|fault| fault.to_string())
+    Ok(read?.map(Arc::new))
 }
 
 /// The policy of a configuration, with the lists as they are on this machine: files, and copies of
@@ -73,22 +74,16 @@ pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, Str
 pub(crate) fn policy(
     config: &Config,
     countries: Option<Arc<GeoDatabase>>,
-) -> Result<Option<Policy>, String> {
+) -> Result<Option<Policy>, CommandError> {
     let lists =
         load::from_texts(&config.policy, KEY, |list| open_text(&config.data.directory, list))?;
     let lists = lists.map(Arc::new);
-    Policy::build(
-        &config.policy,
-        &config.server.entrances(),
-        &Parts { lists, countries, ..Parts::new(KEY) },
-        None,
-    )
-    .map_err(|error| error.to_string())
+    let parts = Parts { lists, countries, ..Parts::new(KEY) };
+    Ok(Policy::build(&config.policy, &config.server.entrances(), &parts, None)?)
 }
 
-fn check(args: &PolicyCheckArgs) -> Result<String, String> {
-    let file =
-        args.file.find().ok_or("there is no file to check: name one, or set AVOCET_CONFIG")?;
+fn check(args: &PolicyCheckArgs) -> Result<String, CommandError> {
+    let file = args.file.find().ok_or(CommandError::NothingToCheck)?;
     let config = config(Some(&file))?;
     let countries = countries(&config)?;
     let Compilation { octets, reports, .. } =
@@ -104,8 +99,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
         };
         lists.push(ListCheck { list: list.name.clone(), result });
     }
-    let built = Policy::build(&config.policy, &config.server.entrances(), &Parts::new(KEY), None)
-        .map_err(|error| error.to_string())?;
+    let built = Policy::build(&config.policy, &config.server.entrances(), &Parts::new(KEY), None)?;
     let report = PolicyCheck {
         image_bytes: octets.len(),
         rules: config.policy.rules.iter().filter(|rule| rule.enabled).count(),
@@ -116,13 +110,13 @@ fn check(args: &PolicyCheckArgs) -> Result<String, String> {
     let shown = if args.json { json_line(&report)? } else { check_text(&report) };
     match report.lists.iter().filter(|list| list.result.error().is_some()).count() {
         0 => Ok(shown),
-        broken => Err(format!("{broken} lists cannot be read\n{shown}")),
+        broken => Err(CommandError::UnreadableLists(broken, shown)),
     }
 }
 
 /// A value as one line of JSON.
-pub(crate) fn json_line(value: &impl Serialize) -> Result<String, String> {
-    let line = serde_json::to_string(value).map_err(|error| error.to_string())?;
+pub(crate) fn json_line(value: &impl Serialize) -> Result<String, CommandError> {
+    let line = serde_json::to_string(value)?;
     Ok(format!("{line}\n"))
 }
 
@@ -227,7 +221,7 @@ fn list_text(list: &ListCheck) -> String {
 }
 
 /// A name in folded wire form.
-pub(crate) fn wire(name: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn wire(name: &str) -> Result<Vec<u8>, CommandError> {
     Ok(typed_name(name)?.to_ascii_lowercase())
 }
 
@@ -235,22 +229,18 @@ pub(crate) fn wire(name: &str) -> Result<Vec<u8>, String> {
 ///
 /// # Errors
 /// It is neither.
-pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, String> {
-    let name = &config.policy.time_zone;
-    let in_zone = || NamedTimeZone::named(name)?.read(text);
-    text.parse().ok().or_else(in_zone).ok_or_else(|| {
-        format!(
-            "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {name}) or Unix \
-             seconds"
-        )
-    })
+pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, CommandError> {
+    let zone = &config.policy.time_zone;
+    let in_zone = || NamedTimeZone::named(zone)?.read(text);
+    let time = text.parse().ok().or_else(in_zone);
+    time.ok_or_else(|| CommandError::NotATime { text: text.to_owned(), zone: zone.clone() })
 }
 
-pub(crate) fn rtype(text: &str) -> Result<Rtype, String> {
-    rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| format!("{text:?} is not a record type"))
+pub(crate) fn rtype(text: &str) -> Result<Rtype, CommandError> {
+    rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| CommandError::NotAType(text.to_owned()))
 }
 
-fn test(args: &PolicyTestArgs) -> Result<String, String> {
+fn test(args: &PolicyTestArgs) -> Result<String, CommandError> {
     let config = config(find(args.config.as_deref()).as_deref())?;
     let qname = wire(&args.name)?;
     let qtype = rtype(&args.rtype)?;
@@ -293,7 +283,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, String> {
     };
     let trace =
         rule::test(&args.condition, &config.policy.vocabulary(), &sample).map_err(|fault| {
-            format!("column {}\n{}", fault.column(&args.condition), fault.shown(&args.condition))
+            avocet_policy::PolicyError::Condition { when: args.condition.clone(), fault }
         })?;
     if !args.json {
         return Ok(trace.to_string());

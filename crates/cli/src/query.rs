@@ -20,6 +20,7 @@ use avocet_config::{environment, find};
 use avocet_wire::NameBuf;
 
 use crate::args::{ControlArgs, QueryArgs};
+use crate::error::CommandError;
 use crate::output;
 use crate::running::{self, Checks};
 
@@ -56,16 +57,14 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
 }
 
 /// Does what `+trace` asks for; none: there is no such option.
-fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, String> {
+fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, CommandError> {
     if !request.trace {
         return Ok(None);
     }
     if request.server.is_some() {
-        return Err(
-            "+trace uses the control socket of the running server; remove @SERVER".to_owned()
-        );
+        return Err(CommandError::TraceOfServer);
     }
-    let name = NameBuf::from_wire(&request.name).map_err(|error| error.to_string())?.to_string();
+    let name = NameBuf::from_wire(&request.name)?.to_string();
     let json = args.json || request.form == OutputForm::Json;
     let control = ControlArgs { config: args.config.clone(), json };
     let dnssec = request.edns.as_ref().is_some_and(|edns| edns.dnssec);
@@ -79,7 +78,7 @@ fn words(args: &QueryArgs) -> Vec<String> {
     reverse.into_iter().flatten().chain(args.words.iter().cloned()).collect()
 }
 
-fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
+fn ask(args: &QueryArgs, mut request: Request) -> Result<String, CommandError> {
     if args.json {
         request.form = OutputForm::Json;
     }
@@ -89,19 +88,19 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, String> {
         (None, None) => DEFAULT_SERVER,
     };
     let reply = exchange::exchange(&request, server)?;
-    let malformed = |error| format!("{server} sent a malformed response: {error}");
+    let malformed = |source| CommandError::MalformedResponse { server, source };
     match request.form {
         OutputForm::Text => text::full(&reply).map_err(malformed),
         OutputForm::Short => text::short(&reply).map_err(malformed),
         OutputForm::Json => {
             let object = ReplyObject::of(&reply).map_err(malformed)?;
-            serde_json::to_string_pretty(&object).map_err(|error| error.to_string())
+            Ok(serde_json::to_string_pretty(&object)?)
         }
     }
 }
 
 /// Where the server of this file is reached from here.
-fn configured_server(file: &Path) -> Result<SocketAddr, String> {
+fn configured_server(file: &Path) -> Result<SocketAddr, CommandError> {
     let found = Whereabouts::find(Some(file), environment())?;
     if let Some(warning) = found.warning {
         let _ = writeln!(io::stderr(), "warning: {warning}");

@@ -16,6 +16,7 @@ use crate::args::{
     PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
 };
 use crate::call::{Done, View, refuse, run, send, whereabouts};
+use crate::error::CommandError;
 use crate::policy::unix_secs;
 use crate::{dump, lists, state, switches, trust, why};
 
@@ -65,18 +66,16 @@ fn refreshed(reply: &Refreshed) -> Done {
 pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     let found = match whereabouts(&args.control) {
         Ok(found) => found,
-        Err(message) => return refuse(&message),
+        Err(error) => return refuse(&error),
     };
     let in_zone = |at: &str| match &found.config {
         Some(config) => unix_secs(config, at),
         // The time zone is not known.
-        None => at
-            .parse()
-            .map_err(|_| format!("{at:?}: write Unix seconds, or repair the configuration")),
+        None => at.parse().map_err(|_| CommandError::NotUnixSecs(at.to_owned())),
     };
     let at = match args.at.as_deref().map(in_zone).transpose() {
         Ok(at) => at,
-        Err(message) => return refuse(&message),
+        Err(error) => return refuse(&error),
     };
     let (name, rtype) = (args.name.clone(), args.rtype.clone());
     let (client, listener) = (args.client.clone(), args.listener.clone());

@@ -13,6 +13,7 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{QR, TC};
 use avocet_wire::{MessageView, Rcode};
 
+use crate::ClientError;
 use crate::request::{Cookie, QUERY_ROOM, Request};
 
 /// The transport of a reply.
@@ -22,6 +23,16 @@ pub enum Carrier {
     Udp,
     /// A TCP connection for this query.
     Tcp,
+}
+
+impl Carrier {
+    /// Returns the name of the transport.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+        }
+    }
 }
 
 /// A reply. Only its header and question have been read.
@@ -39,7 +50,11 @@ pub struct Reply {
 
 /// Sends a query to `server` over UDP; over TCP if the reply is truncated, and once more if the
 /// server requests its cookie (RFC 7873 §5.3).
-pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> {
+///
+/// # Errors
+///
+/// The query is too long, or the server does not answer.
+pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, ClientError> {
     let mut cookie = Cookie { client: random().to_be_bytes(), server: Vec::new() };
     let reply = ask_with(request, server, &cookie)?;
     match cookie_wanted(&reply.octets, &cookie) {
@@ -51,23 +66,22 @@ pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, String> 
     }
 }
 
-fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Reply, String> {
+fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Reply, ClientError> {
     let mut buffer = [0; QUERY_ROOM];
     let len = request
         .write(random() as u16, cookie, &mut buffer)
-        .map_err(|_| "the query is too long for a message".to_owned())?;
+        .map_err(|_| ClientError::QueryTooLong)?;
+    let no_answer = |carrier| move |source| ClientError::NoAnswer { server, carrier, source };
     let query = buffer.get(..len).unwrap_or_default();
     if !request.tcp {
-        let reply = over_udp(query, request, server)
-            .map_err(|error| format!("no answer from {server} over UDP: {}", reason(&error)))?;
+        let reply = over_udp(query, request, server).map_err(no_answer(Carrier::Udp))?;
         let is_truncated =
             MessageView::new(&reply.octets).is_ok_and(|message| message.header().has(TC));
         if !is_truncated || request.ignore_truncation {
             return Ok(reply);
         }
     }
-    over_tcp(query, request.timeout, server)
-        .map_err(|error| format!("no answer from {server} over TCP: {}", reason(&error)))
+    over_tcp(query, request.timeout, server).map_err(no_answer(Carrier::Tcp))
 }
 
 /// The server cookie in a BADCOOKIE reply to our cookie.
@@ -178,16 +192,6 @@ fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     match (asked.question(), message.question()) {
         (Ok(asked), Ok(answered)) => answered.octets().eq_ignore_ascii_case(asked.octets()),
         _ => header.counts[0] == 0 && header.rcode() != Rcode::NOERROR,
-    }
-}
-
-/// Why there is no reply, and what to do about it.
-fn reason(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),
-        ErrorKind::ConnectionRefused => "connection refused".to_owned(),
-        ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
-        _ => error.to_string(),
     }
 }
 

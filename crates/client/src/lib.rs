@@ -5,11 +5,14 @@
 
 #![forbid(unsafe_code)]
 
+mod error;
 pub mod exchange;
 pub mod json;
 pub mod request;
 pub mod stub;
 pub mod text;
+
+pub use error::ClientError;
 
 #[cfg(test)]
 mod tests;

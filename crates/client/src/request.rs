@@ -1,6 +1,7 @@
 //! A request: the words of the command line, and the query they stand for.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
 use std::time::Duration;
 
 use avocet_config::name::{reverse_name, typed_name};
@@ -11,6 +12,8 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
+
+use crate::ClientError;
 
 /// The default UDP size in OPT, which avoids fragmentation.
 const BUFFER_SIZE: u16 = 1232;
@@ -89,7 +92,7 @@ impl Request {
     /// # Errors
     ///
     /// Names the first invalid word, with a suggestion.
-    pub fn from_words(words: &[String]) -> Result<Self, String> {
+    pub fn from_words(words: &[String]) -> Result<Self, ClientError> {
         let mut request = Self {
             server: None,
             name: Box::default(),
@@ -126,7 +129,7 @@ impl Request {
             }
         }
         if request.name.is_empty() {
-            return Err("the name is missing".to_owned());
+            return Err(ClientError::NoName);
         }
         if let (Rtype::PTR, Some(address)) = (request.rtype, address) {
             request.name = reverse_name(address);
@@ -138,19 +141,17 @@ impl Request {
     }
 
     /// Sets the name, then type and class in either order.
-    fn set_plain(&mut self, word: &str) -> Result<(), String> {
+    fn set_plain(&mut self, word: &str) -> Result<(), ClientError> {
         if self.name.is_empty() {
             self.name = typed_name(word)?;
         } else if let Some(class) = class_from(word) {
             self.class = class;
         } else {
-            let rtype = rdata::from_mnemonic(word).map(Rtype).ok_or_else(|| {
-                format!("{word:?} is neither a type such as AAAA or TYPE65 nor a class such as CH")
-            })?;
+            let rtype = rdata::from_mnemonic(word)
+                .map(Rtype)
+                .ok_or_else(|| ClientError::NotATypeOrClass(word.to_owned()))?;
             if matches!(rtype, Rtype::AXFR | Rtype::IXFR) {
-                return Err(format!(
-                    "{rtype} is a zone transfer, which avocet query does not support"
-                ));
+                return Err(ClientError::ZoneTransfer(rtype));
             }
             self.rtype = rtype;
         }
@@ -158,7 +159,7 @@ impl Request {
     }
 
     /// Sets an option, given without its plus sign.
-    fn set_option(&mut self, option: &str) -> Result<(), String> {
+    fn set_option(&mut self, option: &str) -> Result<(), ClientError> {
         let (name, value) = match option.split_once('=') {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
@@ -183,9 +184,7 @@ impl Request {
                 self.timeout = Duration::from_secs(number::<u32>(name, secs, 1, 60)?.into());
             }
             ("tries", Some(tries)) => self.tries = number(name, tries, 1, 10)?,
-            _ => {
-                return Err(format!("\"+{option}\" is not an option; see avocet query --help"));
-            }
+            _ => return Err(ClientError::UnknownOption(option.to_owned())),
         }
         Ok(())
     }
@@ -241,24 +240,27 @@ fn address_octets(network: IpNet) -> Vec<u8> {
     octets
 }
 
-fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
+fn number<T: FromStr + PartialOrd + Into<u32>>(
     option: &str,
     digits: &str,
     min: T,
     max: T,
-) -> Result<T, String> {
+) -> Result<T, ClientError> {
     match digits.parse::<T>() {
         Ok(value) if value >= min && value <= max => Ok(value),
-        _ => Err(format!("+{option}={digits}: expected a number from {min} to {max}")),
+        _ => Err(ClientError::OutOfBounds {
+            option: option.to_owned(),
+            found: digits.to_owned(),
+            min: min.into(),
+            max: max.into(),
+        }),
     }
 }
 
-fn subnet(text: &str) -> Result<IpNet, String> {
+fn subnet(text: &str) -> Result<IpNet, ClientError> {
     let network: Result<IpNet, _> =
         text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    network
-        .map(|network| network.trunc())
-        .map_err(|_| format!("+subnet={text}: expected a network such as 192.0.2.0/24"))
+    network.map(|network| network.trunc()).map_err(|_| ClientError::NotANetwork(text.to_owned()))
 }
 
 fn class_from(word: &str) -> Option<Class> {
@@ -272,7 +274,7 @@ fn class_from(word: &str) -> Option<Class> {
 }
 
 /// Parses an address with or without port, or a host name, which the system resolves.
-fn server_address(text: &str) -> Result<SocketAddr, String> {
+fn server_address(text: &str) -> Result<SocketAddr, ClientError> {
     if let Some(written) = WrittenAddress::read(text, interface_index) {
         return Ok(written.addr);
     }
@@ -283,7 +285,7 @@ fn server_address(text: &str) -> Result<SocketAddr, String> {
     };
     match found {
         Ok(Some(address)) => Ok(address),
-        Ok(None) => Err(format!("@{text}: the host has no address")),
-        Err(error) => Err(format!("@{text} cannot be resolved: {error}")),
+        Ok(None) => Err(ClientError::NoAddress(text.to_owned())),
+        Err(source) => Err(ClientError::UnresolvedHost { host: text.to_owned(), source }),
     }
 }

@@ -8,8 +8,8 @@ use avocet_config::name::reverse_name;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype};
 
-use crate::exchange;
 use crate::request::Request;
+use crate::{ClientError, exchange};
 
 /// How long to wait for the name of an address: longer than the server's own timeout.
 const NAME_PATIENCE: Duration = Duration::from_secs(5);
@@ -22,17 +22,17 @@ const TTL_AND_LENGTH: usize = 6;
 /// # Errors
 ///
 /// The server does not answer, or answers with an error.
-pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, String> {
-    let reverse = NameBuf::from_wire(&reverse_name(address)).map_err(|error| error.to_string())?;
+pub fn name_of(server: SocketAddr, address: IpAddr) -> Result<Option<(String, u32)>, ClientError> {
+    let reverse = NameBuf::from_wire(&reverse_name(address))?;
     let mut request = Request::from_words(&[reverse.to_string(), "PTR".to_owned()])?;
     (request.tries, request.timeout) = (1, NAME_PATIENCE);
     let reply = exchange::exchange(&request, server)?;
-    let message = MessageView::new(&reply.octets).map_err(|error| error.to_string())?;
+    let message = MessageView::new(&reply.octets)?;
     match message.header().rcode() {
         Rcode::NOERROR | Rcode::NXDOMAIN => {}
-        rcode => return Err(rcode.to_string()),
+        rcode => return Err(ClientError::Rcode(rcode)),
     }
-    let records = message.records().map_err(|error| error.to_string())?;
+    let records = message.records()?;
     let answer =
         records.map_while(Result::ok).take_while(|record| record.section == RecordSection::Answer);
     let name = |record: RecordView<'_>| {

@@ -12,7 +12,7 @@ use super::*;
 use crate::exchange::{Carrier, Reply, exchange};
 use crate::request::{Cookie, OutputForm, QUERY_ROOM, Request};
 
-fn request(line: &str) -> Result<Request, String> {
+fn request(line: &str) -> Result<Request, ClientError> {
     let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
     Request::from_words(&words)
 }
@@ -110,7 +110,7 @@ fn words_that_mean_nothing_are_named() {
         ("x AXFR", "AXFR is a zone transfer, which avocet query does not support"),
         ("x AB", "\"AB\" is neither a type such as AAAA or TYPE65 nor a class such as CH"),
     ] {
-        assert_eq!(request(line).unwrap_err(), expected, "{line}");
+        assert_eq!(request(line).unwrap_err().to_string(), expected, "{line}");
     }
 }
 
@@ -230,9 +230,9 @@ fn a_cookie_that_the_server_wants_is_sent_back_once() {
 #[test]
 fn a_server_that_is_not_there_is_named() {
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = exchange(&request("example +tries=1").unwrap(), address).unwrap_err();
+    let error = exchange(&request("example +tries=1").unwrap(), address).unwrap_err().to_string();
     assert_eq!(error, format!("no answer from {address} over UDP: connection refused"));
-    let error = exchange(&request("example +tcp").unwrap(), address).unwrap_err();
+    let error = exchange(&request("example +tcp").unwrap(), address).unwrap_err().to_string();
     assert_eq!(error, format!("no answer from {address} over TCP: connection refused"));
 }
 

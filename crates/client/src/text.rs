@@ -7,7 +7,7 @@ use avocet_wire::header::{AA, AD, CD, Header, QR, RA, RD, TC, Z};
 use avocet_wire::view::{RecordSection, RecordView, WireError};
 use avocet_wire::{MessageView, NameBuf, Rcode, Rtype, rdata, text};
 
-use crate::exchange::{Carrier, Reply};
+use crate::exchange::Reply;
 
 /// Names of the header's flags, in dig's order.
 pub(super) const FLAGS: [(u16, &str); 8] =
@@ -214,10 +214,7 @@ fn padded(mut text: String, column: usize) -> String {
 }
 
 fn write_end(reply: &Reply, out: &mut String) -> fmt::Result {
-    let carrier = match reply.carrier {
-        Carrier::Udp => "UDP",
-        Carrier::Tcp => "TCP",
-    };
+    let carrier = reply.carrier.name();
     let micros = reply.elapsed.as_micros();
     let server = reply.server;
     writeln!(out, "\n;; Query time: {}.{:03} msec", micros / 1000, micros % 1000)?;

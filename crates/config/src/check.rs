@@ -43,8 +43,8 @@ impl Check {
     }
 
     /// Adds a fault.
-    pub(super) fn fault(&mut self, span: Range<usize>, message: impl Into<String>) {
-        self.faults.push(SettingFault { span, message: message.into() });
+    pub(super) fn fault(&mut self, span: Range<usize>, message: impl ToString) {
+        self.faults.push(SettingFault { span, message: message.to_string() });
     }
 
     /// The value if it is set and valid; adds its faults.

@@ -12,6 +12,7 @@ use toml::Spanned;
 use avocet_resolver::{MAX_RACE, MAX_UPSTREAMS};
 
 use super::check::Check;
+use super::error::SettingError;
 use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
@@ -34,14 +35,14 @@ impl FromText for RuleZone {
     const EXPECTED: &'static str =
         "a name such as \".\", \"corp.example\" or \"!lab.corp.example\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (written, exception) = match text.strip_prefix('!') {
             Some(rest) => (rest, true),
             None => (text, false),
         };
         let name = Name::from_text(written)?;
         if exception && *name == *ROOT {
-            return Err(Some("\"!.\" would exclude all names; remove the rule".to_owned()));
+            return Err(Some(SettingError::AllExcluded));
         }
         Ok(Self { name, exception })
     }
@@ -51,7 +52,7 @@ impl FromText for Strategy {
     const EXPECTED: &'static str =
         "\"ordered\", \"round-robin\", \"fastest\", or \"race 2\" to \"race 8\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "ordered" => Ok(Self::Ordered),
             "round-robin" => Ok(Self::RoundRobin),
@@ -70,7 +71,7 @@ impl FromText for EcsPolicy {
     const EXPECTED: &'static str = "\"strip\" or \"pass\"";
     const CHOICES: &'static [&'static str] = &["strip", "pass"];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "strip" => Ok(Self::Strip),
             "pass" => Ok(Self::Pass),
@@ -228,9 +229,9 @@ fn written(
 }
 
 /// The servers in a `resolv.conf`, without this server itself.
-fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String> {
+fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, SettingError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })?;
     let mut servers = Vec::new();
     for server in upstream::from_resolv_conf(&text) {
         if !upstream::is_own(server.addr, listen) && !servers.contains(&server) {
@@ -238,7 +239,7 @@ fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, String
         }
     }
     if servers.is_empty() {
-        return Err(format!("{} has no server other than this one", path.display()));
+        return Err(SettingError::NoOtherServer(path.to_owned()));
     }
     servers.truncate(MAX_UPSTREAMS);
     Ok(servers)

@@ -6,6 +6,7 @@ use std::path::Path;
 use avocet_resolver::RootServer;
 use avocet_wire::{Rtype, rdata};
 
+use super::error::{HintFault, SettingError};
 use super::name::{Name, ROOT};
 use super::setting::FromText;
 
@@ -43,21 +44,21 @@ pub(super) fn built_in() -> Vec<RootServer> {
 /// # Errors
 ///
 /// The fault in the file with its line, or that the file has no server with an address.
-pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, String> {
+pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, SettingError> {
     let text = std::fs::read_to_string(path)
-        .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    let servers = from_zone(&text)
-        .map_err(|(line, message)| format!("{}:{line}: {message}", path.display()))?;
+        .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })?;
+    let servers = from_zone(&text).map_err(|(line, fault)| SettingError::RootHints {
+        path: path.to_owned(),
+        line,
+        source: Box::new(fault),
+    })?;
     if servers.is_empty() {
-        return Err(format!(
-            "{} has no server: add NS records of the root and their addresses",
-            path.display()
-        ));
+        return Err(SettingError::NoRootServers(path.to_owned()));
     }
     Ok(servers)
 }
 
-fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
+fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, HintFault)> {
     let mut servers: Vec<RootServer> = Vec::new();
     let mut owner: Option<Name> = None;
     for (line, text) in (1..).zip(text.lines()) {
@@ -66,10 +67,10 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
         if !text.starts_with([' ', '\t'])
             && let Some(written) = fields.next()
         {
-            let wrong = |message: Option<String>| {
-                (line, message.unwrap_or_else(|| format!("{written:?} is not a name")))
+            let wrong = |error: Option<SettingError>| {
+                error.map_or_else(|| HintFault::NotAName(written.to_owned()), HintFault::Owner)
             };
-            owner = Some(Name::from_text(written).map_err(wrong)?);
+            owner = Some(Name::from_text(written).map_err(|error| (line, wrong(error)))?);
         }
         let is_filler = |field: &&str| {
             field.eq_ignore_ascii_case("IN") || field.bytes().all(|b| b.is_ascii_digit())
@@ -77,14 +78,13 @@ fn from_zone(text: &str) -> Result<Vec<RootServer>, (usize, String)> {
         while fields.next_if(is_filler).is_some() {}
         let Some(rtype) = fields.next() else { continue };
         let rtype = rdata::from_mnemonic(rtype)
-            .ok_or_else(|| (line, format!("{rtype:?} is not a record type")))?;
-        let owner = owner.as_ref().ok_or_else(|| (line, "the record has no owner".to_owned()))?;
+            .ok_or_else(|| (line, HintFault::UnknownType(rtype.to_owned())))?;
+        let owner = owner.as_ref().ok_or((line, HintFault::NoOwner))?;
         let mut data = Vec::new();
         let shown: Vec<&str> = fields.collect();
         rdata::parse(rtype, &shown.join(" "), ROOT, &mut data)
-            .map_err(|error| (line, error.to_string()))?;
-        take(&mut servers, owner, Rtype(rtype), &data)
-            .map_err(|message| (line, message.to_owned()))?;
+            .map_err(|error| (line, error.into()))?;
+        take(&mut servers, owner, Rtype(rtype), &data).map_err(|fault| (line, fault))?;
     }
     servers.retain(|server| !server.addresses.is_empty());
     Ok(servers)
@@ -95,7 +95,7 @@ fn take(
     owner: &Name,
     rtype: Rtype,
     data: &[u8],
-) -> Result<(), &'static str> {
+) -> Result<(), HintFault> {
     let name: Name =
         if rtype == Rtype::NS { data.to_ascii_lowercase().into() } else { owner.clone() };
     let address: Option<IpAddr> =
@@ -103,14 +103,14 @@ fn take(
             (Rtype::NS, ..) if **owner == *ROOT => None,
             (Rtype::A, Ok(octets), _) => Some(octets.into()),
             (Rtype::AAAA, _, Ok(octets)) => Some(octets.into()),
-            _ => return Err("expected NS records of the root, A and AAAA records"),
+            _ => return Err(HintFault::OtherRecord),
         };
     let at = servers.iter().position(|server| server.name == name).unwrap_or_else(|| {
         servers.push(RootServer { name, addresses: Vec::new() });
         servers.len() - 1
     });
     if servers.len() > MAX_SERVERS {
-        return Err("too many servers");
+        return Err(HintFault::TooManyServers);
     }
     servers[at].addresses.extend(address);
     Ok(())
@@ -136,7 +136,7 @@ mod tests {
             let path =
                 std::env::temp_dir().join(format!("avocet-hints-{}-{number}", std::process::id()));
             std::fs::write(&path, text).unwrap();
-            let error = from_file(&path).unwrap_err();
+            let error = from_file(&path).unwrap_err().to_string();
             std::fs::remove_file(&path).unwrap();
             assert!(error.starts_with(&format!("{} has no server", path.display())), "{error}");
         }

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
+use super::error::{KeyAdvice, SettingError};
 use super::setting::SettingFault;
 
 /// What kind of value a key takes, as far as a variable of the environment has to be told.
@@ -24,13 +25,13 @@ pub(super) enum ValueKind {
 ///
 /// # Errors
 /// There is no such key; the message says what was probably meant.
-pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind, String> {
+pub(super) fn kind(schema: &Value, section: &str, key: &str) -> Result<ValueKind, SettingError> {
     let sections = properties(schema);
     let Some(table) = sections.get(section) else {
         return Err(unknown(section, sections, schema));
     };
     if is_list_of_tables(table) {
-        return Err(format!("[[{section}]] cannot be set by a variable; write it in the file"));
+        return Err(SettingError::VariableOfTables(section.to_owned()));
     }
     let keys = properties(table);
     let Some(value) = keys.get(key) else {
@@ -54,8 +55,8 @@ pub(super) fn remove_unknown(
     let sections = properties(schema);
     for (name, mut value) in mem::take(document) {
         let Some(section) = sections.get(name.get_ref().as_ref()) else {
-            let message = unknown(name.get_ref(), sections, schema);
-            faults.push(SettingFault { span: name.span(), message });
+            let error = unknown(name.get_ref(), sections, schema);
+            faults.push(SettingFault::new(name.span(), &error));
             continue;
         };
         let value_mut = value.get_mut();
@@ -107,10 +108,7 @@ fn remove_unknown_keys(
         if keys.contains_key(key.get_ref().as_ref()) {
             table.insert(key, value);
         } else {
-            faults.push(SettingFault {
-                span: key.span(),
-                message: unknown(key.get_ref(), keys, schema),
-            });
+            faults.push(SettingFault::new(key.span(), &unknown(key.get_ref(), keys, schema)));
         }
     }
 }
@@ -130,21 +128,24 @@ fn is_list_of_tables(schema: &Value) -> bool {
     schema["items"]["properties"].is_object()
 }
 
-/// The message for a name that is none of `known`.
-fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> String {
+/// Returns the error for a key that is not in `known`.
+fn unknown(name: &str, known: &Map<String, Value>, schema: &Value) -> SettingError {
+    SettingError::UnknownKey { key: name.to_owned(), advice: advice(name, known, schema) }
+}
+
+fn advice(name: &str, known: &Map<String, Value>, schema: &Value) -> KeyAdvice {
     // Of a table and a list of tables that both have the key, the table is meant more often.
     let home = properties(schema)
         .iter()
         .filter(|(_, section)| properties(section).contains_key(name))
         .min_by_key(|(_, section)| is_list_of_tables(section));
     if let Some((section, table)) = home {
-        return format!("unknown key `{name}`; it belongs under {}", header(section, table));
+        return KeyAdvice::Under(header(section, table));
     }
     if let Some(nearest) = nearest(name, known.keys()) {
-        return format!("unknown key `{name}`; did you mean `{nearest}`?");
+        return KeyAdvice::Similar(nearest.to_owned());
     }
-    let all: Vec<&str> = known.keys().map(String::as_str).collect();
-    format!("unknown key `{name}`; known keys: {}", all.join(", "))
+    KeyAdvice::Known(known.keys().cloned().collect())
 }
 
 /// The name that is at most a third of its letters away from `name`, or begins with it, or it with

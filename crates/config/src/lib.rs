@@ -25,6 +25,7 @@ use ipnet::IpNet;
 pub mod block;
 mod check;
 pub mod dns64;
+mod error;
 mod forward;
 mod hints;
 mod known;
@@ -47,6 +48,7 @@ pub mod upstream;
 pub mod validate;
 
 use dns64::Dns64Config;
+pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listener::ListenerConfig;
 pub use location::find;
 use ports::AvoidPorts;

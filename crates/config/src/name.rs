@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Rtype, rdata, text};
 
+use super::error::SettingError;
 use super::setting::FromText;
 
 /// The root in wire format; names in the file are relative to it.
@@ -16,14 +17,12 @@ pub(super) type Name = Box<[u8]>;
 impl FromText for Name {
     const EXPECTED: &'static str = "a name such as \"corp.example\"";
 
-    fn from_text(written: &str) -> Result<Self, Option<String>> {
+    fn from_text(written: &str) -> Result<Self, Option<SettingError>> {
         if written.is_empty() {
             return Err(None);
         }
         if written.contains(char::is_whitespace) {
-            return Err(Some(format!(
-                "{written:?} has a space in it; if that is intended, write \\\\032"
-            )));
+            return Err(Some(SettingError::BlankInName(written.to_owned())));
         }
         // Length octets are at most 63, which is below the letters.
         typed_name(written).map(|wire| wire.to_ascii_lowercase().into()).map_err(Some)
@@ -36,13 +35,12 @@ impl FromText for Name {
 /// # Errors
 ///
 /// It is not a name.
-pub fn typed_name(text: &str) -> Result<Box<[u8]>, String> {
-    let fault = |error: &dyn std::fmt::Display| format!("{text:?} is not a name: {error}");
+pub fn typed_name(text: &str) -> Result<Box<[u8]>, SettingError> {
     let ascii = if text.is_ascii() { Ok(text.to_owned()) } else { idna::domain_to_ascii(text) };
-    let ascii = ascii.map_err(|_| fault(&"it is not a valid internationalised name"))?;
+    let ascii = ascii.map_err(|_| SettingError::InternationalisedName(text.to_owned()))?;
     let mut wire = [0; MAX_NAME];
     let len = text::name_to_wire(ascii.as_bytes(), Some(ROOT), &mut wire)
-        .map_err(|error| fault(&error))?;
+        .map_err(|source| SettingError::Name { text: text.to_owned(), source })?;
     Ok(wire[..len].into())
 }
 
@@ -57,10 +55,10 @@ pub fn shown(name: &[u8]) -> String {
 impl FromText for Rtype {
     const EXPECTED: &'static str = "a record type such as \"A\", \"CNAME\" or \"TYPE65280\"";
 
-    fn from_text(written: &str) -> Result<Self, Option<String>> {
+    fn from_text(written: &str) -> Result<Self, Option<SettingError>> {
         let rtype = rdata::from_mnemonic(written).map(Self).ok_or(None)?;
         if rtype.is_meta() || rtype.0 == 0 {
-            return Err(Some(format!("records of type {rtype} exist only in messages")));
+            return Err(Some(SettingError::MetaType(rtype)));
         }
         Ok(rtype)
     }

@@ -23,6 +23,7 @@ use toml::Spanned;
 
 use super::block::{self, BlockConfig};
 use super::check::Check;
+use super::error::SettingError;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::setting::{FromText, List, Setting};
@@ -111,7 +112,7 @@ macro_rules! choices {
             const EXPECTED: &'static str = $expected;
             const CHOICES: &'static [&'static str] = &[$($text),+];
 
-            fn from_text(text: &str) -> Result<Self, Option<String>> {
+            fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
                 match text {
                     $($text => Ok($value),)+
                     _ => Err(None),
@@ -152,7 +153,7 @@ impl FromText for ListFormat {
         RPZ,
     ];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         Self::CHOICES.iter().find(|known| **known == text).map(|known| Self(known)).ok_or(None)
     }
 }
@@ -161,7 +162,7 @@ impl FromText for ListKind {
     const EXPECTED: &'static str = "\"block\" or \"allow\"";
     const CHOICES: &'static [&'static str] = &["block", "allow"];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "block" => Ok(Self::Block),
             "allow" => Ok(Self::Allow),
@@ -178,7 +179,7 @@ impl FromText for Refresh {
     const EXPECTED: &'static str =
         "a time from \"1m\" to \"365d\", such as \"30m\", \"24h\" or \"7d\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let time = parse_duration(text).ok_or(None)?;
         if (MIN_REFRESH..=MAX_SPAN).contains(&time) { Ok(Self(time)) } else { Err(None) }
     }
@@ -197,13 +198,10 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// The same of the command line.
-pub fn duration_arg(text: &str) -> Result<Duration, String> {
+pub fn duration_arg(text: &str) -> Result<Duration, SettingError> {
     let time =
         parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
-    time.ok_or_else(|| {
-        "expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\""
-            .to_owned()
-    })
+    time.ok_or(SettingError::Duration)
 }
 
 /// The tables that make up the policy.

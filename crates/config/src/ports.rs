@@ -8,6 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
 use super::check::Check;
+use super::error::SettingError;
 use super::setting::{List, Raw, Setting, Value};
 
 /// First port of queries: those below belong to the system (RFC 6335 §6).
@@ -172,7 +173,7 @@ impl Value for AvoidItem {
         )
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         let text = match raw {
             Raw::Text(text) if text == REGISTERED => return Ok(Self::Registered),
             Raw::Text(text) => Cow::from(text.as_str()),
@@ -182,7 +183,7 @@ impl Value for AvoidItem {
         PortRange::parse(&text).map(Self::Range).map_err(|fault| match fault {
             PortFault::Form => Self::mismatch(raw),
             PortFault::Reversed { first, last } => {
-                format!("the range \"{text}\" ends before it starts; write \"{last}-{first}\"")
+                SettingError::ReversedPorts { text: text.into_owned(), first, last }
             }
         })
     }

@@ -9,6 +9,7 @@ use toml::Spanned;
 
 use super::RecordConfig;
 use super::check::Check;
+use super::error::SettingError;
 use super::name::{Name, ROOT, reverse_name, shown};
 use super::setting::{List, Text};
 use super::spec::RecordSpec;
@@ -120,7 +121,7 @@ fn add_value(set: &mut RecordConfig, value: Spanned<String>, check: &mut Check) 
 }
 
 /// The wire format of one value.
-fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
+fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, SettingError> {
     // The generic format of unknown types contains blanks (RFC 3597 §5).
     let is_generic = value.trim_start().starts_with("\\#");
     if rtype == Rtype::TXT
@@ -129,11 +130,14 @@ fn parse(rtype: Rtype, value: &str) -> Result<Box<[u8]>, String> {
         && value.trim().contains(char::is_whitespace)
     {
         // Without quotes each word would be a separate string, which is certainly a mistake.
-        return Err(format!("a text with blanks needs quotes of its own: '\"{value}\"'"));
+        return Err(SettingError::UnquotedText(value.to_owned()));
     }
     let mut wire = Vec::new();
-    rdata::parse(rtype.0, value, ROOT, &mut wire)
-        .map_err(|error| format!("{value:?} is not valid data of type {rtype}: {error}"))?;
+    rdata::parse(rtype.0, value, ROOT, &mut wire).map_err(|source| SettingError::RecordData {
+        value: value.to_owned(),
+        rtype,
+        source,
+    })?;
     Ok(wire.into())
 }
 

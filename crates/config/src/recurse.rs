@@ -14,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use toml::Spanned;
 
 use super::check::Check;
+use super::error::SettingError;
 use super::name::{Name, shown};
 use super::setting::{FromText, List, Raw, Text, Value};
 use super::spec::{DnssecSpec, ResolverSpec, StubSpec};
@@ -67,7 +68,7 @@ impl Value for LocalRootSource {
         "true, false, or the path of a file".to_owned()
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         match raw {
             Raw::Boolean(false) => Ok(Self::None),
             Raw::Boolean(true) => Ok(Self::Primaries),
@@ -90,7 +91,7 @@ impl FromText for Mode {
     const EXPECTED: &'static str = "\"recurse\" or \"forward\"";
     const CHOICES: &'static [&'static str] = &["recurse", "forward"];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "forward" => Ok(Self::Forward),
             "recurse" => Ok(Self::Recurse),
@@ -102,8 +103,9 @@ impl FromText for Mode {
 impl FromText for Anchor {
     const EXPECTED: &'static str = "a record such as \". IN DS 20326 8 2 E06D...\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
-        Self::parse(text).map_err(|error| Some(format!("{text:?}: {error}")))
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        Self::parse(text)
+            .map_err(|source| Some(SettingError::TrustAnchor { text: text.to_owned(), source }))
     }
 }
 
@@ -181,7 +183,7 @@ pub(super) fn resolver(spec: ResolverSpec, mode: Mode, check: &mut Check) -> Res
     }
 }
 
-fn root_servers(path: Option<&Path>) -> Result<Vec<RootServer>, String> {
+fn root_servers(path: Option<&Path>) -> Result<Vec<RootServer>, SettingError> {
     path.map_or_else(|| Ok(hints::built_in()), hints::from_file)
 }
 

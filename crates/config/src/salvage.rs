@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::{DeTable, DeValue};
 
+use super::error::SettingError;
 use super::setting::FromText;
 use super::{Config, DEFAULT_DIRECTORY, source};
 
@@ -36,13 +37,12 @@ impl Whereabouts {
     pub fn find(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         let environment: BTreeMap<String, String> = environment.into_iter().collect();
         let shown = file.map_or_else(String::new, |file| file.display().to_string());
         let octets = match file {
-            Some(file) => {
-                std::fs::read(file).map_err(|error| format!("{shown} cannot be read: {error}"))?
-            }
+            Some(file) => std::fs::read(file)
+                .map_err(|source| SettingError::Unreadable { path: file.to_owned(), source })?,
             None => Vec::new(),
         };
         let text = String::from_utf8_lossy(&octets);
@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_file_that_is_not_there_is_an_error() {
-        let error = Whereabouts::find(Some(Path::new("/nonexistent/a.toml")), []).unwrap_err();
+        let error =
+            Whereabouts::find(Some(Path::new("/nonexistent/a.toml")), []).unwrap_err().to_string();
         assert!(error.starts_with("/nonexistent/a.toml cannot be read"), "{error}");
     }
 }

@@ -13,6 +13,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use super::error::SettingError;
 use super::upstream::interface_index;
 
 /// A fault, with its position in the [`ConfigSource`](super::source::ConfigSource).
@@ -22,6 +23,13 @@ pub(super) struct SettingFault {
     pub(super) span: Range<usize>,
     /// The fault, and valid values.
     pub(super) message: String,
+}
+
+impl SettingFault {
+    /// Locates an error at `span`.
+    pub(super) fn new(span: Range<usize>, error: &SettingError) -> Self {
+        Self { span, message: error.to_string() }
+    }
 }
 
 /// A key of the file: missing, or a value of type `T`.
@@ -158,17 +166,17 @@ pub(super) trait Value: Sized {
     fn expected() -> String;
 
     /// Converts a TOML scalar, or returns its fault.
-    fn from_scalar(raw: &Raw) -> Result<Self, String>;
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError>;
 
     /// Converts a TOML value, or returns all its faults.
     fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<SettingFault>> {
         Self::from_scalar(raw.get_ref())
-            .map_err(|message| vec![SettingFault { span: raw.span(), message }])
+            .map_err(|error| vec![SettingFault::new(raw.span(), &error)])
     }
 
-    /// The message for a value of another type.
-    fn mismatch(raw: &Raw) -> String {
-        format!("expected {}, found {}", Self::expected(), raw.shown())
+    /// Returns the error for a value of another type.
+    fn mismatch(raw: &Raw) -> SettingError {
+        SettingError::Mismatch { expected: Self::expected(), found: raw.shown() }
     }
 }
 
@@ -195,16 +203,13 @@ impl<T: Value> Value for List<T> {
         format!("a list, each item {}", T::expected())
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         Err(Self::mismatch(raw))
     }
 
     fn read(raw: &Spanned<Raw>) -> Result<Self, Vec<SettingFault>> {
         let Raw::List(items) = raw.get_ref() else {
-            return Err(vec![SettingFault {
-                span: raw.span(),
-                message: Self::mismatch(raw.get_ref()),
-            }]);
+            return Err(vec![SettingFault::new(raw.span(), &Self::mismatch(raw.get_ref()))]);
         };
         let mut list = Vec::with_capacity(items.len());
         let mut faults = Vec::new();
@@ -223,7 +228,7 @@ impl Value for bool {
         "true or false".to_owned()
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         match raw {
             Raw::Boolean(value) => Ok(*value),
             _ => Err(Self::mismatch(raw)),
@@ -236,7 +241,7 @@ impl Value for String {
         "a string in quotes".to_owned()
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         match raw {
             Raw::Text(text) => Ok(text.clone()),
             _ => Err(Self::mismatch(raw)),
@@ -253,7 +258,7 @@ impl<const MIN: u32, const MAX: u32> Value for Int<MIN, MAX> {
         format!("an integer from {MIN} to {MAX}")
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         match raw {
             Raw::Integer(value) => u32::try_from(*value)
                 .ok()
@@ -320,7 +325,7 @@ impl Value for ByteSize {
         "a size from 1 MiB to 1 TiB, in bytes or as a string such as \"64MiB\"".to_owned()
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         let bytes = match raw {
             Raw::Integer(value) => u64::try_from(*value).ok(),
             Raw::Text(text) => parse_bytes(text),
@@ -362,7 +367,7 @@ pub(super) trait FromText: Sized {
 
     /// Converts a text. The error describes the fault, or is `None` if [`FromText::EXPECTED`]
     /// suffices.
-    fn from_text(text: &str) -> Result<Self, Option<String>>;
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>>;
 }
 
 /// A value that is written as text.
@@ -374,7 +379,7 @@ impl<T: FromText> Value for Text<T> {
         T::EXPECTED.to_owned()
     }
 
-    fn from_scalar(raw: &Raw) -> Result<Self, String> {
+    fn from_scalar(raw: &Raw) -> Result<Self, SettingError> {
         let Raw::Text(text) = raw else {
             return Err(Self::mismatch(raw));
         };
@@ -402,13 +407,16 @@ impl<T: FromText> JsonSchema for Text<T> {
 impl FromText for SocketAddr {
     const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         address_with_port(text, 53)
     }
 }
 
 /// A listening address. An address without a port is a fault, with `usual` in its message.
-pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Option<String>> {
+pub(super) fn address_with_port(
+    text: &str,
+    usual: u16,
+) -> Result<SocketAddr, Option<SettingError>> {
     let WrittenAddress { mut addr, has_port } =
         WrittenAddress::read(text, interface_index).ok_or(None)?;
     if has_port && addr.port() != 0 {
@@ -416,17 +424,15 @@ pub(super) fn address_with_port(text: &str, usual: u16) -> Result<SocketAddr, Op
     }
     addr.set_port(usual);
     if has_port {
-        return Err(Some(format!(
-            "\"{text}\" has port 0, which clients cannot reach; write \"{addr}\""
-        )));
+        return Err(Some(SettingError::PortZero { text: text.to_owned(), usual: addr }));
     }
-    Err(Some(format!("\"{text}\" has no port; write \"{addr}\"")))
+    Err(Some(SettingError::NoPort { text: text.to_owned(), usual: addr }))
 }
 
 impl FromText for IpAddr {
     const EXPECTED: &'static str = "an address such as \"192.0.2.1\" or \"2001:db8::1\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         text.parse().map_err(|_| None)
     }
 }
@@ -444,7 +450,7 @@ impl FromText for Allowed {
     const EXPECTED: &'static str =
         "\"local\", a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         if text == "local" { Ok(Self::Local) } else { IpNet::from_text(text).map(Self::Network) }
     }
 }
@@ -453,18 +459,13 @@ impl FromText for IpNet {
     const EXPECTED: &'static str =
         "a network such as \"192.168.0.0/16\", or one address such as \"fd00::1\"";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         if let Ok(address) = text.parse::<IpAddr>() {
             return Ok(address.into());
         }
         let network: Self = text.parse().map_err(|_| None)?;
         if network.addr() != network.network() {
-            return Err(Some(format!(
-                "\"{text}\" is an address inside a network; write \"{}\" for the network or \
-                 \"{}\" for the address",
-                network.trunc(),
-                network.addr()
-            )));
+            return Err(Some(SettingError::InsideNetwork { text: text.to_owned(), network }));
         }
         Ok(network)
     }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
+use super::error::SettingError;
 use super::known;
 use super::setting::SettingFault;
 use super::spec::Spec;
@@ -143,13 +144,12 @@ impl<'a> ConfigSource<'a> {
             let at = self.text.len() + 1 + position;
             let place = at..at + 1;
             if variable.section.is_empty() {
-                faults.extend(
-                    variable.meant(&schema).map(|message| SettingFault { span: place, message }),
-                );
+                faults
+                    .extend(variable.meant(&schema).map(|error| SettingFault::new(place, &error)));
                 continue;
             }
-            if let Err(message) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
-                faults.push(SettingFault { span: place, message });
+            if let Err(error) = variable.lay_over(document.get_mut(), &schema, place.clone()) {
+                faults.push(SettingFault::new(place, &error));
             }
         }
         known::remove_unknown(document.get_mut(), &schema, &mut faults);
@@ -204,15 +204,13 @@ impl<'a> ConfigSource<'a> {
 
 impl<'a> Variable<'a> {
     /// Says which key a variable without two underscores names; none where it is none of ours.
-    fn meant(&self, schema: &serde_json::Value) -> Option<String> {
+    fn meant(&self, schema: &serde_json::Value) -> Option<SettingError> {
         let name = self.name.strip_prefix(PREFIX)?;
         name.match_indices('_').find_map(|(at, _)| {
             let (section, key) = (&name[..at], &name[at + 1..]);
             let kebab = |text: &str| text.to_ascii_lowercase().replace('_', "-");
             known::kind(schema, &kebab(section), &kebab(key)).ok()?;
-            Some(format!(
-                "two underscores separate table and key; did you mean {PREFIX}{section}__{key}?"
-            ))
+            Some(SettingError::OneUnderscore(format!("{PREFIX}{section}__{key}")))
         })
     }
 
@@ -225,7 +223,7 @@ impl<'a> Variable<'a> {
         document: &mut DeTable<'a>,
         schema: &serde_json::Value,
         place: Range<usize>,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingError> {
         let kind = known::kind(schema, &self.section, &self.key)?;
         let section = document
             .entry(Spanned::new(place.clone(), self.section.clone().into()))

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use avocet_policy::rule::{SERVER_FORM, ServerFault, server_address};
 
+use super::error::SettingError;
 use super::setting::FromText;
 use super::{Upstream, UpstreamTransport};
 
@@ -12,15 +13,13 @@ impl FromText for Upstream {
                                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP \
                                     only";
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (transport, rest) = match text.split_once("://") {
             None => (UpstreamTransport::Udp, text),
             Some(("udp", rest)) => (UpstreamTransport::Udp, rest),
             Some(("tcp", rest)) => (UpstreamTransport::Tcp, rest),
             Some((scheme, _)) => {
-                return Err(Some(format!(
-                    "\"{scheme}://\" is not a supported transport; use \"udp://\" or \"tcp://\""
-                )));
+                return Err(Some(SettingError::UnsupportedTransport(scheme.to_owned())));
             }
         };
         Ok(Self { addr: server(rest)?, transport })
@@ -34,16 +33,16 @@ pub(super) struct ServerAddress(pub(super) SocketAddr);
 impl FromText for ServerAddress {
     const EXPECTED: &'static str = SERVER_FORM;
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         server(text).map(Self)
     }
 }
 
 /// The address of a server, with or without port.
-fn server(text: &str) -> Result<SocketAddr, Option<String>> {
+fn server(text: &str) -> Result<SocketAddr, Option<SettingError>> {
     server_address(text, interface_index).map_err(|fault| match fault {
         ServerFault::Form => None,
-        fault => Some(format!("{text:?} {fault}")),
+        source => Some(SettingError::Server { text: text.to_owned(), source }),
     })
 }
 

@@ -12,6 +12,7 @@ use ipnet::IpNet;
 use toml::Spanned;
 
 use super::check::Check;
+use super::error::SettingError;
 use super::name::{Name, shown};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
@@ -206,12 +207,15 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
     let text = check.take(setting).filter(|text| !text.is_empty())?;
     let address = match address_with_port(&text, 8053) {
         Ok(address) => address,
-        Err(message) => {
+        Err(error) => {
             let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" to turn it \
                             off";
             check.fault(
                 span,
-                message.unwrap_or_else(|| format!("expected {expected}; found {text:?}")),
+                error.map_or_else(
+                    || format!("expected {expected}; found {text:?}"),
+                    |error| error.to_string(),
+                ),
             );
             return None;
         }
@@ -290,7 +294,7 @@ impl FromText for LogLevel {
     const EXPECTED: &'static str = "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"";
     const CHOICES: &'static [&'static str] = &["error", "warn", "info", "debug", "trace"];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "error" => Ok(Self::Error),
             "warn" => Ok(Self::Warn),
@@ -306,7 +310,7 @@ impl FromText for LogFormat {
     const EXPECTED: &'static str = "\"text\" or \"json\"";
     const CHOICES: &'static [&'static str] = &["text", "json"];
 
-    fn from_text(text: &str) -> Result<Self, Option<String>> {
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         match text {
             "text" => Ok(Self::Text),
             "json" => Ok(Self::Json),

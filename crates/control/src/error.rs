@@ -51,7 +51,7 @@ pub enum ControlError {
     /// The grant to end is not in force.
     NoSuchGrant,
     /// The pause or grant is invalid, or there are too many: the reason.
-    SwitchRefused(String),
+    SwitchRefused(avocet_policy::PolicyError),
     /// The policy cannot be built with the change: the reason.
     PolicyRefused(String),
     /// The configuration has no lists.
@@ -177,9 +177,8 @@ impl fmt::Display for ControlError {
             Self::TakeOverRefused => {
                 f.write_str("another process is taking over, or the server is shutting down")
             }
-            Self::InvalidName(fault) | Self::SwitchRefused(fault) | Self::PolicyRefused(fault) => {
-                f.write_str(fault)
-            }
+            Self::InvalidName(fault) | Self::PolicyRefused(fault) => f.write_str(fault),
+            Self::SwitchRefused(error) => error.fmt(f),
             Self::ConfigurationRefused(errors) => f.write_str(errors),
             Self::Interrupted(fault) => f.write_str(fault),
             Self::UnknownType(word) => write!(f, "{word:?} is not a record type"),

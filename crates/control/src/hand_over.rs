@@ -1,6 +1,8 @@
 //! The begin of a take-over on the control socket. It is no [`Request`](crate::Request): the server
 //! answers it with its sockets, which only this socket can carry.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The request of a process that wants to take over.
@@ -23,6 +25,33 @@ struct Refusal {
     error: String,
 }
 
+/// The reason why a reply is not an offer.
+#[derive(Debug)]
+pub enum OfferError {
+    /// The server refuses. Holds its reason.
+    Refused(String),
+    /// The line is neither an offer nor a refusal.
+    Malformed(serde_json::Error),
+}
+
+impl fmt::Display for OfferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => f.write_str(reason),
+            Self::Malformed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for OfferError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused(_) => None,
+            Self::Malformed(error) => error.source(),
+        }
+    }
+}
+
 /// Returns the line that asks for the sockets.
 pub fn request() -> String {
     // The request has no content that could fail.
@@ -43,15 +72,15 @@ impl Offer {
         format!("{line}\n")
     }
 
-    /// Reads the reply of the running server. The inner error is its reason to refuse.
+    /// Reads the reply of the running server.
     ///
     /// # Errors
-    /// The line is neither an offer nor a refusal.
-    pub fn read(line: &[u8]) -> serde_json::Result<Result<Self, String>> {
+    /// The server refuses, or the line is neither an offer nor a refusal.
+    pub fn read(line: &[u8]) -> Result<Self, OfferError> {
         if let Ok(Refusal { error }) = serde_json::from_slice(line) {
-            return Ok(Err(error));
+            return Err(OfferError::Refused(error));
         }
-        serde_json::from_slice(line).map(Ok)
+        serde_json::from_slice(line).map_err(OfferError::Malformed)
     }
 }
 
@@ -65,8 +94,9 @@ mod tests {
         assert!(is_request(request().as_bytes()) && !is_request(b"{\"command\":\"stats\"}\n"));
         let offer = Offer { sockets: 4 };
         assert_eq!(offer.line(), "{\"sockets\":4}\n");
-        assert_eq!(Offer::read(offer.line().as_bytes()).unwrap(), Ok(offer));
-        assert_eq!(Offer::read(b"{\"error\":\"no\"}\n").unwrap(), Err("no".to_owned()));
-        assert!(Offer::read(b"{}\n").is_err());
+        assert_eq!(Offer::read(offer.line().as_bytes()).unwrap(), offer);
+        let refused = Offer::read(b"{\"error\":\"no\"}\n");
+        assert!(matches!(refused, Err(OfferError::Refused(reason)) if reason == "no"));
+        assert!(matches!(Offer::read(b"{}\n"), Err(OfferError::Malformed(_))));
     }
 }

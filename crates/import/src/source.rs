@@ -1,6 +1,6 @@
 //! Access to the source, with limits and errors.
 
-use std::fmt;
+use std::{fmt, io};
 
 /// Most octets of a text file. The largest configurations have hundreds of thousands of names.
 pub(crate) const MAX_TEXT: u64 = 64 << 20;
@@ -22,22 +22,22 @@ pub trait Files {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file cannot be read, or has more than `most` octets. The text gives the reason.
-    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String>;
+    /// The file cannot be read, or has more than `most` octets.
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>>;
 
     /// Returns the sorted names in a directory, or `None` if `path` is not a directory.
     fn list(&self, path: &str) -> Option<Vec<String>>;
 }
 
 /// The reason why an import failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub enum Error {
     /// The file cannot be read: it does not exist, access is denied, or it is too large.
     Unreadable {
         /// The file.
         path: String,
         /// The reason given by the system.
-        reason: String,
+        source: io::Error,
     },
     /// The content is malformed.
     Malformed {
@@ -58,14 +58,21 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable { path, reason } => write!(f, "{path} cannot be read: {reason}"),
+            Self::Unreadable { path, source } => write!(f, "{path} cannot be read: {source}"),
             Self::Malformed { path, reason } => write!(f, "{path}: {reason}"),
             Self::TooLarge { path, limit } => write!(f, "{path} is too large: at most {limit}"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreadable { source, .. } => Some(source),
+            Self::Malformed { .. } | Self::TooLarge { .. } => None,
+        }
+    }
+}
 
 /// Returns an error for malformed content.
 pub(crate) fn malformed(path: &str, reason: impl fmt::Display) -> Error {
@@ -74,7 +81,7 @@ pub(crate) fn malformed(path: &str, reason: impl fmt::Display) -> Error {
 
 /// Reads a file of at most `most` octets.
 pub(crate) fn octets(files: &dyn Files, path: &str, most: u64) -> Result<Vec<u8>, Error> {
-    files.read(path, most).map_err(|reason| Error::Unreadable { path: path.to_owned(), reason })
+    files.read(path, most).map_err(|source| Error::Unreadable { path: path.to_owned(), source })
 }
 
 /// Decodes a text without its byte order mark. Octets that are not UTF-8 are replaced.

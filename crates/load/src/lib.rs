@@ -16,6 +16,7 @@ mod args;
 mod ask;
 mod check;
 mod drive;
+mod error;
 mod listener;
 mod machine;
 mod material;
@@ -42,6 +43,7 @@ pub use ask::{Form, Questions, Recording};
 pub use check::{Depth, Deviation, Expected, Rcodes, Zone};
 pub use drive::Carrier;
 pub use drive::ramp::{Bounds, Ramp, RampStep};
+pub use error::{LoadError, Needed};
 pub use measure::measure;
 use report::{Report, compare, html, text};
 
@@ -70,9 +72,9 @@ pub fn run(args: &LoadArgs) -> ExitCode {
     }
 }
 
-fn run_load(args: &LoadArgs) -> Result<bool, String> {
+fn run_load(args: &LoadArgs) -> Result<bool, LoadError> {
     let baseline = read_all(&args.baseline)?;
-    let signals = Signals::block().map_err(|error| error.to_string())?;
+    let signals = Signals::block()?;
     let report = measure(args, Some(signals))?;
     write_json(args, &report)?;
     if args.json.as_deref() != Some(Path::new("-")) {
@@ -93,13 +95,13 @@ fn run_load(args: &LoadArgs) -> Result<bool, String> {
     Ok(has_passed && !comparison.is_worse())
 }
 
-fn read_all(paths: &[PathBuf]) -> Result<Vec<Report>, String> {
+fn read_all(paths: &[PathBuf]) -> Result<Vec<Report>, LoadError> {
     paths.iter().map(|path| Report::read(path)).collect()
 }
 
-fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
+fn write_json(args: &LoadArgs, report: &Report) -> Result<(), LoadError> {
     let Some(path) = &args.json else { return Ok(()) };
-    let json = serde_json::to_string_pretty(report).map_err(|error| error.to_string())?;
+    let json = serde_json::to_string_pretty(report)?;
     if path == Path::new("-") {
         return show(&format!("{json}\n"));
     }
@@ -107,21 +109,19 @@ fn write_json(args: &LoadArgs, report: &Report) -> Result<(), String> {
 }
 
 /// Writes to standard output. A reader that closes the pipe is not an error.
-fn show(text: &str) -> Result<(), String> {
+fn show(text: &str) -> Result<(), LoadError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write: {error}"))
-        }
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(LoadError::Output(error)),
         _ => Ok(()),
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+fn write(path: &Path, text: &str) -> Result<(), LoadError> {
+    fs::write(path, text).map_err(LoadError::in_file(path))
 }
 
-fn run_compare(args: &CompareArgs) -> Result<bool, String> {
+fn run_compare(args: &CompareArgs) -> Result<bool, LoadError> {
     let runs = read_all(&args.files)?;
     let others = read_all(&args.with)?;
     let is_worse = match others.is_empty() {
@@ -139,10 +139,10 @@ fn run_compare(args: &CompareArgs) -> Result<bool, String> {
 }
 
 /// Compares each run with the first one.
-fn compare_with_first(args: &CompareArgs, runs: &[Report]) -> Result<bool, String> {
+fn compare_with_first(args: &CompareArgs, runs: &[Report]) -> Result<bool, LoadError> {
     let [before, paths @ ..] = &args.files[..] else { return Ok(false) };
     if paths.is_empty() {
-        return Err("specify a second file, or the later runs by --with".to_owned());
+        return Err(LoadError::Missing(Needed::Results));
     }
     let mut is_worse = false;
     for (path, run) in paths.iter().zip(runs.iter().skip(1)) {

@@ -7,6 +7,7 @@ use avocet_wire::{NameBuf, Rtype};
 use crate::args::{LoadArgs, Scenario};
 use crate::ask::{Form, Questions, Recording, Unique, names, recording};
 use crate::check::Zone;
+use crate::error::{LoadError, Needed};
 
 /// Default number of generated names.
 const POPULATION: u32 = 10_000;
@@ -51,7 +52,7 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    pub(crate) fn read(args: &LoadArgs) -> Result<Self, String> {
+    pub(crate) fn read(args: &LoadArgs) -> Result<Self, LoadError> {
         let edns_size = args.edns.or(args.dnssec.then_some(DNSSEC_SIZE));
         let form = Form { edns_size, dnssec_ok: args.dnssec };
         let zone = args.zone_file.as_deref().map(Zone::read_file).transpose()?.map(Arc::new);
@@ -81,7 +82,7 @@ impl Material {
         Ok(material)
     }
 
-    fn listed(&mut self, args: &LoadArgs) -> Result<Questions, String> {
+    fn listed(&mut self, args: &LoadArgs) -> Result<Questions, LoadError> {
         let Some(path) = &args.names else {
             return self.made_up(args);
         };
@@ -94,9 +95,9 @@ impl Material {
         Ok(questions)
     }
 
-    fn made_up(&self, args: &LoadArgs) -> Result<Questions, String> {
+    fn made_up(&self, args: &LoadArgs) -> Result<Questions, LoadError> {
         match (args.scenario, &self.zone) {
-            (Scenario::Replay, _) => Err("specify what to replay with --names FILE".to_owned()),
+            (Scenario::Replay, _) => Err(LoadError::Missing(Needed::Replay)),
             (Scenario::Large, Some(zone)) => self.of_zone(zone.large_rrsets(PLAIN_SIZE)),
             (Scenario::Large, None) => self.numbered("www", &[Rtype::TXT]),
             (Scenario::Nxdomain, _) => self.numbered("nx", &[Rtype::A]),
@@ -106,9 +107,9 @@ impl Material {
         }
     }
 
-    fn of_zone(&self, rrsets: Vec<(NameBuf, Rtype)>) -> Result<Questions, String> {
+    fn of_zone(&self, rrsets: Vec<(NameBuf, Rtype)>) -> Result<Questions, LoadError> {
         if rrsets.is_empty() {
-            return Err(format!("the zone file has no RRset of more than {PLAIN_SIZE} octets"));
+            return Err(LoadError::NoLargeRrset(PLAIN_SIZE));
         }
         let mut questions = Questions::default();
         for (owner, rtype) in rrsets.iter().take(self.population as usize) {
@@ -118,19 +119,17 @@ impl Material {
     }
 
     /// Returns queries for numbered names under the zone.
-    pub(crate) fn numbered(&self, prefix: &str, types: &[Rtype]) -> Result<Questions, String> {
+    pub(crate) fn numbered(&self, prefix: &str, types: &[Rtype]) -> Result<Questions, LoadError> {
         names::numbered(self.zone_name()?, prefix, self.population, types, &self.form)
     }
 
     /// Returns queries for the types of the scenario `types`, and for names that do not exist.
-    pub(crate) fn types(&self) -> Result<Questions, String> {
+    pub(crate) fn types(&self) -> Result<Questions, LoadError> {
         self.numbered("www", &TYPES)
     }
 
-    fn zone_name(&self) -> Result<&NameBuf, String> {
-        self.zone_name.as_ref().ok_or_else(|| {
-            "specify the names: --names FILE, or --zone-name ZONE to generate them".to_owned()
-        })
+    fn zone_name(&self) -> Result<&NameBuf, LoadError> {
+        self.zone_name.as_ref().ok_or(LoadError::Missing(Needed::Names))
     }
 
     /// Reports whether there is a zone for generated names.
@@ -139,11 +138,8 @@ impl Material {
     }
 
     /// Returns previously unused names. Flows of one run use different letters.
-    pub(crate) fn unique(&self, letter: u8, salt: u64) -> Result<Unique, String> {
-        let zone = self.zone_name().map_err(|_| {
-            "names never queried before need --zone-name ZONE, or a --names FILE with such names"
-                .to_owned()
-        })?;
+    pub(crate) fn unique(&self, letter: u8, salt: u64) -> Result<Unique, LoadError> {
+        let zone = self.zone_name.as_ref().ok_or(LoadError::Missing(Needed::UnusedNames))?;
         Unique::under(zone.wire(), letter, &self.form, crate::random::scramble(self.seed ^ salt))
     }
 }

@@ -17,6 +17,7 @@ use crate::check::{Depth, Expected, Judge, Rcodes};
 use crate::drive::driver::Route;
 use crate::drive::ramp::{self, Bounds, RampStep};
 use crate::drive::{Carrier, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
+use crate::error::LoadError;
 use crate::material::Material;
 use crate::record::Recorder;
 use crate::report::checks::Checks;
@@ -43,14 +44,14 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// # Errors
 /// An invalid argument, or a refusal of the system. A server with wrong or missing answers is not
 /// an error but yields a report that did not pass.
-pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, String> {
+pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, LoadError> {
     let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
     let wants_memory = args.scenario == Scenario::Endurance && args.pid.is_none();
     let pid = if wants_memory { listener::process_at(server, args.transport) } else { args.pid };
     let args = &LoadArgs { pid, ..args.clone() };
     target::check_permitted(server, Owner::of(args))?;
     let material = Material::read(args)?;
-    let failed = |error: io::Error| format!("{server}: {error}");
+    let failed = |source| LoadError::Server { server, source };
     raise_open_files().map_err(failed)?;
     // Otherwise a query may leave about 50 us late, which would appear as latency.
     let _ = sharpen_timers();
@@ -106,7 +107,7 @@ fn learn(
     args: &LoadArgs,
     material: &Material,
     server: &str,
-) -> Result<Arc<[Option<Expected>]>, String> {
+) -> Result<Arc<[Option<Expected>]>, LoadError> {
     let server: SocketAddr = target::parse_server(server)?;
     target::check_permitted(server, Owner::of(args))?;
     let listed = Workload::new(Arc::clone(&material.questions), None, Choice::Once, args.seed);
@@ -115,14 +116,14 @@ fn learn(
     let learning = Source::Learning(vec![None; material.questions.len()]);
     let flow = scenario::once(&flow, learning, args.timeout);
     let route = Route { server, carrier: Carrier::Tcp, sources: Vec::new() };
-    let failed = |error: io::Error| format!("the reference {server}: {error}");
+    let failed = |source| LoadError::Reference { server, source };
     let mut driver = Driver::open(vec![flow], &route, None).map_err(failed)?;
     driver.run(Duration::MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
     let (mut flows, _) = driver.into_flows();
     let known = flows.pop().map(|flow| flow.judge.source);
     match known {
         Some(Source::Learning(known)) if known.iter().any(Option::is_some) => Ok(known.into()),
-        _ => Err(format!("the reference {server} answered nothing over TCP")),
+        _ => Err(LoadError::SilentReference(server)),
     }
 }
 
@@ -152,12 +153,12 @@ impl Run<'_> {
         &self,
         prepared: &Prepared,
         signals: Option<Signals>,
-    ) -> Result<(f64, Option<Signals>), String> {
+    ) -> Result<(f64, Option<Signals>), LoadError> {
         let Some(first) = prepared.flows.first().filter(|_| prepared.warms_up) else {
             return Ok((1.0, signals));
         };
         let flow = scenario::once(first, Source::Scenario, self.args.timeout);
-        let failed = |error: io::Error| format!("{}: {error}", self.route.server);
+        let failed = |source| LoadError::Server { server: self.route.server, source };
         let mut driver = Driver::open(vec![flow], &self.route, signals).map_err(failed)?;
         driver.run(WARM_UP_MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
         let answered: u64 = driver.flows().iter().map(|flow| flow.tally.counts.answered).sum();

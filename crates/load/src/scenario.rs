@@ -11,6 +11,7 @@ use crate::ask::{Choice, Workload};
 use crate::check::judge::Source;
 use crate::check::{Depth, Deviation, Deviations, Expected, Judge, Rcodes};
 use crate::drive::{Carrier, Flow, Pace};
+use crate::error::{LoadError, Needed};
 use crate::material::{DNSSEC_SIZE, Material};
 use crate::random::Zipf;
 
@@ -88,7 +89,7 @@ pub(crate) fn prepare(
     args: &LoadArgs,
     material: &Material,
     reference: Option<Arc<[Option<Expected>]>>,
-) -> Result<Prepared, String> {
+) -> Result<Prepared, LoadError> {
     let ramps = args.ramp || args.scenario == Scenario::Extreme;
     let source = match (reference, &material.zone) {
         (Some(known), _) => Source::Reference(known),
@@ -98,7 +99,7 @@ pub(crate) fn prepare(
     let is_known = !matches!(source, Source::Scenario);
     let depth = args.check.unwrap_or(if is_known { Depth::Answer } else { Depth::Question });
     if depth == Depth::Answer && !is_known {
-        return Err("to check records, specify --zone-file FILE or --reference SERVER".to_owned());
+        return Err(LoadError::Missing(Needed::Records));
     }
     let by_nature =
         matches!(args.scenario, Scenario::Malformed | Scenario::Flood).then_some(OPEN_RATE);
@@ -151,13 +152,11 @@ fn duration(args: &LoadArgs, material: &Material) -> Duration {
     })
 }
 
-fn expected(names: &[String]) -> Result<Option<Rcodes>, String> {
+fn expected(names: &[String]) -> Result<Option<Rcodes>, LoadError> {
     let mut found: Option<Rcodes> = None;
     for name in names {
         let rcode = (0..24).map(Rcode).find(|rcode| rcode.to_string().eq_ignore_ascii_case(name));
-        let one = Rcodes::only(
-            rcode.ok_or_else(|| format!("{name:?} is not an RCODE such as NXDOMAIN"))?,
-        );
+        let one = Rcodes::only(rcode.ok_or_else(|| LoadError::NotAnRcode(name.clone()))?);
         found = Some(found.map_or(one, |known| known.or(one)));
     }
     Ok(found)
@@ -176,7 +175,7 @@ fn clients(args: &LoadArgs, material: &Material, rate: Option<f64>) -> usize {
 }
 
 impl Setting<'_> {
-    fn flows(&self, duration: Duration) -> Result<Vec<Flow>, String> {
+    fn flows(&self, duration: Duration) -> Result<Vec<Flow>, LoadError> {
         let (args, material) = (self.args, self.material);
         let listed = |choice| self.workload(choice, 0);
         Ok(match args.scenario {
@@ -210,14 +209,14 @@ impl Setting<'_> {
         })
     }
 
-    fn popular(&self) -> Result<Workload, String> {
+    fn popular(&self) -> Result<Workload, LoadError> {
         let default = if self.material.has_zone_name() { MISS_SHARE } else { 0.0 };
         let unique_share = self.args.miss_share.unwrap_or(default);
         let zipf = Zipf::new(self.material.questions.len() as u32, self.args.zipf);
         self.workload(Choice::Popular { zipf, unique_share }, 0)
     }
 
-    fn workload(&self, choice: Choice, salt: u64) -> Result<Workload, String> {
+    fn workload(&self, choice: Choice, salt: u64) -> Result<Workload, LoadError> {
         let is_unique = match &choice {
             Choice::Popular { unique_share, .. } => *unique_share > 0.0,
             choice => matches!(choice, Choice::Unique),
@@ -269,7 +268,7 @@ impl Setting<'_> {
         }
     }
 
-    fn malformed(&self) -> Result<Vec<Flow>, String> {
+    fn malformed(&self) -> Result<Vec<Flow>, LoadError> {
         let rate = Pace::rate(self.rate.unwrap_or(OPEN_RATE));
         let damaged =
             self.flow_at("malformed", self.workload(Choice::Malformed, 0)?, rate, self.clients);
@@ -278,11 +277,11 @@ impl Setting<'_> {
     }
 
     /// Normal clients, later joined by queries for random subdomains.
-    fn flood(&self, duration: Duration) -> Result<Vec<Flow>, String> {
+    fn flood(&self, duration: Duration) -> Result<Vec<Flow>, LoadError> {
         let rate = self.rate.unwrap_or(OPEN_RATE);
         let share = self.args.miss_share.unwrap_or(FLOOD_SHARE);
         let begins = duration.mul_f64(QUIET_PART).as_nanos() as u64;
-        let normal = |name| -> Result<Flow, String> {
+        let normal = |name| -> Result<Flow, LoadError> {
             Ok(self.flow_at(
                 name,
                 self.workload(Choice::Cycle, 0)?,
@@ -305,7 +304,7 @@ impl Setting<'_> {
         Ok(flows)
     }
 
-    fn extreme(&self) -> Result<Vec<Flow>, String> {
+    fn extreme(&self) -> Result<Vec<Flow>, LoadError> {
         let clients = (self.clients / EXTREME.len()).max(2);
         let mut flows = Vec::new();
         for ((name, share), salt) in EXTREME.into_iter().zip(0..) {
@@ -367,6 +366,6 @@ pub(crate) fn sources(
     args: &LoadArgs,
     server: IpAddr,
     clients: usize,
-) -> Result<Vec<IpAddr>, String> {
+) -> Result<Vec<IpAddr>, LoadError> {
     crate::target::sources(server, args.source, clients)
 }

@@ -7,6 +7,7 @@ use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 
 use crate::args::LoadArgs;
+use crate::error::LoadError;
 
 /// The addresses of the clients of a loopback server.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
@@ -16,7 +17,7 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 ///
 /// # Errors
 /// The name has no address.
-pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, LoadError> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
@@ -27,8 +28,8 @@ pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, String> {
     let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{DNS_PORT}") };
     let mut found = with_port
         .to_socket_addrs()
-        .map_err(|error| format!("{text:?} is not a server: {error}"))?;
-    found.next().ok_or_else(|| format!("{text:?} has no address"))
+        .map_err(|source| LoadError::NotAServer { server: text.to_owned(), source })?;
+    found.next().ok_or_else(|| LoadError::NoAddress(text.to_owned()))
 }
 
 /// The owner of a server, as stated by the operator.
@@ -46,13 +47,11 @@ impl Owner {
 }
 
 /// Refuses a server on a public address that may belong to someone else.
-pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), String> {
+pub(crate) fn check_permitted(server: SocketAddr, owner: Owner) -> Result<(), LoadError> {
     if owner == Owner::Operator || Scope::Internal.contains(server.ip()) {
         return Ok(());
     }
-    Err(format!(
-        "{server} is a public address. Load on other people's servers is an attack; if the server is yours, add --i-own-this-server"
-    ))
+    Err(LoadError::PublicServer(server))
 }
 
 /// Returns the source addresses of `clients` clients: from `prefix`, or on loopback one each in
@@ -61,7 +60,7 @@ pub(crate) fn sources(
     server: IpAddr,
     prefix: Option<IpNet>,
     clients: usize,
-) -> Result<Vec<IpAddr>, String> {
+) -> Result<Vec<IpAddr>, LoadError> {
     let Some(prefix) = prefix else {
         return Ok(match server {
             IpAddr::V4(ip) if ip.is_loopback() => {
@@ -71,9 +70,7 @@ pub(crate) fn sources(
         });
     };
     if prefix.addr().is_ipv4() != server.is_ipv4() {
-        return Err(format!(
-            "--source {prefix} and the server {server} have different address families"
-        ));
+        return Err(LoadError::OtherFamily { prefix, server });
     }
     Ok((0..clients as u32).map(|number| nth_host(prefix, number)).collect())
 }

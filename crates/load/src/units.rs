@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use crate::error::LoadError;
+
 /// Parses a duration such as `10s`, `250ms`, `50us`, `5m` or `2h`.
 ///
 /// # Errors
 /// The text is not a positive number with one of these units.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, LoadError> {
     let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let unit_secs = match unit {
@@ -15,14 +17,13 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        _ => return Err("a duration needs a unit: 10s, 250ms, 50us, 5m or 2h".to_owned()),
+        _ => return Err(LoadError::DurationUnit),
     };
-    let number: f64 =
-        number.parse().map_err(|_| format!("{text:?} does not start with a number"))?;
+    let number: f64 = number.parse().map_err(|_| LoadError::NotANumber(text.to_owned()))?;
     let secs = number * unit_secs;
     match Duration::try_from_secs_f64(secs) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("the duration is out of range".to_owned()),
+        _ => Err(LoadError::DurationRange),
     }
 }
 
@@ -30,19 +31,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 ///
 /// # Errors
 /// The text is not a number, or outside the range from 0 to 1.
-pub(crate) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, LoadError> {
     let (number, whole) = match text.strip_suffix('%') {
         Some(number) => (number, 100.0),
         None => (text, 1.0),
     };
-    let number: f64 =
-        number.parse().map_err(|_| "a share is written as 0.1% or 0.001".to_owned())?;
+    let number: f64 = number.parse().map_err(|_| LoadError::NotAShare)?;
     let share = number / whole;
-    if (0.0..=1.0).contains(&share) {
-        Ok(share)
-    } else {
-        Err("a share is between 0% and 100%".to_owned())
-    }
+    if (0.0..=1.0).contains(&share) { Ok(share) } else { Err(LoadError::ShareRange) }
 }
 
 /// Formats a time in nanoseconds with a suitable unit.
@@ -78,7 +74,7 @@ mod tests {
         for (text, micros) in
             [("10s", 10_000_000), ("250ms", 250_000), ("50us", 50), ("1.5m", 90_000_000)]
         {
-            assert_eq!(duration(text), Ok(Duration::from_micros(micros)), "{text}");
+            assert_eq!(duration(text).unwrap(), Duration::from_micros(micros), "{text}");
         }
         for text in ["", "10", "s", "-1s", "0s", "1d", "1e99h", "..s"] {
             assert!(duration(text).is_err(), "{text}");
@@ -87,8 +83,8 @@ mod tests {
 
     #[test]
     fn shares_are_parts_of_the_whole() {
-        assert_eq!(share("5%"), Ok(0.05));
-        assert_eq!(share("0.25"), Ok(0.25));
+        assert_eq!(share("5%").unwrap(), 0.05);
+        assert_eq!(share("0.25").unwrap(), 0.25);
         for text in ["", "%", "101%", "-1%", "1.5", "nan"] {
             assert!(share(text).is_err(), "{text}");
         }

@@ -249,7 +249,7 @@ fn what_cannot_be_measured_is_said() {
         ("127.0.0.1", "--zone-name test. --source fd00::/64", "different address families"),
         ("127.0.0.1", "--names /nonexistent", "nonexistent"),
     ] {
-        let error = measure(&parse(server, options), None).map(|_| ()).unwrap_err();
+        let error = measure(&parse(server, options), None).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(wanted), "{error}");
     }
 }

@@ -18,6 +18,7 @@ use avocet_policy::rule::Switches;
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
 use avocet_wire::{Class, Ede, Rtype};
 
+use crate::StateError;
 use crate::clock::{self, Moment};
 use crate::datagrams::{Datagrams, Newer};
 use crate::metrics::{Counter, WorkerMetrics};
@@ -92,7 +93,7 @@ impl InProcess {
     ///
     /// # Errors
     /// What is wrong with the configuration, as `avocet check` tells it.
-    pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, String> {
+    pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, StateError> {
         let unconfigured = Unconfigured {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
@@ -104,9 +105,8 @@ impl InProcess {
         };
         let config = read(configuration)?;
         let parts = parts_of(&config, Parts::new([4; 32]))?;
-        let snapshot =
-            Snapshot::first(config, &unconfigured, parts).map_err(|error| error.to_string())?;
-        let shared = NameServer::new(snapshot, 0, [7; 32]).map_err(|error| error.to_string())?;
+        let snapshot = Snapshot::first(config, &unconfigured, parts)?;
+        let shared = NameServer::new(snapshot, 0, [7; 32])?;
         Ok(Self {
             state: shared.snapshot(),
             now: shared.clock.now(),
@@ -126,7 +126,7 @@ impl InProcess {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn reload(&mut self, configuration: &str) -> Result<(), String> {
+    pub fn reload(&mut self, configuration: &str) -> Result<(), StateError> {
         let config = read(configuration)?;
         let parts = parts_of(&config, self.state.parts.clone())?;
         self.put_in_force(Arc::new(config), parts)
@@ -136,7 +136,7 @@ impl InProcess {
     ///
     /// # Errors
     /// There are too many kinds of clients.
-    pub fn switch(&mut self, switches: Switches) -> Result<(), String> {
+    pub fn switch(&mut self, switches: Switches) -> Result<(), StateError> {
         let parts = Parts { switches, ..self.state.parts.clone() };
         self.put_in_force(self.state.config.clone(), parts)
     }
@@ -145,7 +145,7 @@ impl InProcess {
     ///
     /// # Errors
     /// There are too many kinds of clients.
-    pub fn meet(&mut self, neighbours: &[Neighbour]) -> Result<(), String> {
+    pub fn meet(&mut self, neighbours: &[Neighbour]) -> Result<(), StateError> {
         let parts = Parts { neighbours: neighbours.into(), ..self.state.parts.clone() };
         self.put_in_force(self.state.config.clone(), parts)
     }
@@ -154,7 +154,7 @@ impl InProcess {
     ///
     /// # Errors
     /// None: no part is built.
-    pub fn rotate_cookie_secret(&mut self, current: [u8; 16]) -> Result<(), String> {
+    pub fn rotate_cookie_secret(&mut self, current: [u8; 16]) -> Result<(), StateError> {
         self.unconfigured.cookies =
             CookieSecrets { current, previous: Some(self.unconfigured.cookies.current) };
         self.put_in_force(self.state.config.clone(), self.state.parts.clone())
@@ -176,9 +176,9 @@ impl InProcess {
         &self.state
     }
 
-    fn put_in_force(&mut self, config: Arc<Config>, parts: Parts) -> Result<(), String> {
-        let snapshot = self.state.replaced(config, &self.unconfigured, parts);
-        self.shared.replace(snapshot.map_err(|error| error.to_string())?);
+    fn put_in_force(&mut self, config: Arc<Config>, parts: Parts) -> Result<(), StateError> {
+        let snapshot = self.state.replaced(config, &self.unconfigured, parts)?;
+        self.shared.replace(snapshot);
         self.state = self.shared.snapshot();
         Ok(())
     }
@@ -330,13 +330,13 @@ impl InProcess {
     }
 }
 
-fn read(configuration: &str) -> Result<Config, String> {
-    Config::from_text(None, configuration, &BTreeMap::new()).map_err(|errors| errors.to_string())
+fn read(configuration: &str) -> Result<Config, StateError> {
+    Ok(Config::from_text(None, configuration, &BTreeMap::new())?)
 }
 
 /// The parts with the lists and countries of a configuration.
-fn parts_of(config: &Config, parts: Parts) -> Result<Parts, String> {
+fn parts_of(config: &Config, parts: Parts) -> Result<Parts, StateError> {
     let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
-    let countries = GeoDatabase::of(&config.policy).map_err(|fault| fault.to_string())?;
+    let countries = GeoDatabase::of(&config.policy)?;
     Ok(Parts { lists, countries, ..parts })
 }

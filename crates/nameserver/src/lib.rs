@@ -12,6 +12,7 @@ pub mod clock;
 pub mod close;
 pub mod datagrams;
 pub mod disk;
+mod error;
 pub mod file_watch;
 mod in_process;
 pub mod metrics;
@@ -22,4 +23,5 @@ pub mod query;
 pub mod snapshot;
 pub mod trust;
 
+pub use error::StateError;
 pub use in_process::{InProcess, MeantFor, RecordKey};

@@ -29,18 +29,18 @@ mod generations;
 mod inputs;
 mod plan;
 
-use std::fmt;
 use std::sync::Arc;
 
 use avocet_cache::TtlBounds;
 use avocet_config::ports::{PortRange, SourcePorts, TooFewPorts};
 use avocet_config::{CacheConfig, Config};
-use avocet_resolver::{LocalRootSlot, Plan, PlanError};
+use avocet_resolver::{LocalRootSlot, Plan};
 use avocet_wire::hash::HashKey;
 use ipnet::IpNet;
 
+use crate::StateError;
 use crate::admitted::Admitted;
-use crate::policy::{Parts, Policy, PolicyError, PolicySources};
+use crate::policy::{Parts, Policy, PolicySources};
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
 use crate::query::own::Names;
@@ -104,47 +104,6 @@ pub struct Unconfigured {
     pub drops: u32,
 }
 
-/// Why a configuration cannot be put in force though it is well written.
-#[derive(Debug)]
-pub enum SnapshotError {
-    /// Forwarding rules.
-    Plan(PlanError),
-    /// Lists, rules, clients.
-    Policy(PolicyError),
-    /// Ports that queries to servers leave from.
-    Ports(TooFewPorts),
-}
-
-impl fmt::Display for SnapshotError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Plan(error) => error.fmt(f),
-            Self::Policy(error) => error.fmt(f),
-            Self::Ports(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SnapshotError {}
-
-impl From<PlanError> for SnapshotError {
-    fn from(error: PlanError) -> Self {
-        Self::Plan(error)
-    }
-}
-
-impl From<PolicyError> for SnapshotError {
-    fn from(error: PolicyError) -> Self {
-        Self::Policy(error)
-    }
-}
-
-impl From<TooFewPorts> for SnapshotError {
-    fn from(error: TooFewPorts) -> Self {
-        Self::Ports(error)
-    }
-}
-
 /// The parts of the snapshot before that do not serve for the next one.
 struct Outdated {
     config: bool,
@@ -204,7 +163,7 @@ impl Snapshot {
         config: Config,
         unconfigured: &Unconfigured,
         parts: Parts,
-    ) -> Result<Self, SnapshotError> {
+    ) -> Result<Self, StateError> {
         let config = Arc::new(config);
         let names = Arc::new(Names::of(&config));
         let plan = plan::plan(&config, unconfigured)?.with_own_names(names.clone());
@@ -228,7 +187,7 @@ impl Snapshot {
         config: Arc<Config>,
         unconfigured: &Unconfigured,
         parts: Parts,
-    ) -> Result<Self, SnapshotError> {
+    ) -> Result<Self, StateError> {
         let outdated = Outdated::of(self, &config, unconfigured, &parts);
         let (mut generations, number) = (self.generations, self.generations.following());
         if outdated.config {

@@ -7,7 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod client;
+mod error;
 pub mod geo;
 pub mod list;
 pub mod rpz;
 pub mod rule;
+
+pub use error::{NotAnId, PolicyError};

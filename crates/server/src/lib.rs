@@ -6,6 +6,7 @@
 
 mod connections;
 mod control;
+mod error;
 mod explain;
 mod http;
 mod keepers;

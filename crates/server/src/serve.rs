@@ -15,6 +15,7 @@ use avocet_io::poll::{Poller, Waker};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_io::{Local, process};
+use avocet_nameserver::StateError;
 use avocet_nameserver::file_watch::ConfigFile;
 use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
@@ -53,8 +54,12 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// Another system error, and what failed.
     System(String, io::Error),
-    /// The budget of a cache is too small, or the forwarding rules are invalid.
-    Setting(String),
+    /// The configuration cannot be put in force.
+    State(StateError),
+    /// The path of the data directory is a file.
+    NotADirectory(PathBuf),
+    /// The server cannot be operated.
+    Operation(OperationError),
     /// The running server could not be taken over.
     TakeOver(operate::TakeOverError),
 }
@@ -79,17 +84,32 @@ impl fmt::Display for StartError {
             }
             Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
-            Self::Setting(text) => f.write_str(text),
+            Self::State(error) => error.fmt(f),
+            Self::NotADirectory(path) => {
+                write!(f, "{} is a file; [data] directory must be a directory", path.display())
+            }
+            Self::Operation(error) => error.fmt(f),
             Self::TakeOver(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for StartError {}
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listen(_, error) | Self::System(_, error) => Some(error),
+            Self::Config(error) => error.source(),
+            Self::State(error) => error.source(),
+            Self::NotADirectory(_) => None,
+            Self::Operation(error) => error.source(),
+            Self::TakeOver(error) => error.source(),
+        }
+    }
+}
 
 impl From<OperationError> for StartError {
     fn from(error: OperationError) -> Self {
-        Self::Setting(error.to_string())
+        Self::Operation(error)
     }
 }
 
@@ -153,18 +173,16 @@ pub fn run(start: Start) -> Result<(), StartError> {
     }
     let secrets = draw_secrets()?;
     let (pollers, mailboxes) = mailboxes(workers)?;
-    let countries =
-        GeoDatabase::of(&config.policy).map_err(|fault| StartError::Setting(fault.to_string()))?;
+    let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
     let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
-    let snapshot = Snapshot::first(config, &secrets, parts)
-        .map_err(|error| StartError::Setting(error.to_string()))?;
+    let snapshot = Snapshot::first(config, &secrets, parts).map_err(StartError::State)?;
     let key = random::<32>()?;
-    let shared = Shared::new(snapshot, mailboxes, key)
-        .map_err(|error| StartError::Setting(error.to_string()))?;
+    let shared =
+        Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let begin = Beginnings { unconfigured: secrets, file, store };
     let operation =
@@ -188,10 +206,7 @@ fn create_directory(config: &Config) -> Result<(), StartError> {
         StartError::System(format!("{what} the data directory {}", directory.display()), error)
     };
     if directory.exists() && !directory.is_dir() {
-        return Err(StartError::Setting(format!(
-            "{} is a file; [data] directory must be a directory",
-            directory.display()
-        )));
+        return Err(StartError::NotADirectory(directory.clone()));
     }
     if !directory.exists() {
         if let Some(parent) = directory.parent() {

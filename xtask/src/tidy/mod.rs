@@ -8,6 +8,7 @@ mod calls;
 mod code;
 mod crates;
 mod docs;
+mod errors;
 mod figures;
 mod limits;
 mod manifest;
@@ -38,6 +39,7 @@ const CHECKS: &[Check] = &[
     Check { name: "orphan files", run: modules::orphans },
     Check { name: "stages of the query path", run: stages::imports },
     Check { name: "limits defined twice", run: limits::defined_twice },
+    Check { name: "texts as errors", run: errors::as_text },
     Check { name: "long files", run: size::long_files },
     Check { name: "long functions", run: size::long_functions },
     Check { name: "exceptions still needed", run: size::spent_exceptions },

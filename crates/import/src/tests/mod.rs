@@ -6,7 +6,7 @@ mod options;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 
 use crate::{Error, Files, Imported, Known, Origin, import};
 
@@ -28,9 +28,12 @@ impl Memory {
 }
 
 impl Files for Memory {
-    fn read(&self, path: &str, most: u64) -> Result<Vec<u8>, String> {
-        let octets = self.0.get(path).ok_or("no such file")?;
-        if octets.len() as u64 > most { Err("too large".to_owned()) } else { Ok(octets.clone()) }
+    fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
+        let octets = self.0.get(path).ok_or_else(|| io::Error::other("no such file"))?;
+        if octets.len() as u64 > most {
+            return Err(io::Error::other("too large"));
+        }
+        Ok(octets.clone())
     }
 
     fn list(&self, path: &str) -> Option<Vec<String>> {
@@ -58,7 +61,7 @@ fn run_text(origin: Origin, path: &str, text: &str) -> Result<Imported, Error> {
 
 /// Returns a zip with these members.
 fn zip(members: &[(&str, &[u8])]) -> Vec<u8> {
-    let mut archive = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    let mut archive = zip::ZipWriter::new(io::Cursor::new(Vec::new()));
     for (name, octets) in members {
         archive.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
         archive.write_all(octets).unwrap();

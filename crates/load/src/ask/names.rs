@@ -8,15 +8,15 @@ use avocet_wire::name::MAX_NAME;
 use avocet_wire::{NameBuf, Rtype, rdata, text};
 
 use super::questions::{Form, Questions};
+use crate::error::LoadError;
 
 /// Most octets of a line: a name with every octet escaped, and a type.
 const MAX_NAME_LINE: usize = 2048;
 
 /// Reads a file of queries.
-pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Questions::read(BufReader::new(file), form)
-        .map_err(|error| format!("{}: {error}", path.display()))
+pub(crate) fn read_file(path: &Path, form: &Form) -> Result<Questions, LoadError> {
+    let file = File::open(path).map_err(LoadError::in_file(path))?;
+    Questions::read(BufReader::new(file), form).map_err(LoadError::in_file(path))
 }
 
 impl Questions {
@@ -24,31 +24,29 @@ impl Questions {
     ///
     /// # Errors
     /// A line is too long or malformed, there are too many queries, or there are none.
-    pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, String> {
+    pub fn read(mut lines: impl BufRead, form: &Form) -> Result<Self, LoadError> {
         let mut questions = Self::default();
         let mut line = Vec::new();
         for number in 1.. {
             line.clear();
             // One octet beyond the limit detects an overlong line without storing more of it.
             let mut bounded = lines.by_ref().take(MAX_NAME_LINE as u64 + 1);
-            let read = bounded.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+            let read = bounded.read_until(b'\n', &mut line)?;
             if read == 0 {
                 break;
             }
             if read > MAX_NAME_LINE {
-                return Err(format!("line {number} is longer than {MAX_NAME_LINE} octets"));
+                return Err(LoadError::LongLine { line: number, most: MAX_NAME_LINE });
             }
-            if let Some((name, qtype)) =
-                query(&line).map_err(|error| format!("line {number}: {error}"))?
-            {
+            if let Some((name, qtype)) = query(&line).map_err(LoadError::in_line(number))? {
                 questions.push(form, name.wire(), qtype)?;
             }
         }
-        if questions.is_empty() { Err("it has no queries".to_owned()) } else { Ok(questions) }
+        if questions.is_empty() { Err(LoadError::NoQueries) } else { Ok(questions) }
     }
 }
 
-fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
+fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, LoadError> {
     let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let Some(name) = words.next().filter(|word| !word.starts_with(b";") && !word.starts_with(b"#"))
     else {
@@ -58,23 +56,23 @@ fn query(line: &[u8]) -> Result<Option<(NameBuf, Rtype)>, String> {
         None => Rtype::A,
         Some(word) => {
             let word = str::from_utf8(word).unwrap_or_default();
-            Rtype(
-                rdata::from_mnemonic(word)
-                    .ok_or_else(|| format!("{word:?} is not a record type"))?,
-            )
+            Rtype(rdata::from_mnemonic(word).ok_or_else(|| LoadError::NotAType(word.to_owned()))?)
         }
     };
     Ok(Some((wire_name(name)?, qtype)))
 }
 
 /// Returns the wire form of a name relative to the root.
-pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, String> {
-    let shown = || String::from_utf8_lossy(text).into_owned();
-    let mut wire = [0; MAX_NAME];
-    let len = text::name_to_wire(text, Some(&[0]), &mut wire)
-        .map_err(|error| format!("{:?}: {error}", shown()))?;
-    NameBuf::from_wire(wire.get(..len).unwrap_or_default())
-        .map_err(|error| format!("{:?}: {error}", shown()))
+pub(crate) fn wire_name(text: &[u8]) -> Result<NameBuf, LoadError> {
+    let read = || -> Result<NameBuf, LoadError> {
+        let mut wire = [0; MAX_NAME];
+        let len = text::name_to_wire(text, Some(&[0]), &mut wire)?;
+        Ok(NameBuf::from_wire(wire.get(..len).unwrap_or_default())?)
+    };
+    read().map_err(|source| LoadError::NotAName {
+        text: String::from_utf8_lossy(text).into_owned(),
+        source: Box::new(source),
+    })
 }
 
 /// Returns queries for the names `PREFIX` + number under a zone, each for all types.
@@ -84,11 +82,11 @@ pub(crate) fn numbered(
     population: u32,
     types: &[Rtype],
     form: &Form,
-) -> Result<Questions, String> {
+) -> Result<Questions, LoadError> {
     let mut questions = Questions::default();
     for number in 0..population {
         let label = format!("{prefix}{number}");
-        let name = zone.prefixed(label.as_bytes()).map_err(|error| error.to_string())?;
+        let name = zone.prefixed(label.as_bytes())?;
         for qtype in types {
             questions.push(form, name.wire(), *qtype)?;
         }
@@ -116,7 +114,7 @@ mod tests {
         for (text, wanted) in
             [("a A\nb..c A\n", "line 2"), ("a NOTYPE\n", "line 1"), ("; only\n", "no queries")]
         {
-            let error = Questions::read(text.as_bytes(), &FORM).unwrap_err();
+            let error = Questions::read(text.as_bytes(), &FORM).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
         assert!(Questions::read(&[b'a'; 4096][..], &FORM).is_err());

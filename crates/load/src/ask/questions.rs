@@ -4,6 +4,8 @@ use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::header::{HEADER_LEN, RD};
 use avocet_wire::{Builder, Class, Rcode, Rtype};
 
+use crate::error::LoadError;
+
 /// Most octets of a query: a header, the longest name and an OPT record.
 pub(crate) const MAX_QUERY: usize = 512;
 
@@ -55,18 +57,25 @@ pub struct Questions {
 
 impl Questions {
     /// Adds a query for an uncompressed name. Queries beyond [`MAX_QUESTIONS`] are refused.
-    pub(crate) fn push(&mut self, form: &Form, qname: &[u8], qtype: Rtype) -> Result<(), String> {
+    pub(crate) fn push(
+        &mut self,
+        form: &Form,
+        qname: &[u8],
+        qtype: Rtype,
+    ) -> Result<(), LoadError> {
         let mut buffer = [0; MAX_QUERY];
-        let (len, end) = form
-            .write(qname, qtype, &mut buffer)
-            .map_err(|_| "a query does not fit into a message".to_owned())?;
+        let (len, end) = form.write(qname, qtype, &mut buffer).map_err(|_| LoadError::LongQuery)?;
         self.push_octets(buffer.get(..len).unwrap_or_default(), end)
     }
 
     /// Adds a recorded query, whose question ends at `question_end`.
-    pub(crate) fn push_octets(&mut self, query: &[u8], question_end: usize) -> Result<(), String> {
+    pub(crate) fn push_octets(
+        &mut self,
+        query: &[u8],
+        question_end: usize,
+    ) -> Result<(), LoadError> {
         if self.places.len() == MAX_QUESTIONS {
-            return Err(format!("at most {MAX_QUESTIONS} queries are possible"));
+            return Err(LoadError::TooManyQueries(MAX_QUESTIONS));
         }
         let start = self.octets.len();
         self.octets.extend_from_slice(query);
@@ -125,17 +134,21 @@ pub(crate) struct Unique {
 
 impl Unique {
     /// Creates queries for `LETTER` + 16 digits under `zone`. Another salt yields other names.
-    pub(crate) fn under(zone: &[u8], letter: u8, form: &Form, salt: u64) -> Result<Self, String> {
+    pub(crate) fn under(
+        zone: &[u8],
+        letter: u8,
+        form: &Form,
+        salt: u64,
+    ) -> Result<Self, LoadError> {
         let mut name = vec![(1 + DIGITS) as u8, letter];
         name.extend_from_slice(&[b'0'; DIGITS]);
         name.extend_from_slice(zone);
         let mut buffer = [0; MAX_QUERY];
-        let too_long = || "the zone's name leaves no room for a label before it".to_owned();
         if name.len() > avocet_wire::name::MAX_NAME {
-            return Err(too_long());
+            return Err(LoadError::LongZoneName);
         }
         let (len, question_end) =
-            form.write(&name, Rtype::A, &mut buffer).map_err(|_| too_long())?;
+            form.write(&name, Rtype::A, &mut buffer).map_err(|_| LoadError::LongZoneName)?;
         let query = buffer.get(..len).unwrap_or_default().to_vec();
         Ok(Self { query, question_end, digits_at: HEADER_LEN + 2, salt })
     }

@@ -14,6 +14,7 @@ use avocet_wire::header::HEADER_LEN;
 use avocet_wire::{DNS_PORT, QueryView};
 
 use super::questions::{MAX_QUERY, Questions};
+use crate::error::LoadError;
 
 /// Most octets of one captured packet, as in common capture tools.
 const MAX_PACKET: usize = 262_144;
@@ -55,9 +56,9 @@ pub(crate) fn is_pcap(path: &Path) -> bool {
 }
 
 /// Reads the recording at `path`.
-pub(crate) fn read_file(path: &Path) -> Result<Recording, String> {
-    let file = File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Recording::read(BufReader::new(file)).map_err(|error| format!("{}: {error}", path.display()))
+pub(crate) fn read_file(path: &Path) -> Result<Recording, LoadError> {
+    let file = File::open(path).map_err(LoadError::in_file(path))?;
+    Recording::read(BufReader::new(file)).map_err(LoadError::in_file(path))
 }
 
 /// Byte order, and nanoseconds per unit of the fraction of a second.
@@ -91,12 +92,11 @@ impl Recording {
     ///
     /// # Errors
     /// The file is not a classic pcap file, is damaged, or contains no query.
-    pub fn read(mut file: impl Read) -> Result<Self, String> {
+    pub fn read(mut file: impl Read) -> Result<Self, LoadError> {
         let mut head = [0; 24];
-        file.read_exact(&mut head).map_err(|_| "too short for a pcap file".to_owned())?;
+        file.read_exact(&mut head).map_err(|_| LoadError::ShortRecording)?;
         let magic = *head.first_chunk().unwrap_or(&[0; 4]);
-        let layout = Layout::of(magic)
-            .ok_or("not a classic pcap file; convert pcapng with editcap -F pcap")?;
+        let layout = Layout::of(magic).ok_or(LoadError::NotARecording)?;
         let link = layout.word(&head, 20) & 0x0fff_ffff;
         let mut recording = Self::default();
         let mut clients = HashMap::new();
@@ -123,11 +123,7 @@ impl Recording {
             recording.clients.push(client_number(&mut clients, client));
         }
         recording.client_count = clients.len();
-        if recording.questions.is_empty() {
-            Err("it has no DNS query over UDP".to_owned())
-        } else {
-            Ok(recording)
-        }
+        if recording.questions.is_empty() { Err(LoadError::NoRecordedQuery) } else { Ok(recording) }
     }
 }
 
@@ -146,19 +142,19 @@ fn next_packet(
     file: &mut impl Read,
     layout: Layout,
     packet: &mut Vec<u8>,
-) -> Result<Option<u64>, String> {
+) -> Result<Option<u64>, LoadError> {
     let mut head = [0; 16];
     match file.read_exact(&mut head) {
         // An interrupted capture ends within a packet.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-        result => result.map_err(|error| error.to_string())?,
+        result => result?,
     }
     let len = layout.word(&head, 8) as usize;
     if len > MAX_PACKET {
-        return Err(format!("a packet claims {len} octets: the file is damaged"));
+        return Err(LoadError::DamagedRecording(len));
     }
     packet.clear();
-    let read = file.take(len as u64).read_to_end(packet).map_err(|error| error.to_string())?;
+    let read = file.take(len as u64).read_to_end(packet)?;
     if read < len {
         return Ok(None);
     }
@@ -323,7 +319,7 @@ mod tests {
         }
         let mut huge = file(101, &[(0, 0, v4(1, 53))]);
         huge[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(Recording::read(&huge[..]).unwrap_err().contains("damaged"));
+        assert!(Recording::read(&huge[..]).unwrap_err().to_string().contains("damaged"));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use avocet_wire::{Rcode, Rtype, canonical, rdata};
 
 use super::judge::{Expected, Rcodes, digest_record};
 use crate::ask::names::wire_name;
+use crate::error::LoadError;
 
 /// Most aliases followed for one question.
 const MAX_ZONE_ALIASES: usize = 8;
@@ -30,20 +31,21 @@ pub struct Zone {
 
 impl Zone {
     /// Reads a zone file.
-    pub(crate) fn read_file(path: &Path) -> Result<Self, String> {
-        let error = |error: String| format!("{}: {error}", path.display());
-        let len = std::fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
-        if len > MAX_FILE {
-            return Err(error(format!("larger than {MAX_FILE} octets")));
-        }
-        Self::parse(&std::fs::read(path).map_err(|e| error(e.to_string()))?).map_err(error)
+    pub(crate) fn read_file(path: &Path) -> Result<Self, LoadError> {
+        let octets = || -> Result<Vec<u8>, LoadError> {
+            if std::fs::metadata(path)?.len() > MAX_FILE {
+                return Err(LoadError::LargeFile(MAX_FILE));
+            }
+            Ok(std::fs::read(path)?)
+        };
+        octets().and_then(|octets| Self::parse(&octets)).map_err(LoadError::in_file(path))
     }
 
     /// Reads the text of a zone, which must have an SOA record.
     ///
     /// # Errors
     /// An invalid entry, by its line, or a missing SOA record.
-    pub fn parse(file: &[u8]) -> Result<Self, String> {
+    pub fn parse(file: &[u8]) -> Result<Self, LoadError> {
         let mut reader =
             ZoneReader { origin: None, owner: None, apex: None, nodes: HashMap::new() };
         let mut lines = file.split(|octet| *octet == b'\n').zip(1..);
@@ -52,13 +54,13 @@ impl Zone {
             let mut depth = append_line(line, 0, &mut entry);
             while depth > 0 {
                 let Some((line, _)) = lines.next() else {
-                    return Err(format!("line {number}: a parenthesis is not closed"));
+                    return Err(LoadError::in_line(number)(LoadError::OpenParenthesis));
                 };
                 depth = append_line(line, depth, &mut entry);
             }
-            reader.entry(&entry).map_err(|error| format!("line {number}: {error}"))?;
+            reader.entry(&entry).map_err(LoadError::in_line(number))?;
         }
-        let apex = reader.apex.ok_or("it has no SOA record")?;
+        let apex = reader.apex.ok_or(LoadError::NoSoa)?;
         let mut zone = Self { apex, nodes: reader.nodes };
         zone.add_empty_names();
         Ok(zone)
@@ -201,9 +203,8 @@ struct ZoneReader {
 }
 
 impl ZoneReader {
-    fn entry(&mut self, entry: &[u8]) -> Result<(), String> {
-        let tokens: Result<Vec<Token<'_>>, _> = text::tokens(entry).collect();
-        let tokens = tokens.map_err(|error| error.to_string())?;
+    fn entry(&mut self, entry: &[u8]) -> Result<(), LoadError> {
+        let tokens: Vec<Token<'_>> = text::tokens(entry).collect::<Result<_, _>>()?;
         let Some((first, mut rest)) = tokens.split_first() else { return Ok(()) };
         if first.text.starts_with(b"$") {
             return self.directive(first.text, rest.first());
@@ -213,12 +214,11 @@ impl ZoneReader {
         } else {
             self.owner = Some(self.name(first.text)?);
         }
-        let owner = self.owner.ok_or("the first record has no owner")?.folded();
+        let owner = self.owner.ok_or(LoadError::NoOwner)?.folded();
         let (rtype, fields) = record_type(rest)?;
         let origin = self.origin.as_ref().map_or(&[0][..], NameBuf::wire);
         let mut data = Vec::new();
-        rdata::parse_tokens(rtype.0, fields, origin, &mut data)
-            .map_err(|error| error.to_string())?;
+        rdata::parse_tokens(rtype.0, fields, origin, &mut data)?;
         let mut folded = Vec::with_capacity(data.len());
         canonical::append_rdata(rtype.0, &data, &mut folded);
         if rtype == Rtype::SOA {
@@ -238,30 +238,29 @@ impl ZoneReader {
         }
     }
 
-    fn directive(&mut self, word: &[u8], value: Option<&Token<'_>>) -> Result<(), String> {
+    fn directive(&mut self, word: &[u8], value: Option<&Token<'_>>) -> Result<(), LoadError> {
         match (word, value) {
             (b"$ORIGIN", Some(value)) => self.origin = Some(self.name(value.text)?),
             (b"$TTL", Some(_)) => {}
-            _ => return Err(format!("{} is not read here", String::from_utf8_lossy(word))),
+            _ => return Err(LoadError::Directive(String::from_utf8_lossy(word).into_owned())),
         }
         Ok(())
     }
 
-    fn name(&self, text: &[u8]) -> Result<NameBuf, String> {
+    fn name(&self, text: &[u8]) -> Result<NameBuf, LoadError> {
         let Some(origin) = &self.origin else { return wire_name(text) };
         let mut wire = [0; name::MAX_NAME];
         if text == b"@" {
             return Ok(*origin);
         }
-        let len = text::name_to_wire(text, Some(origin.wire()), &mut wire)
-            .map_err(|error| error.to_string())?;
-        NameBuf::from_wire(wire.get(..len).unwrap_or_default()).map_err(|error| error.to_string())
+        let len = text::name_to_wire(text, Some(origin.wire()), &mut wire)?;
+        Ok(NameBuf::from_wire(wire.get(..len).unwrap_or_default())?)
     }
 }
 
 /// Returns the type of a record after its TTL and class, which may be in either order, and the
 /// fields of its data.
-fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), String> {
+fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), LoadError> {
     for (at, token) in tokens.iter().enumerate().take(3) {
         let word = str::from_utf8(token.text).unwrap_or_default();
         let is_ttl = word.starts_with(|c: char| c.is_ascii_digit());
@@ -269,10 +268,10 @@ fn record_type<'t>(tokens: &'t [Token<'t>]) -> Result<(Rtype, &'t [Token<'t>]), 
             continue;
         }
         let rtype =
-            rdata::from_mnemonic(word).ok_or_else(|| format!("{word:?} is not a record type"))?;
+            rdata::from_mnemonic(word).ok_or_else(|| LoadError::NotAType(word.to_owned()))?;
         return Ok((Rtype(rtype), tokens.get(at + 1..).unwrap_or_default()));
     }
-    Err("a record has a type".to_owned())
+    Err(LoadError::NoType)
 }
 
 #[cfg(test)]
@@ -340,7 +339,7 @@ loop CNAME loop
         for (text, wanted) in
             [("a A 1\n", "line 1"), ("a. SOA (\n", "not closed"), ("a. A 192.0.2.1\n", "no SOA")]
         {
-            let error = Zone::parse(text.as_bytes()).unwrap_err();
+            let error = Zone::parse(text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(wanted), "{error}");
         }
     }

@@ -21,6 +21,7 @@ use crate::check::{Depth, Wrong};
 use crate::drive::ramp::Ramp;
 use crate::drive::tally::rcode_name;
 use crate::drive::{Carrier, Counts, Latencies};
+use crate::error::LoadError;
 
 /// What `format` says in files of this form.
 pub const FORMAT: &str = "avocet-load/2";
@@ -391,16 +392,17 @@ impl Report {
     ///
     /// # Errors
     /// The file cannot be read, is too large, or does not contain results.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let error = |error: String| format!("{}: {error}", path.display());
-        let len = fs::metadata(path).map_err(|e| error(e.to_string()))?.len();
-        if len > MAX_FILE {
-            return Err(error("too large for a results file".to_owned()));
+    pub fn read(path: &Path) -> Result<Self, LoadError> {
+        Self::read_whole(path).map_err(LoadError::in_file(path))
+    }
+
+    fn read_whole(path: &Path) -> Result<Self, LoadError> {
+        if fs::metadata(path)?.len() > MAX_FILE {
+            return Err(LoadError::LargeResults);
         }
-        let text = fs::read_to_string(path).map_err(|e| error(e.to_string()))?;
-        let report: Self = serde_json::from_str(&text).map_err(|e| error(e.to_string()))?;
+        let report: Self = serde_json::from_str(&fs::read_to_string(path)?)?;
         if report.format != FORMAT {
-            return Err(error(format!("its format is {:?}, not {FORMAT:?}", report.format)));
+            return Err(LoadError::ResultsFormat { found: report.format, known: FORMAT });
         }
         Ok(report)
     }

@@ -1,7 +1,6 @@
 //! From the configuration, the lists and the switches to a [`Policy`].
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,24 +14,12 @@ use avocet_wire::Ede;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
+use crate::StateError;
 use crate::policy::are_wanted;
 use crate::query::respond::Note;
 
 /// Octets of a zone's name that clients are told: every answer has room for so many.
 const MAX_ORIGIN: usize = 80;
-
-/// Why there can be no such policy; the configuration was checked before, so this is about its
-/// size.
-#[derive(Debug)]
-pub struct PolicyError(String);
-
-impl fmt::Display for PolicyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PolicyError {}
 
 /// What a policy is made of besides the configuration.
 #[derive(Clone)]
@@ -178,12 +165,11 @@ impl Policy {
         entrances: &[&str],
         parts: &Parts,
         before: Option<&Self>,
-    ) -> Result<Option<Self>, PolicyError> {
+    ) -> Result<Option<Self>, StateError> {
         if config.is_empty() {
             return Ok(None);
         }
-        let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
-        let rules = config.checked_rules().map_err(|faults| wrong(&faults[0]))?;
+        let rules = config.checked_rules().map_err(|mut faults| faults.swap_remove(0))?;
         let clients = clients(config, parts, rules.client_tests(), before)?;
         let program = Program::build(&rules, &clients, &parts.switches);
         let origins = |listener: &&str| {
@@ -230,9 +216,8 @@ fn clients(
     parts: &Parts,
     mut tests: Vec<ClientTest>,
     before: Option<&Policy>,
-) -> Result<Clients, PolicyError> {
-    let wrong = |error: &dyn fmt::Display| PolicyError(error.to_string());
-    let directory = config.directory().map_err(|faults| wrong(&faults[0]))?;
+) -> Result<Clients, StateError> {
+    let directory = config.directory().map_err(|mut faults| faults.swap_remove(0))?;
     let lists = parts.lists.as_deref();
     let of_lists = lists.map_or_else(Vec::new, |lists| list_clients::tests(config, lists));
     for test in of_lists.into_iter().chain(parts.switches.client_tests()) {
@@ -252,7 +237,7 @@ fn clients(
         clients?.with_neighbours(&parts.neighbours)
     };
     // Profiles that nobody has any more may be too many beside the new ones.
-    build(before).or_else(|_| build(None)).map_err(|fault| wrong(&fault))
+    Ok(build(before).or_else(|_| build(None))?)
 }
 
 /// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came

@@ -1,16 +1,16 @@
 //! The file that says which country an address is in: `[policy] geo-database`.
 
+use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::{fmt, io};
 
 use avocet_config::policy::PolicyConfig;
 use avocet_policy::geo::{About, Countries, MAX_DATABASE_OCTETS};
 use avocet_policy::rule::Country;
 
-use crate::disk;
 use crate::file_watch::FileFingerprint;
+use crate::{StateError, disk};
 
 /// A database that was read. Reading one of countries takes some tenths of a second: no worker does
 /// it.
@@ -21,28 +21,13 @@ pub struct GeoDatabase {
     countries: Countries,
 }
 
-/// Why a file is no database.
-#[derive(Debug)]
-pub struct GeoFault {
-    path: PathBuf,
-    why: String,
-}
-
-impl fmt::Display for GeoFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot use the geo database {}: {}", self.path.display(), self.why)
-    }
-}
-
-impl std::error::Error for GeoFault {}
-
 impl GeoDatabase {
     /// The one that a configuration names; none where it names none, or where nothing is filtered.
     ///
     /// # Errors
     /// The file cannot be read, or is no database of countries. Without it rules on countries would
     /// hold for nothing, and those on all other countries for everything: so there is no going on.
-    pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, GeoFault> {
+    pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, StateError> {
         config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
     }
 
@@ -50,14 +35,14 @@ impl GeoDatabase {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub fn read(path: &Path) -> Result<Self, GeoFault> {
-        let fault =
-            |why: &dyn fmt::Display| GeoFault { path: path.to_owned(), why: why.to_string() };
+    pub fn read(path: &Path) -> Result<Self, StateError> {
+        let unreadable = |source| StateError::GeoFile { path: path.to_owned(), source };
         // Before it is read: what is written while it is read makes another one.
         let fingerprint = FileFingerprint::of(path);
-        let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(|error| fault(&error))?;
-        let octets = octets.ok_or_else(|| fault(&io::Error::from(io::ErrorKind::NotFound)))?;
-        let countries = Countries::read(&octets).map_err(|error| fault(&error))?;
+        let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(unreadable)?;
+        let octets = octets.ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
+        let countries = Countries::read(&octets)
+            .map_err(|source| StateError::GeoData { path: path.to_owned(), source })?;
         let About { database_type, nodes, countries: number, .. } = countries.about();
         tracing::info!(
             of = database_type,

@@ -13,6 +13,7 @@ use avocet_policy::list::{
 use avocet_policy::rpz::{TriggerKind, Zone, Zones};
 use serde::{Deserialize, Serialize};
 
+use crate::StateError;
 use crate::disk::PIECE;
 
 /// All lists of a configuration, compiled. The numbers in the image are places in
@@ -263,7 +264,7 @@ pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
 }
 
 /// The lists that are files of this machine, compiled for a server without a data directory.
-pub fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
+pub fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, StateError> {
     from_texts(config, secret, open_file)
 }
 
@@ -272,7 +273,7 @@ pub fn from_texts<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
     open: impl FnMut(&ListConfig) -> io::Result<Option<R>>,
-) -> Result<Option<Lists>, String> {
+) -> Result<Option<Lists>, StateError> {
     if config.lists.is_empty() {
         return Ok(None);
     }
@@ -280,9 +281,9 @@ pub fn from_texts<R: Read>(
     let mut lists = Vec::new();
     for (list, report) in config.lists.iter().zip(reports) {
         let report =
-            report.map_err(|error| format!("cannot read the list {:?}: {error}", list.name))?;
+            report.map_err(|source| StateError::List { name: list.name.clone(), source })?;
         lists.push(Compiled::of(list, report.as_ref(), None));
     }
     let making = Making { at_secs: 0, millis: 0, lists };
-    Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
+    Ok(Some(Lists::open(octets, zones, making)?))
 }

@@ -36,11 +36,11 @@ use avocet_wire::Rtype;
 
 use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
+pub use build::Parts;
 pub(crate) use build::PolicySources;
-pub use build::{Parts, PolicyError};
 pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
-pub use geo::{GeoDatabase, GeoFault};
+pub use geo::GeoDatabase;
 pub use load::Lists;
 pub use names_wanted::are_wanted;
 pub use ruling::{

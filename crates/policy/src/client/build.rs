@@ -5,27 +5,35 @@ use std::fmt;
 
 use super::identity::host_name;
 use super::{ClientSpec, DEFAULT_GROUP, GroupSpec, Id, MAX_CLIENTS, MAX_GROUPS, MAX_LISTS};
+use crate::PolicyError;
+
+/// Most octets of the name of a client or group.
+const MAX_ENTRY_NAME: usize = 255;
 
 /// An error in the configuration of clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientFault {
     /// The entry, as ``client `x` ``.
     pub entry: String,
-    /// The problem and its remedy, as a clause.
-    pub message: String,
+    /// The problem.
+    pub error: PolicyError,
 }
 
 impl fmt::Display for ClientFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.entry, self.message)
+        write!(f, "{}: {}", self.entry, self.error)
     }
 }
 
-impl std::error::Error for ClientFault {}
+impl std::error::Error for ClientFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
 
 impl ClientFault {
-    fn of(kind: &str, name: &str, message: String) -> Self {
-        Self { entry: format!("{kind} `{name}`"), message }
+    fn of(kind: &str, name: &str, error: PolicyError) -> Self {
+        Self { entry: format!("{kind} `{name}`"), error }
     }
 }
 
@@ -76,8 +84,8 @@ impl Directory {
         };
         let mut faults = Vec::new();
         if lists.len() > MAX_LISTS {
-            let message = format!("more than {MAX_LISTS}; merge several sources into one list");
-            faults.push(ClientFault { entry: "lists".to_owned(), message });
+            let error = PolicyError::TooManyLists(MAX_LISTS);
+            faults.push(ClientFault { entry: "lists".to_owned(), error });
         }
         for (kind, count, most) in
             [("groups", groups.len(), MAX_GROUPS), ("clients", clients.len(), MAX_CLIENTS)]
@@ -85,15 +93,14 @@ impl Directory {
             if count > most {
                 faults.push(ClientFault {
                     entry: kind.to_owned(),
-                    message: format!("more than {most}"),
+                    error: PolicyError::TooMany(most),
                 });
             }
         }
         for spec in groups.iter().take(MAX_GROUPS) {
             let found = directory.add_group(spec, lists);
-            faults.extend(
-                found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)),
-            );
+            faults
+                .extend(found.into_iter().map(|error| ClientFault::of("group", &spec.name, error)));
         }
         directory.default_group = match directory.group(DEFAULT_GROUP) {
             Some(at) => at,
@@ -105,14 +112,13 @@ impl Directory {
         for spec in clients.iter().take(MAX_CLIENTS) {
             let found = directory.add_client(spec);
             faults.extend(
-                found.into_iter().map(|message| ClientFault::of("client", &spec.name, message)),
+                found.into_iter().map(|error| ClientFault::of("client", &spec.name, error)),
             );
         }
         for spec in groups.iter().take(MAX_GROUPS) {
             let found = directory.add_members(spec);
-            faults.extend(
-                found.into_iter().map(|message| ClientFault::of("group", &spec.name, message)),
-            );
+            faults
+                .extend(found.into_iter().map(|error| ClientFault::of("group", &spec.name, error)));
         }
         for client in &mut directory.clients {
             if client.groups.is_empty() {
@@ -132,17 +138,17 @@ impl Directory {
     }
 
     /// Adds a group and returns its errors.
-    fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Vec<String> {
-        let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
+    fn add_group(&mut self, spec: &GroupSpec, lists: &[String]) -> Vec<PolicyError> {
+        let mut faults: Vec<PolicyError> = check_name(&spec.name).err().into_iter().collect();
         if self.group(&spec.name).is_some() {
-            faults.push("duplicate group name".to_owned());
+            faults.push(PolicyError::DuplicateName("group"));
             return faults;
         }
         let mut places = spec.lists.as_ref().map(|_| Vec::new());
         for name in spec.lists.iter().flatten() {
             match (lists.iter().position(|list| list == name), &mut places) {
                 (Some(at), Some(places)) => places.push(at),
-                _ => faults.push(format!("there is no list `{name}`")),
+                _ => faults.push(PolicyError::UnknownList(name.clone())),
             }
         }
         self.groups.push(Group { name: spec.name.clone(), lists: places });
@@ -150,23 +156,23 @@ impl Directory {
     }
 
     /// Adds a client and returns its errors.
-    fn add_client(&mut self, spec: &ClientSpec) -> Vec<String> {
-        let mut faults: Vec<String> = check_name(&spec.name).err().into_iter().collect();
+    fn add_client(&mut self, spec: &ClientSpec) -> Vec<PolicyError> {
+        let mut faults: Vec<PolicyError> = check_name(&spec.name).err().into_iter().collect();
         if self.clients.iter().any(|client| client.name == spec.name) {
-            faults.push("duplicate client name".to_owned());
+            faults.push(PolicyError::DuplicateName("client"));
             return faults;
         }
         let (mut groups, mut ids) = (Vec::new(), Vec::new());
         for name in &spec.groups {
             match self.group(name) {
                 Some(at) => groups.push(at),
-                None => faults.push(format!("there is no group `{name}`")),
+                None => faults.push(PolicyError::UnknownGroup(name.clone())),
             }
         }
         for text in &spec.ids {
             match text.parse::<Id>() {
                 Ok(id) => ids.push(id),
-                Err(reason) => faults.push(format!("`{text}` is {reason}")),
+                Err(source) => faults.push(PolicyError::ClientId { text: text.clone(), source }),
             }
         }
         faults.extend(self.claim(Client { name: spec.name.clone(), ids, groups }).err());
@@ -175,7 +181,7 @@ impl Directory {
 
     /// Adds a client. If another client has one of its identifiers, the client is still added, so
     /// that references to it resolve, and an error is returned.
-    fn claim(&mut self, client: Client) -> Result<(), String> {
+    fn claim(&mut self, client: Client) -> Result<(), PolicyError> {
         let mut taken = None;
         for id in &client.ids {
             let other = self
@@ -186,14 +192,14 @@ impl Directory {
         }
         self.clients.push(client);
         match taken {
-            Some(other) => Err(format!("client `{}` has it too", self.clients[other].name)),
+            Some(other) => Err(PolicyError::ClaimedTwice(self.clients[other].name.clone())),
             None => Ok(()),
         }
     }
 
     /// Adds the members that a group names. A member that is not a client's name becomes a client
     /// of its own. Returns the errors.
-    fn add_members(&mut self, spec: &GroupSpec) -> Vec<String> {
+    fn add_members(&mut self, spec: &GroupSpec) -> Vec<PolicyError> {
         let Some(number) = self.group(&spec.name) else { return Vec::new() };
         let mut faults = Vec::new();
         for text in &spec.clients {
@@ -201,8 +207,8 @@ impl Directory {
             let owner = match (named, text.parse::<Id>()) {
                 (Some(at), _) => Some(at),
                 (None, Ok(id)) => self.owner.get(&id).copied(),
-                (None, Err(reason)) => {
-                    faults.push(format!("`{text}` is not the name of a client, and {reason}"));
+                (None, Err(source)) => {
+                    faults.push(PolicyError::GroupMember { text: text.clone(), source });
                     continue;
                 }
             };
@@ -222,10 +228,10 @@ impl Directory {
     }
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), PolicyError> {
     match name.trim() {
-        "" => Err("the name is missing".to_owned()),
-        _ if name.len() > 255 => Err("the name is longer than 255 octets".to_owned()),
+        "" => Err(PolicyError::NoName),
+        _ if name.len() > MAX_ENTRY_NAME => Err(PolicyError::LongName(MAX_ENTRY_NAME)),
         _ => Ok(()),
     }
 }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
+use crate::NotAnId;
+
 /// A MAC address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Mac(pub [u8; 6]);
@@ -49,7 +51,7 @@ pub enum Id {
 }
 
 impl FromStr for Id {
-    type Err = &'static str;
+    type Err = NotAnId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if let Ok(address) = text.parse::<IpAddr>() {
@@ -61,9 +63,7 @@ impl FromStr for Id {
         if let Ok(mac) = text.parse() {
             return Ok(Self::Mac(mac));
         }
-        host_name(text)
-            .map(Self::Name)
-            .ok_or("neither an address, a network, a MAC address nor a host name")
+        host_name(text).map(Self::Name).ok_or(NotAnId)
     }
 }
 

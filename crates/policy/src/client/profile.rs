@@ -17,6 +17,7 @@ use super::{
     Asker, ClientFault, ClientTest, Directory, Id, Identity, MAX_NEIGHBOURS, MAX_PROFILES,
     Neighbour, Transport, canonical,
 };
+use crate::PolicyError;
 
 /// The number of a set of facts about a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
@@ -420,10 +421,7 @@ impl Origins {
 }
 
 fn too_many() -> ClientFault {
-    let message = format!(
-        "more than {MAX_PROFILES} client profiles; test groups instead of addresses in rules"
-    );
-    ClientFault { entry: "clients".to_owned(), message }
+    ClientFault { entry: "clients".to_owned(), error: PolicyError::TooManyProfiles(MAX_PROFILES) }
 }
 
 fn bits(tests: &[ClientTest], holds: impl Fn(&ClientTest) -> bool) -> Box<[u64]> {

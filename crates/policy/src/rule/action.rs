@@ -9,12 +9,15 @@ use avocet_wire::name::MAX_NAME;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::server::{SERVER_FORM, ServerFault, server_address};
+use super::server::{ServerFault, server_address};
+use crate::PolicyError;
 
 /// Most addresses of a redirection or of the answer of a block.
 pub(super) const MAX_ADDRESSES: usize = 32;
 /// Most tokens of a bucket, and most queries per second.
 const MAX_RATE: u32 = 1_000_000;
+/// Most octets of a tag.
+const MAX_TAG: usize = 64;
 /// Longest TTL, in seconds (RFC 2181 §8).
 const MAX_TTL_SECS: u32 = 0x7fff_ffff;
 
@@ -238,15 +241,15 @@ impl Action {
     ///
     /// # Errors
     /// All settings that are missing, invalid, or belong to another action.
-    pub(super) fn of(spec: &RuleSpec) -> Result<Self, String> {
+    pub(super) fn of(spec: &RuleSpec) -> Result<Self, PolicyError> {
         match (refuse_stray_settings(spec), Self::read(spec)) {
             (Ok(()), read) => read,
             (Err(stray), Ok(_)) => Err(stray),
-            (Err(stray), Err(wrong)) => Err(format!("{stray}; {wrong}")),
+            (Err(stray), Err(wrong)) => Err(PolicyError::Several(vec![stray, wrong])),
         }
     }
 
-    fn read(spec: &RuleSpec) -> Result<Self, String> {
+    fn read(spec: &RuleSpec) -> Result<Self, PolicyError> {
         Ok(match spec.action {
             ActionKind::Block => Self::Block(block(spec)?),
             ActionKind::Allow => Self::Allow,
@@ -258,15 +261,15 @@ impl Action {
             ActionKind::Truncate => Self::Truncate,
             ActionKind::RateLimit => Self::RateLimit(rate_limit(spec)?),
             ActionKind::Tag => match spec.tag.as_deref() {
-                Some(tag) if !tag.is_empty() && tag.len() <= 64 => Self::Tag(tag.to_owned()),
-                _ => return Err("`tag` needs a word of at most 64 octets".to_owned()),
+                Some(tag) if !tag.is_empty() && tag.len() <= MAX_TAG => Self::Tag(tag.to_owned()),
+                _ => return Err(PolicyError::Tag(MAX_TAG)),
             },
         })
     }
 }
 
 /// Refuses settings that the action ignores, because they are a mistake.
-fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
+fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), PolicyError> {
     use ActionKind as Kind;
     let settings: [(&str, bool, &[ActionKind]); 9] = [
         ("answer", spec.answer.is_some(), &[Kind::Block]),
@@ -281,32 +284,32 @@ fn refuse_stray_settings(spec: &RuleSpec) -> Result<(), String> {
     ];
     let stray =
         settings.iter().filter(|(_, given, readers)| *given && !readers.contains(&spec.action));
-    match &stray.map(|(name, ..)| format!("`{name}`")).collect::<Vec<_>>()[..] {
-        [] => Ok(()),
-        [name] => Err(format!("{name} has no meaning for this action")),
-        names => Err(format!("{} have no meaning for this action", names.join(", "))),
-    }
+    let stray: Vec<_> = stray.map(|(name, ..)| *name).collect();
+    if stray.is_empty() { Ok(()) } else { Err(PolicyError::StraySettings(stray)) }
 }
 
-fn block(spec: &RuleSpec) -> Result<Block, String> {
+fn block(spec: &RuleSpec) -> Result<Block, PolicyError> {
     let ttl_secs = ttl_secs(spec.max_secs)?;
     let addresses = match spec.answer {
         Some(BlockForm::Addresses) => addresses(&spec.to)?,
         _ if spec.to.is_empty() => Vec::new(),
-        _ => return Err("`to` needs `answer = \"addresses\"`".to_owned()),
+        _ => return Err(PolicyError::UnusedAddresses),
     };
     Ok(Block { form: spec.answer, addresses, ttl_secs })
 }
 
-fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, String> {
+fn addresses(texts: &[String]) -> Result<Vec<IpAddr>, PolicyError> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
-        return Err(format!("`to` needs 1 to {MAX_ADDRESSES} addresses"));
+        return Err(PolicyError::TargetCount { what: "addresses", most: MAX_ADDRESSES });
     }
-    all(texts, |text| text.parse().map_err(|_| format!("`{text}` is not an address")))
+    all(texts, |text| text.parse().map_err(|_| PolicyError::NotAnAddress(text.clone())))
 }
 
 /// Converts all texts, or returns the errors of all invalid ones.
-fn all<T>(texts: &[String], read: impl Fn(&String) -> Result<T, String>) -> Result<Vec<T>, String> {
+fn all<T>(
+    texts: &[String],
+    read: impl Fn(&String) -> Result<T, PolicyError>,
+) -> Result<Vec<T>, PolicyError> {
     let (mut right, mut wrong) = (Vec::with_capacity(texts.len()), Vec::new());
     for text in texts {
         match read(text) {
@@ -314,74 +317,68 @@ fn all<T>(texts: &[String], read: impl Fn(&String) -> Result<T, String>) -> Resu
             Err(fault) => wrong.push(fault),
         }
     }
-    if wrong.is_empty() { Ok(right) } else { Err(wrong.join("; ")) }
+    if wrong.is_empty() { Ok(right) } else { Err(PolicyError::Several(wrong)) }
 }
 
-fn target(spec: &RuleSpec) -> Result<Target, String> {
+fn target(spec: &RuleSpec) -> Result<Target, PolicyError> {
     match spec.to.as_slice() {
         [one] if one.parse::<IpAddr>().is_err() => name(one).map(Target::Name),
-        [] => Err("`to` needs addresses or a name".to_owned()),
+        [] => Err(PolicyError::NoTarget),
         several => addresses(several).map(Target::Addresses),
     }
 }
 
 /// Returns the folded wire form of a name, which may lack the final dot. Labels in other alphabets
 /// become A-labels (RFC 5890 §2.3.2.1).
-pub(super) fn name(text: &str) -> Result<Box<[u8]>, String> {
+pub(super) fn name(text: &str) -> Result<Box<[u8]>, PolicyError> {
     let ascii = if text.is_ascii() {
         Cow::Borrowed(text)
     } else {
         let converted = idna::domain_to_ascii(text);
-        Cow::Owned(converted.map_err(|_| "it is not a valid internationalised name".to_owned())?)
+        Cow::Owned(converted.map_err(|_| PolicyError::InternationalisedName)?)
     };
     let mut wire = [0; MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(ascii.as_bytes(), Some(&[0]), &mut wire)
-        .map_err(|e| e.to_string())?;
-    let name = NameBuf::from_wire(&wire[..len]).map_err(|error| error.to_string())?;
-    Ok(name.folded().wire().into())
+    let len = avocet_wire::text::name_to_wire(ascii.as_bytes(), Some(&[0]), &mut wire)?;
+    Ok(NameBuf::from_wire(&wire[..len])?.folded().wire().into())
 }
 
-fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, String> {
+fn servers(texts: &[String]) -> Result<Arc<[SocketAddr]>, PolicyError> {
     if texts.is_empty() || texts.len() > MAX_ADDRESSES {
-        return Err(format!("`to` needs 1 to {MAX_ADDRESSES} servers"));
+        return Err(PolicyError::TargetCount { what: "servers", most: MAX_ADDRESSES });
     }
     // Names of interfaces are already resolved to numbers.
     let server = |text: &String| match server_address(text, |_| None) {
         Ok(server) => Ok(server),
-        Err(ServerFault::Form) => {
-            Err(format!("`{text}` is neither {SERVER_FORM} nor the zone of a [[forward]] over UDP"))
-        }
-        Err(fault) => Err(format!("`{text}` {fault}")),
+        Err(ServerFault::Form) => Err(PolicyError::NotAServer(text.clone())),
+        Err(source) => Err(PolicyError::Server { text: text.clone(), source }),
     };
     all(texts, server).map(Arc::from)
 }
 
-fn ttl_secs(given: Option<u32>) -> Result<Option<u32>, String> {
+fn ttl_secs(given: Option<u32>) -> Result<Option<u32>, PolicyError> {
     match given {
-        Some(secs) if secs > MAX_TTL_SECS => {
-            Err(format!("a TTL is at most {MAX_TTL_SECS} seconds"))
-        }
+        Some(secs) if secs > MAX_TTL_SECS => Err(PolicyError::LongTtl(MAX_TTL_SECS)),
         given => Ok(given),
     }
 }
 
-fn ttl(spec: &RuleSpec) -> Result<Action, String> {
+fn ttl(spec: &RuleSpec) -> Result<Action, PolicyError> {
     let (min, max) = (ttl_secs(spec.min_secs)?, ttl_secs(spec.max_secs)?);
     if min.is_none() && max.is_none() {
-        return Err("`ttl` needs `min-secs` or `max-secs`".to_owned());
+        return Err(PolicyError::NoTtlBound);
     }
     let (min_secs, max_secs) = (min.unwrap_or(0), max.unwrap_or(MAX_TTL_SECS));
     if min_secs > max_secs {
-        return Err("`min-secs` is greater than `max-secs`".to_owned());
+        return Err(PolicyError::CrossedTtlBounds);
     }
     Ok(Action::Ttl { min_secs, max_secs })
 }
 
-fn rate_limit(spec: &RuleSpec) -> Result<RateLimit, String> {
-    let rps = spec.rps.ok_or("`rate-limit` needs `rps`")?;
+fn rate_limit(spec: &RuleSpec) -> Result<RateLimit, PolicyError> {
+    let rps = spec.rps.ok_or(PolicyError::NoRate)?;
     let burst = spec.burst.unwrap_or_else(|| rps.saturating_mul(2).min(MAX_RATE));
     if !(1..=MAX_RATE).contains(&rps) || !(1..=MAX_RATE).contains(&burst) {
-        return Err(format!("`rps` and `burst` are from 1 to {MAX_RATE}"));
+        return Err(PolicyError::RateOutOfBounds(MAX_RATE));
     }
     Ok(RateLimit {
         rps,
@@ -399,7 +396,8 @@ mod tests {
     fn check(settings: &str, expected: Result<Action, &str>) {
         let spec: RuleSpec =
             toml::from_str(&format!("name = 'x'\nwhen = 'true'\n{settings}")).unwrap();
-        assert_eq!(Action::of(&spec), expected.map_err(str::to_owned));
+        let found = Action::of(&spec).map_err(|error| error.to_string());
+        assert_eq!(found, expected.map_err(str::to_owned));
     }
 
     #[test]

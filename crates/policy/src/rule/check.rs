@@ -512,9 +512,9 @@ fn text_of(expr: &Expr) -> Result<String, Fault> {
 
 fn text_test(method: &str, text: &str, span: Span) -> Result<TextTest, Fault> {
     Ok(match method {
-        "matches" => {
-            TextTest::Matches(Pattern::new(text).map_err(|reason| Fault::at(span, reason))?)
-        }
+        "matches" => TextTest::Matches(
+            Pattern::new(text).map_err(|error| Fault::at(span, error.to_string()))?,
+        ),
         "starts_with" => TextTest::StartsWith(text.to_ascii_lowercase()),
         "ends_with" => TextTest::EndsWith(text.to_ascii_lowercase()),
         _ => TextTest::Contains(text.to_ascii_lowercase()),

@@ -22,6 +22,7 @@ use super::switches::{Scope, Switches};
 use super::tree::{Country, ListId, NameKey, Reach};
 use super::verdict::{Lift, Verdict};
 use super::{MAX_CLIENT_TESTS, MAX_WINDOWS};
+use crate::PolicyError;
 use crate::client::{ClientTest, Clients, Profile, Transport};
 
 /// A question to the rules.
@@ -190,14 +191,16 @@ impl Compiled {
     }
 
     /// Returns the limits that the rules exceed together, as a clause.
-    pub(super) fn excess(&self) -> Option<String> {
+    pub(super) fn excess(&self) -> Option<PolicyError> {
         if self.shared.tests.len() > MAX_CLIENT_TESTS {
-            return Some(format!(
-                "all rules together have more than {MAX_CLIENT_TESTS} conditions on clients"
-            ));
+            return Some(PolicyError::RulesTooLarge {
+                what: "conditions on clients",
+                most: MAX_CLIENT_TESTS,
+            });
         }
         let too_many = self.shared.windows.len() > MAX_WINDOWS;
-        too_many.then(|| format!("all rules together have more than {MAX_WINDOWS} different times"))
+        too_many
+            .then_some(PolicyError::RulesTooLarge { what: "different times", most: MAX_WINDOWS })
     }
 }
 

@@ -10,6 +10,8 @@ use std::net::IpAddr;
 use avocet_wire::name::is_under;
 use avocet_wire::special_purpose::Scope;
 
+use crate::PolicyError;
+
 /// Names in folded wire form that, with all names below them, may have private addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Exceptions {
@@ -27,9 +29,13 @@ impl Exceptions {
     ///
     /// # Errors
     /// An invalid name, with the reason.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
-        let wire =
-            |text: &str| super::action::name(text).map_err(|reason| format!("`{text}`: {reason}"));
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, PolicyError> {
+        let wire = |text: &str| {
+            super::action::name(text).map_err(|source| PolicyError::RebindingException {
+                name: text.to_owned(),
+                source: Box::new(source),
+            })
+        };
         Ok(Self { names: names.into_iter().map(wire).collect::<Result<_, _>>()? })
     }
 

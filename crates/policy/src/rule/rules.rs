@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use super::action::{Action, RuleSpec};
 use super::check::check;
-use super::fault::Fault;
 use super::program::Compiled;
 use super::schedule::NamedTimeZone;
 use super::tree::{Node, Reads};
 use super::{MAX_RULES, Vocabulary};
+use crate::PolicyError;
 use crate::client::ClientTest;
 
 /// The index of a rule among the enabled rules, in order of evaluation.
@@ -86,17 +86,21 @@ pub struct RuleFault {
     pub part: RulePart,
     /// The name of the rule.
     pub rule: String,
-    /// The problem. Several lines if it is in the expression.
-    pub message: String,
+    /// The problem. Its text has several lines if it is in the condition.
+    pub error: PolicyError,
 }
 
 impl fmt::Display for RuleFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rule `{}`: {}", self.rule, self.message)
+        write!(f, "rule `{}`: {}", self.rule, self.error)
     }
 }
 
-impl std::error::Error for RuleFault {}
+impl std::error::Error for RuleFault {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
 
 /// The enabled rules of a configuration, in order of evaluation.
 #[derive(Clone)]
@@ -111,8 +115,8 @@ impl Rules {
     /// All errors of all rules.
     pub fn check(specs: &[RuleSpec], vocabulary: &Vocabulary) -> Result<Self, Vec<RuleFault>> {
         if specs.len() > MAX_RULES {
-            let message = format!("more than {MAX_RULES} rules");
-            return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], (RulePart::Whole, message))]);
+            let error = PolicyError::TooManyRules(MAX_RULES);
+            return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], (RulePart::Whole, error))]);
         }
         let (mut ordered, mut faults) = (Vec::new(), Vec::new());
         for (place, spec) in specs.iter().enumerate() {
@@ -131,7 +135,7 @@ impl Rules {
         ordered.sort_by_key(|(priority, _)| *priority);
         let compiled = Compiled::build(ordered.into_iter().map(|(_, rule)| rule).collect());
         match compiled.excess() {
-            Some(message) => Err(vec![fault(0, &specs[0], (RulePart::Whole, message))]),
+            Some(error) => Err(vec![fault(0, &specs[0], (RulePart::Whole, error))]),
             None => Ok(Self { compiled: Arc::new(compiled) }),
         }
     }
@@ -149,30 +153,30 @@ impl Rules {
     }
 }
 
-fn fault(place: usize, spec: &RuleSpec, (part, message): PartFault) -> RuleFault {
-    RuleFault { place, part, rule: spec.name.clone(), message }
+fn fault(place: usize, spec: &RuleSpec, (part, error): PartFault) -> RuleFault {
+    RuleFault { place, part, rule: spec.name.clone(), error }
 }
 
 /// An error in a part of a rule.
-type PartFault = (RulePart, String);
+type PartFault = (RulePart, PolicyError);
 
 fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>> {
     let mut faults = Vec::new();
     if spec.name.trim().is_empty() {
-        faults.push((RulePart::Whole, "the name is missing".to_owned()));
+        faults.push((RulePart::Whole, PolicyError::NoName));
     }
-    let mut noted = |part: RulePart, message: String| faults.push((part, message));
-    let action = Action::of(spec).map_err(|message| noted(RulePart::Action, message)).ok();
+    let mut noted = |part: RulePart, error: PolicyError| faults.push((part, error));
+    let action = Action::of(spec).map_err(|error| noted(RulePart::Action, error)).ok();
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
-    let named =
-        NamedTimeZone::find(zone).map_err(|message| noted(RulePart::TimeZone, message)).ok();
+    let named = NamedTimeZone::find(zone).map_err(|error| noted(RulePart::TimeZone, error)).ok();
     let tree = check(&spec.when, vocabulary)
-        .map_err(|fault| noted(RulePart::When, located(&fault, &spec.when)))
+        .map_err(|fault| {
+            noted(RulePart::When, PolicyError::Condition { when: spec.when.clone(), fault })
+        })
         .ok();
     let reads = tree.as_ref().map(Node::reads).unwrap_or_default();
     if reads.answer && action.as_ref().is_some_and(Action::is_of_question) {
-        let message = "this action applies to the question, but the condition tests the answer";
-        noted(RulePart::When, message.to_owned());
+        noted(RulePart::When, PolicyError::TooEarly);
     }
     match (action, named, tree) {
         (Some(action), Some(zone), Some(tree)) if faults.is_empty() => {
@@ -181,8 +185,4 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>
         }
         _ => Err(faults),
     }
-}
-
-fn located(fault: &Fault, when: &str) -> String {
-    format!("column {}\n{}", fault.column(when), fault.shown(when))
 }

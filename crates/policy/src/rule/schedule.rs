@@ -9,6 +9,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::fault::{Fault, Span};
 use super::tree::NumberTest;
+use crate::PolicyError;
 
 /// Minutes in a week.
 pub(super) const WEEK_MINUTES: usize = 7 * 24 * 60;
@@ -65,10 +66,11 @@ impl NamedTimeZone {
     ///
     /// # Errors
     /// There is no such zone. The message suggests a similar name.
-    pub fn find(name: &str) -> Result<Self, String> {
+    pub fn find(name: &str) -> Result<Self, PolicyError> {
         let unknown = || {
-            let fault = Fault::at(Span::default(), format!("there is no time zone `{name}`"));
-            fault.suggest(name, Self::names().iter().map(String::as_str)).to_string()
+            let fault = Fault::at(Span::default(), String::new());
+            let advice = fault.suggest(name, Self::names().iter().map(String::as_str)).advice;
+            PolicyError::UnknownTimeZone { name: name.to_owned(), advice }
         };
         Self::named(name).ok_or_else(unknown)
     }

@@ -40,6 +40,8 @@ impl fmt::Display for ServerFault {
     }
 }
 
+impl std::error::Error for ServerFault {}
+
 impl WrittenAddress {
     /// Parses `192.0.2.1`, `192.0.2.1:5353`, `[2001:db8::1]:5353`, and `ADDRESS@PORT` of both
     /// families. `interface` returns the number of the network interface in `fe80::1%eth0`.

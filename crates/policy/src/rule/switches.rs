@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::PolicyError;
 use crate::client::ClientTest;
 
 /// Most simultaneous pauses, and most simultaneous grants.
@@ -81,7 +82,7 @@ impl Switches {
     ///
     /// # Errors
     /// There are already [`MAX_SWITCHES`].
-    pub fn pause(&mut self, pause: Pause) -> Result<(), String> {
+    pub fn pause(&mut self, pause: Pause) -> Result<(), PolicyError> {
         self.pauses.retain(|other| other.scope != pause.scope);
         add(&mut self.pauses, pause)
     }
@@ -90,7 +91,7 @@ impl Switches {
     ///
     /// # Errors
     /// The name is invalid, or there are already [`MAX_SWITCHES`].
-    pub fn grant(&mut self, grant: Grant) -> Result<(), String> {
+    pub fn grant(&mut self, grant: Grant) -> Result<(), PolicyError> {
         super::action::name(&grant.name)?;
         self.grants.retain(|other| (&other.name, &other.scope) != (&grant.name, &grant.scope));
         add(&mut self.grants, grant)
@@ -145,9 +146,9 @@ impl Switches {
     }
 }
 
-fn add<T>(switches: &mut Vec<T>, switch: T) -> Result<(), String> {
+fn add<T>(switches: &mut Vec<T>, switch: T) -> Result<(), PolicyError> {
     if switches.len() == MAX_SWITCHES {
-        return Err(format!("there are already {MAX_SWITCHES}"));
+        return Err(PolicyError::TooManySwitches(MAX_SWITCHES));
     }
     switches.push(switch);
     Ok(())

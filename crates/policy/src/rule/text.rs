@@ -11,6 +11,7 @@ use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
 use super::{MAX_PATTERN, MAX_PATTERN_MEMORY};
+use crate::PolicyError;
 
 /// A test of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,18 +73,16 @@ impl Pattern {
     /// Compiles a pattern.
     ///
     /// # Errors
-    /// The text is not a regular expression or exceeds a limit. The reason is one line.
-    pub fn new(source: &str) -> Result<Self, String> {
+    /// The text is not a regular expression or exceeds a limit. The message is one line.
+    pub fn new(source: &str) -> Result<Self, PolicyError> {
         if source.len() > MAX_PATTERN {
-            return Err(format!("the pattern is longer than {MAX_PATTERN} octets"));
+            return Err(PolicyError::LongPattern(MAX_PATTERN));
         }
         let limits = Regex::config().nfa_size_limit(Some(MAX_PATTERN_MEMORY)).utf8_empty(false);
         match Regex::builder().configure(limits).syntax(syntax()).build(source) {
             Ok(regex) => Ok(Self { source: source.to_owned(), regex: Arc::new(regex) }),
-            Err(error) if error.size_limit().is_some() => {
-                Err("the pattern is too large when compiled".to_owned())
-            }
-            Err(error) => Err(reason(&error)),
+            Err(error) if error.size_limit().is_some() => Err(PolicyError::LargePattern),
+            Err(error) => Err(PolicyError::PatternSyntax(reason(&error))),
         }
     }
 
@@ -210,7 +209,7 @@ mod tests {
     fn patterns_are_bounded_and_their_faults_are_one_line() {
         for source in ["(", "a{99999}", "[z-a]", "(?:a{1000}){1000}", &"a".repeat(MAX_PATTERN + 1)]
         {
-            let reason = Pattern::new(source).unwrap_err();
+            let reason = Pattern::new(source).unwrap_err().to_string();
             assert!(!reason.is_empty() && !reason.contains('\n'), "{reason}");
         }
     }

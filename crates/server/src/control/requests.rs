@@ -179,7 +179,10 @@ impl Control for Running {
     }
 
     fn reload(&self, Reload {}: Reload) -> Result<Reloaded, ControlError> {
-        let done = self.reloader.reload().map_err(ControlError::ConfigurationRefused)?;
+        let done = self
+            .reloader
+            .reload()
+            .map_err(|error| ControlError::ConfigurationRefused(error.to_string()))?;
         Ok(Reloaded {
             restart_needed_for: done.restart.into_iter().map(str::to_owned).collect(),
             removed: done.removed.by_kind(),
@@ -217,7 +220,9 @@ fn granted(name: &str) -> Result<String, ControlError> {
     if name.is_ascii() {
         return Ok(name.to_owned());
     }
-    typed_name(name).map(|wire| shown(&wire)).map_err(ControlError::InvalidName)
+    typed_name(name)
+        .map(|wire| shown(&wire))
+        .map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
 /// Returns the Unix second at which a pause or grant that begins now ends; `None` if it ends now.
@@ -241,7 +246,7 @@ enum Extent {
 
 /// Parses and folds a name.
 fn folded(name: &str) -> Result<NameBuf, ControlError> {
-    let wire = typed_name(name).map_err(ControlError::InvalidName)?;
+    let wire = typed_name(name).map_err(|error| ControlError::InvalidName(error.to_string()))?;
     match NameBuf::from_wire(&wire) {
         Ok(name) => Ok(name.folded()),
         Err(error) => Err(ControlError::InvalidName(error.to_string())),

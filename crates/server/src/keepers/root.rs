@@ -132,7 +132,7 @@ impl Work {
             }
             Err(fault) => {
                 RootKeeping::count(&keeping.failed);
-                keeping.note_fault(fault);
+                keeping.note_fault(fault.to_string());
                 None
             }
         }
@@ -203,7 +203,7 @@ impl Work {
         let keeping = &self.running.root;
         RootKeeping::count(&keeping.failed);
         if !fault.is_empty() {
-            keeping.note_fault(fault);
+            keeping.note_fault(fault.to_string());
         }
         let retry = keeping.slot.at(wall_secs()).map(|(zone, _)| bounded(zone.timers().retry_secs));
         self.due = Instant::now() + retry.unwrap_or(FIRST_RETRY);

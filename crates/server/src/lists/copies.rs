@@ -74,6 +74,8 @@ impl fmt::Display for CopyError {
     }
 }
 
+impl std::error::Error for CopyError {}
+
 /// Where a text is stored.
 #[derive(Debug)]
 pub(crate) enum Kept {

@@ -22,6 +22,7 @@ use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
 use ureq::{Agent, config::Config};
 
 use super::copies::Head;
+use crate::error::LookupError;
 
 /// Most octets of a list, decompressed.
 pub(crate) const MAX_LIST_BYTES: u64 = 256 << 20;
@@ -72,7 +73,7 @@ pub(crate) enum Fetched {
 #[derive(Debug, PartialEq)]
 pub(crate) enum FetchError {
     /// The name of the server has no usable address, with the reason.
-    Unresolved(String),
+    Unresolved(LookupError),
     /// A status other than success.
     Status(u16),
     /// Too many redirects, or one without a valid target.
@@ -111,7 +112,7 @@ impl fmt::Display for FetchError {
 }
 
 /// Resolves the addresses of a host, or returns the reason why there are none.
-pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, String> + Send + Sync>;
+pub(crate) type Lookup = Box<dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError> + Send + Sync>;
 
 /// Fetches lists, one after the other.
 pub(crate) struct Fetcher {
@@ -256,8 +257,8 @@ impl fmt::Debug for OwnResolver {
 /// Why a name was not resolved.
 #[derive(Debug)]
 enum Unresolved {
-    /// The reason as text.
-    Why(String),
+    /// The reason.
+    Why(LookupError),
     /// A redirect leads to a private network.
     Private,
 }
@@ -265,7 +266,7 @@ enum Unresolved {
 impl fmt::Display for Unresolved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Why(why) => f.write_str(why),
+            Self::Why(why) => why.fmt(f),
             Self::Private => f.write_str("a private address"),
         }
     }
@@ -310,7 +311,7 @@ impl OwnResolver {
         addresses.retain(|address| !address.is_unspecified());
         addresses.truncate(MAX_ADDRESSES);
         if addresses.is_empty() {
-            Err(Unresolved::Why(format!("an upstream blocks {host}")))
+            Err(Unresolved::Why(LookupError::Blocked(host.to_owned())))
         } else {
             Ok(addresses)
         }

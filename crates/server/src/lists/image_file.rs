@@ -10,6 +10,7 @@ use std::{fmt, io};
 
 use avocet_nameserver::disk;
 use avocet_nameserver::policy::load::Making;
+use avocet_policy::list::ImageError;
 
 /// Most octets of an image file.
 const MAX_IMAGE_BYTES: u64 = 2 << 30;
@@ -24,6 +25,8 @@ pub(crate) enum Unusable {
     Io(io::Error),
     /// Its origin is missing: it is truncated, or not an image.
     Unsigned,
+    /// It is not an image, or of another version.
+    Image(ImageError),
 }
 
 impl fmt::Display for Unusable {
@@ -31,6 +34,7 @@ impl fmt::Display for Unusable {
         match self {
             Self::Io(error) => error.fmt(f),
             Self::Unsigned => f.write_str("it is incomplete"),
+            Self::Image(error) => error.fmt(f),
         }
     }
 }

@@ -126,6 +126,8 @@ mod tests {
     use super::*;
     use avocet_policy::list::{Format, Refusal};
 
+    use crate::error::LookupError;
+
     fn report(entries: u64, refusal: Option<Refusal>) -> Report {
         let format = Format::Domains;
         Report { lines: 9, entries, faults: 3, refusal, ..Report::of(format) }
@@ -154,7 +156,11 @@ mod tests {
     #[test]
     fn a_server_that_does_not_resolve_yet_is_asked_again_soon() {
         let mut state = SourceState::default();
-        state.fail(0, &Failure::Fetch(FetchError::Unresolved(String::new())), 0);
+        state.fail(
+            0,
+            &Failure::Fetch(FetchError::Unresolved(LookupError::NoAddress(String::new()))),
+            0,
+        );
         assert_eq!(state.due_at_secs, 5);
     }
 

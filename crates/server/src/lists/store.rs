@@ -15,11 +15,11 @@ use avocet_nameserver::disk;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Lists;
 use avocet_nameserver::policy::load::{self, Compilation, Compiled, Making};
-use avocet_policy::list::Report;
+use avocet_policy::list::{ImageError, Report};
 
 use super::copies::{Copies, Copy, CopyError, Head, Kept};
 use super::fetch::{Fetched, Fetcher, MAX_LIST_BYTES};
-use super::image_file::ImageFile;
+use super::image_file::{ImageFile, Unusable};
 use super::source::{Failure, SourceState, judge};
 
 const DIRECTORY: &str = "lists";
@@ -133,8 +133,12 @@ impl Store {
 
     /// Loads the image if it was made for this configuration and of these texts; reads policy zones
     /// from their copies.
-    fn load_image(&self, config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, String> {
-        let Some((octets, making)) = self.image.load().map_err(|error| error.to_string())? else {
+    fn load_image(
+        &self,
+        config: &PolicyConfig,
+        secret: [u8; 32],
+    ) -> Result<Option<Lists>, Unusable> {
+        let Some((octets, making)) = self.image.load()? else {
             return Ok(None);
         };
         if !making.is_for(config) || !self.is_of_copies(config, &making) {
@@ -156,9 +160,8 @@ impl Store {
             copy.map(Cursor::<Copy>::new)
                 .ok_or_else(|| io::Error::other(format!("{:?} has changed", list.name)))
         };
-        let zones =
-            load::read_zones((config, &making), secret, open).map_err(|error| error.to_string())?;
-        Lists::open(octets, zones, making).map(Some).map_err(|error| error.to_string())
+        let zones = load::read_zones((config, &making), secret, open).map_err(Unusable::Io)?;
+        Lists::open(octets, zones, making).map(Some).map_err(Unusable::Image)
     }
 
     /// Compiles all copies, and stores the image.
@@ -170,7 +173,7 @@ impl Store {
         &mut self,
         config: &PolicyConfig,
         secret: [u8; 32],
-    ) -> Result<Lists, String> {
+    ) -> Result<Lists, ImageError> {
         let began = Instant::now();
         let mut stamps = HashMap::with_capacity(config.lists.len());
         let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
@@ -199,7 +202,7 @@ impl Store {
         }
         self.copies.clear(&config.lists);
         let millis = making.millis;
-        let lists = Lists::open(octets, zones, making).map_err(|error| error.to_string())?;
+        let lists = Lists::open(octets, zones, making)?;
         tracing::info!(names = lists.names(), millis, image = %digest(&lists), "compiled the \
                                                                                 lists");
         Ok(lists)
@@ -346,13 +349,11 @@ fn files(config: &PolicyConfig) -> impl Iterator<Item = (&ListConfig, &Path)> {
 /// # Errors
 ///
 /// The copy cannot be read.
-pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, String> {
-    let Some(copy) =
-        Copies::new(&data.join(DIRECTORY)).open(list).map_err(|error| error.to_string())?
-    else {
+pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, CopyError> {
+    let Some(copy) = Copies::new(&data.join(DIRECTORY)).open(list)? else {
         return Ok(None);
     };
-    load::examine(list, copy.text()).map(Some).map_err(|error| error.to_string())
+    load::examine(list, copy.text()).map(Some).map_err(CopyError::Io)
 }
 
 /// Opens the text of a list for a command outside the server: the current file, or the last good

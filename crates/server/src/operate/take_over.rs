@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_config::Config;
-use avocet_control::hand_over::{self, Offer};
+use avocet_control::hand_over::{self, Offer, OfferError};
 use avocet_control::{MAX_LINE, connect};
 use avocet_io::handover::{recv_fds, send_fds};
 use avocet_nameserver::clock::Moment;
@@ -74,6 +74,15 @@ impl fmt::Display for TakeOverError {
 }
 
 impl std::error::Error for TakeOverError {}
+
+impl From<OfferError> for TakeOverError {
+    fn from(error: OfferError) -> Self {
+        match error {
+            OfferError::Refused(reason) => Self::Refused(reason),
+            OfferError::Malformed(error) => Self::Io(error.into()),
+        }
+    }
+}
 
 impl From<io::Error> for TakeOverError {
     fn from(error: io::Error) -> Self {
@@ -134,8 +143,7 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     stream.set_read_timeout(Some(SAVING))?;
     stream.set_write_timeout(Some(STEP))?;
     stream.write_all(hand_over::request().as_bytes())?;
-    let offer = Offer::read(&read_line(&mut stream)?).map_err(io::Error::from)?;
-    let offer = offer.map_err(TakeOverError::Refused)?;
+    let offer = Offer::read(&read_line(&mut stream)?)?;
     stream.set_read_timeout(Some(STEP))?;
     let (mut sockets, mut control, mut own, mut pages) = (Vec::new(), None, None, Vec::new());
     for (label, fd) in recv_fds(&stream)? {

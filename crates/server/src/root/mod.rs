@@ -22,7 +22,7 @@ use avocet_resolver::LocalRootSlot;
 
 /// Returns why a file cannot be read as the root zone. Does not verify it.
 pub fn fault_of_file(path: &Path) -> Option<String> {
-    zone_file::read(path).err()
+    zone_file::read(path).err().map(|error| error.to_string())
 }
 
 /// The state of the local root's maintenance, shared with its thread.

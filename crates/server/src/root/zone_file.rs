@@ -12,6 +12,8 @@ use avocet_nameserver::disk;
 use avocet_wire::master::MasterFile;
 use avocet_wire::{Class, NameBuf, Rtype, rdata};
 
+use crate::error::BackgroundError;
+
 /// Most octets of the zone, as text or in a transfer: the root has about two million.
 pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
 /// Most records: the root has about 25,000.
@@ -40,19 +42,24 @@ impl UnverifiedRecord {
 /// # Errors
 ///
 /// The file cannot be read, is too large, or has a line that is not a record.
-pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), String> {
-    let failed = |error: io::Error| format!("{} cannot be read: {error}", path.display());
+pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), BackgroundError> {
+    let failed = |source| BackgroundError::Unreadable { path: path.to_owned(), source };
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
     let text = disk::read(path, MAX_ZONE_OCTETS).map_err(failed)?;
     let text = text.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
     let mut lines = Vec::new();
     for (line, record) in MasterFile::new(&text, NameBuf::ROOT) {
-        let record = record.map_err(|error| format!("{}:{line}: {error}", path.display()))?;
+        let record = record.map_err(|source| BackgroundError::ZoneLine {
+            path: path.to_owned(),
+            line,
+            source,
+        })?;
         if record.class != Class::IN || lines.len() >= MAX_ZONE_RECORDS {
-            return Err(format!(
-                "{}:{line}: expected at most {MAX_ZONE_RECORDS} records of class IN",
-                path.display()
-            ));
+            return Err(BackgroundError::ZoneRecords {
+                path: path.to_owned(),
+                line,
+                most: MAX_ZONE_RECORDS,
+            });
         }
         let (owner, rdata) = (record.owner.wire().into(), record.rdata.into());
         lines.push(UnverifiedRecord {

@@ -11,8 +11,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use avocet_config::policy::PolicyConfig;
 use avocet_control::policy::{GeoFile, GeoStatus};
+use avocet_nameserver::StateError;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
-use avocet_nameserver::policy::{GeoDatabase, GeoFault, Parts};
+use avocet_nameserver::policy::{GeoDatabase, Parts};
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::geo::About;
 
@@ -31,7 +32,7 @@ impl GeoReads {
     ///
     /// # Errors
     /// The file cannot be used, and no earlier database of this path is in force.
-    pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<(), GeoFault> {
+    pub(crate) fn take(&self, config: &PolicyConfig, parts: &mut Parts) -> Result<(), StateError> {
         let Some(path) = config.geo_file() else {
             self.set_fault(None);
             parts.countries = None;
@@ -61,7 +62,7 @@ impl GeoReads {
         }
     }
 
-    fn note(&self, fault: &GeoFault) {
+    fn note(&self, fault: &StateError) {
         tracing::warn!("{fault}; the loaded database stays in force");
         self.failures.fetch_add(1, Ordering::Relaxed);
         self.set_fault(Some(fault.to_string()));
@@ -120,7 +121,7 @@ impl GeoWatch {
     }
 }
 
-fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
+fn replace(running: &Running, read: Result<GeoDatabase, StateError>) {
     let geo = &running.reloader.geo;
     let database = match read {
         Ok(database) => Arc::new(database),
@@ -146,6 +147,8 @@ fn replace(running: &Running, read: Result<GeoDatabase, GeoFault>) {
             nodes = about.nodes,
             "a new geo database is in force"
         ),
-        Err(error) => tracing::error!(error, "cannot switch to a new geo database"),
+        Err(error) => {
+            tracing::error!(error = error.to_string(), "cannot switch to a new geo database")
+        }
     }
 }

@@ -158,7 +158,7 @@ impl Running {
         if state.policy.as_ref().is_some_and(goes_by_time)
             && let Err(error) = self.reloader.change_policy(|parts| parts.clock_settings += 1)
         {
-            tracing::error!(error, "cannot re-evaluate time-based rules");
+            tracing::error!(error = error.to_string(), "cannot re-evaluate time-based rules");
         }
     }
 

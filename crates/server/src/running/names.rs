@@ -16,7 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use avocet_client::stub as stub_client;
+use avocet_client::{ClientError, stub as stub_client};
 use avocet_io::neighbours::neighbours;
 use avocet_nameserver::policy::are_wanted;
 use avocet_policy::client::{MAX_NEIGHBOURS, Neighbour};
@@ -186,7 +186,12 @@ impl NameTable {
 
     /// Records a name with its TTL in seconds, or the reason why there is none. A name remains if
     /// there is no response.
-    fn learn(&mut self, ip: IpAddr, found: Result<Option<(String, u32)>, String>, now: Instant) {
+    fn learn(
+        &mut self,
+        ip: IpAddr,
+        found: Result<Option<(String, u32)>, ClientError>,
+        now: Instant,
+    ) {
         let Some(known) = self.known.get_mut(&ip) else { return };
         let secs = match found {
             Ok(Some((name, ttl_secs))) => {
@@ -214,8 +219,10 @@ impl NameTable {
 
 #[cfg(test)]
 mod tests {
+    use avocet_wire::Rcode;
 
     use super::*;
+
     fn ip(last: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, last])
     }
@@ -237,7 +244,7 @@ mod tests {
         assert!(table.due(after(299)).is_empty());
         table.meet([ip(1), ip(3)].into_iter(), after(300));
         assert_eq!(table.due(after(300)), [ip(1)]);
-        table.learn(ip(1), Err("nobody answers".to_owned()), after(300));
+        table.learn(ip(1), Err(ClientError::Rcode(Rcode::SERVFAIL)), after(300));
         assert_eq!(names(&table), ["short.lan.", "long.lan."], "a name stays while nobody answers");
         assert_eq!(table.due(after(600)), [ip(3)]);
         table.meet([].into_iter(), after(86_400));

@@ -50,7 +50,7 @@ impl NeighbourWatch {
         }
         if let Err(error) = running.reloader.change_policy(|parts| parts.neighbours = found.into())
         {
-            tracing::error!(error, "cannot apply the neighbour table");
+            tracing::error!(error = error.to_string(), "cannot apply the neighbour table");
         }
     }
 

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use avocet_config::{Config, ServerConfig, environment};
 use avocet_control::ControlError;
 use avocet_io::probe::has_family;
+use avocet_nameserver::StateError;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
@@ -27,6 +28,7 @@ use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::NameBuf;
 use ipnet::IpNet;
 
+use crate::error::BackgroundError;
 use crate::log;
 use crate::running::geo::GeoReads;
 use crate::running::ports::{self, RESERVED_PORTS};
@@ -94,7 +96,7 @@ impl Reloader {
     ///
     /// # Errors
     /// All faults of the configuration, each with `FILE:LINE:COLUMN`. Nothing changes then.
-    pub(crate) fn reload(&self) -> Result<Reloaded, String> {
+    pub(crate) fn reload(&self) -> Result<Reloaded, BackgroundError> {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved_ports = ports::read(&self.reserved_ports).into();
         let mut changed = Unconfigured { reserved_ports, ..unconfigured.clone() };
@@ -115,7 +117,7 @@ impl Reloader {
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
-                for line in error.lines() {
+                for line in error.to_string().lines() {
                     tracing::error!(
                         "configuration not reloaded, the current one stays in force: {line}"
                     );
@@ -125,20 +127,20 @@ impl Reloader {
         result
     }
 
-    fn replace(&self, unconfigured: &mut Unconfigured) -> Result<Reloaded, String> {
+    fn replace(&self, unconfigured: &mut Unconfigured) -> Result<Reloaded, BackgroundError> {
         let mut config = self.read()?;
         // The start has logged these.
         let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
+        // Nobody replaces a configuration by an empty one: the disk was full, or the program that
+        // writes the file emptied it first.
         if config.is_bare && !old.config.is_bare {
-            return Err(self.emptied());
+            return Err(BackgroundError::NoSettings(self.file()));
         }
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
-        self.geo.take(&config.policy, &mut parts).map_err(|fault| fault.to_string())?;
-        let snapshot = old
-            .replaced(Arc::new(config), unconfigured, parts)
-            .map_err(|error| error.to_string())?;
+        self.geo.take(&config.policy, &mut parts)?;
+        let snapshot = old.replaced(Arc::new(config), unconfigured, parts)?;
         let new_epoch = snapshot.epoch != old.epoch;
         log::set_level(snapshot.config.log.level);
         let zones = rerouted_zones(&old.config, &snapshot.config);
@@ -150,42 +152,29 @@ impl Reloader {
 
     /// Reads the configuration. A file that is being written may be valid and lack its end, so its
     /// fingerprint must be the same before and after.
-    fn read(&self) -> Result<Config, String> {
+    fn read(&self) -> Result<Config, BackgroundError> {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
         let load = || Config::load(self.path(), environment());
         match read_settled(fingerprint, load) {
-            Some(read) => read.map_err(|errors| errors.to_string()),
-            None => Err(format!(
-                "{} is being written; try again when it is complete",
-                self.shown_path()
-            )),
+            Some(read) => Ok(read?),
+            None => Err(BackgroundError::BeingWritten(self.file())),
         }
     }
 
-    /// No settings are valid, but do not replace others: the disk was full, or the writer emptied
-    /// the file first.
-    fn emptied(&self) -> String {
-        format!(
-            "{} has no settings any more, which would end all filtering; restart the server if \
-             that is intended",
-            self.shown_path()
-        )
-    }
-
-    fn shown_path(&self) -> String {
-        self.path().map_or_else(String::new, |path| path.display().to_string())
+    fn file(&self) -> PathBuf {
+        self.path.clone().unwrap_or_default()
     }
 
     /// Changes the parts of the policy that are not in the configuration.
     ///
     /// # Errors
     /// The policy cannot be built. Nothing changes then.
-    pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), String> {
-        self.try_change_policy(|_, parts| {
+    pub(crate) fn change_policy(&self, change: impl FnOnce(&mut Parts)) -> Result<(), StateError> {
+        let change = |_: &Config, parts: &mut Parts| {
             change(parts);
             Ok(())
-        })
-        .map_err(|error| error.to_string())
+        };
+        self.change_parts(change, |error| error)
     }
 
     /// Like [`Self::change_policy`], with a change that may fail. Changes are made one at a time:
@@ -197,13 +186,20 @@ impl Reloader {
         &self,
         change: impl FnOnce(&Config, &mut Parts) -> Result<T, ControlError>,
     ) -> Result<T, ControlError> {
+        self.change_parts(change, |error| ControlError::PolicyRefused(error.to_string()))
+    }
+
+    fn change_parts<T, E>(
+        &self,
+        change: impl FnOnce(&Config, &mut Parts) -> Result<T, E>,
+        refused: impl FnOnce(StateError) -> E,
+    ) -> Result<T, E> {
         let unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.shared.snapshot();
         let mut parts = state.parts.clone();
         let made = change(&state.config, &mut parts)?;
-        let snapshot = state
-            .replaced(state.config.clone(), &unconfigured, parts)
-            .map_err(|error| ControlError::PolicyRefused(error.to_string()))?;
+        let snapshot =
+            state.replaced(state.config.clone(), &unconfigured, parts).map_err(refused)?;
         self.shared.replace(snapshot);
         Ok(made)
     }
@@ -553,7 +549,7 @@ mod tests {
         assert!(Arc::ptr_eq(&ports, &shared.snapshot().ports), "no change");
         std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
         let error = reloader.reload().unwrap_err();
-        assert!(error.contains("ip_local_reserved_ports leave 25535 ports"), "{error}");
+        assert!(error.to_string().contains("ip_local_reserved_ports leave 25535 ports"), "{error}");
         assert!(Arc::ptr_eq(&ports, &shared.snapshot().ports), "the ones in force stay");
         std::fs::remove_file(&reloader.reserved_ports).unwrap();
         std::fs::remove_file(&path).unwrap();

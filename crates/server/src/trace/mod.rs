@@ -77,7 +77,7 @@ impl TraceQuestion {
             .filter(|_| rtype.is_some_and(|word| word.eq_ignore_ascii_case("PTR")));
         let qname = address
             .map_or_else(|| typed_name(shown), |address| Ok(reverse_name(address)))
-            .map_err(ControlError::InvalidName)?
+            .map_err(|error| ControlError::InvalidName(error.to_string()))?
             .to_ascii_lowercase();
         let rtype = rtype
             .map(|word| {

@@ -7,18 +7,18 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use avocet_client::stub::addresses_in;
-use avocet_control::ControlError;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 
+use crate::error::LookupError;
 use crate::state::Shared;
 use crate::trace::{self, Resolution, TraceQuestion};
 
 /// Returns the addresses of a host, IPv4 first.
 ///
 /// # Errors
-/// The host has no known address, with the reason.
-pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, String> {
+/// The host has no known address.
+pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, LookupError> {
     let (mut found, mut fault) = (Vec::new(), None);
     for rtype in ["A", "AAAA"] {
         match of_type(shared, host, rtype) {
@@ -29,14 +29,13 @@ pub(crate) fn addresses(shared: &Shared, host: &str) -> Result<Vec<IpAddr>, Stri
     match fault {
         _ if !found.is_empty() => Ok(found),
         Some(fault) => Err(fault),
-        None => Err(format!("{host} has no address")),
+        None => Err(LookupError::NoAddress(host.to_owned())),
     }
 }
 
-fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, String> {
+fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, LookupError> {
     let state = shared.snapshot();
-    let text = |error: ControlError| error.to_string();
-    let asked = TraceQuestion::read(host, Some(rtype)).map_err(text)?;
+    let asked = TraceQuestion::read(host, Some(rtype))?;
     let rehearsal = Rehearsal::new(
         (&shared.name_server, &state),
         IpAddr::from(Ipv4Addr::LOCALHOST),
@@ -44,16 +43,16 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Stri
     );
     let message = match rehearsal.begin_without_policy(&asked.question()) {
         Ended::Reply { message, .. } => message,
-        Ended::Silent(_) => return Err(format!("this server does not answer for {host}")),
+        Ended::Silent(_) => return Err(LookupError::NoAnswer(host.to_owned())),
         // The name itself, or the target of local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
-                trace::resolve(shared, &TraceQuestion::of(&miss.question)).map_err(text)?;
+                trace::resolve(shared, &TraceQuestion::of(&miss.question))?;
             if let Some(failure) = failure {
-                return Err(format!("{host} cannot be resolved: {}", failure.text));
+                return Err(LookupError::Unresolved(host.to_owned(), failure.text));
             }
             message
         }
     };
-    addresses_in(&message).map_err(|rcode| format!("the answer for {host} is {rcode}"))
+    addresses_in(&message).map_err(|rcode| LookupError::Rcode(host.to_owned(), rcode))
 }

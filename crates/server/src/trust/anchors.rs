@@ -165,7 +165,7 @@ impl TrustAnchors {
             is_unsaved |= was != point.rollover.to_string();
         }
         if is_unsaved {
-            self.unsaved = self.file.save(&self.to_string()).err();
+            self.unsaved = self.file.save(&self.to_string()).err().map(|error| error.to_string());
         }
         before != self.followed()
     }

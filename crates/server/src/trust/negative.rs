@@ -100,7 +100,7 @@ impl NegativeList {
         for NegativeAnchor { name, expires_at_secs } in &self.anchors {
             let _ = writeln!(text, "{name} {}", expires_at_secs.unwrap_or(u64::MAX));
         }
-        self.unsaved = self.file.save(&text).err();
+        self.unsaved = self.file.save(&text).err().map(|error| error.to_string());
     }
 }
 

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use siphasher::sip::SipHasher13;
 
+use crate::error::BackgroundError;
+
 /// Most octets of a state: a larger file is damaged.
 const MAX_OCTETS: u64 = 1 << 20;
 /// The start of the last line.
@@ -68,13 +70,13 @@ impl StateFile {
     ///
     /// # Errors
     ///
-    /// The disk cannot be written. The error is a sentence with the file's name.
-    pub(crate) fn save(&self, text: &str) -> Result<(), String> {
+    /// The disk cannot be written.
+    pub(crate) fn save(&self, text: &str) -> Result<(), BackgroundError> {
         let beside = self.path.with_added_extension("new");
         let saved = write(&beside, text).and_then(|()| fs::rename(&beside, &self.path));
-        saved.and_then(|()| self.sync_directory()).map_err(|error| {
+        saved.and_then(|()| self.sync_directory()).map_err(|source| {
             let _ = fs::remove_file(&beside);
-            format!("cannot save {}: {error}", self.path.display())
+            BackgroundError::Unsaved { path: self.path.clone(), source }
         })
     }
 
@@ -147,7 +149,7 @@ mod tests {
     #[test]
     fn a_directory_that_takes_nothing_is_an_error_with_the_name_of_the_file() {
         let file = StateFile::new(Path::new("/nonexistent"), "state");
-        let error = file.save("a\n").unwrap_err();
+        let error = file.save("a\n").unwrap_err().to_string();
         assert!(error.starts_with("cannot save /nonexistent/state: "), "{error}");
         assert_eq!(file.load("nothing"), None);
     }

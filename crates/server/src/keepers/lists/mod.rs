@@ -15,6 +15,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Snapshot;
 
+use crate::error::BackgroundError;
 use crate::lists::fetch::{BOUNDS, Fetcher, Lookup};
 use crate::lists::source::Failure;
 use crate::lists::store::{Store, Taking, TextChange, source_text};
@@ -134,7 +135,7 @@ impl Work {
         &mut self,
         state: &Snapshot,
         orders: &[Order],
-    ) -> HashMap<String, Result<TextChange, String>> {
+    ) -> HashMap<String, Result<TextChange, Failure>> {
         let began = Instant::now();
         let mut outcomes = HashMap::new();
         let mut fetcher = None;
@@ -209,7 +210,7 @@ impl Work {
         list: &ListConfig,
         fetcher: &Fetcher,
         taking: Taking,
-    ) -> Result<TextChange, String> {
+    ) -> Result<TextChange, Failure> {
         let taken = self.running.lists.leisure.work(self.octets(list), || match &list.source {
             ListSource::Url(url) => self.store.take_url(list, url, (fetcher, taking)),
             ListSource::File(path) => self.store.take_file(list, path, taking),
@@ -241,7 +242,7 @@ impl Work {
         if taken == Ok(TextChange::Changed) {
             self.pending = Pending::Changed;
         }
-        taken.map_err(|failure| failure.to_string())
+        taken
     }
 
     /// The expected octets, if known.
@@ -279,13 +280,13 @@ impl Work {
         }
     }
 
-    fn try_make_image(&mut self, state: &Snapshot) -> Result<(), String> {
+    fn try_make_image(&mut self, state: &Snapshot) -> Result<(), BackgroundError> {
         let config = &state.config.policy;
         if config.lists.is_empty() {
-            return self.running.reloader.change_policy(|parts| parts.lists = None);
+            return Ok(self.running.reloader.change_policy(|parts| parts.lists = None)?);
         }
         let mut secret = [0; 32];
-        getrandom::fill(&mut secret).map_err(|error| error.to_string())?;
+        getrandom::fill(&mut secret).map_err(BackgroundError::Random)?;
         let octets = self.running.lists.sources().values().map(|source| source.octets).sum();
         let lists = Arc::new(
             self.running.lists.leisure.work(octets, || self.store.compile(config, secret))?,
@@ -302,7 +303,7 @@ impl Work {
             }
         }
         drop(sources);
-        self.running.reloader.change_policy(|parts| parts.lists = Some(lists))
+        Ok(self.running.reloader.change_policy(|parts| parts.lists = Some(lists))?)
     }
 
     /// The outcome of an order.
@@ -310,7 +311,7 @@ impl Work {
         &self,
         order: &Order,
         before: &Snapshot,
-        outcomes: &HashMap<String, Result<TextChange, String>>,
+        outcomes: &HashMap<String, Result<TextChange, Failure>>,
     ) -> RefreshResult {
         let now = self.running.shared.snapshot();
         let entries =
@@ -327,7 +328,7 @@ impl Work {
             lists.push(RefreshedList {
                 name: name.clone(),
                 changed: *outcome == Ok(TextChange::Changed),
-                error: outcome.as_ref().err().cloned(),
+                error: outcome.as_ref().err().map(ToString::to_string),
                 unsaved: self.store.unsaved(name).map(Into::into),
                 entries_before: entries(before, name),
                 entries: entries(&now, name),

@@ -91,7 +91,10 @@ pub(crate) fn check(running: &Running, name: &str) -> Result<ListReport, Control
     };
     let directory: &Path = &state.config.data.directory;
     let report = check_copy(directory, list)
-        .map_err(|reason| ControlError::ListUnusable { name: name.to_owned(), reason })?
+        .map_err(|error| ControlError::ListUnusable {
+            name: name.to_owned(),
+            reason: error.to_string(),
+        })?
         .ok_or_else(|| ControlError::ListNotFetched(name.to_owned()))?;
     let faults = report
         .first_faults

@@ -47,7 +47,7 @@ fn fetcher() -> Fetcher {
 }
 
 fn nowhere() -> Lookup {
-    Box::new(|host| Err(format!("nobody knows {host}")))
+    Box::new(|host| Err(LookupError::NoAddress(host.to_owned())))
 }
 
 fn fetch(act: Act) -> Result<Fetched, FetchError> {
@@ -237,9 +237,12 @@ fn names_are_asked_of_the_server_itself() {
     let url = format!("http://lists.test:{port}/list");
     assert_eq!(text(fetcher_with([127, 0, 0, 1]).fetch(&url, None)), b"ads.example\n");
     let blocked = fetcher_with([0; 4]).fetch(&url, None);
-    assert_eq!(blocked, Err(FetchError::Unresolved("an upstream blocks lists.test".to_owned())));
+    assert_eq!(blocked, Err(FetchError::Unresolved(LookupError::Blocked("lists.test".to_owned()))));
     let unknown = fetcher().fetch(&url, None);
-    assert_eq!(unknown, Err(FetchError::Unresolved("nobody knows lists.test".to_owned())));
+    assert_eq!(
+        unknown,
+        Err(FetchError::Unresolved(LookupError::NoAddress("lists.test".to_owned())))
+    );
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! The reasons why a command fails, as it shows them.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use avocet_wire::WireError;
+use avocet_wire::name::NameError;
+use thiserror::Error;
+
+/// The reason why a command fails.
+#[derive(Debug, Error)]
+pub(crate) enum CommandError {
+    /// The server does not start.
+    #[error(transparent)]
+    Start(#[from] avocet_server::StartError),
+    /// The configuration has errors.
+    #[error(transparent)]
+    Config(#[from] avocet_config::ConfigErrors),
+    /// A value is invalid, or the file of a server cannot be read.
+    #[error(transparent)]
+    Value(#[from] avocet_config::SettingError),
+    /// The policy cannot be built.
+    #[error(transparent)]
+    State(#[from] avocet_nameserver::StateError),
+    /// A condition is invalid.
+    #[error(transparent)]
+    Policy(#[from] avocet_policy::PolicyError),
+    /// The query has no reply.
+    #[error(transparent)]
+    Client(#[from] avocet_client::ClientError),
+    /// The running server reports an error, or its reply is malformed.
+    #[error(transparent)]
+    Reply(#[from] avocet_control::line::ReplyError),
+    /// The source of an import is unreadable.
+    #[error(transparent)]
+    Import(#[from] avocet_import::Error),
+    /// A value has no JSON form.
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    /// A value has no TOML form.
+    #[error(transparent)]
+    Toml(#[from] toml::ser::Error),
+    /// A name is malformed.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// A query has no name.
+    #[error("the name is missing")]
+    NoName,
+    /// There is no such record type.
+    #[error("{0:?} is not a record type")]
+    NotAType(String),
+    /// The text is not an address.
+    #[error("{0:?} is not an address")]
+    NotAnAddress(String),
+    /// The text is not a time. Holds it and the time zone of the policy.
+    #[error(
+        "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \
+         seconds"
+    )]
+    NotATime {
+        /// The text.
+        text: String,
+        /// The time zone of the policy.
+        zone: String,
+    },
+    /// The text is not a time, and the time zone of the policy is unknown.
+    #[error("{0:?}: write Unix seconds, or repair the configuration")]
+    NotUnixSecs(String),
+    /// The text is not a lifetime of a negative trust anchor.
+    #[error("expected a time from \"1s\" to \"1w\", such as \"30m\", \"2h\" or \"1d\"")]
+    NotALifetime,
+    /// The word names no server whose configuration can be imported.
+    #[error("expected pihole, adguard, blocky or dnsmasq")]
+    UnknownOrigin,
+    /// There is no configuration to check.
+    #[error("there is no file to check: name one, or set AVOCET_CONFIG")]
+    NothingToCheck,
+    /// Lists cannot be read. Holds their number and the report.
+    #[error("{0} lists cannot be read\n{1}")]
+    UnreadableLists(usize, String),
+    /// A file cannot be opened.
+    #[error("cannot read {}: {source}", .path.display())]
+    Unopened {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// A file or directory cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// A line of a file is malformed.
+    #[error("{}:{line}: {source}", .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The problem.
+        source: Box<Self>,
+    },
+    /// A file to be written exists.
+    #[error("{} already exists; an import never overwrites a file", .0.display())]
+    Exists(PathBuf),
+    /// A file cannot be written.
+    #[error("{} cannot be written: {source}", .path.display())]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// The files of a directory cannot be written.
+    #[error("cannot write to {}: {source}", .path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// The standard output cannot be written.
+    #[error("cannot write: {0}")]
+    Output(#[source] io::Error),
+    /// `+trace` is combined with a server.
+    #[error("+trace uses the control socket of the running server; remove @SERVER")]
+    TraceOfServer,
+    /// A server sends a malformed response.
+    #[error("{server} sent a malformed response: {source}")]
+    MalformedResponse {
+        /// The server.
+        server: SocketAddr,
+        /// The problem.
+        source: WireError,
+    },
+    /// The control socket belongs to another account. Holds the data directory.
+    #[error("the avocet of data directory {} belongs to another account; use sudo", .0.display())]
+    OtherAccount(PathBuf),
+    /// No server answers on the control socket. Holds the data directory.
+    #[error("no avocet is running with data directory {}{}", .0.display(), advice(.0))]
+    NoServer(PathBuf),
+    /// The connection to the control socket fails.
+    #[error("the running avocet closed the connection: {0}")]
+    Broken(#[source] io::Error),
+    /// The reply of the running server is incomplete.
+    #[error("the running avocet closed the connection in the middle of its response")]
+    Incomplete,
+}
+
+/// Returns the advice for a relative data directory: it is the default, or belongs to another
+/// working directory.
+fn advice(directory: &Path) -> &'static str {
+    if directory.is_relative() { "; specify its configuration with --config" } else { "" }
+}

@@ -1,0 +1,200 @@
+//! Errors in the values and files of a configuration.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use avocet_dnssec::anchor::AnchorError;
+use avocet_policy::rule::ServerFault;
+use avocet_wire::Rtype;
+use avocet_wire::rdata::RdataError;
+use avocet_wire::text::TextError;
+use ipnet::IpNet;
+use thiserror::Error;
+
+/// An error in a value or a file of a configuration. [`ConfigErrors`](crate::ConfigErrors) adds
+/// the location to its text.
+#[derive(Debug, Error)]
+pub enum SettingError {
+    /// A file cannot be read.
+    #[error("{} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// The value has another type or is out of bounds.
+    #[error("expected {expected}, found {found}")]
+    Mismatch {
+        /// The valid values.
+        expected: String,
+        /// The value.
+        found: String,
+    },
+    /// The schema has no such key.
+    #[error("unknown key `{key}`; {advice}")]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// The keys that were probably meant.
+        advice: KeyAdvice,
+    },
+    /// A variable of the environment names a list of tables.
+    #[error("[[{0}]] cannot be set by a variable; write it in the file")]
+    VariableOfTables(String),
+    /// A variable of the environment separates table and key by one underscore. Holds the variable
+    /// that was probably meant.
+    #[error("two underscores separate table and key; did you mean {0}?")]
+    OneUnderscore(String),
+    /// A listening address has port 0.
+    #[error("\"{text}\" has port 0, which clients cannot reach; write \"{usual}\"")]
+    PortZero {
+        /// The text.
+        text: String,
+        /// The address with the usual port.
+        usual: SocketAddr,
+    },
+    /// A listening address has no port.
+    #[error("\"{text}\" has no port; write \"{usual}\"")]
+    NoPort {
+        /// The text.
+        text: String,
+        /// The address with the usual port.
+        usual: SocketAddr,
+    },
+    /// A range of ports ends before it starts.
+    #[error("the range \"{text}\" ends before it starts; write \"{last}-{first}\"")]
+    ReversedPorts {
+        /// The text.
+        text: String,
+        /// The first port.
+        first: u16,
+        /// The last port.
+        last: u16,
+    },
+    /// A network is written as an address inside it.
+    #[error(
+        "\"{text}\" is an address inside a network; write \"{}\" for the network or \"{}\" for the \
+         address",
+        .network.trunc(),
+        .network.addr()
+    )]
+    InsideNetwork {
+        /// The text.
+        text: String,
+        /// The address and the length of the prefix.
+        network: IpNet,
+    },
+    /// The text is not a domain name.
+    #[error("{text:?} is not a name: {source}")]
+    Name {
+        /// The text.
+        text: String,
+        /// The problem.
+        source: TextError,
+    },
+    /// The text is not a valid internationalised domain name (UTS 46).
+    #[error("{0:?} is not a name: it is not a valid internationalised name")]
+    InternationalisedName(String),
+    /// A domain name has blanks.
+    #[error("{0:?} has a space in it; if that is intended, write \\\\032")]
+    BlankInName(String),
+    /// Records of this type are never stored (RFC 6895 §3.1).
+    #[error("records of type {0} exist only in messages")]
+    MetaType(Rtype),
+    /// A value of a TXT record is several words without quotes.
+    #[error("a text with blanks needs quotes of its own: '\"{0}\"'")]
+    UnquotedText(String),
+    /// The text is not the data of a record.
+    #[error("{value:?} is not valid data of type {rtype}: {source}")]
+    RecordData {
+        /// The text.
+        value: String,
+        /// The type of the record.
+        rtype: Rtype,
+        /// The problem.
+        source: RdataError,
+    },
+    /// The text is not a trust anchor.
+    #[error("{text:?}: {source}")]
+    TrustAnchor {
+        /// The text.
+        text: String,
+        /// The problem.
+        source: AnchorError,
+    },
+    /// No server can have the address.
+    #[error("{text:?} {source}")]
+    Server {
+        /// The address.
+        text: String,
+        /// The problem.
+        source: ServerFault,
+    },
+    /// The transport of a server is not supported.
+    #[error("\"{0}://\" is not a supported transport; use \"udp://\" or \"tcp://\"")]
+    UnsupportedTransport(String),
+    /// A forwarding rule excludes all names.
+    #[error("\"!.\" would exclude all names; remove the rule")]
+    AllExcluded,
+    /// A `resolv.conf` has no server other than this one.
+    #[error("{} has no server other than this one", .0.display())]
+    NoOtherServer(PathBuf),
+    /// A line of a file with root servers is wrong.
+    #[error("{}:{line}: {source}", .path.display())]
+    RootHints {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// The problem.
+        source: Box<HintFault>,
+    },
+    /// A file with root servers has no server with an address.
+    #[error("{} has no server: add NS records of the root and their addresses", .0.display())]
+    NoRootServers(PathBuf),
+    /// The text is not a span of time.
+    #[error("expected a time from \"1s\" to \"365d\", such as \"90s\", \"30m\", \"2h\" or \"1d\"")]
+    Duration,
+}
+
+/// The keys that were probably meant by an unknown one.
+#[derive(Debug, Error)]
+pub enum KeyAdvice {
+    /// Another table has the key. Holds the line that begins the table.
+    #[error("it belongs under {0}")]
+    Under(String),
+    /// The table has a similar key.
+    #[error("did you mean `{0}`?")]
+    Similar(String),
+    /// All keys of the table.
+    #[error("known keys: {}", .0.join(", "))]
+    Known(Vec<String>),
+}
+
+/// An error in a line of a file with root servers.
+#[derive(Debug, Error)]
+pub enum HintFault {
+    /// The owner is missing or malformed.
+    #[error("{0:?} is not a name")]
+    NotAName(String),
+    /// The owner is not a domain name.
+    #[error(transparent)]
+    Owner(SettingError),
+    /// There is no such record type.
+    #[error("{0:?} is not a record type")]
+    UnknownType(String),
+    /// The first record has no owner.
+    #[error("the record has no owner")]
+    NoOwner,
+    /// The data of the record is malformed.
+    #[error(transparent)]
+    Data(#[from] RdataError),
+    /// The record belongs to no root server.
+    #[error("expected NS records of the root, A and AAAA records")]
+    OtherRecord,
+    /// There are too many servers.
+    #[error("too many servers")]
+    TooManyServers,
+}

@@ -1,0 +1,98 @@
+//! Errors of the background work of the server: reloads, lists, own lookups, state files.
+
+use std::io;
+use std::path::PathBuf;
+
+use avocet_config::ConfigErrors;
+use avocet_control::ControlError;
+use avocet_nameserver::StateError;
+use avocet_policy::list::ImageError;
+use avocet_wire::Rcode;
+use avocet_wire::master::MasterError;
+use thiserror::Error;
+
+/// An error of the background work of the server. The state in force does not change.
+#[derive(Debug, Error)]
+pub(crate) enum BackgroundError {
+    /// The configuration file has errors.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// A valid configuration cannot be put in force.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The configuration file changes while it is read.
+    #[error("{} is being written; try again when it is complete", .0.display())]
+    BeingWritten(PathBuf),
+    /// The configuration file lost all its settings.
+    #[error(
+        "{} has no settings any more, which would end all filtering; restart the server if that is \
+         intended",
+        .0.display()
+    )]
+    NoSettings(PathBuf),
+    /// The image of the lists is unusable.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// The system has no random octets.
+    #[error("{0}")]
+    Random(getrandom::Error),
+    /// A file cannot be read.
+    #[error("{} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// A line of a zone is not a record.
+    #[error("{}:{line}: {source}", .path.display())]
+    ZoneLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u32,
+        /// The problem.
+        source: MasterError,
+    },
+    /// A record of a zone is of another class, or there are too many.
+    #[error("{}:{line}: expected at most {most} records of class IN", .path.display())]
+    ZoneRecords {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: u32,
+        /// The most records.
+        most: usize,
+    },
+    /// A state file cannot be written.
+    #[error("cannot save {}: {source}", .path.display())]
+    Unsaved {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+}
+
+/// The reason why the server finds no address of a host that it must reach.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub(crate) enum LookupError {
+    /// The host has neither A nor AAAA records.
+    #[error("{0} has no address")]
+    NoAddress(String),
+    /// All addresses are unspecified: an upstream filters.
+    #[error("an upstream blocks {0}")]
+    Blocked(String),
+    /// The query path drops the query.
+    #[error("this server does not answer for {0}")]
+    NoAnswer(String),
+    /// Resolution failed. Holds the host and the reason.
+    #[error("{0} cannot be resolved: {1}")]
+    Unresolved(String, &'static str),
+    /// The response has an error.
+    #[error("the answer for {0} is {1}")]
+    Rcode(String, Rcode),
+    /// The name is invalid, or the workers are too busy.
+    #[error(transparent)]
+    Refused(#[from] ControlError),
+}
