@@ -15,56 +15,56 @@ use crate::args::ControlArgs;
 use crate::error::CommandError;
 use crate::output::{self, Reader};
 
-/// How long the server may keep silent; a reload with many records takes its time.
+/// Longest silence of the server. A reload with many records takes long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The exit code of a command with a change that is in force, but not on the disk.
+/// The exit code of a command whose change is in force but not saved to disk.
 const UNSAVED: u8 = 3;
 
-/// How a reply is shown to people. An empty text is not shown.
+/// The functions that format a reply for people. An empty text is not shown.
 pub(crate) struct View<C: Call> {
-    /// The text of a part.
+    /// Formats a part.
     pub(crate) part: fn(&C::Part) -> String,
-    /// The text of the end.
+    /// Formats the end.
     pub(crate) end: fn(&C::Reply) -> String,
-    /// How much is done.
+    /// Returns how much of the request is done.
     pub(crate) done: fn(&C::Reply) -> Done,
 }
 
 impl<C: Call<Part = NoPart>> View<C> {
-    /// Shows a reply of one line.
+    /// Creates the view of a reply with one line.
     pub(crate) fn of(end: fn(&C::Reply) -> String) -> Self {
         Self { part: |part| match *part {}, end, done: |_| Done::Whole }
     }
 
-    /// Shows a reply of one line to a change that the disk may refuse.
+    /// Creates the view of a reply with one line, to a change that may not be saved.
     pub(crate) fn of_change(end: fn(&C::Reply) -> String, done: fn(&C::Reply) -> Done) -> Self {
         Self { done, ..Self::of(end) }
     }
 }
 
-/// How much of a request is done.
+/// The part of a request that is done.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Done {
-    /// All.
+    /// The whole request.
     Whole,
-    /// Not all; the text has the rest.
+    /// A part of it; the text of the reply describes the rest.
     InPart,
-    /// All, but the disk does not keep it: why.
+    /// The whole request, but it is not saved. Holds the reason.
     Unsaved(String),
 }
 
 impl Done {
-    /// Judges a change by the reason why the disk does not have it.
+    /// Classifies a change by the reason why it is not saved, if there is one.
     pub(crate) fn of_change(unsaved: Option<&String>) -> Self {
         unsaved.map_or(Self::Whole, |why| Self::Unsaved(why.clone()))
     }
 }
 
-/// What is shown of a reply.
+/// The form in which a reply is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ReplyForm {
-    /// The lines of JSON as they come.
+    /// The lines of JSON as received.
     Json,
     /// Text.
     Text,
@@ -78,7 +78,8 @@ pub(crate) fn run<C: Call>(args: &ControlArgs, request: C, view: &View<C>) -> Ex
     }
 }
 
-/// Finds the server by a file that may have errors: they are no reason to leave it alone.
+/// Finds the server by a configuration file, which may have errors: the server may run with an
+/// earlier version of the file.
 pub(crate) fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, CommandError> {
     let found = Whereabouts::find(find(args.config.as_deref()).as_deref(), environment())?;
     if let Some(warning) = &found.warning {

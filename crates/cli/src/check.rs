@@ -21,12 +21,12 @@ use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::error::CommandError;
 use crate::output;
 
-/// The exit code where there is nothing to check.
+/// The exit code if there is nothing to check.
 const WRONG_ARGUMENTS: u8 = 2;
 
-/// Says whether the file is right; else names each error on standard error (as JSON: on standard
-/// output). Files that it names and that cannot be read keep no server from starting and are
-/// warnings, all but the geo database.
+/// Checks the file and prints each error on standard error, or with `--json` on standard output.
+/// Unreadable files that the configuration names are warnings, because a server starts without
+/// them, except for the geo database.
 pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     let Some(file) = args.file.find() else {
         refuse(&"there is no file to check: name one, or set AVOCET_CONFIG");
@@ -76,7 +76,7 @@ fn show_report(report: &CheckReport) -> ExitCode {
     if report.ok { printed } else { ExitCode::FAILURE }
 }
 
-/// What a server would warn of at its start: the files that it goes without.
+/// Returns the warnings of a server at its start: files that it does without.
 fn warnings(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.is_bare {
@@ -134,7 +134,7 @@ fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Writes the schema, or the configuration that holds.
+/// Prints a schema, or the configuration in force.
 pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     match &args.command {
         ConfigCommand::Schema { control: false } => print(&format!("{:#}", json_schema())),
@@ -151,13 +151,13 @@ pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
     }
 }
 
-/// How the configuration is written.
+/// The syntax in which the configuration is printed.
 enum ConfigSyntax {
     Json,
     Toml,
 }
 
-/// Writes every key with the value that holds.
+/// Prints every key with its value in force.
 fn effective(file: Option<&Path>, form: ConfigSyntax) -> ExitCode {
     let tables = match Config::load(file, environment()) {
         Ok(config) => config.effective(),
@@ -173,7 +173,7 @@ fn effective(file: Option<&Path>, form: ConfigSyntax) -> ExitCode {
     }
 }
 
-/// Writes to standard output.
+/// Prints a line on standard output.
 fn print(text: &str) -> ExitCode {
     match output::write(&format!("{text}\n")) {
         Ok(_) => ExitCode::SUCCESS,

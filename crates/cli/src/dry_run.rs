@@ -1,4 +1,4 @@
-//! `avocet policy dry-run`: what another configuration would change for queries in a file.
+//! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,16 +23,16 @@ use crate::args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::policy::{NOBODY, config, countries, json_line, policy, rtype, wire};
 
-/// Names that are shown of each kind of change.
+/// Most names that are shown for each kind of change.
 const SHOWN: usize = 20;
 
-/// What changes for names and clients.
+/// The queries with one kind of change.
 #[derive(Default, Serialize)]
 struct Changes {
     queries: u64,
-    /// By name: how many queries.
+    /// The number of queries by name.
     names: BTreeMap<String, u64>,
-    /// By client.
+    /// The number of queries by client.
     clients: BTreeMap<String, u64>,
 }
 
@@ -62,7 +62,7 @@ impl Changes {
     }
 }
 
-/// A configuration, and what is judged by it.
+/// One of the two configurations that are compared, with its policy.
 struct Side {
     config: Config,
     policy: Option<Policy>,
@@ -74,10 +74,10 @@ struct Side {
 /// A line of the file.
 struct Query {
     client: IpAddr,
-    /// Folded, in wire form.
+    /// The folded name in wire form.
     name: Vec<u8>,
     rtype: Rtype,
-    /// What it was answered with; empty where that is not known.
+    /// The addresses of the answer; empty if the answer is unknown.
     addresses: Vec<IpAddr>,
 }
 
@@ -111,11 +111,12 @@ impl Side {
                 policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
             }
         };
-        // Lists do not count for names with records of their own.
+        // Lists do not apply to names with local records.
         if by == Decider::List && self.local.has(&query.name) { Outcome::passes() } else { outcome }
     }
 
-    /// Whether the configuration names servers for a zone below the root that the name lies in.
+    /// Reports whether the configuration has servers for a zone below the root that contains the
+    /// name.
     fn has_own_servers(&self, name: &[u8]) -> bool {
         let forwards = self.config.forwards.iter().filter(|forward| is_within(name, &forward.zone));
         let nearest = forwards.max_by_key(|forward| forward.zone.len());
@@ -123,7 +124,7 @@ impl Side {
             || self.config.stubs.iter().any(|stub| is_within(name, &stub.zone))
     }
 
-    /// Rules on answers, of which a line without addresses does not tell what they do.
+    /// Returns the number of rules on answers. They match no line without addresses.
     fn rules_on_answers(&self) -> usize {
         self.policy.as_ref().map_or(0, Policy::rules_on_answers)
     }
@@ -133,14 +134,14 @@ fn is_within(name: &[u8], zone: &[u8]) -> bool {
     zone.len() > 1 && is_under(name, zone)
 }
 
-/// What all lines come to.
+/// The result of all lines.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 struct DryRunReport {
     queries: u64,
-    /// Lines without addresses.
+    /// The number of lines without addresses.
     queries_without_answer: u64,
-    /// Rules that read answers.
+    /// The number of rules that read answers.
     rules_on_answers: usize,
     newly_blocked: Changes,
     freed: Changes,
@@ -190,7 +191,7 @@ impl DryRunReport {
     }
 }
 
-/// Says what would be blocked and freed.
+/// Returns the report: what would be blocked and unblocked.
 ///
 /// # Errors
 /// A configuration, a list or a line of the queries cannot be read.
@@ -227,7 +228,7 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     Ok(report.show() + &compared)
 }
 
-/// `[CLIENT] NAME [TYPE] [ADDRESS ...]`; none for an empty line or a comment.
+/// Parses `[CLIENT] NAME [TYPE] [ADDRESS ...]`. Returns `None` for an empty line or a comment.
 fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
     let mut words = line.split_whitespace().peekable();
     if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
@@ -244,8 +245,8 @@ fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
     Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
 }
 
-/// An answer with the addresses of a line; none without any. Addresses beyond what a message holds
-/// are left out.
+/// Returns an answer with the addresses of a line, or `None` if it has none. Addresses that do not
+/// fit into a message are omitted.
 fn answer_of(query: &Query) -> Option<Vec<u8>> {
     if query.addresses.is_empty() {
         return None;

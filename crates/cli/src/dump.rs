@@ -5,8 +5,8 @@ use avocet_control::cache::{
     StoreCounts,
 };
 
-/// Returns an entry for people: records as in a zone file, everything else as its comments, as are
-/// records that are no answers and only serve to find servers.
+/// Returns an entry for people, as in a zone file. Everything other than records is a comment, and
+/// so are records that only serve to find servers.
 pub(crate) fn to_text(entry: &CacheEntry) -> String {
     match entry {
         CacheEntry::Packet(packet) => packet_text(packet),
@@ -21,7 +21,7 @@ pub(crate) fn to_text(entry: &CacheEntry) -> String {
     }
 }
 
-/// Returns the records of an entry as in a zone file, a negative answer as its comment.
+/// Returns the records of an entry as in a zone file, or a negative answer as a comment.
 pub(crate) fn records(rrset: &CachedRrset) -> String {
     let CachedRrset { name, class, .. } = rrset;
     let (ttl, expired) = match rrset.age {
@@ -59,7 +59,7 @@ pub(crate) fn flush_text(reply: &Flushed) -> String {
     format!("removed {} RRsets and negative answers", reply.rrsets)
 }
 
-/// Returns `cache.key value` lines, in the order of the keys.
+/// Returns `cache.key value` lines, sorted by key.
 pub(crate) fn stats_text(stats: &CacheStats) -> String {
     let CacheStats { packet_cache, rrset_cache, failure_cache, stale_answers, prefetches } = stats;
     let mut lines = store_lines("failure-cache", failure_cache);

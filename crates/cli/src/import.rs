@@ -1,5 +1,5 @@
-//! `avocet import`: the disk and the command line around the crate that reads configurations of
-//! other servers.
+//! `avocet import`: converts configurations of other servers. The conversion itself is in the crate
+//! `avocet_import`; this file reads and writes the disk.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -17,12 +17,13 @@ use crate::args::ImportArgs;
 use crate::error::CommandError;
 use crate::output;
 
-/// Most names of a directory.
+/// Most names that are read from a directory.
 const MAX_NAMES: usize = 10_000;
-/// The source that a word of the command line names.
+
+/// Parses the name of a product on the command line.
 ///
 /// # Errors
-/// There is no such source.
+/// There is no such product.
 pub(crate) fn origin(word: &str) -> Result<Origin, CommandError> {
     match word {
         "pihole" => Ok(Origin::Pihole),
@@ -33,7 +34,8 @@ pub(crate) fn origin(word: &str) -> Result<Origin, CommandError> {
     }
 }
 
-/// Writes the configuration, the files that it names beside it, and the notes to standard error.
+/// Writes the configuration, the files that it refers to in the same directory, and the notes on
+/// standard error.
 ///
 /// # Errors
 /// The source cannot be read, or a file cannot be written.
@@ -62,7 +64,7 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports for what this server knows.
+/// Converts a configuration, with the services and time zones of this version.
 fn import(
     origin: Origin,
     path: &str,
@@ -81,10 +83,10 @@ fn import(
     )
 }
 
-/// The lines of the user's own rules that no list takes, each with the reason.
+/// Returns the user's own rules that have no effect in a list, each with the reason.
 fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
     let Ok(config) = Config::from_text(None, &imported.config, &BTreeMap::new()) else {
-        // `avocet check` says what is wrong with it.
+        // `avocet check` reports the errors.
         return Vec::new();
     };
     let mut notes = Vec::new();
@@ -105,7 +107,7 @@ fn broken_lines(imported: &Imported, beside: &str) -> Vec<String> {
     notes
 }
 
-/// The directory of the file that will be written, as a full path.
+/// Returns the absolute path of the directory of the output file.
 fn directory(output: &Path) -> Result<PathBuf, CommandError> {
     let parent =
         output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -113,7 +115,7 @@ fn directory(output: &Path) -> Result<PathBuf, CommandError> {
         .map_err(|source| CommandError::Unreadable { path: parent.to_owned(), source })
 }
 
-/// Writes all files, or none. None may exist: an import replaces nothing.
+/// Writes all files or none. An import replaces no file, so none may exist.
 fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(), CommandError> {
     let named = imported.files.iter().map(|(name, text)| (directory.join(name), text.as_str()));
     let all: Vec<(PathBuf, &str)> =
@@ -131,21 +133,21 @@ fn write_files(output: &Path, directory: &Path, imported: &Imported) -> Result<(
     Ok(())
 }
 
-/// Writes a file that is not there; its path is in `made` once it is.
+/// Writes a new file, and adds its path to `made` when it exists.
 fn write_file<'a>(path: &'a Path, text: &str, made: &mut Vec<&'a Path>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
     made.push(path);
     file.write_all(text.as_bytes())?;
-    // A full disk may show only now.
+    // Some file systems report a full disk only here.
     file.sync_all()
 }
 
-/// The files of this machine.
+/// The file system of this machine.
 struct Disk;
 
 impl Files for Disk {
     fn read(&self, path: &str, most: u64) -> io::Result<Vec<u8>> {
-        // A pipe or a device may never end, and opening one may wait.
+        // Opening a pipe or a device may block, and reading one may not end.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("not a file"));
         }
@@ -170,7 +172,7 @@ impl Files for Disk {
 mod tests {
     use super::*;
 
-    /// The samples alone, so that the machine's own files change nothing.
+    /// Only the samples: the result does not depend on files of the machine.
     struct Samples;
 
     impl Files for Samples {
@@ -187,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Imports a sample of the crate and has the configuration reader read what comes of it.
+    /// Converts a sample of the crate and reads the result as a configuration.
     #[track_caller]
     fn check(origin: Origin, sample: &str, tables: &[&str]) {
         let path = format!("{}/../import/samples/{sample}", env!("CARGO_MANIFEST_DIR"));
@@ -270,7 +272,7 @@ mod tests {
             std::env::temp_dir().join(format!("avocet-import-half-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let file = |name: &str| (name.to_owned(), "x".to_owned());
-        // The last cannot be made: its directory is not there.
+        // The last file cannot be created: its directory does not exist.
         let files = vec![file("a.txt"), file("b.txt"), file("gone/c.txt")];
         let imported = Imported { config: "x".to_owned(), files, notes: Vec::new() };
         let error = write_files(&directory.join("avocet.toml"), &directory, &imported).unwrap_err();

@@ -1,4 +1,4 @@
-//! What `avocet lists` writes for people.
+//! The texts of `avocet lists`.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use avocet_control::lists::{
 };
 use avocet_nameserver::clock::wall_secs;
 
-/// `avocet lists status`.
+/// Returns the text of `avocet lists status`.
 pub(crate) fn status_text(report: &ListsReport) -> String {
     let mut text: String = report.lists.iter().map(list_text).collect();
     text += &report.image.as_ref().map_or_else(|| "no image".to_owned(), image_text);
@@ -52,7 +52,7 @@ fn image_text(image: &ImageStatus) -> String {
     )
 }
 
-/// `avocet lists refresh`.
+/// Returns the text of `avocet lists refresh`.
 pub(crate) fn refresh_text(reply: &Refreshed) -> String {
     let line = |list: &RefreshedList| {
         let name = plain(&list.name);
@@ -66,12 +66,12 @@ pub(crate) fn refresh_text(reply: &Refreshed) -> String {
     reply.lists.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// `avocet lists check`.
+/// Returns the text of `avocet lists check`.
 pub(crate) fn check_text(report: &ListReport) -> String {
     check_lines(report).join("\n")
 }
 
-/// `avocet lists check --skipped`.
+/// Returns the text of `avocet lists check --skipped`.
 pub(crate) fn check_text_with_skipped(report: &ListReport) -> String {
     let shown = &report.first_passed_over_lines;
     let mut lines: Vec<String> = shown
@@ -148,12 +148,12 @@ pub(crate) fn triggers_text(triggers: &TriggerCounts) -> String {
     }
 }
 
-/// Text without control characters: what is written comes from others too.
+/// Returns a text without control characters, because lists come from strangers.
 fn plain(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
-/// How far away a Unix second is.
+/// Returns the time until or since a Unix second.
 fn moment(at: Option<u64>) -> String {
     let Some(at) = at else { return "-".to_owned() };
     let now = wall_secs();

@@ -1,7 +1,7 @@
-//! The command line of Avocet: what each command reads, asks and writes.
+//! The command line of Avocet: one module per command.
 //!
-//! `serve` runs the server; `status`, `why` and others ask the running one over its control socket
-//! (`running`); `check`, `config`, `policy` and `import` work on files alone.
+//! `serve` runs the server. `status`, `why` and others send requests to the running server over its
+//! control socket (`running`). `check`, `config`, `policy` and `import` only read and write files.
 
 #![forbid(unsafe_code)]
 
@@ -39,10 +39,10 @@ fn main() -> ExitCode {
     })
 }
 
-/// Does what the command line says, and gives the status to end with.
+/// Runs the command and returns its exit status.
 ///
 /// # Errors
-/// Why the server did not start.
+/// The server does not start, or the command fails.
 fn run() -> Result<ExitCode, CommandError> {
     match Cli::parse().command {
         Command::Serve(args) => {

@@ -20,11 +20,11 @@ pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
     output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
 }
 
-/// Writes a page for each command to the directory, which is created if need be: `avocet.1`,
-/// `avocet-serve.1`, ...
+/// Writes a page for each command, such as `avocet.1` and `avocet-serve.1`, to the directory.
+/// Creates the directory if it does not exist.
 ///
 /// # Errors
-/// They cannot be written there.
+/// A page cannot be written.
 pub(crate) fn manual(directory: &Path) -> Result<ExitCode, CommandError> {
     let created = std::fs::create_dir_all(directory);
     let written = created.and_then(|()| clap_mangen::generate_to(Cli::command(), directory));

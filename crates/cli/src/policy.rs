@@ -1,4 +1,4 @@
-//! `avocet policy`: what can be said of a policy without a running server.
+//! `avocet policy`: checks and tests of a policy without a running server.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -27,12 +27,12 @@ use crate::lists::triggers_text;
 use crate::switches::geo_text;
 use crate::{output, running};
 
-/// Keys that need not be secret: nobody asks what is compiled here.
+/// The key of hash tables. It need not be secret, because no client sends queries to this process.
 const KEY: [u8; 32] = [7; 32];
-/// Who asks where a line of a query file names no client.
+/// The client of queries that name none.
 pub(crate) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// `avocet policy`.
+/// Runs `avocet policy`.
 pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
     let done = match &args.command {
         PolicyCommand::Status(args) => return running::policy_status(args),
@@ -62,15 +62,14 @@ pub(crate) fn config(path: Option<&Path>) -> Result<Config, CommandError> {
     Ok(Config::load(path, environment())?)
 }
 
-/// The countries of addresses, as the file has them now: without any rule too, for one may be
-/// written by them.
+/// Reads the geo database. It is also read if no rule uses it, to test conditions that do.
 pub(crate) fn countries(config: &Config) -> Result<Option<Arc<GeoDatabase>>, CommandError> {
     let read = config.policy.geo_database.as_deref().map(GeoDatabase::read).transpose();
     Ok(read?.map(Arc::new))
 }
 
-/// The policy of a configuration, with the lists as they are on this machine: files, and copies of
-/// what the running server fetched.
+/// Builds the policy of a configuration from the lists on this machine: files, and the copies that
+/// the running server keeps of fetched lists.
 pub(crate) fn policy(
     config: &Config,
     countries: Option<Arc<GeoDatabase>>,
@@ -114,7 +113,7 @@ fn check(args: &PolicyCheckArgs) -> Result<String, CommandError> {
     }
 }
 
-/// A value as one line of JSON.
+/// Returns a value as one line of JSON.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String, CommandError> {
     let line = serde_json::to_string(value)?;
     Ok(format!("{line}\n"))
@@ -143,11 +142,11 @@ struct ListCheck {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum ListResult {
-    /// It cannot be read.
+    /// The list cannot be read.
     Unreadable { error: String },
-    /// It is not on this machine.
+    /// The list is not on this machine.
     Absent { note: &'static str },
-    /// It was read.
+    /// The list was read.
     Read(CheckedList),
 }
 
@@ -220,15 +219,15 @@ fn list_text(list: &ListCheck) -> String {
     text
 }
 
-/// A name in folded wire form.
+/// Parses a name to its folded wire form.
 pub(crate) fn wire(name: &str) -> Result<Vec<u8>, CommandError> {
     Ok(typed_name(name)?.to_ascii_lowercase())
 }
 
-/// The Unix second that a text means: that number, or a date and time in the policy's time zone.
+/// Parses a time to Unix seconds: a number, or a date and time in the policy's time zone.
 ///
 /// # Errors
-/// It is neither.
+/// The text is neither.
 pub(crate) fn unix_secs(config: &Config, text: &str) -> Result<u64, CommandError> {
     let zone = &config.policy.time_zone;
     let in_zone = || NamedTimeZone::named(zone)?.read(text);

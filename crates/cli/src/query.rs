@@ -1,9 +1,9 @@
-//! `avocet query`: asks one server one question and shows the answer, as dig does.
+//! `avocet query`: sends one query to one server and shows the reply, like dig.
 //!
 //! ```text
 //!   words ── Request ── message ── exchange (UDP, TCP) ── Reply ── text | short | JSON
 //! ```
-//! It resolves nothing by itself and judges nothing: what is shown is what the server said.
+//! It neither resolves nor validates: it shows the server's reply.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -24,13 +24,14 @@ use crate::error::CommandError;
 use crate::output;
 use crate::running::{self, Checks};
 
-/// The server that is asked where none is given: the one `avocet serve` starts without a file.
+/// The default server: the one that `avocet serve` starts without a configuration.
 const DEFAULT_SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
 
-/// The exit code where the arguments are wrong, as for other commands.
+/// The exit code for invalid arguments, as for other commands.
 const WRONG_ARGUMENTS: u8 = 2;
 
-/// Asks and shows. A reply of any RCODE is a success; none, or one that cannot be read, is not.
+/// Sends the query and shows the reply. Any RCODE is a success; a missing or malformed reply is a
+/// failure.
 pub(crate) fn run(args: &QueryArgs) -> ExitCode {
     let request = match Request::from_words(&words(args)) {
         Ok(request) => request,
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
     }
 }
 
-/// Does what `+trace` asks for; none: there is no such option.
+/// Runs `+trace`. Returns `None` without that option.
 fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, CommandError> {
     if !request.trace {
         return Ok(None);
@@ -72,7 +73,7 @@ fn trace(args: &QueryArgs, request: &Request) -> Result<Option<ExitCode>, Comman
     Ok(Some(running::trace(&control, (name, request.rtype.to_string()), checks)))
 }
 
-/// The words of the command line; `-x` stands for a name and its type.
+/// Returns the words of the command line, with `-x` replaced by a name and its type.
 fn words(args: &QueryArgs) -> Vec<String> {
     let reverse = args.reverse.map(|address| [shown(&reverse_name(address)), "PTR".to_owned()]);
     reverse.into_iter().flatten().chain(args.words.iter().cloned()).collect()
@@ -99,7 +100,7 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, CommandError> {
     }
 }
 
-/// Where the server of this file is reached from here.
+/// Returns the address at which this machine reaches the server of a configuration file.
 fn configured_server(file: &Path) -> Result<SocketAddr, CommandError> {
     let found = Whereabouts::find(Some(file), environment())?;
     if let Some(warning) = found.warning {

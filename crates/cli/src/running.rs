@@ -1,5 +1,5 @@
 //! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and
-//! `reload`: the commands that ask the running server.
+//! `reload`: the commands that send requests to the running server.
 
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use crate::error::CommandError;
 use crate::policy::unix_secs;
 use crate::{dump, lists, state, switches, trust, why};
 
-/// `avocet cache`.
+/// Runs `avocet cache`.
 pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
     let to = &args.control;
     match &args.command {
@@ -38,7 +38,7 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
     }
 }
 
-/// `avocet lists`.
+/// Runs `avocet lists`.
 pub(crate) fn lists(args: &ListsArgs) -> ExitCode {
     let to = &args.control;
     match &args.command {
@@ -62,7 +62,7 @@ fn refreshed(reply: &Refreshed) -> Done {
     Done::of_change(reply.lists.iter().find_map(|list| list.unsaved.as_ref()))
 }
 
-/// `avocet why`.
+/// Runs `avocet why`.
 pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     let found = match whereabouts(&args.control) {
         Ok(found) => found,
@@ -70,7 +70,7 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     };
     let in_zone = |at: &str| match &found.config {
         Some(config) => unix_secs(config, at),
-        // The time zone is not known.
+        // The time zone is unknown.
         None => at.parse().map_err(|_| CommandError::NotUnixSecs(at.to_owned())),
     };
     let at = match args.at.as_deref().map(in_zone).transpose() {
@@ -83,7 +83,7 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     send(&args.control, &found.directory, Why { name, rtype, client, listener, at }, &view)
 }
 
-/// `avocet query +trace`: asks the running server over its control socket.
+/// Runs `avocet query +trace`, which sends a request over the control socket.
 pub(crate) fn trace(args: &ControlArgs, question: (String, String), checks: Checks) -> ExitCode {
     let (name, rtype) = question;
     let Checks { dnssec, checking_disabled } = checks;
@@ -91,7 +91,7 @@ pub(crate) fn trace(args: &ControlArgs, question: (String, String), checks: Chec
     run(args, Trace { name, rtype: Some(rtype), dnssec, checking_disabled }, &view)
 }
 
-/// What a question says of DNSSEC.
+/// The DNSSEC flags of a question.
 #[derive(Clone, Copy)]
 pub(crate) struct Checks {
     /// DO.
@@ -100,12 +100,12 @@ pub(crate) struct Checks {
     pub(crate) checking_disabled: bool,
 }
 
-/// `avocet anchors`.
+/// Runs `avocet anchors`.
 pub(crate) fn anchors(args: &ControlArgs) -> ExitCode {
     run(args, Anchors {}, &View::of(trust::anchors_text))
 }
 
-/// `avocet nta`.
+/// Runs `avocet nta`.
 pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
     let to = &args.control;
     match &args.command {
@@ -122,30 +122,30 @@ pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
     }
 }
 
-/// `avocet reload`.
+/// Runs `avocet reload`.
 pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
     run(args, Reload {}, &View::of(state::reload_text))
 }
 
-/// `avocet status`.
+/// Runs `avocet status`.
 pub(crate) fn status(args: &ControlArgs) -> ExitCode {
     run(args, Status {}, &View::of(state::text))
 }
 
-/// `avocet pause`.
+/// Runs `avocet pause`.
 pub(crate) fn pause(args: &PauseArgs) -> ExitCode {
     let request = Pause { scope: scope(&args.scope), secs: secs(&args.span) };
     run(&args.control, request, &View::of_change(switches::changed_text, switches::done))
 }
 
-/// `avocet grant`.
+/// Runs `avocet grant`.
 pub(crate) fn grant(args: &GrantArgs) -> ExitCode {
     let request =
         Grant { name: args.name.clone(), scope: scope(&args.scope), secs: secs(&args.span) };
     run(&args.control, request, &View::of_change(switches::changed_text, switches::done))
 }
 
-/// `avocet policy status`.
+/// Runs `avocet policy status`.
 pub(crate) fn policy_status(args: &ControlArgs) -> ExitCode {
     run(args, Switches {}, &View::of(switches::text))
 }
@@ -158,7 +158,7 @@ fn scope(args: &ScopeArgs) -> Scope {
     }
 }
 
-/// 0 says that it ends.
+/// Returns the duration in seconds; 0 ends the pause or grant.
 fn secs(args: &SpanArgs) -> u64 {
     if args.end { 0 } else { args.span.as_secs() }
 }

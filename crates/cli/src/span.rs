@@ -1,8 +1,8 @@
-//! Times in words.
+//! Spans of time in words.
 
 use avocet_nameserver::clock::wall_secs;
 
-/// Returns the time from now on to a Unix second, in its two largest units.
+/// Returns the time from now until a Unix second, in its two largest units.
 pub(crate) fn left(until: u64) -> String {
     span(until.saturating_sub(wall_secs()))
 }

@@ -26,7 +26,7 @@ pub(crate) fn changed_text(reply: &SwitchesChanged) -> String {
     in_force(&reply.switches).join("\n")
 }
 
-/// Judges a change of pauses and grants.
+/// Classifies a change of pauses and grants by whether it is saved.
 pub(crate) fn done(reply: &SwitchesChanged) -> Done {
     Done::of_change(reply.unsaved.as_ref())
 }
@@ -64,7 +64,7 @@ fn list_text(list: &ListCount) -> String {
     format!("list {}: {} responses", list.name, list.answers)
 }
 
-/// Returns the database of countries in one line, and what is wrong with its file in another.
+/// Returns the geo database in one line, and the problem with its file in another.
 pub(crate) fn geo_text(file: &GeoFile, error: Option<&String>) -> String {
     let mut line = format!(
         "geo database {}: {}, built {}, {} nodes, {} countries, {} octets in memory",

@@ -35,7 +35,7 @@ pub(crate) fn text(section: &WhySection) -> String {
     }
 }
 
-/// The verdict, its client, and everything that speaks for or against it.
+/// Returns the verdict, its client, and everything that supports or opposes it.
 fn policy(decision: &PolicyDecision) -> String {
     let client = &decision.client;
     let who = client.name.as_ref().map_or_else(String::new, |name| format!("{name}, "));
@@ -86,8 +86,8 @@ fn rule_line(rule: &RuleFacts, does: &str) -> String {
     format!("\n  rule {} {does}: {}  ; {}", rule.name, rule.when, rule.action)
 }
 
-/// A line of a list: its place, its effect, the alias that it matches, and its text. `rule` is the
-/// one that decided.
+/// Returns a line of a list: its place, its effect, the alias that it matches, and its text. `rule`
+/// is the deciding rule.
 fn list_line(line: &ListLine, rule: Option<&RuleFacts>) -> String {
     let force = if line.in_force { "" } else { ", does not apply to this client" };
     let decides = match (line.decides, line.overruled, rule) {
@@ -107,7 +107,7 @@ fn list_line(line: &ListLine, rule: Option<&RuleFacts>) -> String {
     format!("list {list}, line {number}: {effect}{alias}{trigger}{force}{decides}{text}")
 }
 
-/// The answer that the client gets, and where it comes from.
+/// Returns the answer that the client gets, and its source.
 fn given(answer: &GivenAnswer) -> String {
     let GivenAnswer { name, rtype, client, reply, .. } = answer;
     let from = origin(answer.from, reply.as_ref());
@@ -254,7 +254,7 @@ fn addresses(count: usize) -> String {
     }
 }
 
-/// A server's address, and its port unless it is that of DNS.
+/// Returns a server's address, with its port if it is not 53.
 fn without_port(server: &str) -> &str {
     server.strip_suffix(":53").unwrap_or(server)
 }
@@ -320,7 +320,7 @@ fn tags(tags: &[u16]) -> String {
     tags.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The records of an answer as in a zone file; those of other sections are comments.
+/// Returns the records of an answer as in a zone file; those of other sections are comments.
 fn records(answer: Option<&[AnswerRecord]>) -> String {
     let mut text = String::new();
     for record in answer.unwrap_or_default() {

@@ -1,14 +1,13 @@
-//! The configuration: one TOML file, overridden by environment variables, as plain typed values.
+//! The configuration: a TOML file, overridden by environment variables, as validated typed values.
 //!
 //! ```text
 //!   file ──┐
-//!          ├─ Source ── Spec ── Config          Source: text and locations      (source.rs)
-//!   env ───┘             │         │            Spec:   what may be written     (spec.rs)
-//!                        └ Errors ─┘            Config: what the server uses    (this file)
+//!          ├─ Source ── Spec ── Config          Source: text and locations        (source.rs)
+//!   env ───┘             │         │            Spec:   the keys of the file      (spec.rs)
+//!                        └ Errors ─┘            Config: the values in force       (this file)
 //! ```
-//! Everything in a [`Config`] has been checked; the server never checks it again. This module opens
-//! no socket and decides nothing about a running server: building state out of a `Config` is the
-//! snapshot's part.
+//! A [`Config`] is valid: the server does not check it again. This crate opens no socket. The crate
+//! `avocet_nameserver` builds the state of a server from a `Config`.
 
 #![forbid(unsafe_code)]
 
@@ -56,97 +55,97 @@ use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
 
-/// The data directory where none is written.
+/// The default data directory.
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
 
-/// The whole configuration, validated, with every default filled in.
+/// A complete, valid configuration with all defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// The file sets nothing: it is empty, or has comments and headers only. So is none.
+    /// Whether no key is set: there is no file, or it has only comments and headers.
     pub is_bare: bool,
-    /// Listeners, admission and the shape of answers.
+    /// `[server]` and `[[listener]]`.
     pub server: ServerConfig,
-    /// How names are resolved.
+    /// `[resolver]`.
     pub resolver: ResolverConfig,
     /// The ports that queries to servers do not leave from.
     pub avoid_ports: AvoidPorts,
-    /// Zones with configured authoritative servers, each once.
+    /// Zones with configured authoritative servers, without duplicates.
     pub stubs: Vec<StubZone>,
-    /// How answers are validated.
+    /// `[dnssec]`.
     pub dnssec: DnssecConfig,
-    /// How addresses are translated.
+    /// `[dns64]`.
     pub dns64: Dns64Config,
-    /// Forwarding rules, at most one for a zone; not empty where names are resolved by them only.
+    /// Forwarding rules, at most one per zone; not empty if names are resolved only by forwarding.
     pub forwards: Vec<ForwardConfig>,
-    /// Sizes and time limits of the two answer caches.
+    /// `[cache]`.
     pub cache: CacheConfig,
-    /// Local RRsets, one entry for each name and type, derived PTR records included.
+    /// Local RRsets, one per name and type, including derived PTR records.
     pub records: Vec<RecordConfig>,
-    /// What is filtered, for whom.
+    /// Lists, groups, clients and rules.
     pub policy: policy::PolicyConfig,
-    /// Response rate limiting; `None` when it is off.
+    /// Response rate limiting; `None` if it is off.
     pub rate_limit: Option<RateLimitConfig>,
-    /// What the server writes about itself.
+    /// `[log]`.
     pub log: LogConfig,
-    /// Where state is kept.
+    /// `[data]`.
     pub data: DataConfig,
 }
 
-/// `[server]`: listeners, admission and the shape of answers.
+/// `[server]`: listeners, admission and the form of answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerConfig {
-    /// Addresses served over UDP and TCP; distinct, never empty.
+    /// Listening addresses for UDP and TCP; distinct, never empty.
     pub listen: Vec<SocketAddr>,
-    /// More addresses, with names.
+    /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
-    /// Hot threads and resolution shards, 1 to 256.
+    /// The number of workers, 1 to 256.
     pub workers: usize,
-    /// Whether each hot thread is tied to one core.
+    /// Whether each worker is pinned to one core.
     pub pin_workers: bool,
-    /// Metrics and health; a loopback or private address. `None` when off.
+    /// The loopback or private address of metrics and health; `None` if HTTP is off.
     pub http: Option<SocketAddr>,
-    /// Whose queries are answered; all others are refused.
+    /// The clients whose queries are answered; those of others are refused.
     pub allow: AllowConfig,
-    /// Whether the special names of RFC 6761, RFC 6303 and their like are answered here.
+    /// Whether special-use names (RFC 6761, RFC 6303) are answered locally.
     pub local_names: bool,
-    /// Names in wire form, lower case: below them there is nothing but local records.
+    /// Zones that have only local records, as folded names in wire form.
     pub local_zones: Vec<Box<[u8]>>,
-    /// Largest UDP answer and the EDNS buffer size advertised, in bytes, 512 to 4096.
+    /// Largest UDP answer, and the EDNS buffer size in answers, in octets, 512 to 4096.
     pub max_udp_size: u16,
-    /// Whether records that the client did not ask for are left out.
+    /// Whether optional records are omitted from answers.
     pub minimal_responses: bool,
-    /// Account to become once the sockets are bound.
+    /// The account that the server runs as after it has bound its sockets.
     pub user: Option<String>,
-    /// Names by which metrics are asked beside those of the local network; folded, without closing
-    /// dot.
+    /// Host names of the HTTP listener in addition to those of the local network; folded, without
+    /// final dot.
     pub http_names: Vec<String>,
-    /// Group whose members may use the control socket.
+    /// The group with access to the control socket.
     pub control_group: Option<String>,
-    /// Text of `version.bind` and `version.server`; `None`: refused.
+    /// Text of `version.bind` and `version.server`; `None` refuses these queries.
     pub version: Option<String>,
-    /// Text of `id.server` and `hostname.bind` (RFC 4892); `None`: refused.
+    /// Text of `id.server` and `hostname.bind` (RFC 4892); `None` refuses these queries.
     pub id_server: Option<String>,
-    /// Name server identifier given to clients that ask for it (RFC 5001).
+    /// The name server identifier for clients that request it (RFC 5001).
     pub nsid: Option<String>,
-    /// Whether DNS cookies are given and checked (RFC 7873).
+    /// Whether the server sends and checks DNS cookies (RFC 7873).
     pub cookies: bool,
-    /// Secret of the server cookies (RFC 9018); `None`: drawn at start.
+    /// The secret of server cookies (RFC 9018); `None` draws one at the start.
     pub cookie_secret: Option<[u8; 16]>,
     /// Limits of TCP connections from clients.
     pub tcp: TcpConfig,
 }
 
-/// `allow` of `[server]`: whose queries are answered.
+/// `allow` of `[server]`: the clients whose queries are answered.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllowConfig {
-    /// Private networks and those of the host's own interfaces.
+    /// Whether private networks and those of the host's own interfaces are included.
     pub local: bool,
-    /// Networks that are written.
+    /// The configured networks.
     pub networks: Vec<IpNet>,
 }
 
 impl AllowConfig {
-    /// All networks, for a host whose interfaces are in these.
+    /// Returns all networks, for a host with these networks on its interfaces.
     pub fn with_own(&self, own: &[IpNet]) -> Vec<IpNet> {
         let mut networks = self.networks.clone();
         if self.local {
@@ -160,209 +159,209 @@ impl AllowConfig {
 /// The `tcp-*` keys of `[server]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TcpConfig {
-    /// Connections open at once, all clients together.
+    /// Most open connections of all clients.
     pub connections: usize,
-    /// Connections open at once from one client address.
+    /// Most open connections of one client address.
     pub connections_per_client: usize,
-    /// How long a connection may stay open with no query in flight.
+    /// How long a connection may be idle.
     pub idle: Duration,
-    /// How long a query that has begun to arrive may take.
+    /// How long the arrival of a query may take after its first octet.
     pub read: Duration,
 }
 
-/// `[resolver]`: how names are resolved.
+/// `[resolver]`: the resolution of names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ResolverConfig {
-    /// By rules only, or by recursion too.
+    /// Forwarding only, or recursion too.
     pub mode: Mode,
-    /// The file with the root's servers; `None`: those built in.
+    /// The file with the root servers; `None` for the built-in ones.
     pub root_hints: Option<PathBuf>,
-    /// The root's servers.
+    /// The root servers.
     pub hints: Vec<RootServer>,
-    /// Whether there is a copy of the root zone, and where from (RFC 8806).
+    /// The source of a local copy of the root zone (RFC 8806).
     pub local_root: LocalRootSource,
-    /// Servers that give it.
+    /// The servers that transfer the root zone.
     pub local_root_primaries: Vec<SocketAddr>,
-    /// Whether the root's servers are asked who they are (RFC 8109).
+    /// Whether the root servers are queried for the current root servers (RFC 8109).
     pub priming: bool,
-    /// Whether servers see no more of a name than they need to (RFC 9156).
+    /// Whether QNAMEs are minimised (RFC 9156).
     pub qname_minimisation: bool,
-    /// Whether letters are sent in random case to authoritative servers.
+    /// Whether QNAMEs to authoritative servers have random letter case.
     pub case_randomisation: bool,
-    /// Whether cookies are sent to authoritative servers (RFC 7873).
+    /// Whether queries to authoritative servers have cookies (RFC 7873).
     pub cookies: bool,
-    /// Whether servers are asked over IPv4.
+    /// Whether servers are queried over IPv4.
     pub ipv4: bool,
-    /// Whether servers are asked over IPv6.
+    /// Whether servers are queried over IPv6.
     pub ipv6: bool,
-    /// Whether authoritative servers at private addresses are asked.
+    /// Whether authoritative servers at private addresses are queried.
     pub query_private: bool,
-    /// Whether validated proofs answer for other names (RFC 8198).
+    /// Whether validated denials answer for other names (RFC 8198).
     pub aggressive_nsec: bool,
-    /// Whether errors are reported to whom zones name for that (RFC 9567).
+    /// Whether errors are reported to the reporting agents of zones (RFC 9567).
     pub error_reports: bool,
-    /// EDNS buffer size told to authoritative servers, in bytes, 512 to 4096.
+    /// The EDNS buffer size in queries to authoritative servers, in octets, 512 to 4096.
     pub edns_buffer_size: u16,
-    /// Inquiries under way at the servers of one zone, in all workers.
+    /// Most concurrent inquiries to the servers of one zone, in all workers.
     pub fetches_per_zone: u32,
-    /// Queries that one server has not answered yet, in all workers.
+    /// Most unanswered queries to one server, in all workers.
     pub fetches_per_server: u32,
 }
 
-/// `[dnssec]`: how answers are validated.
+/// `[dnssec]`: the validation of answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DnssecConfig {
-    /// Whether they are.
+    /// Whether answers are validated.
     pub validate: bool,
-    /// DS and DNSKEY records; empty: those of the root that are built in.
+    /// The trust anchors, as DS and DNSKEY records; empty for the built-in ones of the root.
     pub trust_anchors: Vec<Anchor>,
-    /// Whether changes of the anchors' keys are followed (RFC 5011).
+    /// Whether the server follows changes of trust anchors (RFC 5011).
     pub trust_anchor_updates: bool,
-    /// Whether zones are told which of their keys are trusted (RFC 8145).
+    /// Whether the server signals to zones which of their keys it trusts (RFC 8145).
     pub key_tag_signal: bool,
-    /// Names in wire form, lower case, below which nothing is validated (RFC 7646).
+    /// Negative trust anchors (RFC 7646), as folded names in wire form.
     pub negative_anchors: Vec<Box<[u8]>>,
-    /// Whether signatures by SHA-1 count.
+    /// Whether signatures with SHA-1 are accepted.
     pub validate_sha1: bool,
 }
 
-/// One `[[forward]]`: where the names under a zone are asked for.
+/// A `[[forward]]`: the servers for the names of a zone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForwardConfig {
-    /// Name in wire form, lower case.
+    /// The folded name of the zone, in wire form.
     pub zone: Box<[u8]>,
-    /// Written `!zone`: the rule of the nearest zone above does not reach the names from here down.
+    /// Whether the zone is excluded from the rule of the nearest zone above it, as `!zone`.
     pub exception: bool,
-    /// Servers to ask; empty for an exception only.
+    /// The servers; empty only for an exception.
     pub upstreams: Vec<Upstream>,
-    /// In which order the servers are asked.
+    /// The order in which the servers are queried.
     pub strategy: Strategy,
-    /// Whether the letters of the question are sent in random case (0x20).
+    /// Whether QNAMEs have random letter case (0x20).
     pub case_randomisation: bool,
-    /// What becomes of a client subnet option.
+    /// The treatment of client subnet options.
     pub ecs: EcsPolicy,
-    /// Shortest time that one server is given to answer.
+    /// Shortest timeout of a query to one server.
     pub timeout_min: Duration,
-    /// Longest time that one server is given to answer.
+    /// Longest timeout of a query to one server.
     pub timeout_max: Duration,
 }
 
 /// A server that queries are forwarded to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Upstream {
-    /// Where it listens.
+    /// The address of the server.
     pub addr: SocketAddr,
-    /// How it is asked.
+    /// The transport of queries.
     pub transport: UpstreamTransport,
 }
 
-/// How a server is asked.
+/// The transport of queries to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UpstreamTransport {
-    /// UDP, and TCP where an answer was truncated.
+    /// UDP, and TCP after a truncated answer.
     Udp,
     /// TCP only.
     Tcp,
 }
 
-/// In which order the servers of a rule are asked.
+/// The order in which the servers of a rule are queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// As written; the next one when the one before fails.
+    /// The order of the file; the next server if one fails.
     Ordered,
-    /// Each in its turn.
+    /// Each server in turn.
     RoundRobin,
-    /// The one with the lowest measured round-trip time.
+    /// The server with the shortest measured round-trip time first.
     Fastest,
-    /// So many at once (2 to 8); the first good answer counts.
+    /// This number of servers at once, 2 to 8; the first usable answer counts.
     Race(u8),
 }
 
-/// What becomes of a client subnet option (RFC 7871).
+/// The treatment of client subnet options (RFC 7871).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EcsPolicy {
-    /// It is taken out: upstreams learn nothing about clients.
+    /// Removes the option: upstreams learn nothing about clients.
     Strip,
-    /// It is sent on as the client sent it.
+    /// Forwards the option unchanged.
     Pass,
 }
 
-/// `[cache]`: sizes and time limits of the two answer caches.
+/// `[cache]`: sizes and time limits of the packet cache and the RRset cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CacheConfig {
-    /// Memory of the packet cache.
+    /// Memory of the packet cache, in octets.
     pub packet_bytes: usize,
-    /// Memory of the RRset cache.
+    /// Memory of the RRset cache, in octets.
     pub rrset_bytes: usize,
-    /// Shorter TTLs are raised to this.
+    /// Shortest TTL, in seconds; shorter ones are raised to it.
     pub min_ttl_secs: u32,
-    /// Longer TTLs are cut to this; never below `min_ttl_secs`.
+    /// Longest TTL, in seconds; longer ones are cut to it. Never below `min_ttl_secs`.
     pub max_ttl_secs: u32,
-    /// Shortest time that a negative answer is kept, within the longest.
+    /// Shortest time for which a negative answer is cached, in seconds, up to the longest.
     pub negative_min_ttl_secs: u32,
-    /// Longest time that a negative answer is kept (RFC 2308 §5).
+    /// Longest time for which a negative answer is cached, in seconds (RFC 2308 §5).
     pub negative_max_ttl_secs: u32,
-    /// Answers past their TTL where no server answers (RFC 8767); `None` when off.
+    /// The use of expired data if no server answers (RFC 8767); `None` if it is off.
     pub serve_stale: Option<ServeStaleConfig>,
-    /// Whether much-used names are asked again shortly before they expire.
+    /// Whether frequently queried names are resolved again shortly before they expire.
     pub prefetch: bool,
-    /// How often the RRset cache is written to disk; `None`: never.
+    /// How often the RRset cache is saved to disk; `None` for never.
     pub snapshot_interval: Option<Duration>,
 }
 
-/// The keys of `[cache]` that say how expired records are used.
+/// The keys of `[cache]` on expired records.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServeStaleConfig {
-    /// How long past its TTL a record may be used.
+    /// How long a record may be used after its TTL, in seconds.
     pub max_secs: u32,
-    /// How long a client waits for a fresh answer before it gets the stale one.
+    /// How long a client waits for a fresh answer before it gets a stale one.
     pub client_timeout: Duration,
 }
 
-/// One local RRset, of class IN.
+/// A local RRset of class IN.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordConfig {
-    /// Owner in wire form, lower case; a first label `*` is a wildcard (RFC 4592).
+    /// The folded owner in wire form; a first label `*` is a wildcard (RFC 4592).
     pub name: Box<[u8]>,
-    /// Record type; never a meta type.
+    /// The record type; never a meta type.
     pub rtype: Rtype,
-    /// Record data in uncompressed wire form; distinct, never empty.
+    /// The record data in uncompressed wire form; distinct, never empty.
     pub rdata: Vec<Box<[u8]>>,
-    /// Time to live.
+    /// The TTL in seconds.
     pub ttl_secs: u32,
 }
 
-/// `[rate-limit]`: limits of equal answers to one client network (RRL).
+/// `[rate-limit]`: limits on equal answers to one client network (RRL).
 #[derive(Debug, Clone, PartialEq)]
 pub struct RateLimitConfig {
-    /// Equal answers a second to one network; never 0.
+    /// Most equal answers per second to one network; never 0.
     pub responses_per_second: u32,
-    /// Each so many-th answer over the limit is sent truncated, the others not at all; 0: none is
-    /// sent.
+    /// Every N-th answer over the limit is sent truncated and the others are dropped; with 0, all
+    /// are dropped.
     pub slip: u8,
-    /// Length of an IPv4 client network.
+    /// The prefix length of an IPv4 client network.
     pub ipv4_prefix_length: u8,
-    /// Length of an IPv6 client network.
+    /// The prefix length of an IPv6 client network.
     pub ipv6_prefix_length: u8,
-    /// Networks that are not limited.
+    /// Networks without a limit.
     pub exempt: Vec<IpNet>,
 }
 
-/// `[log]`: what the server writes about itself.
+/// `[log]`: the log of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogConfig {
-    /// Least important lines that are written.
+    /// The least important lines that are written.
     pub level: LogLevel,
-    /// Form of a line.
+    /// The form of a line.
     pub format: LogFormat,
 }
 
-/// Importance of a log line, most important first.
+/// The importance of a log line, the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Something the operator must mend.
+    /// A problem that the operator must solve.
     Error,
-    /// Something the operator should look at.
+    /// A problem that the operator should examine.
     Warn,
     /// Start, stop, reload.
     Info,
@@ -372,35 +371,35 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Form of a log line.
+/// The form of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// `[data]`: where state is kept.
+/// `[data]`: the place of state on disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DataConfig {
-    /// Directory of cache snapshots and the control socket; a relative one is below the working
-    /// directory.
+    /// The data directory, with the state and the control socket. A relative path starts at the
+    /// working directory.
     pub directory: PathBuf,
 }
 
-/// The variables of this process, without those that are not Unicode: none of ours is.
+/// Returns the environment variables of this process that are Unicode; those of Avocet are.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
 }
 
 impl Config {
-    /// Reads `file` (none: all defaults), lays the `AVOCET_SECTION__KEY` variables of `environment`
-    /// over it, and checks the whole.
+    /// Reads and validates `file`, overridden by the `AVOCET_SECTION__KEY` variables of
+    /// `environment`. Without a file, the defaults apply.
     ///
     /// # Errors
-    /// All that is wrong, each with `FILE:LINE:COLUMN` or the name of the variable.
+    /// All errors, each with `FILE:LINE:COLUMN` or the name of a variable.
     pub fn load(
         file: Option<&Path>,
         environment: impl IntoIterator<Item = (String, String)>,
@@ -413,7 +412,10 @@ impl Config {
         Self::from_text(file, &text, &environment)
     }
 
-    /// The same with the text of the file; `file` is only named in errors.
+    /// Validates the text of a file, as [`Self::load`] does. `file` appears only in errors.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
     pub fn from_text(
         file: Option<&Path>,
         text: &str,

@@ -1,8 +1,7 @@
-//! `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`: what is filtered, for whom, and
-//! how it is answered.
+//! `[policy]`, `[[list]]`, `[[group]]`, `[[client]]`, `[[rule]]`: the configuration of filtering.
 //!
-//! What a condition or an action means is for the `policy` crate to say; here names are found and
-//! each fault gets its place in the file.
+//! The crate `avocet_policy` validates conditions and actions. This file checks names and locates
+//! each fault in the file.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -30,82 +29,82 @@ use super::setting::{FromText, List, Setting};
 use super::upstream::ServerAddress;
 use super::{ForwardConfig, UpstreamTransport};
 
-/// Most octets of a name of a list, group, client or rule.
+/// Most octets of the name of a list, group, client or rule.
 const MAX_ENTRY_NAME: usize = 64;
 /// The format of response policy zones.
 const RPZ: &str = "rpz";
 const MIN_REFRESH: Duration = Duration::from_secs(60);
-/// Longest time between two looks at a list, and longest pause or grant.
+/// Longest time between two fetches of a list, and longest pause or grant.
 pub const MAX_SPAN: Duration = Duration::from_secs(365 * 86_400);
 
-/// What is filtered, for whom.
+/// The configuration of filtering.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PolicyConfig {
-    /// How blocked questions are answered.
+    /// The answers to blocked questions.
     pub block: BlockConfig,
-    /// IANA name of the time zone of schedules that name none.
+    /// The IANA name of the default time zone of rules.
     pub time_zone: String,
-    /// Whether private addresses of public names are taken out; names that may have some, in wire
-    /// form.
+    /// The names that may have private addresses, in wire form; `None` if there is no protection
+    /// against rebinding.
     pub rebinding: Option<Vec<Box<[u8]>>>,
-    /// The file with the leases of the DHCP server.
+    /// The lease file of the DHCP server.
     pub leases: Option<PathBuf>,
-    /// The file that says which country an address is in.
+    /// The geo database.
     pub geo_database: Option<PathBuf>,
-    /// The names of the listeners, which conditions may use.
+    /// The names of the listeners, for conditions.
     pub listeners: Vec<String>,
-    /// Lists of names, each with a name of its own.
+    /// The lists, with distinct names.
     pub lists: Vec<ListConfig>,
-    /// Groups of clients.
+    /// The groups of clients.
     pub groups: Vec<GroupSpec>,
-    /// Clients with a name.
+    /// The clients.
     pub clients: Vec<ClientSpec>,
-    /// Rules, those that are not enabled too.
+    /// The rules, including disabled ones.
     pub rules: Vec<RuleSpec>,
 }
 
-/// One `[[list]]`.
+/// A `[[list]]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ListConfig {
-    /// Its name, of its own.
+    /// The name of the list; no other list has it.
     pub name: String,
-    /// Where it comes from.
+    /// The source of the text.
     pub source: ListSource,
-    /// How it is written.
+    /// The format of the text.
     pub format: ListFormat,
-    /// What it does.
+    /// The effect of an entry.
     pub kind: ListKind,
-    /// How often its source is looked at.
+    /// How often the source is fetched.
     pub refresh: Duration,
-    /// Whether it may choose answers.
+    /// Whether entries may choose answers.
     pub rewrites: bool,
-    /// Words that rules find it by.
+    /// Words by which rules refer to the list.
     pub tags: Vec<String>,
 }
 
-/// Where a list comes from.
+/// The source of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListSource {
-    /// http or https.
+    /// A URL with http or https.
     Url(String),
-    /// A file of this machine.
+    /// A local file.
     File(PathBuf),
 }
 
-/// How a list is written.
+/// The format of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListFormat(pub &'static str);
 
-/// What a list does.
+/// The effect of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ListKind {
-    /// Its names are blocked.
+    /// Names on the list are blocked.
     Block,
-    /// No list blocks its names.
+    /// Names on the list are not blocked by other lists.
     Allow,
 }
 
-/// Texts for the values of an enumeration of the `policy` crate.
+/// Implements [`FromText`] for an enumeration of the crate `avocet_policy`.
 macro_rules! choices {
     ($type:ty, $expected:literal, $($text:literal => $value:path),+) => {
         impl FromText for $type {
@@ -171,7 +170,7 @@ impl FromText for ListKind {
     }
 }
 
-/// A time between looks at a source.
+/// The time between two fetches of a source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Refresh(Duration);
 
@@ -185,7 +184,7 @@ impl FromText for Refresh {
     }
 }
 
-/// A time such as "90s", "30m", "24h", "7d", "1w".
+/// Parses a time such as "90s", "30m", "24h", "7d" or "1w".
 pub fn parse_duration(text: &str) -> Option<Duration> {
     const UNITS: [(char, u64); 5] =
         [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400), ('w', 7 * 86_400)];
@@ -197,14 +196,17 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     digits.parse::<u64>().ok()?.checked_mul(scale).map(Duration::from_secs)
 }
 
-/// The same of the command line.
+/// Parses a time on the command line.
+///
+/// # Errors
+/// The text is not a time, or is out of range.
 pub fn duration_arg(text: &str) -> Result<Duration, SettingError> {
     let time =
         parse_duration(text).filter(|time| (1..=MAX_SPAN.as_secs()).contains(&time.as_secs()));
     time.ok_or(SettingError::Duration)
 }
 
-/// The tables that make up the policy.
+/// The tables of the policy.
 pub(super) struct Tables {
     pub(super) policy: PolicySpec,
     pub(super) lists: Vec<Spanned<ListTable>>,
@@ -215,7 +217,7 @@ pub(super) struct Tables {
     pub(super) listeners: Vec<String>,
 }
 
-/// What the tables mean; faults are noted.
+/// Validates the tables, and records their faults.
 pub(super) fn policy(
     tables: Tables,
     forwards: &[ForwardConfig],
@@ -252,7 +254,7 @@ pub(super) fn policy(
     config
 }
 
-/// The time zone of rules that name none.
+/// Returns the default time zone of rules.
 fn time_zone(setting: Setting<String>, check: &mut Check) -> String {
     let utc = || "UTC".to_owned();
     let Some(at) = setting.span() else { return utc() };
@@ -266,10 +268,10 @@ fn time_zone(setting: Setting<String>, check: &mut Check) -> String {
     }
 }
 
-/// Puts the servers of a forwarding rule where a rule of the policy names its zone: those that are
-/// asked over UDP, as rules ask theirs.
+/// Replaces the zone of a `[[forward]]` in the action of a rule by the servers of that zone, if all
+/// of them use UDP. Rules query servers over UDP.
 fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
-    // The crate that reads them knows no interfaces of this machine.
+    // The crate that parses these addresses does not know the interfaces of this machine.
     for to in rule.to.iter_mut().filter(|to| rule.action == ActionKind::Forward && to.contains('%'))
     {
         if let Ok(ServerAddress(addr)) = ServerAddress::from_text(to) {
@@ -290,7 +292,7 @@ fn name_servers(rule: &mut RuleSpec, forwards: &[ForwardConfig]) {
     }
 }
 
-/// Where the tables of groups and clients stand, by kind and name.
+/// The places of the tables of groups and clients, by kind and name.
 type Places = HashMap<String, Range<usize>>;
 
 fn placed<T: Named>(kind: &str, tables: Vec<(Range<usize>, T)>, places: &mut Places) -> Vec<T> {
@@ -301,7 +303,7 @@ fn placed<T: Named>(kind: &str, tables: Vec<(Range<usize>, T)>, places: &mut Pla
     tables.into_iter().map(place).collect()
 }
 
-/// Where a rule stands.
+/// The place of a rule in the file.
 struct RulePlace {
     header: Range<usize>,
     when: Option<Range<usize>>,
@@ -321,13 +323,13 @@ impl RulePlace {
     }
 }
 
-/// A rule with its place.
+/// A rule and its place.
 struct PlacedRule {
     place: RulePlace,
     spec: RuleSpec,
 }
 
-/// Notes what the `policy` crate finds wrong with clients and rules.
+/// Records the faults that the crate `avocet_policy` finds in clients and rules.
 fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &mut Check) {
     for fault in config.directory().err().unwrap_or_default() {
         check.fault(places.get(&fault.entry).cloned().unwrap_or_default(), fault.to_string());
@@ -338,7 +340,7 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
             .iter()
             .for_each(|fault| check.fault(place(fault.place, fault.part), fault.to_string())),
         Ok(checked) => {
-            // What such a rule says would be passed over without a word.
+            // Such a rule would have no effect, and nothing would report it.
             for rule in checked
                 .rules()
                 .iter()
@@ -357,33 +359,39 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
     }
 }
 
-/// Can the action not be taken any more once there is an answer?
+/// Reports whether the action is impossible once there is an answer.
 fn is_too_late(action: &Action) -> bool {
     matches!(action, Action::Drop | Action::Truncate | Action::Redirect(Target::Name(_), _))
 }
 
 impl PolicyConfig {
-    /// Is anything to be filtered or rewritten?
+    /// Reports whether nothing is filtered or rewritten.
     pub fn is_empty(&self) -> bool {
         self.lists.is_empty() && self.rules.is_empty() && self.rebinding.is_none()
     }
 
-    /// The file with the countries of addresses, where anything is filtered.
+    /// Returns the path of the geo database, if anything is filtered.
     pub fn geo_file(&self) -> Option<&Path> {
         self.geo_database.as_deref().filter(|_| !self.is_empty())
     }
 
-    /// Groups and clients, checked.
+    /// Validates groups and clients.
+    ///
+    /// # Errors
+    /// All their faults.
     pub fn directory(&self) -> Result<Directory, Vec<ClientFault>> {
         Directory::new(&self.groups, &self.clients, &self.list_names())
     }
 
-    /// The rules, checked.
+    /// Validates the rules.
+    ///
+    /// # Errors
+    /// All their faults.
     pub fn checked_rules(&self) -> Result<Rules, Vec<RuleFault>> {
         Rules::check(&self.rules, &self.vocabulary())
     }
 
-    /// The sets of servers that rules forward to, each once.
+    /// Returns the sets of servers that rules forward to, without duplicates.
     pub fn forward_sets(&self) -> Vec<Box<[SocketAddr]>> {
         let rules = self.checked_rules().ok();
         let mut sets: Vec<Box<[SocketAddr]>> = Vec::new();
@@ -397,12 +405,12 @@ impl PolicyConfig {
         sets
     }
 
-    /// The lists' names in the order of their numbers.
+    /// Returns the names of the lists in the order of their numbers.
     pub fn list_names(&self) -> Vec<String> {
         self.lists.iter().map(|list| list.name.clone()).collect()
     }
 
-    /// What conditions may name.
+    /// Returns the names that conditions may use.
     pub fn vocabulary(&self) -> Vocabulary {
         let groups = std::iter::once(DEFAULT_GROUP.to_owned());
         Vocabulary {
@@ -415,7 +423,7 @@ impl PolicyConfig {
     }
 }
 
-/// A thing of the policy that is called by its name.
+/// A table of the policy with a name.
 pub(super) trait Named {
     fn name(&self) -> &str;
 }
@@ -438,16 +446,15 @@ impl Named for PlacedRule {
     }
 }
 
-/// A table that is being read.
+/// A table that is read now.
 pub(super) struct TableHeader {
-    /// Its place.
+    /// The place of the table.
     pub(super) at: Range<usize>,
-    /// Its number among those of its kind, from 1.
+    /// The number of the table among those of its kind, from 1.
     number: usize,
 }
 
-/// Reads all tables of one kind; those past `most`, and those whose name was there before, are
-/// faults.
+/// Reads all tables of one kind. A table beyond `most` and a duplicate name are faults.
 pub(super) fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
     (what, most): (&str, usize),
@@ -472,8 +479,8 @@ pub(super) fn all<S, T: Named>(
     all
 }
 
-/// The `name` of a table. One without a name, which is a fault, is called by its number, so that
-/// the rest of it is checked.
+/// Returns the `name` of a table. A table without a name is a fault. It gets its number as the
+/// name, so that its other keys are checked.
 pub(super) fn name(header: &TableHeader, setting: Setting<String>, check: &mut Check) -> String {
     let nameless = || format!("#{}", header.number);
     let Some((at, name)) = check.need("name", &header.at, setting) else { return nameless() };
@@ -484,7 +491,7 @@ pub(super) fn name(header: &TableHeader, setting: Setting<String>, check: &mut C
     name
 }
 
-/// A list; what of it is wrong is a fault, and something stands in its place.
+/// Returns a list. Invalid values are faults and are replaced by defaults.
 fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig {
     let name = name(header, spec.name, check);
     let (url_at, file_at) = (spec.url.span(), spec.file.span());
@@ -512,7 +519,7 @@ fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig 
             none()
         }
         (_, Some(file), ..) => ListSource::File(check.path(file)),
-        // What is written is none, and was reported.
+        // The value is not a source, which was reported.
         _ => none(),
     };
     let format = check.take(spec.format).map_or(ListFormat("auto"), |format| format.0);
@@ -524,20 +531,19 @@ fn list(header: &TableHeader, spec: ListTable, check: &mut Check) -> ListConfig 
     }
     let refresh =
         check.take(spec.refresh).map_or(Duration::from_secs(86_400), |refresh| refresh.0.0);
-    // To answer in place of others is what a zone is for; who names the format knows whom he lets
-    // do so.
+    // The purpose of a policy zone is to choose answers: its format implies the permission.
     let rewrites = check.take(spec.rewrites).unwrap_or(is_zone);
     let tags = texts(spec.tags, check).unwrap_or_default();
     ListConfig { name, source, format, kind, refresh, rewrites, tags }
 }
 
-/// Can a list be fetched from there?
+/// Reports whether a list can be fetched from the URL.
 fn is_fetched(url: &str) -> bool {
     let has_host = |url: http::Uri| url.host().is_some_and(|host| !host.is_empty());
     (url.starts_with("https://") || url.starts_with("http://")) && url.parse().is_ok_and(has_host)
 }
 
-/// The lists, of which only so many may be policy zones.
+/// Reads the lists. The number of policy zones among them has a limit of its own.
 fn few_zones(lists: Vec<(Range<usize>, ListConfig)>, check: &mut Check) -> Vec<ListConfig> {
     let mut zones = lists.iter().filter(|(_, list)| list.format.0 == RPZ);
     if let Some((at, _)) = zones.nth(MAX_POLICY_ZONES) {
@@ -565,8 +571,7 @@ fn client(header: &TableHeader, spec: ClientTable, check: &mut Check) -> ClientS
     ClientSpec { name, ids: ids.into_iter().map(Spanned::into_inner).collect(), groups }
 }
 
-/// A rule; the condition is checked where the action is wrong, and the action where the condition
-/// is.
+/// Reads a rule. The condition is checked even if the action is invalid, and the reverse.
 fn rule(header: &TableHeader, spec: RuleTable, check: &mut Check) -> PlacedRule {
     let name = name(header, spec.name, check);
     let (when_at, action_at, time_zone) =
@@ -596,7 +601,8 @@ fn rule(header: &TableHeader, spec: RuleTable, check: &mut Check) -> PlacedRule 
     PlacedRule { place, spec: if action.is_some() { spec } else { without_action(spec) } }
 }
 
-/// A rule whose action is not known: none of its settings is a stray one.
+/// Returns a rule without an action. Its settings are not checked, because they depend on the
+/// action.
 fn without_action(spec: RuleSpec) -> RuleSpec {
     let RuleSpec { name, when, enabled, priority, time_zone, log_only, .. } = spec;
     RuleSpec {

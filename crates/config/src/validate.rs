@@ -1,5 +1,5 @@
-//! From what is written to what the server uses: defaults are filled in and values are checked
-//! against each other.
+//! From the keys of the file to the values in force: adds defaults and checks values against each
+//! other.
 
 use std::mem;
 use std::net::SocketAddr;
@@ -24,14 +24,13 @@ use super::{
     policy, ports, record, setting::SettingFault,
 };
 
-/// Most hot threads.
+/// Most workers.
 const MAX_WORKERS: usize = 256;
 
-/// The configuration in `directory` that was written, where neither it nor the reading of it has a
-/// fault.
+/// Returns the configuration of a parsed file in `directory`.
 ///
 /// # Errors
-/// All faults.
+/// All faults of the file, including those found by the parser.
 pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<SettingFault>> {
     let Parsed { spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
@@ -145,8 +144,8 @@ fn millis(count: u32) -> Duration {
     Duration::from_millis(count.into())
 }
 
-/// The local zones, each once. The root is none: then no name would be asked for anywhere. Nor is a
-/// zone that has servers.
+/// Returns the local zones without duplicates. The root cannot be one, because no name would be
+/// resolved, nor can a zone with servers.
 fn local_zones(
     setting: Setting<List<Text<Name>>>,
     elsewhere: Vec<&Name>,
@@ -181,7 +180,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get).min(MAX_WORKERS)
 }
 
-/// Loopback, link-local and private networks.
+/// Returns loopback, link-local and private networks.
 pub fn private_networks() -> Vec<IpNet> {
     let network = |(address, bits)| IpNet::new(address, bits).ok();
     Scope::Local.prefixes().filter_map(network).collect()
