@@ -20,7 +20,8 @@ use std::{env, io};
 const USAGE: &str = "usage:
   avocet-bench-bare udp PORT                   one recvfrom and one sendto a query
   avocet-bench-bare mmsg PORT                  recvmmsg and sendmmsg in batches
-  avocet-bench-bare tcp PORT                   one read and one write for all that is pipelined
+  avocet-bench-bare tcp PORT                   one read for all that a connection has sent, writes
+                                               after all connections have been read
   avocet-bench-bare forward PORT UPSTREAM-PORT SOCKETS
                                                relay, each batch through the next of its sockets
   avocet-bench-bare pool PORT UPSTREAM-PORT SOCKETS

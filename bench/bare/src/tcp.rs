@@ -1,4 +1,6 @@
-//! A TCP responder: one read and one write for all the queries a client has pipelined.
+//! A TCP responder. One read takes everything that a connection has sent. Answers are written when
+//! all ready connections have been read, one write for each, as Avocet does: further queries arrive
+//! meanwhile, so that the next read takes more.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -18,21 +20,28 @@ pub(crate) fn answer(port: u16) -> io::Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let mut poll = Poll::new()?;
     poll.add(listener.as_raw_fd(), LISTENER)?;
-    let mut connections = HashMap::new();
-    let (mut input, mut output) = (vec![0; READ], Vec::new());
+    let mut connections: HashMap<u64, Connection> = HashMap::new();
+    let mut input = vec![0; READ];
     loop {
         let ready: Vec<u64> = poll.wait(-1)?.collect();
-        for number in ready {
-            if number == LISTENER {
+        for number in &ready {
+            if *number == LISTENER {
                 let (stream, _) = listener.accept()?;
                 stream.set_nodelay(true)?;
                 let number = stream.as_raw_fd() as u64;
                 poll.add(stream.as_raw_fd(), number)?;
-                connections.insert(number, Connection { stream, partial: Vec::new() });
-            } else if let Some(connection) = connections.get_mut(&number)
-                && connection.answer_pending(&mut input, &mut output).is_err()
+                connections.insert(number, Connection::new(stream));
+            } else if let Some(connection) = connections.get_mut(number)
+                && connection.read(&mut input).is_err()
             {
-                connections.remove(&number);
+                connections.remove(number);
+            }
+        }
+        for number in &ready {
+            if let Some(connection) = connections.get_mut(number)
+                && connection.write().is_err()
+            {
+                connections.remove(number);
             }
         }
     }
@@ -40,24 +49,36 @@ pub(crate) fn answer(port: u16) -> io::Result<()> {
 
 struct Connection {
     stream: TcpStream,
-    /// The start of a query whose rest has not come yet.
+    /// The start of a query with a rest that has not come yet.
     partial: Vec<u8>,
+    /// Answers that are not written yet.
+    output: Vec<u8>,
 }
 
 impl Connection {
-    /// Reads once, answers the whole queries, writes once. An error ends the connection.
-    fn answer_pending(&mut self, input: &mut [u8], output: &mut Vec<u8>) -> io::Result<()> {
+    fn new(stream: TcpStream) -> Self {
+        Self { stream, partial: Vec::new(), output: Vec::new() }
+    }
+
+    /// Reads once and answers the whole queries. An error ends the connection.
+    fn read(&mut self, input: &mut [u8]) -> io::Result<()> {
         let kept = self.partial.len();
         input[..kept].copy_from_slice(&self.partial);
         let read = self.stream.read(&mut input[kept..])?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        output.clear();
-        let used = answer_whole(&input[..kept + read], output);
+        let used = answer_whole(&input[..kept + read], &mut self.output);
         self.partial.clear();
         self.partial.extend_from_slice(&input[used..kept + read]);
-        self.stream.write_all(output)
+        Ok(())
+    }
+
+    /// Writes all answers at once. An error ends the connection.
+    fn write(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.output)?;
+        self.output.clear();
+        Ok(())
     }
 }
 

@@ -166,6 +166,7 @@ pub(super) fn prepare(
         let list = form.write(&setup.directory).map_err(|error| format!("block list: {error}"))?;
         words.values.insert(0, ("LIST", list.display().to_string()));
     }
+    empty(&setup.memory)?;
     let command = write(setup, &recipe(peer, workload), &words)?;
     match &setup.veth {
         Some(veth) if workload == Workload::Veth => Ok([veth.inside(), command].concat()),
@@ -232,6 +233,7 @@ impl Words {
             ("PORT", port.to_string()),
             ("UPSTREAM", setup.upstream_port.to_string()),
             ("DIRECTORY", shown(&setup.directory)),
+            ("MEMORY", shown(&setup.memory)),
             ("ZONE", shown(&setup.material.zone)),
             ("USER", user()),
             ("BARE", shown(&setup.bare)),
@@ -333,7 +335,8 @@ mod tests {
 
     #[test]
     fn no_template_has_a_word_without_a_value() {
-        let known = "NAME PORT UPSTREAM DIRECTORY ZONE USER BARE AVOCET COREDNS CONTROL ADDRESS \
+        let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS CONTROL \
+                     ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
                      SIGNED CACHE MESSAGES RRSETS ENTRIES";
         let known: Vec<_> = known.split(' ').collect();

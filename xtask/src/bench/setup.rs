@@ -24,6 +24,8 @@ const BINARIES: &[&str] = &["avocet-bench-bare", "avocet"];
 /// The environment of a bench. Dropping it stops the upstream and removes the files.
 pub(super) struct Setup {
     pub(super) directory: PathBuf,
+    /// A directory in memory, for caches that are files. It is emptied at each start of a server.
+    pub(super) memory: PathBuf,
     pub(super) material: Material,
     /// The port of the measured server.
     pub(super) port: u16,
@@ -71,6 +73,7 @@ impl Setup {
             veth: None,
             has_signed_zone: false,
             upstream: None,
+            memory: in_memory().join(format!("{PREFIX}{}", std::process::id())).join("memory"),
             directory,
         };
         if options.workloads.contains(&Workload::HotDo) {
@@ -146,12 +149,22 @@ impl Drop for Setup {
         self.upstream = None;
         // The next run removes what remains.
         let _ = fs::remove_dir_all(&self.directory);
+        if let Some(directory) = self.memory.parent() {
+            let _ = fs::remove_dir_all(directory);
+        }
     }
+}
+
+/// A file system in memory; on systems without one, that of temporary files.
+fn in_memory() -> PathBuf {
+    let shared = PathBuf::from("/dev/shm");
+    if shared.is_dir() { shared } else { std::env::temp_dir() }
 }
 
 /// Removes directories of benches that were killed.
 fn remove_abandoned() {
-    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+    let places = [std::env::temp_dir(), in_memory()];
+    for entry in places.iter().flat_map(fs::read_dir).flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         if name.strip_prefix(PREFIX).is_some_and(process::has_ended) {
             // Directories of other users cannot be removed.
