@@ -68,7 +68,8 @@ pub(super) fn summary(report: &Report) -> Table {
     let workloads: Vec<_> = Workload::ALL.iter().copied().filter(is_measured).collect();
     let heads: Vec<_> =
         ["server"].into_iter().chain(workloads.iter().map(|workload| workload.name())).collect();
-    let title = "CPU microseconds per answer; latency: p99 in microseconds; memory: bytes per name";
+    let title = "CPU microseconds per answer; latency, flood and slow-tcp: p99 in microseconds; \
+                 memory: bytes per name; endurance: megabytes";
     let mut table = Table::of(title, &heads);
     for peer in Peer::ALL.iter().copied() {
         let cells: Vec<_> =
