@@ -1,7 +1,7 @@
 //! The rule for the number of rounds: a pair is measured until its ratio to Avocet is clear.
 
 use super::options::Options;
-use super::peer::Peer;
+use super::peer::{Kind, Peer};
 use super::readme;
 use super::report::{Report, Sample};
 use super::workload::{Measure, Workload};
@@ -14,6 +14,9 @@ const CLEAR_SPREAD: f64 = 0.05;
 /// Samples of memory for the servers of README, and for others. Memory hardly varies, and a sample
 /// takes half a minute.
 const MEMORY_SAMPLES: (usize, usize) = (3, 1);
+
+/// Rounds of the servers that README does not show, in a bench with a time limit.
+const ROUNDS_OF_OTHERS: usize = 1;
 
 /// Whether a pair is measured in this round, given the rounds before.
 pub(super) fn wants(
@@ -34,11 +37,20 @@ pub(super) fn wants(
         let (of_readme, of_others) = MEMORY_SAMPLES;
         return round <= if readme::COLUMNS.contains(&peer) { of_readme } else { of_others };
     }
+    // All servers in all rounds would take more than the time.
+    if options.minutes.is_some() && !is_floor_or_shown(peer) && round > ROUNDS_OF_OTHERS {
+        return false;
+    }
     // A ratio needs a figure of Avocet in the same round.
     let is_unclear = |peer: Peer| peer != Peer::Avocet && !is_clear(report, (peer, workload));
     round <= *options.rounds.start()
         || is_unclear(peer)
         || peer == Peer::Avocet && options.peers.iter().any(|other| is_unclear(*other))
+}
+
+/// Whether README shows the server, or its goals or its text refer to it.
+fn is_floor_or_shown(peer: Peer) -> bool {
+    peer.kind() == Kind::Floor || readme::COLUMNS.contains(&peer)
 }
 
 /// Whether a run takes so long that a few have to do.
