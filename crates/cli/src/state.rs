@@ -67,6 +67,14 @@ pub(crate) fn reload_text(reply: &Reloaded) -> String {
     if !reply.restart_needed_for.is_empty() {
         shown += &format!("; a restart is needed for {}", reply.restart_needed_for.join(", "));
     }
+    for (what, addresses) in
+        [("opens", &reply.opens_at_restart), ("closes", &reply.closes_at_restart)]
+    {
+        if !addresses.is_empty() {
+            let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+            shown += &format!("; it {what} {}", addresses.join(", "));
+        }
+    }
     match reply.removed_text.as_str() {
         "" => shown,
         removed => format!("{shown}\nremoved: {removed}"),

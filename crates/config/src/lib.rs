@@ -48,7 +48,7 @@ pub mod validate;
 
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
-pub use listener::ListenerConfig;
+pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
 use ports::AvoidPorts;
 use recurse::{LocalRootSource, Mode};
@@ -98,6 +98,9 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
+    /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones
+    /// above: see [`Self::keep_open`].
+    pub open: Vec<OpenAddress>,
     /// The number of workers, 1 to 256.
     pub workers: usize,
     /// Whether each worker is pinned to one core.

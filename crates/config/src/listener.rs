@@ -1,7 +1,6 @@
 //! `[[listener]]`: addresses with a name, which conditions test as `client.listener`.
 
 use std::collections::HashSet;
-use std::iter::repeat_n;
 use std::mem;
 use std::net::SocketAddr;
 
@@ -34,32 +33,139 @@ impl Named for ListenerConfig {
     }
 }
 
+/// An address that is served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAddress {
+    /// The address, over UDP and TCP.
+    pub address: SocketAddr,
+    /// The listener that it belongs to; `None`: `[server]`.
+    pub listener: Option<String>,
+    /// `None` while the configuration names the address. Otherwise its access list from the last
+    /// configuration that did: its sockets stay open until a restart.
+    pub closing: Option<AllowConfig>,
+}
+
+/// The access list of an address.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum AddressAllow<'c> {
+    /// That of `[server]`.
+    Common,
+    /// That of the listener.
+    Own(&'c AllowConfig),
+    /// The address is closing: clients that both lists admit.
+    Both(&'c AllowConfig, &'c AllowConfig),
+    /// The address is closing, and its listener is gone.
+    Nobody,
+}
+
 impl ServerConfig {
-    /// Returns all addresses that are served, each once: those of `[server]`, then those of each
-    /// listener. The place of an address here is its number in the whole server.
+    /// Returns all addresses that are served, each once. The place of an address here is its number
+    /// in the whole server.
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        let named = self.listeners.iter().flat_map(|listener| &listener.listen);
-        self.listen.iter().chain(named).copied().collect()
+        self.open_addresses().into_iter().map(|one| one.address).collect()
+    }
+
+    /// Returns the place of an address of `[server]`; the first address if none is served.
+    pub fn own_place(&self) -> usize {
+        self.open.iter().position(|one| one.listener.is_none()).unwrap_or(0)
+    }
+
+    /// Returns the address at which this server queries itself.
+    pub fn own_address(&self) -> SocketAddr {
+        self.open.get(self.own_place()).map_or(self.listen[0], |one| one.address)
+    }
+
+    /// Returns the addresses that are served and what they belong to. Unless sockets are kept open,
+    /// these are the addresses of `[server]`, then those of each listener.
+    pub fn open_addresses(&self) -> Vec<OpenAddress> {
+        if self.open.is_empty() { self.named_addresses() } else { self.open.clone() }
     }
 
     /// Returns the name of the listener of each address, in the order of [`Self::addresses`]; empty
-    /// for those of `[server]`.
+    /// for those of `[server]`, and where the listener is gone.
     pub fn entrances(&self) -> Vec<&str> {
-        self.listener_by_address().map(|one| one.map_or("", |one| one.name.as_str())).collect()
+        let name = |one: OpenAddress| self.listener(one.listener.as_deref()?);
+        let named = self.open_addresses().into_iter().map(name);
+        named.map(|one| one.map_or("", |listener| listener.name.as_str())).collect()
+    }
+
+    /// Returns the access list of each address, in the order of [`Self::addresses`].
+    pub fn allow_by_address(&self) -> Vec<AddressAllow<'_>> {
+        if self.open.is_empty() {
+            return self.named_addresses().iter().map(|one| self.allow_of(one)).collect();
+        }
+        self.open.iter().map(|one| self.closing_allow(one)).collect()
+    }
+
+    fn closing_allow<'c>(&'c self, one: &'c OpenAddress) -> AddressAllow<'c> {
+        match (&one.closing, self.allow_of(one)) {
+            (None, now) => now,
+            (Some(_), AddressAllow::Nobody) => AddressAllow::Nobody,
+            (Some(before), AddressAllow::Own(now)) => AddressAllow::Both(before, now),
+            (Some(before), _) => AddressAllow::Both(before, &self.allow),
+        }
+    }
+
+    /// Returns the access list that the address has now, whether or not it is closing.
+    fn allow_of(&self, one: &OpenAddress) -> AddressAllow<'_> {
+        let Some(name) = &one.listener else { return AddressAllow::Common };
+        let Some(listener) = self.listener(name) else { return AddressAllow::Nobody };
+        listener.allow.as_ref().map_or(AddressAllow::Common, AddressAllow::Own)
+    }
+
+    fn listener(&self, name: &str) -> Option<&ListenerConfig> {
+        self.listeners.iter().find(|listener| listener.name == name)
+    }
+
+    /// Returns the addresses that the configuration names: those of `[server]`, then those of each
+    /// listener.
+    fn named_addresses(&self) -> Vec<OpenAddress> {
+        let open = |address: SocketAddr, listener: Option<&ListenerConfig>| OpenAddress {
+            address,
+            listener: listener.map(|listener| listener.name.clone()),
+            closing: None,
+        };
+        let common = self.listen.iter().map(|&address| open(address, None));
+        let of_listener = |one| move |&address: &SocketAddr| open(address, Some(one));
+        let named = self.listeners.iter().flat_map(|one| one.listen.iter().map(of_listener(one)));
+        common.chain(named).collect()
+    }
+
+    /// Keeps the sockets of `old`, the configuration in force, in their order. Names and access
+    /// lists of the addresses that this configuration names are its own. Returns the addresses that
+    /// it names and that have no socket.
+    ///
+    /// An address that it does not name stays with `[server]` or its listener, for clients that the
+    /// last access list of the address and the present one both admit. If the listener is gone, no
+    /// client is admitted: the rules that tested its name are gone too.
+    pub fn keep_open(&mut self, old: &Self) -> Vec<OpenAddress> {
+        let mut named = self.named_addresses();
+        let wanted = named.clone();
+        let keep = |one: OpenAddress| match named.iter().position(|new| new.address == one.address)
+        {
+            Some(place) => named.swap_remove(place),
+            None => OpenAddress { closing: Some(old.last_allow(&one)), ..one },
+        };
+        let open: Vec<_> = old.open_addresses().into_iter().map(keep).collect();
+        self.open = if open == wanted { Vec::new() } else { open };
+        named.sort_by_key(|one| wanted.iter().position(|other| other == one));
+        named
+    }
+
+    /// Returns the access list of an address in the last configuration that names it.
+    fn last_allow(&self, one: &OpenAddress) -> AllowConfig {
+        match (&one.closing, self.allow_of(one)) {
+            (Some(before), _) => before.clone(),
+            (None, AddressAllow::Own(own)) => own.clone(),
+            (None, _) => self.allow.clone(),
+        }
     }
 
     /// Reports whether an access list follows the networks of the host's interfaces.
     pub fn allows_local(&self) -> bool {
         let own = self.listeners.iter().filter_map(|listener| listener.allow.as_ref());
-        own.chain([&self.allow]).any(|allow| allow.local)
-    }
-
-    /// Returns the listener of each address, in the order of [`Self::addresses`]; `None` for those
-    /// of `[server]`.
-    pub fn listener_by_address(&self) -> impl Iterator<Item = Option<&ListenerConfig>> {
-        let named = self.listeners.iter();
-        let named = named.flat_map(|one| repeat_n(Some(one), one.listen.len()));
-        repeat_n(None, self.listen.len()).chain(named)
+        let closing = self.open.iter().filter_map(|one| one.closing.as_ref());
+        own.chain(closing).chain([&self.allow]).any(|allow| allow.local)
     }
 }
 

@@ -90,6 +90,7 @@ fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
     ServerConfig {
         listen: listen(spec.listen, check),
         listeners: Vec::new(),
+        open: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),
         pin_workers: check.take(spec.pin_workers).unwrap_or(false),
         http: http(spec.http, check),

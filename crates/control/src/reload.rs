@@ -1,6 +1,7 @@
 //! The reply about a reload.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,10 @@ use crate::words::words;
 pub struct Reloaded {
     /// The keys with new values that take effect after a restart.
     pub restart_needed_for: Vec<String>,
+    /// The addresses that are served after a restart.
+    pub opens_at_restart: Vec<SocketAddr>,
+    /// The addresses that are no longer served after a restart.
+    pub closes_at_restart: Vec<SocketAddr>,
     /// What the configuration before had and this one does not have.
     pub removed: BTreeMap<RemovedKind, RemovedNames>,
     /// The same in words.

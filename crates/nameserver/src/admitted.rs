@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use avocet_config::ServerConfig;
+use avocet_config::{AddressAllow, AllowConfig, ServerConfig};
 use ipnet::IpNet;
 
 use crate::query::addresses::AddressSet;
@@ -20,11 +20,20 @@ impl Admitted {
     /// Creates the lists, for a host whose interfaces are in these networks.
     #[must_use]
     pub fn new(server: &ServerConfig, interfaces: &[IpNet]) -> Self {
-        let set = |allow: &avocet_config::AllowConfig| AddressSet::new(&allow.with_own(interfaces));
-        let has_own = server.listeners.iter().any(|listener| listener.allow.is_some());
-        let own = server.listener_by_address().map(|listener| listener?.allow.as_ref().map(set));
-        let own = if has_own { own.collect() } else { Box::default() };
-        Self { common: set(&server.allow), own }
+        let networks = |allow: &AllowConfig| allow.with_own(interfaces);
+        let set = |allow: AddressAllow<'_>| match allow {
+            AddressAllow::Common => None,
+            AddressAllow::Own(own) => Some(AddressSet::new(&networks(own))),
+            AddressAllow::Both(before, now) if before == now && *now == server.allow => None,
+            AddressAllow::Both(before, now) => {
+                Some(AddressSet::new(&in_both(&networks(before), &networks(now))))
+            }
+            AddressAllow::Nobody => Some(AddressSet::new(&[])),
+        };
+        let own: Box<[_]> = server.allow_by_address().into_iter().map(set).collect();
+        let has_own = own.iter().any(Option::is_some);
+        let own = if has_own { own } else { Box::default() };
+        Self { common: AddressSet::new(&networks(&server.allow)), own }
     }
 
     /// Reports whether a client is answered at any entrance.
@@ -41,5 +50,33 @@ impl Admitted {
             Some(Some(own)) => own.contains(ip),
             _ => self.common.contains(ip),
         }
+    }
+}
+
+/// Returns the networks whose addresses are in a network of both lists.
+fn in_both(one: &[IpNet], other: &[IpNet]) -> Vec<IpNet> {
+    let narrower =
+        |a: &IpNet| {
+            let a = *a;
+            other.iter().filter_map(move |b| {
+                if b.contains(&a) { Some(a) } else { a.contains(b).then_some(*b) }
+            })
+        };
+    one.iter().flat_map(narrower).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_in_both_lists_are_the_narrower_of_each_pair() {
+        let read = |texts: &[&str]| -> Vec<IpNet> {
+            texts.iter().map(|text| text.parse().unwrap()).collect()
+        };
+        let one = read(&["10.0.0.0/8", "192.168.1.0/24", "fd00::/8"]);
+        let other = read(&["10.1.0.0/16", "192.168.0.0/16", "172.16.0.0/12", "2001:db8::/32"]);
+        assert_eq!(in_both(&one, &other), read(&["10.1.0.0/16", "192.168.1.0/24"]));
+        assert!(in_both(&one, &[]).is_empty());
     }
 }

@@ -120,6 +120,61 @@ fn names_and_access_change_at_a_reload_and_addresses_at_a_restart() {
     assert_eq!((rcode(guest), rcode(site.dns)), (REFUSED, 0));
 
     write("visitors", other, "");
-    server.wait_for_line("listener has changed, but keeps its value until a restart");
+    server.wait_for_line(&format!(
+        "a restart is needed for listener; it opens {other}; it closes {guest}"
+    ));
     assert_eq!((rcode(guest), rcode(site.dns)), (REFUSED, 0));
+}
+
+#[test]
+fn an_address_that_waits_for_a_restart_does_not_keep_the_names_and_access_of_others() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let [guest, lab, gone, moved, added] = [(); 5].map(|()| free_address());
+    let before = [
+        listener("guest", guest, ""),
+        listener("lab", lab, ""),
+        listener("gone", gone, ""),
+        listener("other", moved, "allow = [\"127.0.0.0/8\"]"),
+        rule("guest"),
+    ];
+    site.configure(upstream.addr, "", &before.concat());
+    let _server = site.start();
+    assert_eq!(ask(guest, 1, "a.secret.example").0, BLOCKED);
+    assert_eq!([lab, gone, moved].map(rcode), [0; 3]);
+
+    // One is renamed, one narrowed, one removed, one moved, with a narrower list.
+    let after = [
+        listener("visitors", guest, ""),
+        listener("lab", lab, "allow = []"),
+        listener("other", added, "allow = [\"127.0.0.0/30\"]"),
+        rule("visitors"),
+    ];
+    site.configure(upstream.addr, "", &after.concat());
+    let waits = format!("listener; it opens {added}; it closes {gone}, {moved}\n");
+    for _ in 0..2 {
+        let text = site.avocet_text(&["reload"]);
+        assert_eq!(text, format!("reloaded; a restart is needed for {waits}"));
+    }
+    assert_eq!(ask(guest, 2, "a.secret.example").0, BLOCKED);
+    assert_eq!([guest, lab, gone, moved].map(rcode), [0, REFUSED, REFUSED, 0]);
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains(&format!("warning: a restart is pending for {waits}")), "{status}");
+
+    // The list of the listener is now wider elsewhere, and not at the address that closes.
+    let wider = [
+        listener("guest", guest, ""),
+        listener("lab", lab, ""),
+        listener("gone", gone, ""),
+        listener("other", added, "allow = [\"203.0.113.0/24\"]"),
+        rule("guest"),
+    ];
+    site.configure(upstream.addr, "", &wider.concat());
+    site.avocet_text(&["reload"]);
+    assert_eq!([guest, lab, gone, moved].map(rcode), [0, 0, 0, REFUSED]);
+
+    site.configure(upstream.addr, "", &before.concat());
+    assert_eq!(site.avocet_text(&["reload"]), "reloaded\n");
+    assert_eq!([guest, lab, gone, moved].map(rcode), [0; 4]);
+    let status = site.avocet_text(&["status"]);
+    assert!(!status.contains("pending"), "{status}");
 }

@@ -142,7 +142,7 @@ fn what_needs_a_restart_is_named_and_the_rest_applies() {
     site.configure(upstream.addr, "workers = 3\nminimal-responses = false", &record("10.0.0.5"));
     let text = site.avocet_text(&["reload"]);
     assert_eq!(text, "reloaded; a restart is needed for server.workers\n");
-    server.wait_for_line("server.workers has changed");
+    server.wait_for_line("a restart is needed for server.workers");
     assert_eq!(site.ask("host.lan").0, [10, 0, 0, 5]);
     assert!(
         site.avocet_text(&["reload", "--json"])

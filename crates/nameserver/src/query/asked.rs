@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use avocet_config::ServerConfig;
 use avocet_wire::edns::{Edns, EdnsOption};
 use avocet_wire::header::{AD, CD, RD};
 use avocet_wire::{Header, QueryView};
@@ -24,6 +25,14 @@ pub enum Transport {
 /// [`ServerConfig::addresses`](avocet_config::ServerConfig::addresses).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Entrance(pub u16);
+
+impl Entrance {
+    /// Returns an entrance of `[server]`.
+    #[must_use]
+    pub fn of_server(server: &ServerConfig) -> Self {
+        Self(server.own_place() as u16)
+    }
+}
 
 /// What a client's query said, without its question.
 #[derive(Clone, Copy, Debug)]

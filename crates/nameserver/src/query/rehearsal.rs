@@ -76,7 +76,7 @@ pub struct Rehearsal<'s> {
 impl<'s> Rehearsal<'s> {
     /// A query of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
-        let entrance = Entrance::default();
+        let entrance = Entrance::of_server(&state.config.server);
         Self { shared, state, ip, entrance, at, scratch: Scratch::for_looking() }
     }
 

@@ -130,6 +130,7 @@ impl<'c> OfServer<'c> {
             listen: _,
             // Their names are in the policy as well.
             listeners: _,
+            open: _,
             workers: _,
             // Who is served, and where.
             pin_workers: _,

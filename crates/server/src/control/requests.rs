@@ -156,7 +156,10 @@ impl Control for Running {
         let state = self.shared.snapshot();
         let client = explain::client_address(&state, client)?;
         let listener = request.listener.as_deref();
-        let entrance = listener.map_or(Ok(Entrance::default()), |name| entrance(&state, name))?;
+        let entrance = match listener {
+            Some(name) => entrance(&state, name)?,
+            None => Entrance::of_server(&state.config.server),
+        };
         let found = explain::why(self, &question, (client, entrance), at)?;
         found.into_iter().try_for_each(sections)?;
         Ok(Explained {})
@@ -184,7 +187,9 @@ impl Control for Running {
             .reload()
             .map_err(|error| ControlError::ConfigurationRefused(error.to_string()))?;
         Ok(Reloaded {
-            restart_needed_for: done.restart.into_iter().map(str::to_owned).collect(),
+            restart_needed_for: done.restart.keys.iter().map(|&key| key.to_owned()).collect(),
+            opens_at_restart: done.restart.opens,
+            closes_at_restart: done.restart.closes,
             removed: done.removed.by_kind(),
             removed_text: done.removed.to_string(),
         })

@@ -23,7 +23,10 @@ pub(super) fn of(running: &Running) -> ServerStatus {
     let state = running.shared.snapshot();
     let lists = lists::status::of_all(running).lists;
     let upstreams = upstreams(running);
-    let warnings = running.conditions.all().into_values().chain(troubles(&lists, &upstreams));
+    let pending = running.reloader.pending_restart();
+    let pending = (!pending.is_empty()).then(|| format!("a restart is pending for {pending}"));
+    let conditions = running.conditions.all().into_values();
+    let warnings = pending.into_iter().chain(conditions).chain(troubles(&lists, &upstreams));
     ServerStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         configuration: running.reloader.path().map(|path| path.display().to_string()),

@@ -112,7 +112,7 @@ impl Visit {
         types.find_map(|qtype| {
             let inquiry = Inquiry {
                 ip: self.ip,
-                entrance: Entrance::default(),
+                entrance: Entrance::of_server(&state.config.server),
                 qname: name.wire(),
                 qtype,
                 at: At::Now(at_secs),

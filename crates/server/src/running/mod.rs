@@ -16,6 +16,7 @@ pub(crate) mod ports;
 pub(crate) mod reach;
 pub(crate) mod reload;
 pub(crate) mod removed;
+pub(crate) mod restart;
 pub(crate) mod switches;
 pub(crate) mod trust;
 mod visits;

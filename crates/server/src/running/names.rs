@@ -103,7 +103,7 @@ fn work(running: &Running) {
     loop {
         let state = running.shared.snapshot();
         if are_wanted(&state.config.policy) {
-            let server = stub_client::from_here(state.config.server.listen[0]);
+            let server = stub_client::from_here(state.config.server.own_address());
             let passed_over = table.meet(addresses(running), Instant::now());
             names.passed_over.fetch_add(passed_over, Ordering::Relaxed);
             drop(state);

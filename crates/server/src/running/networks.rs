@@ -1,7 +1,7 @@
 //! The networks of the host's own interfaces, for `allow = ["local"]`. Addresses change (DHCP,
 //! prefixes that a provider delegates), so they are read every few seconds.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use avocet_config::ServerConfig;
 use avocet_io::interfaces::{OwnAddress, own_addresses};
@@ -60,9 +60,10 @@ impl NetworkWatch {
         let Ok(own) = own else { return };
         running.reloader.change_own_networks(&own);
         let state = running.shared.snapshot();
+        let entrance = Entrance::of_server(&state.config.server);
         running.conditions.set(
             Condition::Allow,
-            refused(&state.config.server, &own, |ip| state.allow.admits(Entrance::default(), ip)),
+            refused(&state.config.server, &own, |ip| state.allow.admits(entrance, ip)),
         );
     }
 }
@@ -74,7 +75,9 @@ fn refused(
     own: &[IpNet],
     is_allowed: impl Fn(IpAddr) -> bool,
 ) -> Option<String> {
-    let listens = server.listen.iter().any(|addr| addr.is_ipv6() && addr.ip().is_unspecified());
+    let is_any = |addr: SocketAddr| addr.is_ipv6() && addr.ip().is_unspecified();
+    let mut served = server.open_addresses().into_iter().filter(|one| one.listener.is_none());
+    let listens = served.any(|one| is_any(one.address));
     let global: Vec<&IpNet> = own.iter().filter(|network| is_global(network)).collect();
     if !listens || global.is_empty() || global.iter().any(|network| is_allowed(network.addr())) {
         return None;

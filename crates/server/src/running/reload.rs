@@ -33,6 +33,7 @@ use crate::log;
 use crate::running::geo::GeoReads;
 use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
+use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
 use crate::state::Shared;
 
 /// Most readings of a file that changes while it is read.
@@ -48,6 +49,8 @@ pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
     unconfigured: Mutex<Unconfigured>,
+    /// What the configuration in force lacks until a restart.
+    pending: Mutex<PendingRestart>,
     /// The file with the ports that the kernel keeps for other programs.
     reserved_ports: PathBuf,
     /// Configurations put in force after the first.
@@ -61,8 +64,8 @@ pub(crate) struct Reloader {
 /// The result of a reload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reloaded {
-    /// Keys whose new values apply only after a restart.
-    pub(crate) restart: Vec<&'static str>,
+    /// What applies only after a restart.
+    pub(crate) restart: PendingRestart,
     /// Whether cached answers were dropped.
     pub(crate) new_epoch: bool,
     /// The parts that the new configuration lacks.
@@ -80,6 +83,7 @@ impl Reloader {
             path,
             shared,
             unconfigured: Mutex::new(unconfigured),
+            pending: Mutex::default(),
             reserved_ports: RESERVED_PORTS.into(),
             successes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -90,6 +94,11 @@ impl Reloader {
     /// The file that is read.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
+    }
+
+    /// Returns what the configuration in force lacks until a restart.
+    pub(crate) fn pending_restart(&self) -> PendingRestart {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the configuration and puts it in force.
@@ -111,9 +120,11 @@ impl Reloader {
                     tracing::warn!("this reload removes {}", reloaded.removed);
                 }
                 tracing::info!(new_epoch = reloaded.new_epoch, "configuration reloaded");
-                for key in &reloaded.restart {
-                    tracing::warn!("{key} has changed, but keeps its value until a restart");
+                if !reloaded.restart.is_empty() {
+                    tracing::warn!("a restart is needed for {}", reloaded.restart);
                 }
+                *self.pending.lock().unwrap_or_else(PoisonError::into_inner) =
+                    reloaded.restart.clone();
             }
             Err(error) => {
                 self.failures.fetch_add(1, Ordering::Relaxed);
@@ -321,63 +332,6 @@ fn read_settled<T>(
     None
 }
 
-/// Copies the values that cannot change from `old` to `new`, and returns the keys that differed.
-fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Vec<&'static str> {
-    let mut changed = Vec::new();
-    macro_rules! keep {
-        ($($name:literal: $($field:ident).+;)*) => {
-            $(if new.$($field).+ != old.$($field).+ {
-                new.$($field).+ = old.$($field).+.clone();
-                changed.push($name);
-            })*
-        };
-    }
-    // The caches are built with the time that entries may be used past their TTL.
-    let stale =
-        |config: &Config| config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
-    if stale(new) != stale(old) {
-        new.cache.serve_stale = old.cache.serve_stale.clone();
-        changed.push("cache.serve-stale");
-    }
-    changed.extend(keep_addresses(&mut new.server, &old.server));
-    keep! {
-        "server.workers": server.workers;
-        "server.pin-workers": server.pin_workers;
-        "server.http": server.http;
-        "server.user": server.user;
-        "server.control-group": server.control_group;
-        "policy.block-page": policy.block.page;
-        "cache.packet-bytes": cache.packet_bytes;
-        "cache.rrset-bytes": cache.rrset_bytes;
-        "cache.min-ttl-secs": cache.min_ttl_secs;
-        "cache.max-ttl-secs": cache.max_ttl_secs;
-        "cache.negative-min-ttl-secs": cache.negative_min_ttl_secs;
-        "cache.negative-max-ttl-secs": cache.negative_max_ttl_secs;
-        "log.format": log.format;
-        "data.directory": data.directory;
-    }
-    changed
-}
-
-/// Keeps the current addresses. If they are the same, names and access lists of listeners change
-/// at once.
-fn keep_addresses(new: &mut ServerConfig, old: &ServerConfig) -> Vec<&'static str> {
-    let named = |server: &ServerConfig| -> Vec<SocketAddr> {
-        server.listeners.iter().flat_map(|listener| listener.listen.clone()).collect()
-    };
-    let (server, listeners) = (new.listen != old.listen, named(new) != named(old));
-    if server {
-        new.listen = old.listen.clone();
-    }
-    if listeners {
-        new.listeners = old.listeners.clone();
-    }
-    [server.then_some("server.listen"), listeners.then_some("listener")]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
 /// Returns the zones below the root that gained or lost a rule or a stub: their cached data came
 /// from elsewhere. Returns the root if all names are resolved or validated in another way.
 fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
@@ -427,22 +381,6 @@ mod tests {
         let variables =
             variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         Config::load(None, variables).unwrap()
-    }
-
-    #[test]
-    fn what_needs_a_restart_keeps_its_value_and_is_named() {
-        let old = config(&[]);
-        let mut new = config(&[
-            ("AVOCET_SERVER__LISTEN", "127.0.0.1:5399"),
-            ("AVOCET_CACHE__RRSET_BYTES", "1MiB"),
-            ("AVOCET_CACHE__SERVE_STALE", "false"),
-            ("AVOCET_SERVER__MINIMAL_RESPONSES", "false"),
-        ]);
-        let changed = keep_what_needs_a_restart(&mut new, &old);
-        assert_eq!(changed, ["cache.serve-stale", "server.listen", "cache.rrset-bytes"]);
-        assert!(!new.server.minimal_responses);
-        new.server.minimal_responses = true;
-        assert_eq!(new, old);
     }
 
     #[test]
