@@ -217,6 +217,40 @@ fn clients_keep_what_a_pause_or_a_grant_lets_through_no_longer_than_it_lasts() {
 }
 
 #[test]
+fn a_pause_or_a_grant_does_not_suspend_the_protection_against_rebinding() {
+    let pause = Pause { scope: Scope::All, until: NINE };
+    let grant = Grant { name: "example".to_owned(), scope: Scope::All, until: NINE };
+    for switches in [
+        Switches { pauses: vec![pause], grants: Vec::new() },
+        Switches { pauses: Vec::new(), grants: vec![grant] },
+    ] {
+        let (file, list) = listed("protection");
+        let mut server = start(&format!(
+            "block-private = true\nprivate-exceptions = [\"home.example\"]\n{list}"
+        ));
+        for (name, address) in [
+            ("www.example.", [192, 0, 2, 7]),
+            ("rebound.example.", [192, 168, 1, 2]),
+            ("nas.home.example.", [192, 168, 1, 2]),
+        ] {
+            server.learn(&wire(name), A.0, 300, &[&address]);
+        }
+        server.switch(switches).unwrap();
+        for (name, expected) in [
+            ("www.example.", "NOERROR 300 192.0.2.7"),
+            ("rebound.example.", "NOERROR [15 private address for a public name]"),
+            ("nas.home.example.", "NOERROR 300 192.168.1.2"),
+        ] {
+            // From the records, and then from the packet cache.
+            for _ in 0..2 {
+                assert_eq!(ask(&mut server, CLIENT, name, A), expected);
+            }
+        }
+        std::fs::remove_file(file).unwrap();
+    }
+}
+
+#[test]
 fn expired_data_is_judged_as_it_is_now() {
     let policy = rule(&format!("{BED_TIME} && answer.ip.in(\"192.0.2.0/24\")"), "\"block\"");
     let mut server = start(&policy);

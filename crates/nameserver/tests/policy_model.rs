@@ -265,8 +265,8 @@ impl Model<'_> {
         if let Some(answer) = later.and_then(|place| self.by_rule(query, place)) {
             return answer;
         }
-        if later.is_none() && decided.is_none() && !is_lifted {
-            if let Some(answer) = self.by_lists_on_answer(query, &truth) {
+        if later.is_none() && decided.is_none() {
+            if !is_lifted && let Some(answer) = self.by_lists_on_answer(query, &truth) {
                 return answer;
             }
             if self.setting.blocks_private

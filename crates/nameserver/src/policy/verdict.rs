@@ -11,6 +11,7 @@ use avocet_policy::rule::{
 use avocet_resolver::NameServers;
 use avocet_wire::{Class, NameBuf, Rcode};
 
+use super::names::AnswerTargets;
 use super::ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
@@ -140,8 +141,13 @@ impl Policy {
         }
         let passes = AnswerVerdict::Pass { validity, ttl_secs: self.ttl_bounds(&scratch.noted) };
         let pass = AnswerRuling { verdict: passes, note: rule };
-        if verdict.decided.is_some() || verdict.lifted.is_some() {
+        if verdict.decided.is_some() {
             return pass;
+        }
+        if verdict.lifted.is_some() {
+            return self
+                .against_rebinding(asked, answered, (validity, &scratch.found))
+                .unwrap_or(pass);
         }
         let listed = self.by_lists_behind(asked, validity, scratch);
         if let Some(fired) = self.zone_at_answer(asked, answered, &scratch.found)
@@ -156,15 +162,21 @@ impl Policy {
         } else if let Some((made, _)) = listed {
             return made.in_place_of_an_answer();
         }
-        let rebound = self.rebinding.as_ref().filter(|_| !answered.has_own_servers);
-        let mut reached = scratch.found.reached(answered.translation);
-        if rebound
-            .is_some_and(|exceptions| rebinds(asked.qname, &mut reached, exceptions).is_some())
-        {
-            let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
-            return Made { form: Form::Nodata, ..made }.in_place_of_an_answer();
-        }
-        pass
+        self.against_rebinding(asked, answered, (validity, &scratch.found)).unwrap_or(pass)
+    }
+
+    /// Returns what replaces an answer with a private address for a public name. It is protection
+    /// and no filter, so a pause or a grant does not suspend it.
+    fn against_rebinding(
+        &self,
+        asked: &Asked<'_>,
+        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        (validity, found): (Validity, &AnswerTargets),
+    ) -> Option<AnswerRuling<'_>> {
+        let exceptions = self.rebinding.as_ref().filter(|_| !answered.has_own_servers)?;
+        rebinds(asked.qname, &mut found.reached(answered.translation), exceptions)?;
+        let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
+        Some(Made { form: Form::Nodata, ..made }.in_place_of_an_answer())
     }
 
     /// What becomes of a question to which there is no answer, where a policy zone has waited for
@@ -190,9 +202,10 @@ impl Policy {
 
     /// Could what was not looked at in an answer change this verdict on it?
     fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
-        let is_filtered = self.rebinding.is_some() || self.lists_for(asked).is_some();
-        verdict.lifted.is_none()
-            && (self.program.reads_answers() || (verdict.decided.is_none() && is_filtered))
+        let is_open = verdict.decided.is_none();
+        let is_filtered =
+            self.program.reads_answers() || (is_open && self.lists_for(asked).is_some());
+        (is_filtered && verdict.lifted.is_none()) || (is_open && self.rebinding.is_some())
     }
 
     /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
