@@ -188,7 +188,7 @@ fn root_servers(path: Option<&Path>) -> Result<Vec<RootServer>, SettingError> {
 }
 
 /// Checks each `[[stub]]`.
-pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<StubZone> {
+pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, mode: Mode, check: &mut Check) -> Vec<StubZone> {
     let mut stubs: Vec<StubZone> = Vec::new();
     for spec in specs {
         let header = spec.span();
@@ -198,6 +198,17 @@ pub(super) fn stubs(specs: Vec<Spanned<StubSpec>>, check: &mut Check) -> Vec<Stu
         let (Some((at, Text(zone))), Some((servers_at, List(servers)))) = (zone, servers) else {
             continue;
         };
+        if mode == Mode::Forward {
+            check.fault(
+                at.clone(),
+                format!(
+                    "a [[stub]] needs recursion, and this server only forwards: write a \
+                     [[forward]] with zone = \"{}\" and `upstreams`, or set [resolver] mode = \
+                     \"recurse\"",
+                    shown(&zone)
+                ),
+            );
+        }
         if stubs.iter().any(|stub| stub.zone == zone) {
             check.fault(at, format!("\"{}\" already has a [[stub]]; merge them", shown(&zone)));
         }

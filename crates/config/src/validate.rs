@@ -51,7 +51,7 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
     }
     server.listeners = listener::listeners(spec.listener, &server.listen, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
-    let stubs = recurse::stubs(spec.stub, &mut check);
+    let stubs = recurse::stubs(spec.stub, mode, &mut check);
     let elsewhere = forwards
         .iter()
         .map(|forward| &forward.zone)

@@ -97,7 +97,7 @@ mod tests {
         ];
         let text: String = zones.map(forward).concat();
         let stub = "[[stub]]\nzone = \"x.test\"\nservers = [\"192.0.2.1\"]\n[server]\nlocal-zones \
-                    = [\"house\"]\n";
+                    = [\"house\"]\n[resolver]\nmode = \"recurse\"\n";
         let config = Config::from_text(None, &(text + stub), &BTreeMap::new()).unwrap();
         let shown = |zone: Box<[u8]>| NameBuf::from_wire(&zone).unwrap().to_string();
         let found: BTreeSet<String> = private_zones(&config).into_iter().map(shown).collect();

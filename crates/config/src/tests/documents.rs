@@ -15,8 +15,9 @@ const RULE_SETTINGS: [&str; 10] =
 #[test]
 fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let stub = "[[stub]]\nzone = \"a\"\nservers = [\"192.0.2.1\"]\n";
+    let forward = FORWARD.replace("\".\"", "\"b\"");
     let text =
-        format!("{FORWARD}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
+        format!("{forward}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
     let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"[::1]:53\"]\nallow = []\n";

@@ -34,6 +34,21 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
 }
 
 #[test]
+fn a_stub_needs_recursion() {
+    let stub = "[[stub]]\nzone = \"lab.example\"\nservers = [\"192.0.2.1\"]\n";
+    let forward = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.9\"]\n";
+    let recurse = "[resolver]\nmode = \"recurse\"\n";
+    let both = [stub, forward].concat();
+    let expected = "a [[stub]] needs recursion, and this server only forwards: write a [[forward]] \
+                    with zone = \"lab.example.\" and `upstreams`, or set [resolver] mode = \
+                    \"recurse\"";
+    let error = errors_alone(&both);
+    assert!(error.contains(expected), "{error}");
+    assert_eq!(read_with(&[&both, recurse].concat(), &[]).unwrap().stubs.len(), 1);
+    assert_eq!(read_with(stub, &[]).unwrap().stubs.len(), 1);
+}
+
+#[test]
 fn stubs_and_rules_take_the_forms_of_forwards() {
     for server in ["192.0.2.1:5353", "192.0.2.1@5353"] {
         let text = format!(

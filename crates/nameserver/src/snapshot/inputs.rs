@@ -177,7 +177,8 @@ mod tests {
     /// The parts that change if this text is added to a configuration.
     fn changed_by(text: &str) -> [bool; 3] {
         let config = |text: &str| {
-            let text = format!("{text}\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n");
+            let text =
+                format!("{text}\n[[forward]]\nzone = \"b.example\"\nupstreams = [\"192.0.2.1\"]\n");
             Config::from_text(None, &text, &BTreeMap::new())
                 .unwrap_or_else(|faults| panic!("{text}: {faults}"))
         };
