@@ -2,7 +2,7 @@
 
 use avocet_wire::builder::{OptFields, Record};
 use avocet_wire::edns::EdnsOption;
-use avocet_wire::{Builder, Class, Rcode, Rtype, Section};
+use avocet_wire::{Builder, Class, FoldedName, Question, Rcode, Rtype, Section};
 
 /// The name in most of the messages.
 pub(crate) const WWW: &[u8] = b"\x03www\x07example\x03com\x00";
@@ -45,8 +45,13 @@ pub(crate) fn numbered_question(number: usize) -> [u8; 25] {
 }
 
 /// The owner in a question of [`numbered_question`].
-pub(crate) fn owner(question: &[u8; 25]) -> &[u8] {
-    &question[..21]
+pub(crate) fn owner(question: &[u8; 25]) -> FoldedName<'_> {
+    folded(question).qname()
+}
+
+/// A question of [`numbered_question`] as a key.
+pub(crate) fn folded(question: &[u8; 25]) -> Question<'_> {
+    Question::from_folded_unchecked(question)
 }
 
 /// Queries for 64 names of 9 to 44 octets with letters of both cases, all with OPT.

@@ -11,6 +11,7 @@ use avocet_resolver::{
     Transport, ZoneRule,
 };
 use avocet_wire::hash::{self, HashKey};
+use avocet_wire::{FoldedName, Question};
 
 use crate::cell::Cell;
 use crate::material;
@@ -58,7 +59,7 @@ fn plan(zones: usize) -> Arc<Plan> {
     let mut rules = vec![rule(b"\0", 1)];
     rules.extend((0..zones).map(|number| match number {
         0 => rule(b"\x07example\x03com\x00", 2),
-        _ => rule(material::owner(&material::numbered_question(number)), 3),
+        _ => rule(&material::owner(&material::numbered_question(number)), 3),
     }));
     Plan::new(rules, settings).expect("a plan").into()
 }
@@ -76,7 +77,8 @@ fn zone_key() -> Cell {
 /// Finds the longest zone above a name.
 fn zone_lookup() -> Cell {
     let plan = plan(ZONES);
-    Cell::new(rows::ZONE_LOOKUP, OURS, move || plan.has_own_rule(black_box(material::WWW)))
+    let name = FoldedName::from_folded_unchecked(material::WWW);
+    Cell::new(rows::ZONE_LOOKUP, OURS, move || plan.has_own_rule(black_box(name)))
 }
 
 /// A resolver with its arguments.
@@ -108,7 +110,7 @@ impl Resolution {
     fn submit_hashed(&mut self, (question, hash): (&[u8], u64), waiter: Option<u64>) {
         let Self { resolver, rrsets, failures, actions, now_ms, .. } = self;
         let ask = Ask {
-            question,
+            question: Question::from_folded_unchecked(question),
             hash,
             dnssec_ok: false,
             checking_disabled: false,

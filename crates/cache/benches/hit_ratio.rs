@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use avocet_cache::{PacketCache, PacketKey, PacketLookup, PacketMeta};
+use avocet_wire::Question;
 
 const NAMES: usize = 200_000;
 const WARM_UP: usize = 1_000_000;
@@ -62,7 +63,8 @@ impl Cache for Ours {
         for (place, byte) in question[1..17].iter_mut().enumerate() {
             *byte = b'a' + (name >> (4 * place) & 15) as u8;
         }
-        let key = PacketKey { profile: 0, flags: 0, question: &question };
+        let key = Question::from_folded_unchecked(&question);
+        let key = PacketKey { profile: 0, flags: 0, question: key };
         let mut out = [0; 128];
         if self.0.lookup(mix(name), &key, 0, 0, &mut out) != PacketLookup::Miss {
             return true;

@@ -7,6 +7,7 @@ use avocet_cache::{
     PacketCache, PacketKey, PacketLookup, PacketMeta, Provenance, Rank, ReadAt, ReceivedRrset,
     RrsetCache, RrsetKey, Security, SnapshotMoment, TtlBounds, load, save,
 };
+use avocet_wire::{FoldedName, Question};
 
 const ROUNDS: usize = 31;
 const PER_ROUND: u64 = 100_000;
@@ -55,7 +56,8 @@ fn measure(name: &str, mut operation: impl FnMut(u64)) {
 
 fn put_packet(cache: &PacketCache, number: u64) {
     let question = question(number);
-    let key = PacketKey { profile: 1, flags: 4, question: &question };
+    let key =
+        PacketKey { profile: 1, flags: 4, question: Question::from_folded_unchecked(&question) };
     let mut response = [0u8; 12 + 25 + 16];
     response[12..37].copy_from_slice(&question);
     response[37..].copy_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 192, 0, 2, 1]);
@@ -65,7 +67,8 @@ fn put_packet(cache: &PacketCache, number: u64) {
 
 fn ask_packet(cache: &PacketCache, number: u64, out: &mut [u8]) {
     let question = question(number);
-    let key = PacketKey { profile: 1, flags: 4, question: &question };
+    let key =
+        PacketKey { profile: 1, flags: 4, question: Question::from_folded_unchecked(&question) };
     let found = cache.lookup(mix(number), &key, 10, 1, out);
     assert!(matches!(black_box(found), PacketLookup::Hit(_)) || number >= MILLION);
 }
@@ -98,9 +101,14 @@ fn packets() {
     eprintln!("packets: a full cache takes {each:.1} bytes an entry, all memory counted");
 }
 
+/// The owner in a question.
+fn owner(question: &[u8; 25]) -> FoldedName<'_> {
+    FoldedName::from_folded_unchecked(&question[..21])
+}
+
 fn put_rrset(cache: &RrsetCache, number: u64) {
     let question = question(number);
-    let key = RrsetKey { owner: &question[..21], rtype: 1, class: 1 };
+    let key = RrsetKey { owner: owner(&question), rtype: 1, class: 1 };
     let set = ReceivedRrset {
         provenance: PROVENANCE,
         ttl: 300,
@@ -117,7 +125,7 @@ fn rrsets() {
     let mut buf = [0; 512];
     measure("RRset: hit, 1,000 names of 1 M", |step| {
         let question = question(step % 1000);
-        let key = RrsetKey { owner: &question[..21], rtype: 1, class: 1 };
+        let key = RrsetKey { owner: owner(&question), rtype: 1, class: 1 };
         assert!(
             black_box(cache.lookup(&key, ReadAt { now: 1, stale_window: 0 }, &mut buf)).is_some()
         );
@@ -145,7 +153,7 @@ fn snapshots() {
     let fresh = PacketCache::new(256 << 20, 3600).expect("a budget that is large enough");
     let start = Instant::now();
     let hash = |key: &PacketKey<'_>| {
-        key.question[1..9].iter().fold(0, |sum, byte| mix(sum ^ u64::from(*byte)))
+        key.question.octets()[1..9].iter().fold(0, |sum, byte| mix(sum ^ u64::from(*byte)))
     };
     let loaded = load(&mut Cursor::new(&bytes), &fresh, &rrsets, &at, hash)
         .expect("what was saved is sound");

@@ -3,6 +3,7 @@
 //! previous one, up to five minutes (RFC 9520 §3.2). A success removes them.
 
 use avocet_wire::hash::HashKey;
+use avocet_wire::{FoldedName, Question};
 
 use crate::{
     lengths, name,
@@ -33,8 +34,8 @@ pub struct Failure {
 /// The key of a failure.
 #[derive(Clone, Copy, Debug)]
 pub struct FailureKey<'a> {
-    /// Folded qname, qtype and qclass in wire form.
-    pub question: &'a [u8],
+    /// The question.
+    pub question: Question<'a>,
     /// The CD bit. Data that fails validation can still be resolved without it.
     pub checking_disabled: bool,
 }
@@ -45,7 +46,9 @@ impl FailureKey<'_> {
     }
 
     fn same(&self) -> impl Fn(&Meta, &[u8]) -> bool {
-        move |meta, payload| payload == self.question && meta.user & CD_BIT == self.cd_bit()
+        move |meta, payload| {
+            payload == self.question.octets() && meta.user & CD_BIT == self.cd_bit()
+        }
     }
 }
 
@@ -53,10 +56,11 @@ impl FailureKey<'_> {
 ///
 /// ```
 /// use avocet_cache::{FailureCache, FailureKey};
+/// use avocet_wire::Question;
 ///
 /// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
 /// let failures = FailureCache::new(1 << 20, [7; 16])?;
-/// let question = b"\x07example\x00\x00\x01\x00\x01";
+/// let question = Question::new(b"\x07example\x00\x00\x01\x00\x01").expect("a question");
 /// let key = FailureKey { question, checking_disabled: false };
 /// assert_eq!(failures.record(&key, 22, 100), 5);
 /// assert_eq!(failures.lookup(&key, 102).map(|failure| failure.retry_in_secs), Some(3));
@@ -100,7 +104,7 @@ impl FailureCache {
             epoch: 0,
             user: u32::from(ede) | key.cd_bit(),
         };
-        let entry = EntryParts { meta, parts: [key.question, &[]] };
+        let entry = EntryParts { meta, parts: [key.question.octets(), &[]] };
         let stored = self.store.insert(self.hash(key), &entry, key.same(), |_| true);
         self.in_force_until.fetch_max(u64::from(now) + u64::from(backoff), Ordering::Relaxed);
         if stored == Inserted::Stored { backoff } else { 0 }
@@ -122,10 +126,10 @@ impl FailureCache {
         self.store.remove(self.hash(key), key.same());
     }
 
-    /// Removes the failures of all questions at and below `below` (folded wire form).
-    pub fn flush(&self, below: &[u8]) {
+    /// Removes the failures of all questions at and below `below`.
+    pub fn flush(&self, below: FoldedName<'_>) {
         self.store.retain(|_, question| {
-            !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, below))
+            !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, &below))
         });
     }
 
@@ -141,7 +145,7 @@ impl FailureCache {
     }
 
     fn hash(&self, key: &FailureKey<'_>) -> u64 {
-        self.hash_key.hash(key.question, u64::from(key.checking_disabled))
+        self.hash_key.hash(key.question.octets(), u64::from(key.checking_disabled))
     }
 }
 
@@ -149,8 +153,11 @@ impl FailureCache {
 mod tests {
     use super::*;
 
-    const KEY: FailureKey<'_> =
-        FailureKey { question: b"\x01a\x00\x00\x01\x00\x01", checking_disabled: false };
+    const KEY: FailureKey<'_> = key(b"\x01a\x00\x00\x01\x00\x01");
+
+    const fn key(question: &[u8]) -> FailureKey<'_> {
+        FailureKey { question: Question::from_folded_unchecked(question), checking_disabled: false }
+    }
 
     fn cache() -> FailureCache {
         FailureCache::new(64 * 1024, [7; 16]).unwrap()
@@ -172,10 +179,10 @@ mod tests {
     #[test]
     fn flushing_a_name_forgets_the_failures_below_it() {
         let cache = cache();
-        let other = FailureKey { question: b"\x01b\x00\x00\x01\x00\x01", ..KEY };
+        let other = key(b"\x01b\x00\x00\x01\x00\x01");
         cache.record(&KEY, 22, 100);
         cache.record(&other, 22, 100);
-        cache.flush(b"\x01a\x00");
+        cache.flush(KEY.question.qname());
         assert_eq!(cache.lookup(&KEY, 101), None);
         assert!(cache.lookup(&other, 101).is_some());
     }

@@ -4,8 +4,7 @@
 //!
 //! The crate has no clock, socket or policy. Time is `now: u32`, seconds of a monotonic clock that
 //! the caller chooses. Ages are computed modulo 2^32 and never below zero, so a clock that steps
-//! back makes no entry older and raises no TTL. Names are bytes: uncompressed wire form, folded to
-//! lower case.
+//! back makes no entry older and raises no TTL.
 
 #![deny(unsafe_code)]
 

@@ -71,7 +71,7 @@
 mod tests;
 
 use avocet_wire::header::{AD, Header};
-use avocet_wire::short;
+use avocet_wire::{FoldedName, Question, short};
 
 use crate::{
     name,
@@ -115,14 +115,15 @@ pub struct PacketKey<'a> {
     pub profile: u16,
     /// [`packet_flags::DO`], [`packet_flags::CD`] and [`packet_flags::RD`].
     pub flags: u8,
-    /// Folded qname, qtype and qclass in wire form.
-    pub question: &'a [u8],
+    /// The question.
+    pub question: Question<'a>,
 }
 
 impl<'a> PacketKey<'a> {
     fn of_entry(meta: &Meta, payload: &'a [u8]) -> Option<Self> {
         let question = payload.get(HEADER_BYTES..)?;
         let question = question.get(..name::leading_name(question)?.len() + 4)?;
+        let question = Question::new(question)?;
         let flags = ((meta.user >> COUNT_BITS) & 7) as u8;
         Some(Self { profile: (meta.user >> 16) as u16, flags, question })
     }
@@ -135,8 +136,8 @@ impl<'a> PacketKey<'a> {
     fn is_key_of(&self, meta: &Meta, payload: &[u8]) -> bool {
         (meta.user ^ self.user()) >> COUNT_BITS == 0
             && payload
-                .get(HEADER_BYTES..HEADER_BYTES + self.question.len())
-                .is_some_and(|question| short::same(question, self.question))
+                .get(HEADER_BYTES..HEADER_BYTES + self.question.octets().len())
+                .is_some_and(|question| short::same(question, self.question.octets()))
     }
 }
 
@@ -226,17 +227,18 @@ pub enum PacketLookup {
 ///
 /// ```
 /// use avocet_cache::{PacketCache, PacketKey, PacketLookup, PacketMeta, packet_flags};
+/// use avocet_wire::Question;
 ///
 /// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
 /// let cache = PacketCache::new(1 << 20, 3600)?;
-/// let question = b"\x07example\x00\x00\x01\x00\x01";
+/// let question = Question::new(b"\x07example\x00\x00\x01\x00\x01").expect("a question");
 /// let key = PacketKey { profile: 0, flags: packet_flags::RD, question };
 /// let hash = 0x5eed; // in practice a keyed hash of the key
 ///
 /// let mut response = b"\x00\x00\x81\x80\x00\x01\x00\x01\x00\x00\x00\x00".to_vec();
-/// response.extend_from_slice(question);
+/// response.extend_from_slice(question.octets());
 /// response.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc0\x00\x02\x01");
-/// let ttl_offset = 12 + question.len() as u16 + 6;
+/// let ttl_offset = 12 + question.octets().len() as u16 + 6;
 /// let meta = PacketMeta { stored_at: 1000, valid_for: 300, epoch: 1, flags: 0, ede: None };
 /// cache.insert(hash, &key, &response, &[ttl_offset], &meta);
 ///
@@ -341,10 +343,8 @@ impl PacketCache {
         ttl_offsets: &[u16],
         meta: &PacketMeta,
     ) -> Inserted {
-        let question_end = HEADER_BYTES + key.question.len();
-        let is_sound = response.get(HEADER_BYTES..question_end) == Some(key.question)
-            && name::leading_name(key.question)
-                .is_some_and(|qname| qname.len() + 4 == key.question.len())
+        let question = key.question.octets();
+        let is_sound = response.get(HEADER_BYTES..HEADER_BYTES + question.len()) == Some(question)
             && ttl_offsets.len() <= MAX_TTL_OFFSETS
             && ttl_offsets.iter().all(|offset| usize::from(*offset) + 4 <= response.len());
         if !is_sound {
@@ -373,12 +373,12 @@ impl PacketCache {
         self.store.insert(hash, &entry, |meta, payload| key.is_key_of(meta, payload), |_| true)
     }
 
-    /// Removes the responses whose QNAME is `below` (folded wire form) or below it, for all
-    /// profiles. The root removes everything. Returns the number of responses removed.
-    pub fn flush(&self, below: &[u8]) -> usize {
+    /// Removes the responses whose QNAME is `below` or below it, for all profiles. The root removes
+    /// everything. Returns the number of responses removed.
+    pub fn flush(&self, below: FoldedName<'_>) -> usize {
         self.store.retain(|_, payload| {
             let question = payload.get(HEADER_BYTES..).unwrap_or_default();
-            !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, below))
+            !name::leading_name(question).is_some_and(|qname| name::is_at_or_below(qname, &below))
         })
     }
 
@@ -437,7 +437,7 @@ impl PacketCache {
     ) -> bool {
         let count = meta.user as usize & MAX_TTL_OFFSETS;
         let Some(key) = PacketKey::of_entry(&meta, payload) else { return false };
-        if payload.len() < HEADER_BYTES + key.question.len() + 2 * count + TRAILER_BYTES {
+        if payload.len() < HEADER_BYTES + key.question.octets().len() + 2 * count + TRAILER_BYTES {
             return false;
         }
         let entry = EntryParts { meta, parts: [payload, &[]] };

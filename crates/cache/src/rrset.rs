@@ -11,6 +11,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use avocet_wire::FoldedName;
 use avocet_wire::hash::HashKey;
 
 pub use self::view::{NegativeView, Rdatas, RrsetView};
@@ -34,8 +35,8 @@ const MEAN_ENTRY_BYTES: usize = 72;
 /// The key of an RRset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RrsetKey<'a> {
-    /// The owner: folded, uncompressed wire form.
-    pub owner: &'a [u8],
+    /// The owner.
+    pub owner: FoldedName<'a>,
     /// The RR type.
     pub rtype: u16,
     /// The class.
@@ -124,8 +125,8 @@ pub enum NegativeKind {
 /// A record of a negative answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeRecord<'a> {
-    /// Uncompressed wire form, at most 255 octets.
-    pub owner: &'a [u8],
+    /// The owner.
+    pub owner: FoldedName<'a>,
     /// The RR type.
     pub rtype: u16,
     /// RDATA in uncompressed wire form.
@@ -222,11 +223,13 @@ const TYPE_SHIFT: u32 = 50;
 /// use avocet_cache::{
 ///     Cached, Provenance, Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
 /// };
+/// use avocet_wire::FoldedName;
 ///
 /// # fn main() -> Result<(), avocet_cache::BudgetTooSmall> {
 /// let bounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
 /// let cache = RrsetCache::new(1 << 20, 0, bounds, [7; 16])?;
-/// let key = RrsetKey { owner: b"\x07example\x00", rtype: 1, class: 1 };
+/// let owner = FoldedName::new(b"\x07example\x00").expect("a name");
+/// let key = RrsetKey { owner, rtype: 1, class: 1 };
 /// let provenance = Provenance {
 ///     security: Security::Unchecked,
 ///     unsupported: None,
@@ -319,8 +322,8 @@ impl RrsetCache {
 
     /// Prefetches the index cells of an owner.
     #[inline]
-    pub fn prefetch(&self, owner: &[u8]) {
-        self.store.prefetch_index(self.hash_key.hash(owner, 0));
+    pub fn prefetch(&self, owner: FoldedName<'_>) {
+        self.store.prefetch_index(self.hash_key.hash(&owner, 0));
     }
 
     /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: a longer entry
@@ -331,7 +334,7 @@ impl RrsetCache {
         at: ReadAt,
         buf: &'b mut [u8],
     ) -> Option<Cached<'b>> {
-        if key.rtype == DNAME_TYPE && !self.dnames.contain(key.owner) {
+        if key.rtype == DNAME_TYPE && !self.dnames.contain(&key.owner) {
             return None;
         }
         let (found, freshness) = self.read(key, at, buf)?;
@@ -350,12 +353,12 @@ impl RrsetCache {
     /// caller's decision.
     pub fn covering_nxdomain<'b>(
         &self,
-        owner: &[u8],
+        owner: FoldedName<'_>,
         class: u16,
         at: ReadAt,
         buf: &'b mut [u8],
     ) -> Option<(usize, NegativeView<'b>)> {
-        let denied = name::ancestors(owner).filter(|ancestor| self.denied.contain(ancestor));
+        let denied = owner.ancestors().filter(|ancestor| self.denied.contain(ancestor));
         let (key, found, freshness) = { denied }.find_map(|ancestor| {
             let key = RrsetKey { owner: ancestor, rtype: NXDOMAIN_TYPE, class };
             let (found, freshness) = self.read(&key, at, buf)?;
@@ -365,21 +368,21 @@ impl RrsetCache {
         Some((key.owner.len(), NegativeView::new(body, &found.meta, freshness)))
     }
 
-    /// Removes all sets and denials at and below `below` (folded wire form). The root removes
-    /// everything. Returns the number of entries removed.
-    pub fn flush(&self, below: &[u8]) -> usize {
+    /// Removes all sets and denials at and below `below`. The root removes everything. Returns the
+    /// number of entries removed.
+    pub fn flush(&self, below: FoldedName<'_>) -> usize {
         self.store.retain(|_, payload| {
-            !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, below))
+            !name::leading_name(payload).is_some_and(|owner| name::is_at_or_below(owner, &below))
         })
     }
 
-    /// Removes all sets and denials at `name` (folded wire form), and the NXDOMAIN entries above
-    /// that cover it. Returns the number of entries removed.
-    pub fn flush_name(&self, name: &[u8]) -> usize {
+    /// Removes all sets and denials at `name`, and the NXDOMAIN entries above that cover it.
+    /// Returns the number of entries removed.
+    pub fn flush_name(&self, name: FoldedName<'_>) -> usize {
         self.store.retain(|meta, payload| {
             let Some(owner) = name::leading_name(payload) else { return false };
             let denies = view::kind_of(meta.user) == Some(NegativeKind::Nxdomain);
-            owner != name && !(denies && name::is_at_or_below(name, owner))
+            *owner != *name && !(denies && name::is_at_or_below(&name, owner))
         })
     }
 
@@ -438,9 +441,7 @@ impl RrsetCache {
         by: &Provenance,
         meta: Meta,
     ) -> Inserted {
-        if meta.valid_for == 0
-            || name::leading_name(key.owner).is_none_or(|name| name.len() != key.owner.len())
-        {
+        if meta.valid_for == 0 {
             return Inserted::Refused;
         }
         self.note_length(key);
@@ -457,8 +458,8 @@ impl RrsetCache {
     /// Must precede the insertion: a reader that finds the entry must find its length recorded.
     fn note_length(&self, key: &RrsetKey<'_>) {
         match key.rtype {
-            DNAME_TYPE => self.dnames.note(key.owner),
-            NXDOMAIN_TYPE => self.denied.note(key.owner),
+            DNAME_TYPE => self.dnames.note(&key.owner),
+            NXDOMAIN_TYPE => self.denied.note(&key.owner),
             _ => {}
         }
     }
@@ -493,7 +494,7 @@ impl RrsetCache {
     fn hash(&self, key: &RrsetKey<'_>) -> u64 {
         let rest = ((u64::from(key.rtype) << 16) | u64::from(key.class))
             .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.hash_key.hash(key.owner, 0) ^ ((rest >> TYPE_SHIFT) << TAG_BITS_AT)
+        self.hash_key.hash(&key.owner, 0) ^ ((rest >> TYPE_SHIFT) << TAG_BITS_AT)
     }
 }
 
@@ -509,7 +510,7 @@ fn freshness(meta: &Meta, at: ReadAt) -> Option<Freshness> {
 
 /// Splits a payload into its key and the rest.
 fn split_key(payload: &[u8]) -> Option<(RrsetKey<'_>, &[u8])> {
-    let owner = name::leading_name(payload)?;
+    let owner = FoldedName::new(name::leading_name(payload)?)?;
     let (rtype, rest) = payload.get(owner.len()..)?.split_first_chunk()?;
     let (class, body) = rest.split_first_chunk()?;
     Some((
@@ -533,5 +534,5 @@ fn is_at(key: &RrsetKey<'_>, payload: &[u8]) -> bool {
     };
     let [t0, t1] = key.rtype.to_be_bytes();
     let [c0, c1] = key.class.to_be_bytes();
-    owner == key.owner && rest.first_chunk() == Some(&[t0, t1, c0, c1])
+    owner == key.owner.wire() && rest.first_chunk() == Some(&[t0, t1, c0, c1])
 }

@@ -5,6 +5,7 @@ use avocet_cache::{
     Rank, ReadAt, ReceivedRrset, RrsetCache, RrsetKey, Security, TtlBounds,
 };
 use avocet_testkit::allocations::{Allocations, Counting};
+use avocet_wire::Question;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -14,14 +15,16 @@ fn allocations(operation: impl FnOnce()) -> u64 {
     Allocations::of(operation).count
 }
 
-const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
+const QUESTION: Question<'_> =
+    Question::from_folded_unchecked(b"\x03www\x02ab\x00\x00\x01\x00\x01");
 
 #[test]
 fn hits_and_misses_of_the_packet_cache() {
     let cache = PacketCache::new(64 << 10, 100).unwrap();
     let key = PacketKey { profile: 0, flags: 0, question: QUESTION };
     let mut response = [0; 40];
-    response[12..12 + QUESTION.len()].copy_from_slice(QUESTION);
+    let question = QUESTION.octets();
+    response[12..12 + question.len()].copy_from_slice(question);
     let meta = PacketMeta { stored_at: 0, valid_for: 60, epoch: 0, flags: 1, ede: None };
     assert_eq!(
         allocations(|| drop(std::hint::black_box(Box::new(1)))),
@@ -53,7 +56,7 @@ fn hits_and_misses_of_the_rrset_and_the_failure_cache() {
         asked_with_do: false,
         asked_with_cd: false,
     };
-    let key = RrsetKey { owner: &QUESTION[..8], rtype: 1, class: 1 };
+    let key = RrsetKey { owner: QUESTION.qname(), rtype: 1, class: 1 };
     cache.insert(
         &key,
         &ReceivedRrset { provenance, ttl: 60, records: &[&[1; 4]], signatures: &[b"s"] },

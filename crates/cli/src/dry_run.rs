@@ -16,12 +16,12 @@ use avocet_resolver::{Dns64, NameServers};
 use avocet_wire::builder::{Builder, Record, Section};
 use avocet_wire::header::QR;
 use avocet_wire::name::is_under;
-use avocet_wire::{Class, MAX_MESSAGE, Rtype, text};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, MAX_MESSAGE, Rtype};
 use serde::Serialize;
 
 use crate::args::PolicyDryRunArgs;
 use crate::error::CommandError;
-use crate::policy::{NOBODY, config, countries, json_line, policy, rtype, wire};
+use crate::policy::{NOBODY, config, countries, folded_name, json_line, policy, rtype};
 
 /// Most names that are shown for each kind of change.
 const SHOWN: usize = 20;
@@ -74,8 +74,7 @@ struct Side {
 /// A line of the file.
 struct Query {
     client: IpAddr,
-    /// The folded name in wire form.
-    name: Vec<u8>,
+    name: FoldedNameBuf,
     rtype: Rtype,
     /// The addresses of the answer; empty if the answer is unknown.
     addresses: Vec<IpAddr>,
@@ -95,14 +94,14 @@ impl Side {
     }
 
     fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
-        let has_own_servers = self.has_own_servers(&query.name);
+        let has_own_servers = self.has_own_servers(query.name.view());
         let Some(policy) = &self.policy else { return Outcome::passes() };
         let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
         let transport = Transport::Udp;
         let profile = policy.profile(ip, Entrance::default(), transport);
-        let asked = Asked { profile, ip, transport, qname: &query.name, qtype: query.rtype };
+        let asked = Asked { profile, ip, transport, qname: query.name.view(), qtype: query.rtype };
         let translation = self.translation.as_ref();
-        let servers = |_: &[u8]| NameServers::default();
+        let servers = |_: FoldedName<'_>| NameServers::default();
         let (outcome, by) = match answer {
             None => policy.outcome(&asked, None, moment, &mut self.scratch),
             Some(message) => {
@@ -112,16 +111,21 @@ impl Side {
             }
         };
         // Lists do not apply to names with local records.
-        if by == Decider::List && self.local.has(&query.name) { Outcome::passes() } else { outcome }
+        if by == Decider::List && self.local.has(query.name.view()) {
+            Outcome::passes()
+        } else {
+            outcome
+        }
     }
 
     /// Reports whether the configuration has servers for a zone below the root that contains the
     /// name.
-    fn has_own_servers(&self, name: &[u8]) -> bool {
-        let forwards = self.config.forwards.iter().filter(|forward| is_within(name, &forward.zone));
+    fn has_own_servers(&self, name: FoldedName<'_>) -> bool {
+        let forwards =
+            self.config.forwards.iter().filter(|forward| is_within(&name, &forward.zone));
         let nearest = forwards.max_by_key(|forward| forward.zone.len());
         nearest.is_some_and(|forward| !forward.exception)
-            || self.config.stubs.iter().any(|stub| is_within(name, &stub.zone))
+            || self.config.stubs.iter().any(|stub| is_within(&name, &stub.zone))
     }
 
     /// Returns the number of rules on answers. They match no line without addresses.
@@ -163,8 +167,7 @@ impl DryRunReport {
         let policy = then.policy.as_ref().or(now.policy.as_ref());
         let client = policy
             .map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
-        let mut shown = String::new();
-        let _ = text::write_name(&query.name, &mut shown);
+        let shown = query.name.to_string();
         let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
         match (before.treatment, after.treatment) {
             (_, Treatment::Block) => self.newly_blocked.count(&shown, client),
@@ -236,7 +239,7 @@ fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
     }
     let client =
         words.next_if(|word| word.parse::<IpAddr>().is_ok()).and_then(|word| word.parse().ok());
-    let name = wire(words.next().ok_or(CommandError::NoName)?)?;
+    let name = folded_name(words.next().ok_or(CommandError::NoName)?)?;
     let qtype =
         words.next_if(|word| word.parse::<IpAddr>().is_err()).map_or(Ok(Rtype::A), rtype)?;
     let address =
@@ -253,14 +256,19 @@ fn answer_of(query: &Query) -> Option<Vec<u8>> {
     }
     let mut message = vec![0; MAX_MESSAGE];
     let mut builder = Builder::new(&mut message, MAX_MESSAGE, 0, QR).ok()?;
-    builder.question(&query.name, query.rtype, Class::IN).ok()?;
+    builder.question(query.name.wire(), query.rtype, Class::IN).ok()?;
     for address in &query.addresses {
         let (rtype, rdata) = match address {
             IpAddr::V4(address) => (Rtype::A, address.octets().to_vec()),
             IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec()),
         };
-        let record =
-            Record { owner: &query.name, rtype, class: Class::IN, ttl_secs: 0, rdata: &rdata };
+        let record = Record {
+            owner: query.name.wire(),
+            rtype,
+            class: Class::IN,
+            ttl_secs: 0,
+            rdata: &rdata,
+        };
         if builder.record(Section::Answer, &record).is_err() {
             break;
         }
@@ -280,8 +288,7 @@ mod tests {
             Err(error) => error.to_string(),
             Ok(None) => "nothing".to_owned(),
             Ok(Some(query)) => {
-                let mut name = String::new();
-                text::write_name(&query.name, &mut name).unwrap();
+                let name = query.name;
                 format!("{} {name} {} {:?}", query.client, query.rtype, query.addresses)
             }
         };

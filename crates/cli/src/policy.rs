@@ -17,7 +17,7 @@ use avocet_policy::client::{Asker, Transport as Way};
 use avocet_policy::list::{Format, Report, Scratch as ListScratch};
 use avocet_policy::rule::{self, NamedTimeZone, Sample};
 use avocet_server::{geo_file, open_text, trigger_counts};
-use avocet_wire::{Class, Rtype, rdata, special_purpose};
+use avocet_wire::{Class, FoldedNameBuf, Rtype, rdata, special_purpose};
 use serde::Serialize;
 
 use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
@@ -219,9 +219,12 @@ fn list_text(list: &ListCheck) -> String {
     text
 }
 
-/// Parses a name to its folded wire form.
-pub(crate) fn wire(name: &str) -> Result<Vec<u8>, CommandError> {
-    Ok(typed_name(name)?.to_ascii_lowercase())
+/// Parses a name.
+///
+/// # Errors
+/// The text is not a name.
+pub(crate) fn folded_name(name: &str) -> Result<FoldedNameBuf, CommandError> {
+    Ok(FoldedNameBuf::from_wire(&typed_name(name)?)?)
 }
 
 /// Parses a time to Unix seconds: a number, or a date and time in the policy's time zone.
@@ -241,15 +244,15 @@ pub(crate) fn rtype(text: &str) -> Result<Rtype, CommandError> {
 
 fn test(args: &PolicyTestArgs) -> Result<String, CommandError> {
     let config = config(find(args.config.as_deref()).as_deref())?;
-    let qname = wire(&args.name)?;
+    let qname = folded_name(&args.name)?;
     let qtype = rtype(&args.rtype)?;
     let countries = countries(&config)?;
     let policy = policy(&config, countries.clone())?;
     let ip = args.client.unwrap_or(NOBODY);
     let identity = policy.as_ref().map(|policy| policy.identify(ip)).unwrap_or_default();
-    let lists = policy
-        .as_ref()
-        .map_or_else(Vec::new, |policy| policy.on_lists(&qname, qtype, &mut ListScratch::empty()));
+    let lists = policy.as_ref().map_or_else(Vec::new, |policy| {
+        policy.on_lists(qname.view(), qtype, &mut ListScratch::empty())
+    });
     let asker = Asker {
         address: Some(ip),
         client: identity.client.as_deref(),
@@ -267,7 +270,7 @@ fn test(args: &PolicyTestArgs) -> Result<String, CommandError> {
     let located: Vec<_> =
         args.answer.iter().filter_map(|address| countries.as_ref()?.country(*address)).collect();
     let sample = Sample {
-        qname: &qname,
+        qname: qname.wire(),
         qtype: qtype.0,
         qclass: Class::IN.0,
         asker,

@@ -21,7 +21,7 @@
 
 use std::fmt;
 
-use avocet_wire::{NameBuf, Rtype, name, rdata, text};
+use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, name, rdata, text};
 
 use crate::chain::Trust;
 use crate::ds::Ds;
@@ -68,7 +68,7 @@ impl std::error::Error for AnchorError {}
 /// A trust anchor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Anchor {
-    zone: NameBuf,
+    zone: FoldedNameBuf,
     rtype: Rtype,
     data: Vec<u8>,
 }
@@ -86,7 +86,7 @@ impl Anchor {
         let (owner, mut rest) = tokens.split_first().ok_or(AnchorError::Type)?;
         let mut wire = [0; name::MAX_NAME];
         let len = text::name_to_wire(owner.text, None, &mut wire).map_err(AnchorError::Owner)?;
-        let zone = NameBuf::from_wire(&wire[..len]).map_err(|_| AnchorError::Type)?.folded();
+        let zone = FoldedNameBuf::from_wire(&wire[..len]).map_err(|_| AnchorError::Type)?;
         let rtype = loop {
             let (token, after) = rest.split_first().ok_or(AnchorError::Type)?;
             rest = after;
@@ -104,7 +104,7 @@ impl Anchor {
         Self::of(zone, rtype, data)
     }
 
-    fn of(zone: NameBuf, rtype: Rtype, data: Vec<u8>) -> Result<Self, AnchorError> {
+    fn of(zone: FoldedNameBuf, rtype: Rtype, data: Vec<u8>) -> Result<Self, AnchorError> {
         let trusted = |key: Dnskey<'_>| key.is_zone_key() && !key.is_revoked();
         if rtype == Rtype::DNSKEY && !Dnskey::read(&data).is_some_and(trusted) {
             return Err(AnchorError::Key);
@@ -120,9 +120,9 @@ impl Anchor {
         Self::of(zone.folded(), Rtype::DNSKEY, dnskey.to_vec())
     }
 
-    /// Returns the apex of the zone, folded.
+    /// Returns the apex of the zone.
     #[must_use]
-    pub fn zone(&self) -> &NameBuf {
+    pub fn zone(&self) -> &FoldedNameBuf {
         &self.zone
     }
 
@@ -197,7 +197,7 @@ impl Anchors {
     /// Returns the lowest zone with an anchor that is `wire` or an ancestor of it. Without one the
     /// name is indeterminate, which is treated as insecure (RFC 4035 §4.3).
     #[must_use]
-    pub fn closest(&self, wire: &[u8]) -> Option<&NameBuf> {
+    pub fn closest(&self, wire: &[u8]) -> Option<&FoldedNameBuf> {
         let above = self.anchors.iter().filter(|anchor| name::is_under(wire, anchor.zone.wire()));
         above.max_by_key(|anchor| label::count(anchor.zone.wire())).map(|anchor| &anchor.zone)
     }
@@ -240,7 +240,7 @@ mod tests {
     fn the_roots_keys_are_built_in() {
         let anchors = Anchors::built_in();
         assert_eq!(anchors.iter().map(Anchor::key_tag).collect::<Vec<_>>(), [20326, 38696]);
-        assert_eq!(anchors.closest(b"\x03com\0"), Some(&NameBuf::ROOT));
+        assert_eq!(anchors.closest(b"\x03com\0"), Some(&FoldedNameBuf::ROOT));
         assert_eq!(anchors.point(&[0]).unwrap().trust().ds.len(), 2);
         assert!(anchors.point(b"\x03com\0").is_none());
         for (anchor, line) in anchors.iter().zip(ROOT_ANCHORS) {

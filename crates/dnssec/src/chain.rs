@@ -61,7 +61,7 @@
 //! key tags is limited, and each signature check is deducted from the [`Budget`] of the client
 //! query.
 
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::{FoldedNameBuf, NameBuf, Rtype};
 
 use crate::algorithm::{Algorithm, KeyForm, Policy};
 use crate::budget::{Budget, Limit, MAX_DNSKEYS, MAX_DS_RECORDS};
@@ -132,7 +132,7 @@ pub(crate) struct Signers<'a> {
 /// The verified keys of a zone. The caller keeps them for at most their lifetime.
 #[derive(PartialEq, Eq, Debug)]
 pub struct ZoneKeys {
-    zone: NameBuf,
+    zone: FoldedNameBuf,
     keys: Vec<ZoneKey>,
     /// Wall clock at which the keys were verified. Their lifetime starts then.
     verified_at_secs: u32,
@@ -142,9 +142,9 @@ pub struct ZoneKeys {
 }
 
 impl ZoneKeys {
-    /// Returns the apex, folded.
+    /// Returns the apex.
     #[must_use]
-    pub fn zone(&self) -> &NameBuf {
+    pub fn zone(&self) -> &FoldedNameBuf {
         &self.zone
     }
 
@@ -221,7 +221,7 @@ pub fn zone_keys(
     if dnskeys.records.len() > MAX_DNSKEYS as usize {
         return Err(budget.reach(Limit::Dnskeys));
     }
-    let zone = NameBuf::from_wire(dnskeys.owner).map_err(|_| Reason::Malformed)?.folded();
+    let zone = FoldedNameBuf::from_wire(dnskeys.owner).map_err(|_| Reason::Malformed)?;
     let all: Vec<Dnskey<'_>> =
         dnskeys.records.iter().filter_map(|data| Dnskey::read(data)).collect();
     let entry = entry_keys(&zone, &all, trust, context.policy, budget)?;

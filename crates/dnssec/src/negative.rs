@@ -1,6 +1,6 @@
 //! Negative trust anchors (RFC 7646): names that the operator temporarily exempts from validation.
 
-use avocet_wire::{NameBuf, name};
+use avocet_wire::{FoldedNameBuf, NameBuf, name};
 
 use crate::label;
 
@@ -11,7 +11,7 @@ pub const MAX_NEGATIVE_ANCHORS: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NegativeAnchor {
     /// The name.
-    pub name: NameBuf,
+    pub name: FoldedNameBuf,
     /// The wall clock at which the anchor expires, in seconds since 1970. `None` for anchors from
     /// the configuration.
     pub expires_at_secs: Option<u64>,
@@ -86,8 +86,8 @@ impl NegativeAnchor {
 mod tests {
     use super::*;
 
-    fn buf(wire: &[u8]) -> NameBuf {
-        NameBuf::from_wire(wire).unwrap()
+    fn buf(wire: &[u8]) -> FoldedNameBuf {
+        FoldedNameBuf::from_wire(wire).unwrap()
     }
 
     fn anchors() -> NegativeAnchors {
@@ -131,7 +131,7 @@ mod tests {
     fn their_number_is_bounded() {
         let mut anchors = NegativeAnchors::default();
         let numbered = |number: usize| NegativeAnchor {
-            name: NameBuf::ROOT.prefixed(number.to_string().as_bytes()).unwrap(),
+            name: FoldedNameBuf::ROOT.prefixed(number.to_string().as_bytes()).unwrap().folded(),
             expires_at_secs: None,
         };
         (0..MAX_NEGATIVE_ANCHORS).for_each(|number| anchors.insert(numbered(number)).unwrap());

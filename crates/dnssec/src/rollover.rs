@@ -14,7 +14,7 @@
 
 use std::fmt;
 
-use avocet_wire::{NameBuf, Rtype, rdata};
+use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, rdata};
 
 use crate::algorithm::Policy;
 use crate::anchor::{Anchor, Anchors};
@@ -134,7 +134,7 @@ impl std::error::Error for StateError {}
 /// The tracked keys of one zone with a trust anchor.
 #[derive(Clone, Debug)]
 pub struct Rollover {
-    zone: NameBuf,
+    zone: FoldedNameBuf,
     configured: Vec<Anchor>,
     keys: Vec<FollowedKey>,
 }
@@ -182,7 +182,7 @@ impl Rollover {
 
     /// Returns the zone.
     #[must_use]
-    pub fn zone(&self) -> &NameBuf {
+    pub fn zone(&self) -> &FoldedNameBuf {
         &self.zone
     }
 

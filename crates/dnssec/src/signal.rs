@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use avocet_wire::{NameBuf, Rtype, name};
+use avocet_wire::{FoldedNameBuf, Question, Rtype};
 
 /// Most key tags in one signal, whose label has 63 octets (RFC 8145 §5.1).
 pub const MAX_SIGNALLED_TAGS: usize = 12;
@@ -13,7 +13,10 @@ pub const MAX_SIGNALLED_TAGS: usize = 12;
 /// Returns `None` without tags, or if the name would be too long. Of more than
 /// [`MAX_SIGNALLED_TAGS`] tags the lowest are used.
 #[must_use]
-pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Option<NameBuf> {
+pub fn key_tag_query(
+    zone: &FoldedNameBuf,
+    tags: impl IntoIterator<Item = u16>,
+) -> Option<FoldedNameBuf> {
     let mut tags: Vec<u16> = tags.into_iter().collect();
     tags.sort_unstable();
     tags.dedup();
@@ -24,7 +27,7 @@ pub fn key_tag_query(zone: &NameBuf, tags: impl IntoIterator<Item = u16>) -> Opt
     for tag in tags.iter().take(MAX_SIGNALLED_TAGS) {
         write!(label, "-{tag:04x}").ok()?;
     }
-    zone.prefixed(label.as_bytes()).ok()
+    zone.prefixed(label.as_bytes()).ok().map(|name| name.folded())
 }
 
 /// The question in a sentinel name.
@@ -37,18 +40,17 @@ pub enum Sentinel {
 }
 
 impl Sentinel {
-    /// Parses a question in wire form. Returns `None` unless it asks for A or AAAA (RFC 8509 §2.1).
+    /// Reads a question. Returns `None` unless it asks for A or AAAA (RFC 8509 §2.1).
     #[must_use]
-    pub fn read(question: &[u8]) -> Option<Self> {
+    pub fn read(question: Question<'_>) -> Option<Self> {
         // Fast path: the length of the first label excludes nearly all questions.
-        if !matches!(question.first(), Some(29 | 30)) {
+        if !matches!(question.octets().first(), Some(29 | 30)) {
             return None;
         }
-        let (qname, [high, low, ..]) = question.split_last_chunk::<4>()?;
-        if !matches!(Rtype(u16::from_be_bytes([*high, *low])), Rtype::A | Rtype::AAAA) {
+        if !matches!(question.qtype(), Rtype::A | Rtype::AAAA) {
             return None;
         }
-        let label = str::from_utf8(name::labels(qname).next()?).ok()?.to_ascii_lowercase();
+        let label = str::from_utf8(question.qname().labels().next()?).ok()?;
         let rest = label.strip_prefix("root-key-sentinel-")?;
         let tag = |digits: &str| {
             let is_tag = digits.len() == 5 && digits.bytes().all(|octet| octet.is_ascii_digit());
@@ -75,11 +77,12 @@ impl Sentinel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use avocet_wire::NameBuf;
 
     #[test]
     fn tags_are_told_in_order() {
         let name = |tags: &[u16]| {
-            key_tag_query(&NameBuf::ROOT, tags.iter().copied()).map(|name| name.to_string())
+            key_tag_query(&FoldedNameBuf::ROOT, tags.iter().copied()).map(|name| name.to_string())
         };
         assert_eq!(name(&[20326, 0x2c, 20326]), Some("_ta-002c-4f66.".to_owned()));
         assert_eq!(name(&[]), None);
@@ -90,10 +93,11 @@ mod tests {
     #[track_caller]
     fn check(label: &str, expected: Option<Sentinel>) {
         let name = NameBuf::from_wire(b"\x01x\0").unwrap().prefixed(label.as_bytes()).unwrap();
+        let name = name.folded();
         let question = |rtype: u8| [name.wire(), &[0, rtype, 0, 1]].concat();
-        assert_eq!(Sentinel::read(&question(1)), expected, "{label}");
-        assert_eq!(Sentinel::read(&question(28)), expected, "{label}");
-        assert_eq!(Sentinel::read(&question(16)), None, "{label}");
+        assert_eq!(Sentinel::read(Question::new(&question(1)).unwrap()), expected, "{label}");
+        assert_eq!(Sentinel::read(Question::new(&question(28)).unwrap()), expected, "{label}");
+        assert_eq!(Sentinel::read(Question::new(&question(16)).unwrap()), None, "{label}");
     }
 
     #[test]
@@ -108,7 +112,8 @@ mod tests {
         ] {
             check(label, None);
         }
-        assert_eq!(Sentinel::read(&[0, 0, 1, 0, 1]), None);
+        let of_root = Question::new(&[0, 0, 1, 0, 1]).unwrap();
+        assert_eq!(Sentinel::read(of_root), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::client::Neighbour;
 use avocet_policy::rule::Switches;
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
-use avocet_wire::{Class, Ede, Rtype};
+use avocet_wire::{Class, Ede, FoldedNameBuf, Question, Rtype};
 
 use crate::StateError;
 use crate::clock::{self, Moment};
@@ -75,7 +75,7 @@ pub struct InProcess {
 /// Whose records are put into the RRset cache.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKey<'a> {
-    /// Folded owner.
+    /// The owner in wire form.
     pub owner: &'a [u8],
     /// Type.
     pub rtype: u16,
@@ -165,7 +165,7 @@ impl InProcess {
         let mut kept = Vec::new();
         let holds = |stored: &StoredPacket<'_>| query::still_holds(&self.state, stored);
         let Ok(()) = self.shared.packets.try_visit(self.now.secs(), holds, |key, _, _| {
-            kept.push(key.question.to_vec());
+            kept.push(key.question.octets().to_vec());
             Ok::<(), Infallible>(())
         });
         kept
@@ -217,11 +217,9 @@ impl InProcess {
         let RecordKey { owner, rtype, ttl_secs } = key;
         let provenance = Provenance { security, asked_with_do: true, ..UNCHECKED };
         let set = ReceivedRrset { provenance, ttl: ttl_secs, records, signatures };
-        self.shared.rrsets.insert(
-            &RrsetKey { owner, rtype, class: Class::IN.0 },
-            &set,
-            self.now.secs(),
-        );
+        let owner = FoldedNameBuf::from_wire(owner).expect("a name");
+        let key = RrsetKey { owner: owner.view(), rtype, class: Class::IN.0 };
+        self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
     /// How many queries each stage of the way has ended so far, by its name in metrics.
@@ -245,7 +243,9 @@ impl InProcess {
     fn learn_in(&self, class: u16, key: RecordKey<'_>, records: &[&[u8]]) {
         let RecordKey { owner, rtype, ttl_secs } = key;
         let set = ReceivedRrset { provenance: UNCHECKED, ttl: ttl_secs, records, signatures: &[] };
-        self.shared.rrsets.insert(&RrsetKey { owner, rtype, class }, &set, self.now.secs());
+        let owner = FoldedNameBuf::from_wire(owner).expect("a name");
+        let key = RrsetKey { owner: owner.view(), rtype, class };
+        self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
     /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the
@@ -289,8 +289,8 @@ impl InProcess {
 
     /// The folded question that the last query wants the network to answer; none if it does not
     /// wait.
-    pub fn waits_for(&self) -> Option<&[u8]> {
-        self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| &*miss.question)
+    pub fn waits_for(&self) -> Option<Question<'_>> {
+        self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| miss.question.view())
     }
 
     /// Answers the last query that waits into `out`, as if the network had given what the RRset
@@ -302,7 +302,7 @@ impl InProcess {
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut answers = Answers::default();
         let wanted = Wanted {
-            question: &miss.question,
+            question: miss.question.view(),
             dnssec_ok: miss.dnssec_ok,
             checking_disabled: miss.checking_disabled,
             at: ReadAt { now: now.secs(), stale_window: 0 },

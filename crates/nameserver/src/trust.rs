@@ -2,13 +2,13 @@
 
 use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::negative::NegativeAnchor;
-use avocet_wire::NameBuf;
+use avocet_wire::FoldedNameBuf;
 
 /// Trust that every snapshot has in addition to the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct LearntTrust {
     /// Zones with a configured anchor, and the anchors that replace it.
-    pub followed: Vec<(NameBuf, Vec<Anchor>)>,
+    pub followed: Vec<(FoldedNameBuf, Vec<Anchor>)>,
     /// Negative trust anchors that were set at run time.
     pub negative: Vec<NegativeAnchor>,
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use avocet_nameserver::{InProcess, MeantFor};
-use avocet_wire::Rtype;
+use avocet_wire::{Question, Rtype};
 
 use asked::{Over, ask, ask_over, shown, wire};
 
@@ -121,7 +121,7 @@ impl Server {
     /// The answer after the response from the network; the resolved question must be for this name.
     fn resume(&mut self, name: &str) -> String {
         let question = [&wire(name)[..], &[0, 1, 0, 1]].concat();
-        assert_eq!(self.inner.waits_for(), Some(&question[..]), "{name}");
+        assert_eq!(self.inner.waits_for().map(Question::octets), Some(&question[..]), "{name}");
         let mut out = vec![0; 4096];
         let len = self.inner.resume(MeantFor::All, &mut out);
         len.map_or_else(|| "nothing".to_owned(), |len| shown(&out[..len]))

@@ -13,6 +13,7 @@ use avocet_resolver::{
     Transport, ZoneRule,
 };
 use avocet_testkit::question;
+use avocet_wire::Question;
 use avocet_wire::hash::HashKey;
 
 const BATCH: usize = 64;
@@ -72,7 +73,7 @@ fn main() {
         for (waiter, question) in (0..).zip(&questions) {
             let hash = hash_key.hash(question, 0);
             let ask = Ask {
-                question,
+                question: Question::from_folded_unchecked(question),
                 hash,
                 dnssec_ok: false,
                 checking_disabled: false,

@@ -9,10 +9,9 @@ use std::ops::Range;
 use avocet_cache::Unsupported;
 use avocet_wire::builder::Record;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
-use avocet_wire::{Builder, Class, Ede, MessageView, Rcode, Rtype, Section};
+use avocet_wire::{Builder, Class, Ede, FoldedName, MessageView, Question, Rcode, Rtype, Section};
 
 use crate::exchange::endpoint::EndpointId;
-use crate::question::split_question;
 
 /// The result for a waiter. Its octets are in the accompanying [`Answers`].
 #[derive(Clone, Debug)]
@@ -89,6 +88,9 @@ struct GatheredRecord {
     end: u32,
 }
 
+/// The parts of a gathered record: its fields, owner and data.
+pub(crate) type GatheredParts<'a> = (RecordFields, FoldedName<'a>, &'a [u8]);
+
 /// Records in message order. The memory is kept between uses.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
@@ -110,10 +112,10 @@ impl Gathered {
         self.entries.is_empty()
     }
 
-    /// Adds a record; names are uncompressed.
-    pub(crate) fn push(&mut self, kind: RecordFields, owner: &[u8], rdata: &[u8]) {
+    /// Adds a record. Names in its data are uncompressed.
+    pub(crate) fn push(&mut self, kind: RecordFields, owner: FoldedName<'_>, rdata: &[u8]) {
         let owner_at = self.octets.len() as u32;
-        self.octets.extend_from_slice(owner);
+        self.octets.extend_from_slice(&owner);
         let rdata_at = self.octets.len() as u32;
         self.octets.extend_from_slice(rdata);
         self.entries.push(GatheredRecord {
@@ -130,26 +132,26 @@ impl Gathered {
         }
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (RecordFields, &[u8], &[u8])> + Clone {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = GatheredParts<'_>> + Clone {
         self.entries.iter().map(|entry| {
             let (owner_at, rdata_at) = (entry.owner_at as usize, entry.rdata_at as usize);
             (
                 entry.kind,
-                &self.octets[owner_at..rdata_at],
+                FoldedName::from_folded_unchecked(&self.octets[owner_at..rdata_at]),
                 &self.octets[rdata_at..entry.end as usize],
             )
         })
     }
 
     /// The TTL of an RRset among the records.
-    pub(crate) fn ttl_of(&self, owner: &[u8], rtype: Rtype) -> Option<u32> {
+    pub(crate) fn ttl_of(&self, owner: FoldedName<'_>, rtype: Rtype) -> Option<u32> {
         self.iter()
             .find(|(kind, at, _)| kind.rtype == rtype && *at == owner)
             .map(|(kind, ..)| kind.ttl_secs)
     }
 
     /// Whether there is a CNAME at this name.
-    pub(crate) fn has_alias(&self, owner: &[u8]) -> bool {
+    pub(crate) fn has_alias(&self, owner: FoldedName<'_>) -> bool {
         self.iter().any(|(kind, at, _)| kind.rtype == Rtype::CNAME && at == owner)
     }
 
@@ -158,7 +160,7 @@ impl Gathered {
         self.iter().any(|(kind, ..)| kind.section == Section::Authority && kind.rtype == Rtype::SOA)
     }
 
-    /// Returns the folded names at the end of NS, MX and SRV data.
+    /// Returns the names at the end of NS, MX and SRV data, in lower case.
     pub(crate) fn targets(&self) -> HashSet<Vec<u8>> {
         let targets = self.iter().filter_map(|(kind, _, rdata)| {
             let fixed = match kind.rtype.0 {
@@ -182,16 +184,16 @@ impl Gathered {
     }
 
     /// An upper bound of the message's length, with its question.
-    fn bound(&self, question: &[u8]) -> usize {
-        HEADER_LEN + question.len() + self.octets.len() + 10 * self.entries.len()
+    fn bound(&self, question: Question<'_>) -> usize {
+        HEADER_LEN + question.octets().len() + self.octets.len() + 10 * self.entries.len()
     }
 }
 
-/// Writes the answer to a folded question. `flags` are its RCODE and, if it is validated, AD.
+/// Writes the answer to a question. `flags` are its RCODE and, if it is validated, AD.
 /// Returns `None` if it exceeds the length of a message.
 pub(crate) fn write(
     out: &mut Answers,
-    question: &[u8],
+    question: Question<'_>,
     flags: u16,
     gathered: &Gathered,
 ) -> Option<Resolved> {
@@ -224,16 +226,15 @@ pub(crate) fn write(
 
 fn write_message(
     out: &mut [u8],
-    question: &[u8],
+    question: Question<'_>,
     flags: u16,
     gathered: &Gathered,
 ) -> Option<usize> {
-    let (qname, qtype, qclass) = split_question(question)?;
     let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | flags).ok()?;
-    builder.question(qname, qtype, qclass).ok()?;
+    builder.question(&question.qname(), question.qtype(), question.qclass()).ok()?;
     for (kind, owner, rdata) in gathered.iter() {
         let RecordFields { section, rtype, class, ttl_secs } = kind;
-        builder.record(section, &Record { owner, rtype, class, ttl_secs, rdata }).ok()?;
+        builder.record(section, &Record { owner: &owner, rtype, class, ttl_secs, rdata }).ok()?;
     }
     Some(builder.finish())
 }
@@ -244,8 +245,8 @@ mod tests {
 
     #[test]
     fn an_answer_has_its_ttl_offsets_and_its_shortest_ttl() {
-        let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
-        let qname = &question[..13];
+        let question = Question::new(b"\x03www\x07example\x00\x00\x01\x00\x01").unwrap();
+        let qname = question.qname();
         let mut gathered = Gathered::default();
         let kind = |rtype, ttl_secs| RecordFields {
             section: Section::Answer,
@@ -254,7 +255,8 @@ mod tests {
             ttl_secs,
         };
         gathered.push(kind(Rtype::CNAME, 300), qname, b"\x01a\x07example\x00");
-        gathered.push(kind(Rtype::A, 60), b"\x01a\x07example\x00", &[192, 0, 2, 1]);
+        let target = FoldedName::new(b"\x01a\x07example\x00").unwrap();
+        gathered.push(kind(Rtype::A, 60), target, &[192, 0, 2, 1]);
         let mut out = Answers::default();
         out.octets.extend_from_slice(b"before");
         let resolved = write(&mut out, question, 0, &gathered).unwrap();

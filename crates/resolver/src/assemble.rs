@@ -5,21 +5,20 @@ use avocet_cache::{
     STALE_TTL_SECS, Security, Unsupported,
 };
 use avocet_wire::header::AD;
-use avocet_wire::{Class, NameBuf, Rcode, Rtype, Section, name};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, Question, Rcode, Rtype, Section};
 
-use crate::answer::{self, Answers, Gathered, RecordFields, Resolved};
+use crate::answer::{self, Answers, Gathered, GatheredParts, RecordFields, Resolved};
 use crate::iterate::rrset::Signed;
 use crate::own::Own;
 use crate::plan::Plan;
-use crate::question::split_question;
 use crate::read::folded_target;
 use crate::scrub::{MAX_ALIASES, substitute};
 
 /// A question for the cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// QNAME, folded, with QTYPE and QCLASS, in wire format.
-    pub question: &'a [u8],
+    /// The question.
+    pub question: Question<'a>,
     /// Whether signatures and proofs are requested: only data that was queried with DO can be used.
     pub dnssec_ok: bool,
     /// Whether data that an upstream may not have validated can be used.
@@ -64,7 +63,7 @@ pub(crate) enum Trail {
     /// The answer.
     Complete { rcode: Rcode, status: Status },
     /// A name without cached data.
-    Incomplete(NameBuf),
+    Incomplete(FoldedNameBuf),
     /// A name that occurred before.
     Loop,
 }
@@ -79,23 +78,20 @@ impl Assembler {
         out: &mut Answers,
     ) -> Assembled {
         self.gathered.clear();
-        let Some((qname, qtype, _)) = split_question(wanted.question) else {
-            return Assembled::Incomplete;
-        };
-        let Ok(qname) = NameBuf::from_wire(qname) else { return Assembled::Incomplete };
+        let (qname, qtype) = (wanted.question.qname(), wanted.question.qtype());
         let validates = wanted.dnssec_ok && wanted.checking_disabled;
         let dns64 = plan.dns64().filter(|_| !validates);
-        if dns64.is_some_and(|dns64| dns64.reverse(qname.wire(), qtype).is_some()) {
+        if dns64.is_some_and(|dns64| dns64.reverse(qname, qtype).is_some()) {
             return Assembled::Incomplete;
         }
         let mut gathered = std::mem::take(&mut self.gathered);
-        let trail = self.follow(plan, cache, wanted, qname, &mut gathered);
+        let trail = self.follow(plan, cache, wanted, qname.to_buf(), &mut gathered);
         self.gathered = gathered;
         let Trail::Complete { rcode, status } = trail else { return Assembled::Incomplete };
         let Status { stale_since_secs, authentic, unsupported } = status;
         // A translated answer is made from the data here.
         let is_translated = dns64.is_some_and(|dns64| {
-            let is_address = |(kind, _, rdata): (RecordFields, &[u8], &[u8])| {
+            let is_address = |(kind, _, rdata): GatheredParts<'_>| {
                 kind.rtype == qtype && !dns64.is_excluded(rdata)
             };
             qtype == Rtype::AAAA && rcode == Rcode::NOERROR && !self.gathered.iter().any(is_address)
@@ -127,11 +123,11 @@ impl Assembler {
         cache: &RrsetCache,
         wanted: &Wanted<'_>,
     ) -> bool {
-        let Some((qname, qtype, qclass)) = split_question(wanted.question) else { return false };
+        let (qname, qtype) = (wanted.question.qname(), wanted.question.qtype());
         if qtype == Rtype::DS || qtype.is_meta() || qtype.is_dnssec_proof() {
             return false;
         }
-        let class = qclass.0;
+        let class = wanted.question.qclass().0;
         dname_owners(plan, qname).any(|owner| {
             let key = RrsetKey { owner, rtype: Rtype::DNAME.0, class };
             let found = cache.lookup(&key, wanted.at, &mut self.found);
@@ -145,14 +141,12 @@ impl Assembler {
         plan: &Plan,
         cache: &RrsetCache,
         wanted: &Wanted<'_>,
-        start: NameBuf,
+        start: FoldedNameBuf,
         out: &mut Gathered,
     ) -> Trail {
         let status = Status { stale_since_secs: None, authentic: true, unsupported: None };
         let mut walk = Walk { plan, cache, wanted, found: &mut self.found, out, status };
-        let Some((_, qtype, qclass)) = split_question(wanted.question) else {
-            return Trail::Incomplete(start);
-        };
+        let (qtype, qclass) = (wanted.question.qtype(), wanted.question.qclass());
         if qtype.is_meta() || qtype.is_dnssec_proof() {
             return Trail::Incomplete(start);
         }
@@ -165,7 +159,7 @@ impl Assembler {
                 ChainStep::End(rcode) => {
                     return Trail::Complete { rcode, status: walk.status };
                 }
-                ChainStep::Alias(next) if !walk.out.has_alias(next.wire()) => {
+                ChainStep::Alias(next) if !walk.out.has_alias(next.view()) => {
                     (at, is_behind_alias) = (next, true)
                 }
                 ChainStep::Alias(_) => return Trail::Loop,
@@ -179,7 +173,7 @@ impl Assembler {
 #[expect(clippy::large_enum_variant, reason = "lives on the stack for one call")]
 enum ChainStep {
     End(Rcode),
-    Alias(NameBuf),
+    Alias(FoldedNameBuf),
     Unknown,
 }
 
@@ -216,13 +210,13 @@ impl Status {
 }
 
 impl Walk<'_> {
-    fn step(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> ChainStep {
+    fn step(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> ChainStep {
         let (plan, cache, wanted) = (self.plan, self.cache, self.wanted);
         let key = |owner, rtype: Rtype| RrsetKey { owner, rtype: rtype.0, class: class.0 };
-        match cache.lookup(&key(at.wire(), qtype), wanted.at, self.found) {
+        match cache.lookup(&key(at.view(), qtype), wanted.at, self.found) {
             Some(Cached::Rrset(set)) if serves(plan, wanted, &set.provenance) => {
                 self.status.note(&set.provenance, set.freshness);
-                put_set(self.out, at.wire(), (qtype, class), &set, wanted.dnssec_ok.into());
+                put_set(self.out, at.view(), (qtype, class), &set, wanted.dnssec_ok.into());
                 return ChainStep::End(Rcode::NOERROR);
             }
             Some(Cached::Nodata(denial)) if serves(plan, wanted, &denial.provenance) => {
@@ -247,8 +241,8 @@ impl Walk<'_> {
     }
 
     /// This server's own data, which takes precedence over the cache.
-    fn own(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
-        let (rcode, section, set) = match self.plan.own(at.wire(), qtype)? {
+    fn own(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> Option<ChainStep> {
+        let (rcode, section, set) = match self.plan.own(at.view(), qtype)? {
             Own::Set(set) => (Rcode::NOERROR, Section::Answer, set),
             Own::Denied(rcode, soa) => (rcode, Section::Authority, soa),
         };
@@ -266,9 +260,9 @@ impl Walk<'_> {
         Some(target.map_or(ChainStep::End(rcode), ChainStep::Alias))
     }
 
-    fn alias(&mut self, at: &NameBuf, class: Class) -> Option<NameBuf> {
-        let owners = std::iter::once((at.wire(), Rtype::CNAME))
-            .chain(dname_owners(self.plan, at.wire()).map(|owner| (owner, Rtype::DNAME)));
+    fn alias(&mut self, at: &FoldedNameBuf, class: Class) -> Option<FoldedNameBuf> {
+        let owners = std::iter::once((at.view(), Rtype::CNAME))
+            .chain(dname_owners(self.plan, at.view()).map(|owner| (owner, Rtype::DNAME)));
         for (owner, rtype) in owners {
             let key = RrsetKey { owner, rtype: rtype.0, class: class.0 };
             let found = self.cache.lookup(&key, self.wanted.at, self.found);
@@ -279,8 +273,8 @@ impl Walk<'_> {
             self.status.note(&set.provenance, set.freshness);
             let target = set.records().next()?;
             let next = match rtype {
-                Rtype::CNAME => folded_target(target)?,
-                _ => substitute(at.wire(), owner, target)?,
+                Rtype::CNAME => folded_target(target)?.into(),
+                _ => substitute(at.wire(), &owner, target)?,
             };
             // Several links of a chain may share a DNAME.
             let ttl_secs = match self.out.ttl_of(owner, rtype) {
@@ -292,7 +286,7 @@ impl Walk<'_> {
             if rtype == Rtype::DNAME {
                 let cname =
                     RecordFields { section: Section::Answer, rtype: Rtype::CNAME, class, ttl_secs };
-                self.out.push(cname, at.wire(), next.wire());
+                self.out.push(cname, at.view(), next.wire());
             }
             return Some(next.folded());
         }
@@ -302,12 +296,12 @@ impl Walk<'_> {
     /// An NXDOMAIN at or above the name (RFC 8020), but not from above the zone that is queried for
     /// it. The child's denial at its apex says nothing about the DS records there, which belong to
     /// the parent.
-    fn nxdomain(&mut self, at: &NameBuf, qtype: Rtype, class: Class) -> ChainStep {
-        let found = self.cache.covering_nxdomain(at.wire(), class.0, self.wanted.at, self.found);
+    fn nxdomain(&mut self, at: &FoldedNameBuf, qtype: Rtype, class: Class) -> ChainStep {
+        let found = self.cache.covering_nxdomain(at.view(), class.0, self.wanted.at, self.found);
         let Some((owner_len, denial)) = found else { return ChainStep::Unknown };
-        let has_servers = self.plan.recursion.is_some() || self.plan.route(at.wire()).is_some();
+        let has_servers = self.plan.recursion.is_some() || self.plan.route(at.view()).is_some();
         if !has_servers
-            || owner_len < self.plan.boundary_len(at.wire())
+            || owner_len < self.plan.boundary_len(at.view())
             || !serves(self.plan, self.wanted, &denial.provenance)
             || qtype == Rtype::DS && denial.soa().is_some_and(|soa| *soa.owner == *at.wire())
         {
@@ -321,9 +315,12 @@ impl Walk<'_> {
 
 /// The names above a name whose DNAME applies to it: none from above the zone that is queried for
 /// the name (S23).
-fn dname_owners<'n>(plan: &Plan, name: &'n [u8]) -> impl Iterator<Item = &'n [u8]> + use<'n> {
+fn dname_owners<'n>(
+    plan: &Plan,
+    name: FoldedName<'n>,
+) -> impl Iterator<Item = FoldedName<'n>> + use<'n> {
     let boundary_len = plan.boundary_len(name).max(2);
-    name::ancestors(name).skip(1).take_while(move |owner| owner.len() >= boundary_len)
+    name.ancestors().skip(1).take_while(move |owner| owner.len() >= boundary_len)
 }
 
 /// Whether data with this provenance can be used for the client. With validation, the client gets
@@ -352,7 +349,7 @@ fn ttl_of(freshness: Freshness) -> u32 {
 /// Adds an RRset to the answer section and returns its TTL.
 fn put_set(
     out: &mut Gathered,
-    owner: &[u8],
+    owner: FoldedName<'_>,
     (rtype, class): (Rtype, Class),
     set: &RrsetView<'_>,
     signatures: Signed,

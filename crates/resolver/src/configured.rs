@@ -2,6 +2,7 @@
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_dnssec::signal::Sentinel;
+use avocet_wire::{FoldedName, Question};
 
 use crate::plan::{Plan, Route};
 
@@ -25,7 +26,7 @@ impl Configured {
 
 impl Plan {
     /// The nearest configured zone at or above a folded name.
-    pub(crate) fn configured(&self, qname: &[u8]) -> Option<Configured> {
+    pub(crate) fn configured(&self, qname: FoldedName<'_>) -> Option<Configured> {
         let forward = self.route(qname).map(Configured::Forward);
         let stub = self.stubs.nearest(qname).map(|(number, len)| Configured::Stub(number, len));
         [forward, stub].into_iter().flatten().max_by_key(|zone| zone.apex_len())
@@ -33,7 +34,7 @@ impl Plan {
 
     /// Returns whether the servers of this rule are queried for a folded name, and no other
     /// configured zone is nearer to it.
-    pub(crate) fn forwards(&self, qname: &[u8], route: Route) -> bool {
+    pub(crate) fn forwards(&self, qname: FoldedName<'_>, route: Route) -> bool {
         matches!(self.configured(qname), Some(Configured::Forward(nearest)) if nearest == route)
     }
 }
@@ -41,7 +42,7 @@ impl Plan {
 impl Plan {
     /// Whether a secure answer to this question must become SERVFAIL, so that clients learn which
     /// root keys are trusted (RFC 8509 §2.2).
-    pub(crate) fn refuses_sentinel(&self, question: &[u8]) -> bool {
+    pub(crate) fn refuses_sentinel(&self, question: Question<'_>) -> bool {
         let Some(sentinel) = Sentinel::read(question) else { return false };
         let validation =
             self.recursion.as_ref().and_then(|recursion| recursion.validation.as_ref());

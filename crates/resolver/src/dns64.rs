@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::special_purpose::Scope;
-use avocet_wire::{NameBuf, Rtype, name};
+use avocet_wire::{FoldedName, NameBuf, Rtype, name};
 
 /// The well-known prefix (RFC 6052 §2.1).
 const WELL_KNOWN: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
@@ -77,7 +77,7 @@ impl Dns64 {
 
     /// The reverse name of the IPv4 address that is embedded in an IPv6 reverse name (RFC 6147
     /// §5.3.1). Both are folded.
-    pub(crate) fn reverse(&self, qname: &[u8], qtype: Rtype) -> Option<NameBuf> {
+    pub(crate) fn reverse(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<NameBuf> {
         if qtype != Rtype::PTR {
             return None;
         }
@@ -113,8 +113,8 @@ impl Dns64 {
 }
 
 /// The address of a complete name under ip6.arpa.
-fn reversed(qname: &[u8]) -> Option<Ipv6Addr> {
-    let mut labels = name::labels(qname).filter(|label| !label.is_empty());
+fn reversed(qname: FoldedName<'_>) -> Option<Ipv6Addr> {
+    let mut labels = name::labels(&qname).filter(|label| !label.is_empty());
     let mut bits = 0u128;
     for place in 0..REVERSE_LABELS - 2 {
         let [digit] = labels.next()? else { return None };
@@ -153,9 +153,10 @@ mod tests {
                 .map(|octet| format!("\x01{:x}\x01{:x}", octet & 0xf, octet >> 4))
                 .collect();
             let qname = format!("{nibbles}\x03ip6\x04arpa\x00");
-            let reverse = dns64.reverse(qname.as_bytes(), Rtype::PTR).unwrap();
+            let reverse =
+                dns64.reverse(FoldedName::new(qname.as_bytes()).unwrap(), Rtype::PTR).unwrap();
             assert_eq!(reverse.wire(), b"\x0233\x012\x010\x03192\x07in-addr\x04arpa\x00");
-            assert!(dns64.reverse(qname.as_bytes(), Rtype::A).is_none());
+            assert!(dns64.reverse(FoldedName::new(qname.as_bytes()).unwrap(), Rtype::A).is_none());
         };
         check("2001:db8::", 32, "2001:db8:c000:221::");
         check("2001:db8:100::", 40, "2001:db8:1c0:2:21::");
@@ -185,6 +186,6 @@ mod tests {
             dns64.is_excluded(&octets("::ffff:192.0.2.1"))
                 && !dns64.is_excluded(&octets("2001:db8::1"))
         );
-        assert!(dns64.reverse(b"\x01a\x00", Rtype::PTR).is_none());
+        assert!(dns64.reverse(FoldedName::new(b"\x01a\x00").unwrap(), Rtype::PTR).is_none());
     }
 }

@@ -33,7 +33,6 @@ mod numbering;
 mod own;
 mod plan;
 mod query;
-mod question;
 mod read;
 mod recursion;
 mod report;

@@ -12,11 +12,11 @@ use avocet_dnssec::Context;
 use avocet_dnssec::anchor::Anchors;
 use avocet_dnssec::zonemd::{self, ZoneRecord};
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
+use avocet_wire::{Class, FoldedName, NameBuf, Rcode, Rtype};
 
 use crate::iterate::rrset::Rrset;
 use crate::name_order::order;
-use crate::read::{Reply, ReplyRecord};
+use crate::read::{Reply, ReplyRecord, folded_target};
 
 /// Octets of the five numbers in SOA data (RFC 1035 §3.3.13).
 const SOA_NUMBERS: usize = 20;
@@ -119,9 +119,10 @@ impl LocalRoot {
                 record.rdata.first_chunk().map_or(0, |covered| u16::from_be_bytes(*covered));
             let is_signature = record.rtype == Rtype::RRSIG;
             let rtype = if is_signature { Rtype(covered) } else { record.rtype };
-            let owner = record.owner.to_ascii_lowercase();
-            let set = sets.entry((order(&owner), rtype.0));
-            let set = set.or_insert_with(|| Rrset::empty(owner.into(), rtype, record.ttl_secs));
+            let Some(owner) = folded_target(record.owner) else { continue };
+            let set = sets.entry((order(owner.wire()), rtype.0));
+            let set =
+                set.or_insert_with(|| Rrset::empty(owner.view().into(), rtype, record.ttl_secs));
             set.ttl_secs = set.ttl_secs.min(record.ttl_secs);
             let data = if is_signature { &mut set.signatures } else { &mut set.records };
             if !data.iter().any(|known| **known == *record.rdata) {
@@ -170,9 +171,9 @@ impl LocalRoot {
 
     /// The reply to a folded name and type (RFC 1034 §4.3.2). Returns `None` for an alias or a
     /// wildcard in the root, for which its servers are queried.
-    pub(crate) fn say(&self, qname: &[u8], qtype: Rtype) -> Option<Said> {
+    pub(crate) fn say(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Said> {
         if let Some(cut) =
-            self.cut_above(qname).filter(|cut| qtype != Rtype::DS || *cut.owner != *qname)
+            self.cut_above(qname).filter(|cut| qtype != Rtype::DS || cut.owner.view() != qname)
         {
             return Some(said(qname, Rcode::NOERROR, Role::Referral, &self.referral(cut)));
         }
@@ -184,54 +185,54 @@ impl LocalRoot {
                 &[(RecordSection::Answer, set)],
             ));
         }
-        let wildcard =
-            [b"\x01*", name::ancestors(qname).find(|above| self.exists(above)).unwrap_or(&[0])]
-                .concat();
-        if self.get(qname, Rtype::CNAME).is_some() || self.exists(&wildcard) {
+        let encloser = qname.ancestors().find(|above| self.exists(*above))?;
+        let wildcard = encloser.to_buf().prefixed(b"*").ok()?.folded();
+        if self.get(qname, Rtype::CNAME).is_some() || self.exists(wildcard.view()) {
             return None;
         }
-        let mut sets: Sets<'_> = vec![(RecordSection::Authority, self.get(&[0], Rtype::SOA)?)];
+        let soa = self.get(FoldedName::ROOT, Rtype::SOA)?;
+        let mut sets: Sets<'_> = vec![(RecordSection::Authority, soa)];
         sets.push((RecordSection::Authority, self.gap(qname)?));
         if self.exists(qname) {
             return Some(said(qname, Rcode::NOERROR, Role::Authority, &sets));
         }
-        let of_wildcard = (RecordSection::Authority, self.gap(&wildcard)?);
+        let of_wildcard = (RecordSection::Authority, self.gap(wildcard.view())?);
         if of_wildcard.1.owner != sets[1].1.owner {
             sets.push(of_wildcard);
         }
         Some(said(qname, Rcode::NXDOMAIN, Role::Authority, &sets))
     }
 
-    fn get(&self, owner: &[u8], rtype: Rtype) -> Option<&Rrset> {
-        self.sets.get(&(order(owner), rtype.0))
+    fn get(&self, owner: FoldedName<'_>, rtype: Rtype) -> Option<&Rrset> {
+        self.sets.get(&(order(&owner), rtype.0))
     }
 
     /// Whether there is data at the name or below.
-    fn exists(&self, owner: &[u8]) -> bool {
-        let key = order(owner);
+    fn exists(&self, owner: FoldedName<'_>) -> bool {
+        let key = order(&owner);
         let next = self.sets.range((key.clone(), 0)..).next();
         next.is_some_and(|((at, _), _)| at.starts_with(&key))
     }
 
     /// The delegation at or above a name that is nearest to the root.
-    fn cut_above(&self, qname: &[u8]) -> Option<&Rrset> {
-        let above = name::ancestors(qname).filter(|above| above.len() > 1);
+    fn cut_above(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
+        let above = qname.ancestors().filter(|above| above.len() > 1);
         above.filter_map(|above| self.get(above, Rtype::NS)).last()
     }
 
     /// The NSEC RRset that matches or covers a name.
-    fn gap(&self, qname: &[u8]) -> Option<&Rrset> {
-        self.gaps.range(..=order(qname)).next_back().map(|(_, set)| set)
+    fn gap(&self, qname: FoldedName<'_>) -> Option<&Rrset> {
+        self.gaps.range(..=order(&qname)).next_back().map(|(_, set)| set)
     }
 
     fn referral<'z>(&'z self, cut: &'z Rrset) -> Sets<'z> {
         let mut sets = vec![(RecordSection::Authority, cut)];
-        let ds = self.get(&cut.owner, Rtype::DS).or_else(|| self.gap(&cut.owner));
+        let ds = self.get(cut.owner.view(), Rtype::DS).or_else(|| self.gap(cut.owner.view()));
         sets.extend(ds.map(|set| (RecordSection::Authority, set)));
         for server in &cut.records {
-            let server = server.to_ascii_lowercase();
-            let glue =
-                [Rtype::A, Rtype::AAAA].into_iter().filter_map(|rtype| self.get(&server, rtype));
+            let Some(server) = folded_target(server) else { continue };
+            let glue = [Rtype::A, Rtype::AAAA];
+            let glue = glue.into_iter().filter_map(|rtype| self.get(server.view(), rtype));
             sets.extend(glue.map(|set| (RecordSection::Additional, set)));
         }
         sets
@@ -244,10 +245,10 @@ enum Role {
     Referral,
 }
 
-fn said(qname: &[u8], rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]) -> Said {
+fn said(qname: FoldedName<'_>, rcode: Rcode, role: Role, sets: &[(RecordSection, &Rrset)]) -> Said {
     let records = sets.iter().flat_map(|(section, set)| {
         let record = move |rtype: Rtype, rdata| {
-            let (section, owner, ttl_secs) = (*section, &*set.owner, set.ttl_secs);
+            let (section, owner, ttl_secs) = (*section, set.owner.view(), set.ttl_secs);
             ReplyRecord { section, rtype, class: Class::IN, ttl_secs, owner, rdata }
         };
         let data = set.records.iter().map(move |rdata| record(set.rtype, &**rdata));

@@ -7,7 +7,7 @@
 use std::net::IpAddr;
 
 use avocet_cache::{Cached, MAX_PAYLOAD_BYTES, ReadAt, RrsetCache, RrsetKey};
-use avocet_wire::{Class, NameBuf, Rtype, name};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, Rtype};
 
 use crate::configured::Configured;
 use crate::iterate::cut::{MAX_ADDRESSES, MAX_NS, address};
@@ -24,7 +24,7 @@ const MIN_LABELS: usize = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameServers {
     /// Their names, folded.
-    pub names: Vec<NameBuf>,
+    pub names: Vec<FoldedNameBuf>,
     /// Their addresses.
     pub addresses: Vec<IpAddr>,
 }
@@ -34,10 +34,10 @@ impl NameServers {
     /// including expired delegations that are still cached, and the servers of its stub zone at any
     /// level. `now_secs` is the time of the cache.
     #[must_use]
-    pub fn above((plan, cache): (&Plan, &RrsetCache), name: &[u8], now_secs: u32) -> Self {
+    pub fn above((plan, cache): (&Plan, &RrsetCache), name: FoldedName<'_>, now_secs: u32) -> Self {
         let mut reader = CacheReader { cache, now_secs, buffer: vec![0; MAX_PAYLOAD_BYTES] };
         let mut servers = Self::default();
-        for zone in name::ancestors(name).filter(|zone| name::labels(zone).count() >= MIN_LABELS) {
+        for zone in name.ancestors().filter(|zone| zone.labels().count() >= MIN_LABELS) {
             servers.add_servers(&mut reader, (DELEGATIONS, zone));
         }
         if let (Some(Configured::Stub(number, _)), Some(recursion)) =
@@ -46,23 +46,23 @@ impl NameServers {
         {
             stub.servers.iter().for_each(|server| servers.add_address(server.ip()));
             // Their names are known after a query for the zone's NS records.
-            servers.add_servers(&mut reader, (Class::IN.0, &stub.zone));
+            let zone = name.ancestor_of_len(stub.zone.len());
+            servers.add_servers(&mut reader, (Class::IN.0, zone));
         }
         servers
     }
 
-    fn add_servers(&mut self, reader: &mut CacheReader<'_>, (class, zone): (u16, &[u8])) {
+    fn add_servers(&mut self, reader: &mut CacheReader<'_>, (class, zone): (u16, FoldedName<'_>)) {
         for server in reader.records(&RrsetKey { owner: zone, rtype: Rtype::NS.0, class }, MAX_NS) {
-            let Ok(server) = NameBuf::from_wire(&server) else { continue };
-            let server = server.folded();
+            let Ok(server) = FoldedNameBuf::from_wire(&server) else { continue };
             if !self.names.contains(&server) {
-                self.add_addresses(reader, server.wire());
+                self.add_addresses(reader, server.view());
                 self.names.push(server);
             }
         }
     }
 
-    fn add_addresses(&mut self, reader: &mut CacheReader<'_>, server: &[u8]) {
+    fn add_addresses(&mut self, reader: &mut CacheReader<'_>, server: FoldedName<'_>) {
         for class in [Class::IN.0, DELEGATIONS] {
             for rtype in [Rtype::A, Rtype::AAAA] {
                 let found = reader
@@ -128,7 +128,11 @@ mod tests {
                 asked_with_cd: false,
             };
             let set = ReceivedRrset { provenance, ttl: 60, records, signatures: &[] };
-            cache.insert(&RrsetKey { owner, rtype: rtype.0, class }, &set, 100);
+            cache.insert(
+                &RrsetKey { owner: FoldedName::new(owner).unwrap(), rtype: rtype.0, class },
+                &set,
+                100,
+            );
         };
         let (zone, ns): (&[u8], &[u8]) = (b"\x01b\x07example\x00", b"\x02ns\x01b\x07example\x00");
         let (above, far): (&[u8], &[u8]) = (b"\x07example\x00", b"\x03far\x04host\x00");
@@ -137,15 +141,23 @@ mod tests {
         learn(DELEGATIONS, ns, Rtype::A, &[&[192, 0, 2, 1]]);
         learn(Class::IN.0, far, Rtype::A, &[&[192, 0, 2, 2]]);
         for now_secs in [100, 500] {
-            let found = NameServers::above((&plan, &cache), b"\x01a\x01b\x07example\x00", now_secs);
-            assert_eq!(found.names.iter().map(NameBuf::wire).collect::<Vec<_>>(), [ns, far]);
+            let found = NameServers::above(
+                (&plan, &cache),
+                FoldedName::new(b"\x01a\x01b\x07example\x00").unwrap(),
+                now_secs,
+            );
+            assert_eq!(found.names.iter().map(|name| name.wire()).collect::<Vec<_>>(), [ns, far]);
             assert_eq!(
                 found.addresses,
                 [IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2])]
             );
         }
         assert_eq!(
-            NameServers::above((&plan, &cache), b"\x01c\x07example\x00", 100),
+            NameServers::above(
+                (&plan, &cache),
+                FoldedName::new(b"\x01c\x07example\x00").unwrap(),
+                100
+            ),
             NameServers::default()
         );
     }

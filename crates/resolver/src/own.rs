@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use avocet_wire::{Rcode, Rtype};
+use avocet_wire::{FoldedName, Rcode, Rtype};
 
 /// The RNAME of a zone without an administrator.
 const MAILBOX: &[u8] = b"\x06nobody\x07invalid\x00";
@@ -26,8 +26,8 @@ pub trait OwnNames: fmt::Debug + Send + Sync {
 /// A name and type that an alias leads to.
 #[derive(Clone, Copy, Debug)]
 pub struct Sought<'a> {
-    /// Folded.
-    pub qname: &'a [u8],
+    /// The name.
+    pub qname: FoldedName<'a>,
     /// The QTYPE.
     pub qtype: Rtype,
     /// Octets of the apex of the nearest zone with configured servers, except the root.
@@ -46,8 +46,8 @@ pub enum Own<'a> {
 /// An RRset of this server.
 #[derive(Clone, Copy, Debug)]
 pub struct OwnSet<'a> {
-    /// Owner, folded.
-    pub owner: &'a [u8],
+    /// The owner.
+    pub owner: FoldedName<'a>,
     /// Type.
     pub rtype: Rtype,
     /// TTL in seconds.
@@ -71,7 +71,7 @@ pub enum Data<'a> {
 impl<'a> OwnSet<'a> {
     /// The SOA of a zone with this TTL for negative responses.
     #[must_use]
-    pub fn soa(apex: &'a [u8], ttl_secs: u32) -> Self {
+    pub fn soa(apex: FoldedName<'a>, ttl_secs: u32) -> Self {
         Self { owner: apex, rtype: Rtype::SOA, ttl_secs, data: Data::Soa }
     }
 
@@ -84,7 +84,7 @@ impl<'a> OwnSet<'a> {
                 let mut room = [0; SOA_ROOM];
                 let numbers = [1, 3600, 1200, 604_800, self.ttl_secs].map(u32::to_be_bytes);
                 let mut len = 0;
-                for part in [self.owner, MAILBOX, numbers.as_flattened()] {
+                for part in [self.owner.wire(), MAILBOX, numbers.as_flattened()] {
                     room[len..len + part.len()].copy_from_slice(part);
                     len += part.len();
                 }
@@ -101,11 +101,12 @@ mod tests {
     #[test]
     fn the_soa_of_an_own_zone_has_the_time_of_its_denials() {
         let mut shown = Vec::new();
-        let soa = OwnSet::soa(b"\x03lan\x00", 60);
+        let soa = OwnSet::soa(FoldedName::new(b"\x03lan\x00").unwrap(), 60);
         soa.for_each(|data| shown.push(avocet_wire::rdata::display(soa.rtype.0, data).to_string()));
         assert_eq!(shown, ["lan. nobody.invalid. 1 3600 1200 604800 60"]);
         let longest = [[63u8].as_slice(), &[b'a'; 63]].concat().repeat(3);
         let longest = [&longest[..], &[61], &[b'a'; 61], &[0]].concat();
-        OwnSet::soa(&longest, 60).for_each(|data| assert_eq!(data.len(), 255 + MAILBOX.len() + 20));
+        OwnSet::soa(FoldedName::new(&longest).unwrap(), 60)
+            .for_each(|data| assert_eq!(data.len(), 255 + MAILBOX.len() + 20));
     }
 }

@@ -11,12 +11,11 @@ use std::sync::Arc;
 
 use avocet_cache::{FailureKey, TtlBounds};
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{Rtype, name};
+use avocet_wire::{FoldedName, Question, Rtype, name};
 
 use crate::dns64::Dns64;
 use crate::exchange::endpoint::{Endpoint, MAX_RACE, Strategy};
 use crate::own::{Own, OwnNames, Sought};
-use crate::question::split_question;
 use crate::recursion::{Recursion, Stubs};
 
 /// Most servers of one rule: each has one bit in a task's sets.
@@ -146,6 +145,7 @@ pub(crate) struct Route {
 /// use avocet_resolver::{
 ///     EcsPolicy, Endpoint, Plan, Settings, Strategy, Transport, ZoneRule,
 /// };
+/// use avocet_wire::FoldedName;
 ///
 /// // `corp.` is forwarded, except for `public.corp.`
 /// let server = Endpoint { addr: ([192, 0, 2, 1], 53).into(), transport: Transport::Udp };
@@ -165,8 +165,9 @@ pub(crate) struct Route {
 ///     Settings { minimal: true, stale_client_ms: 1_800, in_flight: 64, waiters: 256, ttl };
 /// let plan = Plan::new(rules, settings).expect("valid rules");
 ///
-/// assert!(plan.resolves(b"\x04host\x04corp\x00"));
-/// assert!(!plan.resolves(b"\x04host\x06public\x04corp\x00"));
+/// let name = |wire| FoldedName::new(wire).expect("a name in lower case");
+/// assert!(plan.resolves(name(b"\x04host\x04corp\x00")));
+/// assert!(!plan.resolves(name(b"\x04host\x06public\x04corp\x00")));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -195,8 +196,8 @@ pub struct Plan {
 /// A question to resolve.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
-    /// QNAME, folded, with QTYPE and QCLASS, in wire format.
-    pub question: &'a [u8],
+    /// The question.
+    pub question: Question<'a>,
     /// A keyed hash of the question.
     pub hash: u64,
     /// The client's DO bit.
@@ -327,23 +328,23 @@ impl Plan {
     }
 
     /// Returns this server's own data for a folded name; `None` if other servers must be queried.
-    pub(crate) fn own<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
+    pub(crate) fn own<'a>(&'a self, qname: FoldedName<'a>, qtype: Rtype) -> Option<Own<'a>> {
         self.own_names.as_ref()?.find(&self.sought(qname, qtype))
     }
 
     /// Whether this folded name is in a zone for which no other server is queried.
-    pub(crate) fn is_in_own_zone(&self, qname: &[u8]) -> bool {
+    pub(crate) fn is_in_own_zone(&self, qname: FoldedName<'_>) -> bool {
         self.own_names
             .as_ref()
             .is_some_and(|names| names.has_zone_of(&self.sought(qname, Rtype::A)))
     }
 
-    fn sought<'a>(&self, qname: &'a [u8], qtype: Rtype) -> Sought<'a> {
+    fn sought<'a>(&self, qname: FoldedName<'a>, qtype: Rtype) -> Sought<'a> {
         Sought { qname, qtype, served_len: self.own_rule_len(qname) }
     }
 
     /// Whether this server answers this folded name by itself.
-    pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
+    pub(crate) fn is_own(&self, qname: FoldedName<'_>) -> bool {
         self.own(qname, Rtype::A).is_some()
     }
 
@@ -357,12 +358,11 @@ impl Plan {
     /// without it, those with an answer that may have to be made from other data.
     pub(crate) fn walks(&self, ask: &Ask<'_>) -> bool {
         let validates = ask.dnssec_ok && ask.checking_disabled;
-        let is_made = || {
-            let (dns64, (qname, qtype, _)) =
-                self.dns64().filter(|_| !validates).zip(split_question(ask.question))?;
-            Some(qtype == Rtype::AAAA || dns64.reverse(qname, qtype).is_some())
+        let is_made = |dns64: &Arc<Dns64>| {
+            let (qname, qtype) = (ask.question.qname(), ask.question.qtype());
+            qtype == Rtype::AAAA || dns64.reverse(qname, qtype).is_some()
         };
-        self.recursion.is_some() || is_made() == Some(true)
+        self.recursion.is_some() || self.dns64().filter(|_| !validates).is_some_and(is_made)
     }
 
     fn number(&mut self, rule: ZoneRule, numbers: &mut HashMap<Endpoint, u16>) -> Rule {
@@ -381,8 +381,8 @@ impl Plan {
     }
 
     /// The route of a folded name; `None` if no rule applies.
-    pub(crate) fn route(&self, qname: &[u8]) -> Option<Route> {
-        match self.zones.nearest(qname) {
+    pub(crate) fn route(&self, qname: FoldedName<'_>) -> Option<Route> {
+        match self.zones.nearest(&qname) {
             None => self.root,
             Some((zone, rule)) => Some(Route { rule: (*rule)?, apex_len: zone.len() as u8 }),
         }
@@ -391,8 +391,8 @@ impl Plan {
     /// Returns the length of the nearest apex at or above a folded name where the configuration has
     /// other servers or an exception; 0 if there is none. Data from servers above that apex does
     /// not apply to the names below it (S4, S23).
-    pub(crate) fn boundary_len(&self, qname: &[u8]) -> usize {
-        let rule = self.zones.nearest(qname).map_or(0, |(zone, _)| zone.len());
+    pub(crate) fn boundary_len(&self, qname: FoldedName<'_>) -> usize {
+        let rule = self.zones.nearest(&qname).map_or(0, |(zone, _)| zone.len());
         let stub = self.stubs.nearest(qname).map_or(0, |(_, apex_len)| usize::from(apex_len));
         rule.max(stub)
     }
@@ -420,17 +420,19 @@ impl Plan {
 
     /// Whether a rule other than that of the root applies to this folded name.
     #[must_use]
-    pub fn has_own_rule(&self, qname: &[u8]) -> bool {
-        self.zones.nearest(qname).is_some_and(|(_, rule)| rule.is_some())
+    pub fn has_own_rule(&self, qname: FoldedName<'_>) -> bool {
+        self.zones.nearest(&qname).is_some_and(|(_, rule)| rule.is_some())
             || self.stubs.nearest(qname).is_some_and(|(_, apex_len)| apex_len > 1)
     }
 
     /// The length of the apex of the nearest rule or stub zone for this folded name; `None` if that
     /// is the root.
     #[must_use]
-    pub fn own_rule_len(&self, qname: &[u8]) -> Option<usize> {
-        let rule =
-            self.zones.nearest(qname).and_then(|(zone, rule)| rule.is_some().then_some(zone.len()));
+    pub fn own_rule_len(&self, qname: FoldedName<'_>) -> Option<usize> {
+        let rule = self
+            .zones
+            .nearest(&qname)
+            .and_then(|(zone, rule)| rule.is_some().then_some(zone.len()));
         let stub = self
             .stubs
             .nearest(qname)
@@ -441,7 +443,7 @@ impl Plan {
 
     /// Whether any server is queried for this folded name.
     #[must_use]
-    pub fn resolves(&self, qname: &[u8]) -> bool {
+    pub fn resolves(&self, qname: FoldedName<'_>) -> bool {
         self.recursion.is_some() || self.route(qname).is_some()
     }
 
@@ -456,7 +458,7 @@ impl Plan {
 
     /// Whether a client's ECS option is forwarded for this folded name.
     #[must_use]
-    pub fn passes_ecs(&self, qname: &[u8]) -> bool {
+    pub fn passes_ecs(&self, qname: FoldedName<'_>) -> bool {
         self.recursion.is_none()
             && self.route(qname).is_some_and(|route| self.rule(route).ecs == EcsPolicy::Pass)
     }
@@ -518,7 +520,7 @@ mod tests {
 
     /// The port of the first server for `name`.
     fn port(plan: &Plan, name: &[u8]) -> Option<u16> {
-        let rule = plan.rule(plan.route(name)?);
+        let rule = plan.rule(plan.route(FoldedName::new(name).unwrap())?);
         Some(plan.upstreams[usize::from(rule.upstreams[0])].addr.port())
     }
 
@@ -537,15 +539,15 @@ mod tests {
         assert_eq!(port(&plan, b"\x05xcorp\x00"), Some(1));
         assert_eq!(port(&plan, b"\x03lab\x04corp\x00"), Some(1));
         assert_eq!(port(&plan, b"\x01x\x03lab\x04corp\x00"), Some(3));
-        let excepted = plan.route(b"\x01a\x03lab\x04corp\x00").unwrap();
+        let excepted = plan.route(FoldedName::new(b"\x01a\x03lab\x04corp\x00").unwrap()).unwrap();
         assert_eq!(excepted.apex_len, 10, "belief still ends at the exception");
     }
 
     #[test]
     fn a_name_under_no_rule_has_no_route() {
         let plan = plan(vec![rule(b"\x04corp\x00", 2), rule(b"\x03lab\x04corp\x00", 0)]).unwrap();
-        assert!(plan.route(b"\x00").is_none());
-        assert!(plan.route(b"\x03lab\x04corp\x00").is_none());
+        assert!(plan.route(FoldedName::new(b"\x00").unwrap()).is_none());
+        assert!(plan.route(FoldedName::new(b"\x03lab\x04corp\x00").unwrap()).is_none());
     }
 
     #[test]

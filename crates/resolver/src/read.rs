@@ -1,11 +1,11 @@
-//! Parses a reply into records: owners are folded; data is uncompressed and checked.
+//! Parses a reply into records. Data is uncompressed and checked.
 //!
 //! Whether the records belong to the question is decided elsewhere: see `scrub`.
 
 use avocet_wire::edns::option;
 use avocet_wire::name::Hops;
 use avocet_wire::view::{RecordSection, RecordView};
-use avocet_wire::{Class, MessageView, NameBuf, Rcode, Rtype, rdata};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype, rdata};
 
 /// The growth of record data when its names are uncompressed: at most two names.
 const EXPANSION: usize = 2 * 255;
@@ -61,7 +61,7 @@ pub(crate) struct ReplyRecord<'a> {
     pub(crate) rtype: Rtype,
     pub(crate) class: Class,
     pub(crate) ttl_secs: u32,
-    pub(crate) owner: &'a [u8],
+    pub(crate) owner: FoldedName<'a>,
     pub(crate) rdata: &'a [u8],
 }
 
@@ -81,8 +81,8 @@ pub(crate) struct ReplyOpt {
     pub(crate) cookie: Vec<u8>,
     /// INFO-CODE of the first extended error.
     pub(crate) ede: Option<u16>,
-    /// AGENT DOMAIN of the report channel option, folded (RFC 9567 §5).
-    pub(crate) agent: Option<NameBuf>,
+    /// AGENT DOMAIN of the report channel option (RFC 9567 §5).
+    pub(crate) agent: Option<FoldedNameBuf>,
     /// SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,
 }
@@ -103,13 +103,16 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A reply with these records to a question with this folded name.
-    pub(crate) fn of<'r>(qname: &[u8], records: impl Iterator<Item = ReplyRecord<'r>>) -> Self {
+    /// A reply with these records to a question with this name.
+    pub(crate) fn of<'r>(
+        qname: FoldedName<'_>,
+        records: impl Iterator<Item = ReplyRecord<'r>>,
+    ) -> Self {
         let mut reply = Self { octets: qname.to_vec(), ..Self::default() };
         for record in records {
             let ReplyRecord { section, rtype, class, ttl_secs, owner, rdata } = record;
             let at = reply.octets.len() as u32;
-            reply.octets.extend_from_slice(owner);
+            reply.octets.extend_from_slice(&owner);
             reply.octets.extend_from_slice(rdata);
             let owner_len = owner.len() as u8;
             let rdata = (at + u32::from(owner_len), rdata.len() as u32);
@@ -125,11 +128,11 @@ impl Reply {
         reply
     }
 
-    /// Parses the reply to a question with this folded name.
+    /// Parses the reply to a question with this name.
     pub(crate) fn read(
         &mut self,
         view: &MessageView<'_>,
-        qname: &[u8],
+        qname: FoldedName<'_>,
         extent: Extent,
     ) -> Result<(), Malformed> {
         self.read_with(view, qname, (Faulty::Refuse, extent))
@@ -139,7 +142,7 @@ impl Reply {
     pub(crate) fn read_well_formed(
         &mut self,
         view: &MessageView<'_>,
-        qname: &[u8],
+        qname: FoldedName<'_>,
     ) -> Result<(), Malformed> {
         self.read_with(view, qname, (Faulty::PassOver, Extent::Whole))
     }
@@ -147,11 +150,11 @@ impl Reply {
     fn read_with(
         &mut self,
         view: &MessageView<'_>,
-        qname: &[u8],
+        qname: FoldedName<'_>,
         (faulty, extent): (Faulty, Extent),
     ) -> Result<(), Malformed> {
         self.octets.clear();
-        self.octets.extend_from_slice(qname);
+        self.octets.extend_from_slice(&qname);
         self.entries.clear();
         (self.has_opt, self.is_overfull, self.has_faulty_answers) = (false, false, false);
         self.opt.cookie.clear();
@@ -253,9 +256,8 @@ impl Reply {
                     self.opt.ede = data.first_chunk().map(|code| u16::from_be_bytes(*code));
                 }
                 option::REPORT_CHANNEL => {
-                    let agent =
-                        NameBuf::from_wire(data).ok().filter(|agent| agent.wire().len() > 1);
-                    self.opt.agent = agent.map(|agent| agent.folded());
+                    let agent = FoldedNameBuf::from_wire(data).ok();
+                    self.opt.agent = agent.filter(|agent| *agent != FoldedNameBuf::ROOT);
                 }
                 option::ECS => self.opt.ecs_scope = data.get(3).copied(),
                 _ => {}
@@ -294,7 +296,9 @@ impl Reply {
             rtype: entry.rtype,
             class: entry.class,
             ttl_secs: entry.ttl_secs,
-            owner: self.slice(entry.owner.0, u32::from(entry.owner.1)),
+            owner: FoldedName::from_folded_unchecked(
+                self.slice(entry.owner.0, u32::from(entry.owner.1)),
+            ),
             rdata: self.slice(entry.rdata.0, entry.rdata.1),
         }
     }
@@ -309,9 +313,9 @@ fn may_hold_names(rtype: Rtype) -> bool {
     rtype.0 < 64 && rtype != Rtype::A && rtype != Rtype::AAAA
 }
 
-/// The folded name that is the complete data of a CNAME or DNAME.
-pub(crate) fn folded_target(rdata: &[u8]) -> Option<NameBuf> {
-    NameBuf::from_wire(rdata).ok().map(|name| name.folded())
+/// The name that is the complete data of a CNAME or DNAME.
+pub(crate) fn folded_target(rdata: &[u8]) -> Option<FoldedNameBuf> {
+    FoldedNameBuf::from_wire(rdata).ok()
 }
 
 #[cfg(test)]
@@ -341,7 +345,7 @@ mod tests {
         let len = builder.finish();
         let view = MessageView::new(&octets[..len]).unwrap();
         let mut reply = Reply::default();
-        reply.read(&view, QNAME, extent).unwrap();
+        reply.read(&view, FoldedName::new(QNAME).unwrap(), extent).unwrap();
         let of = |section| reply.records().filter(|record| record.section == section).count();
         ([of(RecordSection::Answer), of(RecordSection::Authority)], reply.has_opt)
     }

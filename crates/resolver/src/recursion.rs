@@ -1,5 +1,6 @@
 //! The settings of recursion: root servers, stub zones, and how authoritative servers are queried.
 
+use avocet_wire::FoldedName;
 use std::net::{IpAddr, SocketAddr};
 
 use avocet_wire::special_purpose::Scope;
@@ -102,8 +103,8 @@ impl Stubs {
 
     /// The nearest stub zone at or above a folded name: its index and the length of its apex.
     #[inline]
-    pub(crate) fn nearest(&self, name: &[u8]) -> Option<(usize, u8)> {
-        self.zones.nearest(name).map(|(zone, number)| (*number, zone.len() as u8))
+    pub(crate) fn nearest(&self, name: FoldedName<'_>) -> Option<(usize, u8)> {
+        self.zones.nearest(&name).map(|(zone, number)| (*number, zone.len() as u8))
     }
 }
 

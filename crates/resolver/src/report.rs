@@ -1,7 +1,7 @@
 //! Error reports (RFC 9567): their content and their names.
 
 use avocet_dnssec::Reason;
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::{FoldedNameBuf, Rtype};
 
 use crate::iterate::rrset::Name;
 
@@ -17,29 +17,30 @@ pub(crate) struct Report {
     /// The extended error.
     pub(crate) ede: u16,
     /// The reporting agent.
-    pub(crate) agent: NameBuf,
+    pub(crate) agent: FoldedNameBuf,
 }
 
 impl Report {
-    /// The QNAME of the report. Returns `None` if it would be too long, and for the names of
-    /// reports.
-    pub(crate) fn name(&self) -> Option<NameBuf> {
+    /// Returns the QNAME of the report, or `None` if it would be too long or the name is that of a
+    /// report.
+    pub(crate) fn name(&self) -> Option<FoldedNameBuf> {
         if is_report(&self.qname) {
             return None;
         }
         let mut name = self.agent.prefixed(MARK).ok()?;
         name = name.prefixed(self.ede.to_string().as_bytes()).ok()?;
         let labels: Vec<&[u8]> =
-            avocet_wire::name::labels(&self.qname).filter(|label| !label.is_empty()).collect();
+            self.qname.view().labels().filter(|label| !label.is_empty()).collect();
         for label in labels.iter().rev() {
             name = name.prefixed(label).ok()?;
         }
-        name.prefixed(self.qtype.0.to_string().as_bytes()).and_then(|name| name.prefixed(MARK)).ok()
+        name = name.prefixed(self.qtype.0.to_string().as_bytes()).ok()?;
+        name.prefixed(MARK).ok().map(|name| name.folded())
     }
 }
 
-fn is_report(qname: &[u8]) -> bool {
-    avocet_wire::name::labels(qname).next() == Some(MARK)
+fn is_report(qname: &Name) -> bool {
+    qname.view().labels().next() == Some(MARK)
 }
 
 /// Whether the owners of the zone can correct the error.
@@ -54,13 +55,13 @@ pub(crate) fn is_of_zone(reason: Reason) -> bool {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> NameBuf {
-        NameBuf::from_wire(&avocet_testkit::name(text)).unwrap()
+    fn name(text: &str) -> FoldedNameBuf {
+        FoldedNameBuf::from_wire(&avocet_testkit::name(text)).unwrap()
     }
 
     fn report(qname: &str, agent: &str) -> Option<String> {
         let report = Report {
-            qname: name(qname).wire().into(),
+            qname: name(qname).view().into(),
             qtype: Rtype::A,
             ede: 7,
             agent: name(agent),

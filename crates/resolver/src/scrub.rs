@@ -8,7 +8,7 @@
 use avocet_cache::TtlBounds;
 use avocet_dnssec::budget::{MAX_RRSET_OCTETS, MAX_RRSET_RECORDS};
 use avocet_wire::view::RecordSection;
-use avocet_wire::{NameBuf, Rcode, Rtype, Section, name};
+use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rcode, Rtype, Section, name};
 
 use crate::answer::{Gathered, RecordFields};
 use crate::configured::Configured;
@@ -27,8 +27,7 @@ const MAX_EXTRAS: usize = 64;
 pub(crate) struct Asked<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) belief: Belief,
-    /// Folded.
-    pub(crate) qname: &'a [u8],
+    pub(crate) qname: FoldedName<'a>,
     pub(crate) qtype: Rtype,
     /// Whether signatures and proofs are requested.
     pub(crate) dnssec_ok: bool,
@@ -57,8 +56,8 @@ impl Belief {
     }
 
     /// The name up to which the servers are trusted.
-    fn apex<'a>(self, asked: &Asked<'a>) -> &'a [u8] {
-        &asked.qname[asked.qname.len().saturating_sub(self.apex_len())..]
+    fn apex<'a>(self, asked: &Asked<'a>) -> FoldedName<'a> {
+        asked.qname.ancestor_of_len(self.apex_len())
     }
 
     /// Whether a rule of the policy selected the servers. They are trusted for all names.
@@ -66,7 +65,7 @@ impl Belief {
         matches!(self, Self::Rule(route) if asked.plan.leads_to_a_set(route))
     }
 
-    fn reaches(self, asked: &Asked<'_>, name: &[u8]) -> bool {
+    fn reaches(self, asked: &Asked<'_>, name: FoldedName<'_>) -> bool {
         if asked.plan.is_own(name) && !self.is_of_a_set(asked) {
             return false;
         }
@@ -77,7 +76,7 @@ impl Belief {
             Self::Zone(_) if asked.qtype == Rtype::DS => false,
             Self::Zone(len) => {
                 let nearest = asked.plan.configured(name).map_or(0, Configured::apex_len);
-                nearest <= len && name::is_under(name, self.apex(asked))
+                nearest <= len && name::is_under(&name, &self.apex(asked))
             }
         }
     }
@@ -109,20 +108,20 @@ pub(crate) struct Scrubber<'a> {
     reply: &'a Reply,
     out: &'a mut Gathered,
     /// The current end of the chain of aliases. The caller lends the buffer.
-    end: &'a mut NameBuf,
+    end: &'a mut FoldedNameBuf,
 }
 
 impl<'a> Scrubber<'a> {
-    /// Returns `None` if the QNAME is malformed.
+    /// Creates a reader of the reply.
     pub(crate) fn new(
         asked: Asked<'a>,
         reply: &'a Reply,
         out: &'a mut Gathered,
-        end: &'a mut NameBuf,
-    ) -> Option<Self> {
+        end: &'a mut FoldedNameBuf,
+    ) -> Self {
         out.clear();
-        end.set_wire(asked.qname).ok()?;
-        Some(Self { asked, reply, out, end })
+        end.set(asked.qname);
+        Self { asked, reply, out, end }
     }
 
     /// Collects the trusted records. `rcode` is NOERROR or NXDOMAIN.
@@ -146,11 +145,11 @@ impl<'a> Scrubber<'a> {
                 return self.positive(rcode);
             }
             let Some(next) = self.take_alias()? else { return self.negative(rcode) };
-            if next == *self.end || self.out.has_alias(next.wire()) {
+            if next == *self.end || self.out.has_alias(next.view()) {
                 return Err(Verdict::Loop);
             }
             *self.end = next;
-            if !self.asked.belief.reaches(&self.asked, next.wire()) {
+            if !self.asked.belief.reaches(&self.asked, next.view()) {
                 return Ok(Verdict::GoOn);
             }
         }
@@ -166,12 +165,12 @@ impl<'a> Scrubber<'a> {
                 asked,
                 reply,
                 out,
-                SetOf { to: Section::Answer, owner: end.wire(), rtype: qtype },
+                SetOf { to: Section::Answer, owner: end.view(), rtype: qtype },
             )? > 0);
         }
         let before = self.out.len();
         let Self { asked, reply, out, end } = self;
-        for record in at(reply, RecordSection::Answer, end.wire()) {
+        for record in at(reply, RecordSection::Answer, end.view()) {
             if out.len() - before >= MAX_RRSET_RECORDS {
                 return Err(Verdict::TooLarge);
             }
@@ -182,7 +181,7 @@ impl<'a> Scrubber<'a> {
     }
 
     /// Takes the alias at the current name; returns its target.
-    fn take_alias(&mut self) -> Result<Option<NameBuf>, Verdict> {
+    fn take_alias(&mut self) -> Result<Option<FoldedNameBuf>, Verdict> {
         if let Some(dname) = self.dname() {
             return self.take_dname(dname).map(Some);
         }
@@ -191,11 +190,11 @@ impl<'a> Scrubber<'a> {
             asked,
             reply,
             out,
-            SetOf { to: Section::Answer, owner: end.wire(), rtype: Rtype::CNAME },
+            SetOf { to: Section::Answer, owner: end.view(), rtype: Rtype::CNAME },
         )? {
             0 => Ok(None),
             1 => {
-                let cname = at(reply, RecordSection::Answer, end.wire())
+                let cname = at(reply, RecordSection::Answer, end.view())
                     .find(|record| record.rtype == Rtype::CNAME);
                 cname
                     .and_then(|record| folded_target(record.rdata))
@@ -207,37 +206,35 @@ impl<'a> Scrubber<'a> {
     }
 
     /// The owner of the closest DNAME above the current name.
-    fn dname(&self) -> Option<NameBuf> {
+    fn dname(&self) -> Option<FoldedNameBuf> {
         let end = self.end.wire();
         let above = self.reply.section(RecordSection::Answer).filter(|record| {
             record.rtype == Rtype::DNAME
                 && (self.asked.belief.apex_len()..end.len()).contains(&record.owner.len())
-                && name::is_under(end, record.owner)
+                && name::is_under(end, &record.owner)
         });
-        above
-            .max_by_key(|record| record.owner.len())
-            .and_then(|record| NameBuf::from_wire(record.owner).ok())
+        above.max_by_key(|record| record.owner.len()).map(|record| record.owner.to_buf())
     }
 
     /// Takes a DNAME and the synthesized CNAME (RFC 6672 §3.1). One that the reply has must be
     /// identical.
-    fn take_dname(&mut self, owner: NameBuf) -> Result<NameBuf, Verdict> {
+    fn take_dname(&mut self, owner: FoldedNameBuf) -> Result<FoldedNameBuf, Verdict> {
         let Self { asked, reply, out, end } = self;
         if take_set(
             asked,
             reply,
             out,
-            SetOf { to: Section::Answer, owner: owner.wire(), rtype: Rtype::DNAME },
+            SetOf { to: Section::Answer, owner: owner.view(), rtype: Rtype::DNAME },
         )? != 1
         {
             return Err(Verdict::Unusable);
         }
-        let dname = at(reply, RecordSection::Answer, owner.wire())
+        let dname = at(reply, RecordSection::Answer, owner.view())
             .find(|record| record.rtype == Rtype::DNAME);
         let dname = dname.ok_or(Verdict::Unusable)?;
         let target = substitute(end.wire(), owner.wire(), dname.rdata)
             .ok_or(Verdict::Answer { rcode: Rcode::YXDOMAIN, cacheable: false })?;
-        let mut cnames = at(reply, RecordSection::Answer, end.wire())
+        let mut cnames = at(reply, RecordSection::Answer, end.view())
             .filter(|record| record.rtype == Rtype::CNAME);
         if cnames.any(|cname| folded_target(cname.rdata) != Some(target.folded())) {
             return Err(Verdict::Unusable);
@@ -249,7 +246,7 @@ impl<'a> Scrubber<'a> {
             class: dname.class,
             ttl_secs,
         };
-        out.push(cname, end.wire(), target.wire());
+        out.push(cname, end.view(), target.wire());
         Ok(target.folded())
     }
 
@@ -258,7 +255,7 @@ impl<'a> Scrubber<'a> {
         // alias is the answer, and it exists.
         let is_of_target = rcode == Rcode::NXDOMAIN
             && self.asked.qtype == Rtype::CNAME
-            && self.out.has_alias(self.end.wire());
+            && self.out.has_alias(self.end.view());
         if rcode != Rcode::NOERROR && !is_of_target {
             return Err(Verdict::Unusable);
         }
@@ -278,7 +275,7 @@ impl<'a> Scrubber<'a> {
         let soa = authority.clone().find(|record| {
             record.rtype == Rtype::SOA
                 && record.owner.len() >= apex_len
-                && name::is_under(self.end.wire(), record.owner)
+                && name::is_under(self.end.wire(), &record.owner)
         });
         let Some(soa) = soa else {
             // Some servers deny with the zone's own NS records and nothing else.
@@ -288,9 +285,9 @@ impl<'a> Scrubber<'a> {
             };
             let is_referral = authority.any(|record| record.rtype == Rtype::NS && !is_own(&record));
             return match rcode {
-                Rcode::NOERROR if self.end.wire() != self.asked.qname => Ok(Verdict::GoOn),
+                Rcode::NOERROR if self.end.view() != self.asked.qname => Ok(Verdict::GoOn),
                 // Without data from its zone, the target of an alias is unknown.
-                _ if self.end.wire() != self.asked.qname
+                _ if self.end.view() != self.asked.qname
                     && !matches!(self.asked.belief, Belief::Rule(_)) =>
                 {
                     Ok(Verdict::GoOn)
@@ -330,11 +327,11 @@ impl<'a> Scrubber<'a> {
     }
 
     /// Takes NSEC and NSEC3 records at or below `zone` with their signatures.
-    fn take_proof(&mut self, zone: &[u8]) {
+    fn take_proof(&mut self, zone: FoldedName<'_>) {
         let is_proof = |rtype| matches!(rtype, Rtype::NSEC | Rtype::NSEC3);
         for record in self.reply.section(RecordSection::Authority) {
             if (is_proof(record.rtype) || record.covered().is_some_and(is_proof))
-                && name::is_under(record.owner, zone)
+                && record.owner.is_at_or_below(zone)
             {
                 let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
                 self.out.push(
@@ -352,8 +349,8 @@ impl<'a> Scrubber<'a> {
         let apex = self.apex();
         let zone = self.reply.section(RecordSection::Authority).find(|record| {
             record.rtype == Rtype::NS
-                && name::is_under(self.end.wire(), record.owner)
-                && name::is_under(record.owner, apex)
+                && self.end.view().is_at_or_below(record.owner)
+                && record.owner.is_at_or_below(apex)
         });
         if let Some(zone) = zone {
             let Self { asked, reply, out, .. } = self;
@@ -367,8 +364,8 @@ impl<'a> Scrubber<'a> {
         let targets = self.out.targets();
         let addresses = self.reply.section(RecordSection::Additional).filter(|record| {
             matches!(record.rtype, Rtype::A | Rtype::AAAA)
-                && name::is_under(record.owner, apex)
-                && targets.contains(record.owner)
+                && record.owner.is_at_or_below(apex)
+                && targets.contains(record.owner.wire())
         });
         for record in addresses.take(MAX_EXTRAS) {
             let ttl_secs = clamp(&self.asked.plan.settings.ttl, record.ttl_secs);
@@ -377,7 +374,7 @@ impl<'a> Scrubber<'a> {
     }
 
     /// The name up to which the servers are trusted.
-    fn apex(&self) -> &'a [u8] {
+    fn apex(&self) -> FoldedName<'a> {
         self.asked.belief.apex(&self.asked)
     }
 }
@@ -386,7 +383,7 @@ impl<'a> Scrubber<'a> {
 struct SetOf<'a> {
     /// Its section in the answer.
     to: Section,
-    owner: &'a [u8],
+    owner: FoldedName<'a>,
     rtype: Rtype,
 }
 
@@ -429,7 +426,7 @@ fn take_set(
 fn at<'r>(
     reply: &'r Reply,
     section: RecordSection,
-    owner: &[u8],
+    owner: FoldedName<'_>,
 ) -> impl Iterator<Item = ReplyRecord<'r>> + Clone {
     reply.section(section).filter(move |record| record.owner == owner)
 }

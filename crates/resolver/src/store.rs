@@ -4,14 +4,12 @@ use avocet_cache::{
     Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetCache, RrsetKey,
     Security,
 };
-use avocet_wire::{Rcode, Rtype, Section, name};
+use avocet_wire::{Rcode, Rtype, Section};
 
-use crate::answer::{Gathered, RecordFields};
+use crate::answer::{Gathered, GatheredParts};
 
 /// Records of a set, and signatures, that are listed without an allocation.
 const FEW: usize = 8;
-
-type Record<'a> = (RecordFields, &'a [u8], &'a [u8]);
 
 /// How an answer was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +47,7 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
             } else {
                 is_wildcard |= rdata
                     .get(3)
-                    .is_some_and(|&labels| usize::from(labels) < name::labels(first.1).count());
+                    .is_some_and(|&labels| usize::from(labels) < first.1.labels().count());
                 signatures.push(rdata);
             }
         }
@@ -75,7 +73,7 @@ pub(crate) fn positive(cache: &RrsetCache, gathered: &Gathered, fetched: &Fetche
 }
 
 /// Is `next` in the set that begins with `first`, or a signature of it?
-fn belongs(first: &Record<'_>, next: &Record<'_>) -> bool {
+fn belongs(first: &GatheredParts<'_>, next: &GatheredParts<'_>) -> bool {
     let same_type = next.0.rtype == first.0.rtype;
     let covers = next.0.rtype == Rtype::RRSIG
         && next.2.first_chunk() == Some(&first.0.rtype.0.to_be_bytes());

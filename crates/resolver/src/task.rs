@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use avocet_cache::FailureKey;
 use avocet_dnssec::Reason;
-use avocet_wire::Rtype;
+use avocet_wire::{Question, QuestionBuf, Rtype};
 
 use crate::action::AskedFor;
 use crate::answer::Gathered;
@@ -14,7 +14,6 @@ use crate::exchange::Exchange;
 use crate::failure::Failure;
 use crate::iterate::Walk;
 use crate::plan::Route;
-use crate::question::split_question;
 use crate::trace::{Step, Trace};
 
 /// When a question is given up, in ms after it came: clients are told within five seconds.
@@ -44,8 +43,7 @@ pub(crate) struct Waiting<W> {
 /// What distinguishes questions in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
-    /// Folded QNAME, QTYPE, QCLASS.
-    pub(crate) question: &'a [u8],
+    pub(crate) question: Question<'a>,
     /// Keyed hash of the question alone.
     pub(crate) hash: u64,
     pub(crate) dnssec_ok: bool,
@@ -58,7 +56,7 @@ pub(crate) struct Key<'a> {
 /// A question in flight.
 #[derive(Debug)]
 pub(crate) struct Task<W> {
-    pub(crate) question: Vec<u8>,
+    pub(crate) question: QuestionBuf,
     hash: u64,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
@@ -76,7 +74,7 @@ pub(crate) struct Task<W> {
     pub(crate) progress_ms: u64,
 
     /// What is asked for now: the question, or the same type at a name that aliases led to.
-    pub(crate) target: Vec<u8>,
+    pub(crate) target: QuestionBuf,
     pub(crate) route: Route,
     /// The aliases that led to the target.
     pub(crate) prefix: Gathered,
@@ -114,7 +112,7 @@ pub(crate) struct Task<W> {
 impl<W> Task<W> {
     fn vacant() -> Self {
         Self {
-            question: Vec::new(),
+            question: QuestionBuf::default(),
             hash: 0,
             dnssec_ok: false,
             checking_disabled: false,
@@ -125,7 +123,7 @@ impl<W> Task<W> {
             started_ms: 0,
             deadline_ms: 0,
             progress_ms: 0,
-            target: Vec::new(),
+            target: QuestionBuf::default(),
             route: Route { rule: 0, apex_len: 0 },
             prefix: Gathered::default(),
             restarts: 0,
@@ -146,14 +144,10 @@ impl<W> Task<W> {
     }
 
     fn occupy(&mut self, key: &Key<'_>, now_ms: u64) {
-        for (field, octets) in [
-            (&mut self.question, key.question),
-            (&mut self.target, key.question),
-            (&mut self.ecs, key.ecs),
-        ] {
-            field.clear();
-            field.extend_from_slice(octets);
-        }
+        self.question.set(key.question);
+        self.target.set(key.question);
+        self.ecs.clear();
+        self.ecs.extend_from_slice(key.ecs);
         self.set = key.set;
         self.hash = key.hash;
         (self.dnssec_ok, self.checking_disabled) = (key.dnssec_ok, key.checking_disabled);
@@ -170,7 +164,7 @@ impl<W> Task<W> {
 
     /// By which the cache of failures knows it.
     pub(crate) fn failure_key(&self) -> FailureKey<'_> {
-        FailureKey { question: &self.question, checking_disabled: self.checking_disabled }
+        FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }
 
     /// Forgets what was tried for another target.
@@ -180,7 +174,7 @@ impl<W> Task<W> {
 
     /// The type that is asked for.
     pub(crate) fn target_type(&self) -> Rtype {
-        split_question(&self.target).map_or(Rtype(0), |(_, qtype, _)| qtype)
+        self.target.view().qtype()
     }
 
     /// Gives a walk that comes on more time. False if it has had all that there is.
@@ -243,7 +237,7 @@ impl<W> Task<W> {
 
     pub(crate) fn asked_for(&self) -> AskedFor {
         AskedFor {
-            question_len: self.question.len(),
+            question_len: self.question.view().octets().len(),
             hash: self.hash,
             dnssec_ok: self.dnssec_ok,
             checking_disabled: self.checking_disabled,
@@ -256,7 +250,7 @@ impl<W> Task<W> {
 
     fn is_question(&self, key: &Key<'_>) -> bool {
         self.hash == key.hash
-            && self.question == key.question
+            && self.question.view() == key.question
             && self.dnssec_ok == key.dnssec_ok
             && self.checking_disabled == key.checking_disabled
             && self.set == key.set

@@ -28,7 +28,7 @@ use avocet_policy::client::{Id, Identity};
 use avocet_policy::list::Effect;
 use avocet_policy::rule::{Lift, NamedTimeZone, Rule, Scope};
 use avocet_resolver::NameServers;
-use avocet_wire::{Class, Ede, Rcode, Rtype};
+use avocet_wire::{Class, Ede, FoldedName, QuestionBuf, Rcode, Rtype};
 use ipnet::IpNet;
 
 use crate::lists::open_text;
@@ -52,8 +52,8 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) ip: IpAddr,
     /// The address of the server that receives the query.
     pub(crate) entrance: Entrance,
-    /// Folded QNAME.
-    pub(crate) qname: &'a [u8],
+    /// QNAME.
+    pub(crate) qname: FoldedName<'a>,
     /// QTYPE.
     pub(crate) qtype: Rtype,
     /// The time of the query.
@@ -77,8 +77,8 @@ impl Inquiry<'_> {
         )
     }
 
-    fn question(&self) -> Vec<u8> {
-        [self.qname, &self.qtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat()
+    fn question(&self) -> QuestionBuf {
+        QuestionBuf::new(self.qname, self.qtype, Class::IN)
     }
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
     let policy = state.policy.as_ref()?;
     let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at)
         .at_entrance(inquiry.entrance);
-    if let Ended::Wait(_) = rehearsal.begin(&inquiry.question()) {
+    if let Ended::Wait(_) = rehearsal.begin(inquiry.question().view()) {
         // The answer is not cached: only the question decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
         return Some(policy.outcome(&asked, None, moment, &mut Scratch::for_looking()).0);
@@ -112,7 +112,7 @@ pub(crate) fn why(
     let (qname, qtype) = question.name_and_type();
     let inquiry = Inquiry { ip, entrance, qname, qtype, at };
     let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at).at_entrance(entrance);
-    let mut ended = rehearsal.begin(&inquiry.question());
+    let mut ended = rehearsal.begin(inquiry.question().view());
     let mut looked = Vec::new();
     for _ in 0..MAX_TURNS {
         let Ended::Wait(miss) = ended else { break };
@@ -145,7 +145,7 @@ fn ask(
 ) -> Result<(Vec<WhySection>, Ended), ControlError> {
     let Some(waiter) = &miss.waiter else { return Err(ControlError::InvalidQuery) };
     let servers = waiter.servers.as_deref().unwrap_or_default();
-    let question = Question::of(&miss.question);
+    let question = Question::of(miss.question.view());
     let now = shared.name_server.clock.now().secs();
     let remembered = shared.name_server.failures.lookup(&miss.failure_key(), now);
     if let Some(failure) = remembered.filter(|_| servers.is_empty()) {
@@ -156,7 +156,7 @@ fn ask(
     }
     if servers.is_empty() && !state.plan.resolves(question.name_and_type().0) {
         let ede = Some((Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name"));
-        let message = trace::refusal(&miss.question);
+        let message = trace::refusal(miss.question.view());
         let obtained = resolved(Rcode::REFUSED, &message, ede);
         return Ok((Vec::new(), rehearsal.go_on(waiter, &obtained)));
     }
@@ -187,13 +187,14 @@ fn decision(
     let said = witness.said().unwrap_or(&passes);
     let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
     let now = shared.name_server.clock.now().secs();
-    let servers =
-        |name: &[u8]| NameServers::above((&state.plan, &shared.name_server.rrsets), name, now);
+    let servers = |name: FoldedName<'_>| {
+        NameServers::above((&state.plan, &shared.name_server.rrsets), name, now)
+    };
     let answered: Option<KnownAnswer<'_>> = witness.judged().map(|message| Answered {
         message,
         has_own_servers: state.plan.has_own_rule(inquiry.qname),
         translation: state.plan.translation(),
-        servers: &servers as &dyn Fn(&[u8]) -> NameServers,
+        servers: &servers as &dyn Fn(FoldedName<'_>) -> NameServers,
     });
     let mut scratch = Scratch::for_looking();
     let explanation = policy.explain(&asked, (answered.as_ref(), said), moment, &mut scratch);

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use avocet_io::poll::Waker;
 use avocet_nameserver::query::miss::{Miss, StreamRoute};
 use avocet_resolver::{Trace, Traced};
+use avocet_wire::{QuestionBuf, SharedName};
 
 /// Most waiting messages for one worker. Further ones are dropped and counted.
 const MAX_WAITING: usize = 65_536;
@@ -18,8 +19,8 @@ const MAX_OCTETS: usize = 64 << 20;
 
 /// A question to resolve with a trace.
 pub(crate) struct TraceOrder {
-    /// Folded question in wire form.
-    pub(crate) question: Box<[u8]>,
+    /// The question.
+    pub(crate) question: QuestionBuf,
     /// Its keyed hash.
     pub(crate) hash: u64,
     /// DO.
@@ -34,8 +35,8 @@ pub(crate) struct TraceOrder {
 
 /// A request for the kept traces of a name.
 pub(crate) struct KeptOrder {
-    /// Folded name.
-    pub(crate) qname: Box<[u8]>,
+    /// The name.
+    pub(crate) qname: SharedName,
     /// Receives the traces, the latest last.
     pub(crate) reply: Sender<Vec<Trace>>,
 }

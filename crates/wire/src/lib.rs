@@ -5,8 +5,8 @@
 //! input.
 //!
 //! Outside of messages, names are *uncompressed wire names*: length-prefixed labels that end with
-//! the root's zero octet, at most 255 octets in all (RFC 1035 §3.1). A *folded* name has its ASCII
-//! letters in lower case (RFC 4343).
+//! the root's zero octet, at most 255 octets in all (RFC 1035 §3.1). A [`FoldedName`] has its ASCII
+//! letters in lower case (RFC 4343); a [`Question`] is one with a type and a class.
 //!
 //! [`query::QueryView`] reads a client's query, [`view::MessageView`] any message, and
 //! [`builder::Builder`] writes one.
@@ -17,11 +17,13 @@ pub mod builder;
 pub mod canonical;
 pub mod code;
 pub mod edns;
+pub mod folded;
 pub mod hash;
 pub mod header;
 pub mod master;
 pub mod name;
 pub mod query;
+pub mod question;
 pub mod rdata;
 pub mod short;
 pub mod special_purpose;
@@ -31,9 +33,11 @@ pub mod view;
 
 pub use builder::{Builder, Section};
 pub use code::{Class, Ede, Opcode, Rcode, Rtype};
+pub use folded::{FoldedName, FoldedNameBuf, SharedName};
 pub use header::Header;
 pub use name::NameBuf;
 pub use query::{QueryError, QueryView};
+pub use question::{Question, QuestionBuf};
 pub use view::{MessageView, RecordView, WireError};
 
 /// The port of DNS over UDP and TCP (RFC 1035 §4.2).

@@ -15,6 +15,7 @@
 
 use std::fmt;
 
+use crate::folded::FoldedNameBuf;
 use crate::text::{self, TextError};
 use crate::{hash, short};
 
@@ -141,7 +142,12 @@ impl NameBuf {
 
     /// Returns the name in lower case.
     #[must_use]
-    pub fn folded(&self) -> Self {
+    pub fn folded(&self) -> FoldedNameBuf {
+        FoldedNameBuf::of(self)
+    }
+
+    /// Returns the name in lower case, for [`FoldedNameBuf`].
+    pub(crate) fn in_lower_case(&self) -> Self {
         let mut out = *self;
         hash::fold_into(self.wire(), &mut out.octets);
         out

@@ -5,9 +5,11 @@
 
 use crate::code::{Class, Rtype};
 use crate::edns::{Edns, OPT_LEN};
+use crate::folded::FoldedName;
 use crate::hash::{HashKey, KEY_ROOM, MAX_QUESTION};
 use crate::header::{HEADER_LEN, Header, QR};
 use crate::name::MAX_NAME;
+use crate::question::Question;
 use crate::view::{MessageView, RecordSection};
 
 /// The bits of the flags that hold the OPCODE, zero for QUERY.
@@ -212,13 +214,13 @@ fn plain_name_end(octets: &[u8]) -> Option<usize> {
     }
 }
 
-/// A folded question and its keyed hash.
+/// A question and its keyed hash.
 ///
 /// Keys are large and never moved on the query path: a place for one is allocated once and then
 /// reused.
 #[derive(Clone, Copy)]
 pub struct QuestionKey {
-    /// Keyed hash of the folded question and the caller's word.
+    /// Keyed hash of the question, in lower case, and the caller's word.
     pub hash: u64,
     len: u16,
     /// The question up to `len`, followed by zeros up to the end of its block of sixteen.
@@ -229,7 +231,7 @@ impl QuestionKey {
     /// An empty key, which belongs to no question.
     pub const EMPTY: Self = Self { hash: 0, len: 0, octets: [0; KEY_ROOM] };
 
-    /// Creates a key: see [`QuestionKey::read`].
+    /// Creates the key of a question as sent: see [`QuestionKey::read`].
     #[inline]
     #[must_use]
     pub fn new(question: &[u8], secret: &HashKey, extra: u64) -> Self {
@@ -260,19 +262,18 @@ impl QuestionKey {
         self.len == 0
     }
 
-    /// Returns the folded QNAME with QTYPE and QCLASS.
+    /// Returns the question. The key must not be empty.
     #[inline]
     #[must_use]
-    pub fn question(&self) -> &[u8] {
-        &self.octets[..usize::from(self.len)]
+    pub fn question(&self) -> Question<'_> {
+        Question::from_folded_unchecked(&self.octets[..usize::from(self.len)])
     }
 
-    /// Returns the folded QNAME.
+    /// Returns QNAME. The key must not be empty.
     #[inline]
     #[must_use]
-    pub fn qname(&self) -> &[u8] {
-        let question = self.question();
-        &question[..question.len().saturating_sub(4)]
+    pub fn qname(&self) -> FoldedName<'_> {
+        self.question().qname()
     }
 }
 
@@ -296,7 +297,7 @@ mod tests {
         let secret = HashKey::new([3; 32]);
         let key = view.key(&secret, 0);
         assert_eq!(view.qname(), b"\x03WwW\x07example\x00");
-        assert_eq!(key.question(), b"\x03www\x07example\x00\x00\x41\x00\x01");
+        assert_eq!(key.question().octets(), b"\x03www\x07example\x00\x00\x41\x00\x01");
         assert_eq!(view.edns.unwrap().udp_size, 4096);
         let lower = octets.to_ascii_lowercase();
         assert_ne!(

@@ -1,10 +1,15 @@
 use super::*;
 
 const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
-const KEY: PacketKey = PacketKey { profile: 7, flags: packet_flags::RD, question: QUESTION };
+const KEY: PacketKey =
+    PacketKey { profile: 7, flags: packet_flags::RD, question: question(QUESTION) };
 const META: PacketMeta =
     PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None };
 const HASH: u64 = 0x1234_5678_9abc_def0;
+
+const fn question(octets: &[u8]) -> Question<'_> {
+    Question::from_folded_unchecked(octets)
+}
 
 fn cache() -> PacketCache {
     PacketCache::new(64 << 10, 3600).unwrap()
@@ -25,7 +30,7 @@ fn response(question: &[u8], ttls: &[u32]) -> (Vec<u8>, Vec<u16>) {
 }
 
 fn put(cache: &PacketCache, key: &PacketKey<'_>, ttls: &[u32], meta: PacketMeta) {
-    let (bytes, offsets) = response(key.question, ttls);
+    let (bytes, offsets) = response(key.question.octets(), ttls);
     assert_eq!(cache.insert(HASH, key, &bytes, &offsets, &meta), Inserted::Stored);
 }
 
@@ -71,8 +76,8 @@ fn every_part_of_the_key_counts_even_when_hashes_are_equal() {
     let others = [
         PacketKey { profile: 8, ..KEY },
         PacketKey { flags: packet_flags::RD | packet_flags::DO, ..KEY },
-        PacketKey { question: b"\x03www\x02ab\x00\x00\x1c\x00\x01", ..KEY },
-        PacketKey { question: b"\x03wwx\x02ab\x00\x00\x01\x00\x01", ..KEY },
+        PacketKey { question: question(b"\x03www\x02ab\x00\x00\x1c\x00\x01"), ..KEY },
+        PacketKey { question: question(b"\x03wwx\x02ab\x00\x00\x01\x00\x01"), ..KEY },
     ];
     for other in others {
         assert_eq!(cache.lookup(HASH, &other, 1000, 5, &mut out), PacketLookup::Miss, "{other:?}");
@@ -219,9 +224,8 @@ fn responses_that_do_not_fit_their_key_are_refused() {
     let cache = cache();
     let (bytes, offsets) = response(QUESTION, &[300]);
     let short = &bytes[..bytes.len() - 8];
-    let other = PacketKey { question: b"\x03wwx\x02ab\x00\x00\x01\x00\x01", ..KEY };
-    let no_name = PacketKey { question: &QUESTION[..9], ..KEY };
-    for (key, response) in [(KEY, short), (other, &bytes), (no_name, &bytes), (KEY, &bytes[..10])] {
+    let other = PacketKey { question: question(b"\x03wwx\x02ab\x00\x00\x01\x00\x01"), ..KEY };
+    for (key, response) in [(KEY, short), (other, &bytes), (KEY, &bytes[..10])] {
         assert_eq!(cache.insert(HASH, &key, response, &offsets, &META), Inserted::Refused);
     }
 }
@@ -231,11 +235,11 @@ fn flushing_a_name_takes_what_is_below_it_and_nothing_else() {
     let cache = cache();
     let questions: [&[u8]; 3] =
         [b"\x02ab\x00\x00\x01\x00\x01", QUESTION, b"\x05xx.ab\x00\x00\x01\x00\x01"];
-    for question in questions {
-        put(&cache, &PacketKey { question, ..KEY }, &[300], META);
+    for octets in questions {
+        put(&cache, &PacketKey { question: question(octets), ..KEY }, &[300], META);
     }
-    assert_eq!(cache.flush(b"\x02ab\x00"), 2);
-    let kept = PacketKey { question: questions[2], ..KEY };
+    assert_eq!(cache.flush(question(questions[0]).qname()), 2);
+    let kept = PacketKey { question: question(questions[2]), ..KEY };
     assert!(matches!(cache.lookup(HASH, &kept, 1000, 5, &mut [0; 512]), PacketLookup::Hit(_)));
-    assert_eq!((cache.flush(b"\x00"), cache.stats().entries), (1, 0));
+    assert_eq!((cache.flush(FoldedName::ROOT), cache.stats().entries), (1, 0));
 }

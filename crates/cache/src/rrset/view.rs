@@ -10,6 +10,8 @@
 //! ```
 //! Numbers are big endian. The views never fail: malformed data ends an iteration early.
 
+use avocet_wire::FoldedName;
+
 use super::{
     Freshness, Negative, NegativeKind, NegativeRecord, Provenance, Rank, ReceivedRrset, RrsetKey,
     Security, Unsupported,
@@ -50,16 +52,12 @@ pub(super) fn encode_rrset(key: &RrsetKey<'_>, rrset: &ReceivedRrset<'_>) -> Opt
     Some(Body { bytes, epoch, user: user_of(&rrset.provenance, None) })
 }
 
-/// Encodes a negative answer. Returns `None` if an owner is malformed, or a count or a length
-/// exceeds 16 bits.
+/// Encodes a negative answer. Returns `None` if a count or a length exceeds 16 bits.
 pub(super) fn encode_negative(key: &RrsetKey<'_>, negative: &Negative<'_>) -> Option<Body> {
     let count = u16::try_from(negative.proof.len()).ok()?;
     let mut bytes = encode_key(key);
     for record in std::iter::once(&negative.soa).chain(negative.proof) {
-        if name::leading_name(record.owner)?.len() != record.owner.len() {
-            return None;
-        }
-        bytes.extend(record.owner);
+        bytes.extend(record.owner.wire());
         bytes.extend(record.rtype.to_be_bytes());
         put_rdata(&mut bytes, record.rdata)?;
     }
@@ -72,7 +70,7 @@ pub(super) fn encode_negative(key: &RrsetKey<'_>, negative: &Negative<'_>) -> Op
 
 fn encode_key(key: &RrsetKey<'_>) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TYPICAL_PAYLOAD_BYTES);
-    bytes.extend(key.owner);
+    bytes.extend(key.owner.wire());
     bytes.extend(key.rtype.to_be_bytes());
     bytes.extend(key.class.to_be_bytes());
     bytes
@@ -231,7 +229,7 @@ impl<'a> NegativeView<'a> {
     fn all(&self) -> impl Iterator<Item = NegativeRecord<'a>> + use<'a> {
         let mut bytes = self.body;
         std::iter::from_fn(move || {
-            let owner = name::leading_name(bytes)?;
+            let owner = FoldedName::from_folded_unchecked(name::leading_name(bytes)?);
             let (rtype, mut rest) = bytes.get(owner.len()..)?.split_first_chunk()?;
             let rdata = split_rdata(&mut rest)?;
             bytes = rest;

@@ -1,5 +1,7 @@
 use std::io::Cursor;
 
+use avocet_wire::{FoldedName, Question};
+
 use super::*;
 use crate::{
     packet::{PacketLookup, PacketMeta, packet_flags},
@@ -62,14 +64,22 @@ impl Caches {
             flags: packet_flags::STALE_OK,
             ede: Some(29),
         };
-        let key = PacketKey { profile: 3, flags: packet_flags::DO, question: &question };
+        let key = PacketKey {
+            profile: 3,
+            flags: packet_flags::DO,
+            question: Question::new(&question).unwrap(),
+        };
         self.packets.insert(hash(&key), &key, &response, &[offset], &meta);
     }
 
     /// Returns the remaining seconds (negative: seconds since the end) and the TTL in the message.
     fn packet(&self, number: u8, now: u32, epoch: u32) -> Option<(i64, u32)> {
         let question = question(number);
-        let key = PacketKey { profile: 3, flags: packet_flags::DO, question: &question };
+        let key = PacketKey {
+            profile: 3,
+            flags: packet_flags::DO,
+            question: Question::new(&question).unwrap(),
+        };
         let mut out = [0; 128];
         let (remaining, len) = match self.packets.lookup(hash(&key), &key, now, epoch, &mut out) {
             PacketLookup::Hit(hit) => (i64::from(hit.remaining_secs), hit.len),
@@ -106,11 +116,11 @@ fn question(number: u8) -> Vec<u8> {
 }
 
 fn key_of(owner: &[u8]) -> RrsetKey<'_> {
-    RrsetKey { owner, rtype: 1, class: 1 }
+    RrsetKey { owner: FoldedName::new(owner).unwrap(), rtype: 1, class: 1 }
 }
 
 fn hash(key: &PacketKey<'_>) -> u64 {
-    key.question.iter().fold(u64::from(key.profile), |sum, byte| {
+    key.question.octets().iter().fold(u64::from(key.profile), |sum, byte| {
         sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte)
     })
 }
@@ -252,7 +262,7 @@ fn payloads_of_a_wrong_shape_under_a_right_checksum_are_dropped() {
                 taken.rrsets,
                 u64::from(kind == RRSET && payload.first() == Some(&0) && payload.len() >= 5)
             );
-            caches.rrsets.flush(b"\x00");
+            caches.rrsets.flush(FoldedName::new(b"\x00").unwrap());
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use avocet_wire::name::{self, NameBuf};
 use avocet_wire::text::{self, Token};
-use avocet_wire::{Rcode, Rtype, canonical, rdata};
+use avocet_wire::{FoldedNameBuf, Rcode, Rtype, canonical, rdata};
 
 use super::judge::{Expected, Rcodes, digest_record};
 use crate::ask::names::wire_name;
@@ -22,10 +22,10 @@ const MAX_FILE: u64 = 1 << 30;
 
 type Rrsets = Vec<(Rtype, Vec<Box<[u8]>>)>;
 
-/// A zone by owner name. Owners and names in data are folded.
+/// A zone by owner name. Owners and names in data are in lower case.
 #[derive(Debug)]
 pub struct Zone {
-    apex: NameBuf,
+    apex: FoldedNameBuf,
     nodes: HashMap<Box<[u8]>, Rrsets>,
 }
 
@@ -135,7 +135,7 @@ impl Zone {
                 });
             };
             digest = digest.wrapping_add(digest_record(owner.wire(), Rtype::CNAME, target));
-            owner = NameBuf::from_wire(target).ok()?;
+            owner = FoldedNameBuf::from_wire(target).ok()?;
         }
         None
     }
@@ -198,7 +198,7 @@ fn append_line(line: &[u8], mut depth: usize, out: &mut Vec<u8>) -> usize {
 struct ZoneReader {
     origin: Option<NameBuf>,
     owner: Option<NameBuf>,
-    apex: Option<NameBuf>,
+    apex: Option<FoldedNameBuf>,
     nodes: HashMap<Box<[u8]>, Rrsets>,
 }
 

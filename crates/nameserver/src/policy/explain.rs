@@ -3,7 +3,7 @@
 use avocet_policy::list::{self, Decision};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{self, Action, Verdict};
-use avocet_wire::Rtype;
+use avocet_wire::{FoldedName, Rtype};
 
 use super::explanation::{ExplainedLine, Explanation, Importance, LineEntry, Outcome, Treatment};
 use super::geo::letters;
@@ -148,7 +148,7 @@ impl Policy {
         scratch: &mut Scratch,
     ) -> Vec<ExplainedLine<'p>> {
         let Some(lists) = &self.lists else { return Vec::new() };
-        let mut lines = self.lines_about(lists, asked, (asked.qname, Standing::Asked), scratch);
+        let mut lines = self.lines_about(lists, asked, (&asked.qname, Standing::Asked), scratch);
         let is_named = lines.iter().any(|line| line.decides);
         let mut behind = Vec::new();
         if let Some(answered) = answered {
@@ -251,12 +251,12 @@ impl Policy {
     /// The lists that a name is on, in force for anybody or not.
     pub fn on_lists(
         &self,
-        qname: &[u8],
+        qname: FoldedName<'_>,
         qtype: Rtype,
         scratch: &mut list::Scratch,
     ) -> Vec<rule::ListId> {
         let Some(lists) = &self.lists else { return Vec::new() };
-        let question = list::Question { qname, qtype, asker: list::Asker::default() };
+        let question = list::Question { qname: &qname, qtype, asker: list::Asker::default() };
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
         let naming = found.matches().filter(names_it);
         naming

@@ -32,7 +32,7 @@ use avocet_policy::list::{self, ListId, ListSet};
 use avocet_policy::rpz::ZoneSet;
 use avocet_policy::rule::{Exceptions, Hours, Limiter, Program, Rule, RuleId};
 use avocet_resolver::{Dns64, NameServers};
-use avocet_wire::Rtype;
+use avocet_wire::{FoldedName, Rtype};
 
 use crate::query::asked::{Entrance, Transport};
 use crate::query::respond::Note;
@@ -88,15 +88,15 @@ pub struct Asked<'a> {
     pub ip: IpAddr,
     /// How the query came.
     pub transport: Transport,
-    /// Folded QNAME.
-    pub qname: &'a [u8],
+    /// QNAME.
+    pub qname: FoldedName<'a>,
     /// QTYPE.
     pub qtype: Rtype,
 }
 
 /// What was found for a question, as the policy sees it.
 #[derive(Clone, Copy)]
-pub struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
+pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     /// The message.
     pub message: &'a [u8],
     /// Whether the name has servers of its own in the configuration.
@@ -108,7 +108,7 @@ pub struct Answered<'a, F: Fn(&[u8]) -> NameServers> {
 }
 
 /// What explanations know of an answer.
-pub type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(&[u8]) -> NameServers>;
+pub type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(FoldedName<'_>) -> NameServers>;
 
 /// The time: schedules go by the wall clock, limits by the monotonic one.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use avocet_policy::rule::Country;
 use avocet_resolver::Dns64;
 use avocet_wire::special_purpose::embedded;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{MessageView, NameBuf, Rtype};
+use avocet_wire::{FoldedNameBuf, MessageView, NameBuf, Rtype};
 
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
@@ -26,8 +26,8 @@ pub(super) struct AnswerTargets {
     /// Addresses of A and AAAA records and of the hints in SVCB and HTTPS records, followed by IPv4
     /// addresses that are embedded in IPv6 addresses or translated by DNS64.
     pub addresses: Vec<IpAddr>,
-    /// Targets of CNAME, DNAME, SVCB and HTTPS records, folded.
-    pub names: Vec<NameBuf>,
+    /// Targets of CNAME, DNAME, SVCB and HTTPS records.
+    pub names: Vec<FoldedNameBuf>,
     /// The indexes in `names` of the targets of SVCB and HTTPS records.
     services: Vec<u16>,
     /// For each name, whether a rule would allow it if it were queried; empty if none would.
@@ -58,7 +58,7 @@ impl AnswerTargets {
     }
 
     /// The names that lists, and conditions on lists, examine.
-    pub(super) fn judged(&self) -> impl Iterator<Item = &NameBuf> {
+    pub(super) fn judged(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names
             .iter()
@@ -68,7 +68,7 @@ impl AnswerTargets {
     }
 
     /// The targets of SVCB and HTTPS records.
-    pub(super) fn services(&self) -> impl Iterator<Item = &NameBuf> {
+    pub(super) fn services(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
@@ -181,9 +181,9 @@ pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
             continue;
         };
         let (owner, ttl_secs) = (owner.folded(), record.ttl_secs());
-        let end = chain.last().map_or(asked.qname, |last| last.target.wire());
+        let end = chain.last().map_or(asked.qname.wire(), |last| last.target.wire());
         if record.rtype == Rtype::CNAME && owner.wire() == end && chain.len() < MAX_CHAIN {
-            chain.push(Alias { owner, target: target.folded(), ttl_secs, note: 0 });
+            chain.push(Alias { owner, target: target.folded().into(), ttl_secs, note: 0 });
         }
     }
     chain
@@ -222,7 +222,7 @@ mod tests {
         found.read(&out[..len], None);
         let addresses: Vec<String> = found.addresses.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["192.0.2.9", "192.0.2.1", "10.0.0.1", "fd00::1"]);
-        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
+        let names: Vec<&[u8]> = found.names.iter().map(|name| name.wire()).collect();
         assert_eq!(names, [&b"\x01b\x07example\x00"[..], b"\x03cdn\x04test\x00"]);
     }
 }

@@ -9,7 +9,7 @@ use avocet_policy::rule::{
     Target, Verdict, rebinds, safe_name,
 };
 use avocet_resolver::NameServers;
-use avocet_wire::{Class, NameBuf, Rcode};
+use avocet_wire::{Class, FoldedName, NameBuf, Rcode};
 
 use super::names::AnswerTargets;
 use super::ruling::{
@@ -103,7 +103,7 @@ impl Policy {
     pub fn answer(
         &self,
         asked: &Asked<'_>,
-        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        answered: &Answered<'_, impl Fn(FoldedName<'_>) -> NameServers>,
         (moment, generation): (Moment, u32),
         scratch: &mut Scratch,
     ) -> AnswerRuling<'_> {
@@ -170,11 +170,11 @@ impl Policy {
     fn against_rebinding(
         &self,
         asked: &Asked<'_>,
-        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        answered: &Answered<'_, impl Fn(FoldedName<'_>) -> NameServers>,
         (validity, found): (Validity, &AnswerTargets),
     ) -> Option<AnswerRuling<'_>> {
         let exceptions = self.rebinding.as_ref().filter(|_| !answered.has_own_servers)?;
-        rebinds(asked.qname, &mut found.reached(answered.translation), exceptions)?;
+        rebinds(&asked.qname, &mut found.reached(answered.translation), exceptions)?;
         let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
         Some(Made { form: Form::Nodata, ..made }.in_place_of_an_answer())
     }
@@ -230,11 +230,11 @@ impl Policy {
             None => self.decide_with((&question, None), hours, &NoLists, noted),
             Some(lists) => {
                 let found =
-                    lists.lookup(self.to_lists(asked, asked.qname), &ListSet::ALL, named_lists);
+                    lists.lookup(self.to_lists(asked, &asked.qname), &ListSet::ALL, named_lists);
                 let on_list = |wanted: rule::ListId| {
                     found.matches().any(|one| self.is_on(&one, wanted))
                         || self
-                            .zones_naming(asked.qname)
+                            .zones_naming(&asked.qname)
                             .any(|place| place == usize::from(wanted.0))
                 };
                 self.decide_with((&question, None), hours, &on_list, noted)
@@ -257,7 +257,7 @@ impl Policy {
             return until;
         }
         for name in &found.names {
-            let asked = Asked { qname: name.wire(), ..*asked };
+            let asked = Asked { qname: name.view(), ..*asked };
             let verdict = self.decide_in(
                 &asked,
                 moment,
@@ -315,8 +315,8 @@ impl Policy {
     ) -> Verdict {
         let question = to_rules(asked, moment);
         let Scratch { found, hours, named_lists, noted, noted_later, .. } = scratch;
-        let names: Vec<&[u8]> = found.names.iter().map(NameBuf::wire).collect();
-        let judged: Vec<&[u8]> = found.judged().map(NameBuf::wire).collect();
+        let names: Vec<&[u8]> = found.names.iter().map(|name| name.wire()).collect();
+        let judged: Vec<&[u8]> = found.judged().map(|name| name.wire()).collect();
         let answer = Answer {
             addresses: &found.addresses,
             names: &names,
@@ -327,7 +327,8 @@ impl Policy {
         if self.asks_for_lists
             && let Some(lists) = &self.lists
         {
-            for (place, name) in [asked.qname].into_iter().chain(judged.iter().copied()).enumerate()
+            for (place, name) in
+                [asked.qname.wire()].into_iter().chain(judged.iter().copied()).enumerate()
             {
                 let question = self.to_lists(asked, name);
                 let found = match place {
@@ -363,7 +364,7 @@ impl Policy {
     ) -> Option<Over> {
         let rule = self.program.rule(id).filter(|rule| !rule.log_only)?;
         let Action::RateLimit(limit) = &rule.action else { return None };
-        let (whose, now) = ((asked.ip, asked.qname), moment.millis * MILLI);
+        let (whose, now) = ((asked.ip, asked.qname.wire()), moment.millis * MILLI);
         let admission = match tokens {
             Tokens::Take => self.limiter.admit(id, limit, whose, now),
             Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
@@ -408,7 +409,7 @@ impl Policy {
                 QuestionVerdict::Answer(self.blocked((form, block.ttl_secs), why))
             }
             Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
-            Action::SafeSearch => match safe_name(asked.qname) {
+            Action::SafeSearch => match safe_name(&asked.qname) {
                 Some(safe) => self.redirected(asked, (&safe.target, None), why),
                 None => QuestionVerdict::Pass,
             },
@@ -453,7 +454,7 @@ impl Policy {
     ) -> QuestionVerdict<'_> {
         let Some((lists, in_force)) = self.lists_for(asked) else { return QuestionVerdict::Pass };
         let Scratch { lists: scratch, held, .. } = scratch;
-        let found = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        let found = lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch);
         if let Some(fired) = self.zone_at_question(asked)
             && found.decision() != Decision::Allowed
             && self.goes_first(&fired.found, found.deciding().map(|one| one.list))
@@ -496,7 +497,7 @@ impl Policy {
         if found.names.is_empty() {
             return None;
         }
-        let asked_for = lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch);
+        let asked_for = lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch);
         if asked_for.decision() == Decision::Allowed {
             return None;
         }
@@ -529,7 +530,7 @@ impl Policy {
     /// Does a list let the name through, whatever others say?
     fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
         self.lists_for(asked).is_some_and(|(lists, in_force)| {
-            lists.lookup(self.to_lists(asked, asked.qname), in_force, scratch).decision()
+            lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch).decision()
                 == Decision::Allowed
         })
     }
@@ -617,7 +618,7 @@ impl ListLookup for Naming {
 pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
     let profile = avocet_policy::client::Profile(asked.profile);
     rule::Question {
-        qname: asked.qname,
+        qname: asked.qname.wire(),
         qtype: asked.qtype,
         qclass: Class::IN,
         profile,
@@ -646,10 +647,15 @@ fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
 }
 
 /// An alias to another name; a name that leads to itself goes its way.
-fn rename(qname: &[u8], target: &[u8], (ttl_secs, note): (u32, u16)) -> QuestionVerdict<'static> {
-    match (NameBuf::from_wire(qname), NameBuf::from_wire(target)) {
-        (Ok(owner), Ok(target)) if owner.wire() != target.wire() => {
-            QuestionVerdict::Rename(vec![Alias { owner, target, ttl_secs, note }])
+fn rename(
+    qname: FoldedName<'_>,
+    target: &[u8],
+    (ttl_secs, note): (u32, u16),
+) -> QuestionVerdict<'static> {
+    match NameBuf::from_wire(target) {
+        Ok(target) if *qname != *target.wire() => {
+            let alias = Alias { owner: qname.to_buf(), target, ttl_secs, note };
+            QuestionVerdict::Rename(vec![alias])
         }
         _ => QuestionVerdict::Pass,
     }

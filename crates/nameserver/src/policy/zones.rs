@@ -14,7 +14,7 @@
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::{Action, Found, TriggerKind, ZoneSet, Zones};
 use avocet_resolver::NameServers;
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype};
 
 use super::counts::PendingCounts;
 use super::ruling::{QuestionVerdict, Validity};
@@ -60,7 +60,7 @@ impl Policy {
     pub(super) fn zone_at_answer(
         &self,
         asked: &Asked<'_>,
-        answered: &Answered<'_, impl Fn(&[u8]) -> NameServers>,
+        answered: &Answered<'_, impl Fn(FoldedName<'_>) -> NameServers>,
         found: &names::AnswerTargets,
     ) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
@@ -89,7 +89,7 @@ impl Policy {
         let zones = (lists.zones(), in_force);
         let Some(answer) = answer else {
             let fired =
-                [zones.0.on_client(in_force, asked.ip), zones.0.on_qname(in_force, asked.qname)];
+                [zones.0.on_client(in_force, asked.ip), zones.0.on_qname(in_force, &asked.qname)];
             return fired.into_iter().flatten().collect();
         };
         let chain = names::chain(answer.0.message, asked);
@@ -131,10 +131,7 @@ impl Policy {
     ) -> QuestionVerdict<'p> {
         let Fired { found, mut behind } = fired;
         let note = self.zone_note(&found);
-        let qname = behind
-            .last()
-            .map_or_else(|| NameBuf::from_wire(asked.qname).ok(), |last| Some(last.target));
-        let Some(qname) = qname else { return QuestionVerdict::Pass };
+        let qname = behind.last().map_or_else(|| asked.qname.to_buf(), |last| last.target.folded());
         let form = match found.action {
             Action::Passthru => return QuestionVerdict::Pass,
             Action::Drop => {
@@ -200,7 +197,7 @@ fn on_question<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,
 ) -> Option<Found<'p>> {
-    Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, asked.qname))
+    Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, &asked.qname))
 }
 
 /// The trigger for the targets of SVCB and HTTPS records, which hints let clients reach without a
@@ -227,22 +224,26 @@ fn on_services<'p>(
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,
-    (answered, found): (&Answered<'_, impl Fn(&[u8]) -> NameServers>, &names::AnswerTargets),
+    (answered, found): (
+        &Answered<'_, impl Fn(FoldedName<'_>) -> NameServers>,
+        &names::AnswerTargets,
+    ),
     (chain, place): (&[Alias], usize),
 ) -> [Option<Found<'p>>; 5] {
     let mut fired = [None; 5];
-    let name = place.checked_sub(1).map_or(asked.qname, |before| chain[before].target.wire());
+    let target = place.checked_sub(1).map(|before| chain[before].target.folded());
+    let name = target.as_ref().map_or(asked.qname, FoldedNameBuf::view);
     if place == 0 {
         fired[0] = zones.on_client(in_force, asked.ip);
     }
-    fired[1] = zones.on_qname(in_force, name);
+    fired[1] = zones.on_qname(in_force, &name);
     if place == chain.len() {
         fired[1] = fired[1].or_else(|| on_services((zones, in_force), found));
         fired[2] = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
     }
     if zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress) {
         let servers = (answered.servers)(name);
-        fired[3] = zones.on_nsnames(in_force, || servers.names.iter().map(NameBuf::wire));
+        fired[3] = zones.on_nsnames(in_force, || servers.names.iter().map(|name| name.wire()));
         fired[4] = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
     }
     fired

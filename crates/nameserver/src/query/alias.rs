@@ -3,16 +3,15 @@
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{HEADER_LEN, Header, QR, RA, TC};
 use avocet_wire::view::{MessageView, RecordSection};
-use avocet_wire::{Class, NameBuf, Rtype};
+use avocet_wire::{Class, FoldedNameBuf, NameBuf, Rtype};
 
-use super::question::LocalQuestion;
 use super::respond::Draft;
 
 /// A CNAME of a chain that continues outside the local records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Alias {
-    /// Owner, folded.
-    pub owner: NameBuf,
+    /// The owner.
+    pub owner: FoldedNameBuf,
     /// Target as configured.
     pub target: NameBuf,
     /// TTL in seconds.
@@ -55,9 +54,10 @@ pub(super) fn write_behind(
 ) -> Option<Draft> {
     let limit = out.len();
     let (qname, fixed) = question.split_last_chunk::<4>()?;
+    let qtype = Rtype(u16::from_be_bytes([fixed[0], fixed[1]]));
     let qclass = Class(u16::from_be_bytes([fixed[2], fixed[3]]));
     let mut builder = Builder::new(out, limit, 0, QR | RA | end.draft.rcode.low()).ok()?;
-    builder.question(qname, LocalQuestion::of(question).qtype, qclass).ok()?;
+    builder.question(qname, qtype, qclass).ok()?;
     write_aliases(&mut builder, aliases).ok()?;
     let is_cut = Header::read(end.message).is_some_and(|header| header.has(TC));
     if append(&mut builder, end.message).is_none() || is_cut {

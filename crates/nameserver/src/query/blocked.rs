@@ -85,7 +85,7 @@ pub fn draft(
 fn empty(question: &LocalQuestion<'_>, rcode: Rcode, out: &mut [u8]) -> Draft {
     let mut octets = [0; avocet_wire::name::MAX_NAME + 4];
     let (name, fixed) = octets.split_at_mut(question.qname.len());
-    name.copy_from_slice(question.qname);
+    name.copy_from_slice(&question.qname);
     fixed[..2].copy_from_slice(&question.qtype.0.to_be_bytes());
     fixed[2..4].copy_from_slice(&Class::IN.0.to_be_bytes());
     draft_empty(out, Some(&octets[..question.qname.len() + 4]), rcode)
@@ -98,7 +98,7 @@ fn deny(question: &LocalQuestion<'_>, rcode: Rcode, ttl_secs: u32, out: &mut [u8
         let owner = question.qname;
         builder.record(
             Section::Authority,
-            &Record { owner, rtype: Rtype::SOA, class: Class::IN, ttl_secs, rdata },
+            &Record { owner: &owner, rtype: Rtype::SOA, class: Class::IN, ttl_secs, rdata },
         )
     })
     .unwrap_or_else(|Full| empty(question, rcode, out))
@@ -145,7 +145,8 @@ fn records<'r>(
     }
     write(question, Rcode::NOERROR, out, |builder| {
         wanted.try_for_each(|(rtype, ttl_secs, rdata)| {
-            let record = Record { owner: question.qname, rtype, class: Class::IN, ttl_secs, rdata };
+            let record =
+                Record { owner: &question.qname, rtype, class: Class::IN, ttl_secs, rdata };
             builder.record(Section::Answer, &record)
         })
     })
@@ -156,7 +157,7 @@ fn records<'r>(
 fn one(question: &LocalQuestion<'_>, rdata: &[u8], ttl_secs: u32, out: &mut [u8]) -> Draft {
     write(question, Rcode::NOERROR, out, |builder| {
         let record = Record {
-            owner: question.qname,
+            owner: &question.qname,
             rtype: question.qtype,
             class: Class::IN,
             ttl_secs,
@@ -175,7 +176,7 @@ fn write(
 ) -> Result<Draft, Full> {
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | RA | rcode.low())?;
-    builder.question(question.qname, question.qtype, Class::IN)?;
+    builder.question(&question.qname, question.qtype, Class::IN)?;
     records(&mut builder)?;
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
@@ -208,7 +209,11 @@ mod tests {
 
     fn shown(rtype: Rtype, form: Form<'_>) -> String {
         let mut out = [0; 512];
-        let question = LocalQuestion { qname: b"\x03ads\x07example\x00", qtype: rtype, turn: 0 };
+        let question = LocalQuestion {
+            qname: avocet_wire::FoldedName::new(b"\x03ads\x07example\x00").unwrap(),
+            qtype: rtype,
+            turn: 0,
+        };
         let draft = draft(&question, &form, 60, &mut out);
         let view = MessageView::new(&out[..draft.len]).unwrap();
         let mut offsets = [0; MAX_BLOCK_RECORDS];

@@ -34,7 +34,7 @@ impl ChaosTexts {
     }
 
     fn draft(&self, question: &LocalQuestion<'_>, octets: &[u8], out: &mut [u8]) -> Draft {
-        let text = match question.qname {
+        let text = match question.qname.wire() {
             b"\x07version\x04bind\x00" | b"\x07version\x06server\x00" => self.version.as_deref(),
             b"\x02id\x06server\x00" | b"\x08hostname\x04bind\x00" => self.identity.as_deref(),
             _ => None,
@@ -52,13 +52,13 @@ impl ChaosTexts {
 fn write(question: &LocalQuestion<'_>, text: &str, out: &mut [u8]) -> Result<Draft, Full> {
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
-    builder.question(question.qname, question.qtype, Class::CH)?;
+    builder.question(&question.qname, question.qtype, Class::CH)?;
     if matches!(question.qtype, Rtype::TXT | Rtype::ANY) {
         let text = &text.as_bytes()[..text.len().min(MAX_TEXT)];
         let mut rdata = vec![text.len() as u8];
         rdata.extend_from_slice(text);
         let record = Record {
-            owner: question.qname,
+            owner: &question.qname,
             rtype: Rtype::TXT,
             class: Class::CH,
             ttl_secs: 0,

@@ -8,14 +8,14 @@ use avocet_cache::{PacketKey, packet_flags};
 use avocet_wire::edns::{EdnsOption, option};
 use avocet_wire::header::{CD, RD};
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{QueryView, Rtype};
+use avocet_wire::{QueryView, Question, QuestionBuf, Rtype};
 
 use super::alias::Alias;
 use super::asked::{Asked, Entrance, Transport};
 use super::decision::{CacheState, Decision, Stage};
 use super::miss::{Miss, Waiter, Way};
 use super::octets::Octets;
-use super::question::LocalQuestion;
+use super::question::{LocalQuestion, WaitingQuestion};
 use super::scratch::Scratch;
 use crate::clock::Moment;
 use crate::name_server::NameServer;
@@ -93,7 +93,7 @@ pub struct Output<'o> {
 pub(super) struct Query<'q> {
     /// What its header and OPT say.
     pub(super) asked: &'q Asked,
-    /// Its folded question.
+    /// Its question.
     pub(super) key: &'q QuestionKey,
     /// See [`packet_hash`].
     pub(super) hash: u64,
@@ -152,7 +152,7 @@ impl<'q> Query<'q> {
     pub(super) fn qtype(&self) -> Rtype {
         match self.arrival {
             Arrival::New { view, .. } => view.qtype,
-            Arrival::Waiting(waiter) => LocalQuestion::of(&waiter.question).qtype,
+            Arrival::Waiting(waiter) => waiter.qtype(),
         }
     }
 
@@ -227,7 +227,7 @@ impl<'q> Query<'q> {
     /// last target of aliases.
     pub(super) fn miss(&self, cx: &QueryContext<'_>, next: Next) -> Miss {
         let (question, hash) = match next.aliases.last() {
-            None => (Octets::new(self.key.question()), self.key.hash),
+            None => (self.key.question().into(), self.key.hash),
             Some(last) => question_behind(cx, self.key.question(), last),
         };
         let Next { aliases, servers, note } = next;
@@ -246,7 +246,7 @@ impl<'q> Query<'q> {
                     servers,
                     aliases,
                 };
-                (subnet(cx, view, &question), waiter)
+                (subnet(cx, view, question.view()), waiter)
             }
             Arrival::Waiting(waiter) => (None, Waiter { aliases, servers, note, ..waiter.clone() }),
         };
@@ -257,10 +257,10 @@ impl<'q> Query<'q> {
     /// Returns the question of the query, to be resolved for no client.
     #[cold]
     pub(super) fn prefetch(&self) -> Miss {
-        self.miss_of(Octets::new(self.key.question()), self.key.hash)
+        self.miss_of(self.key.question().into(), self.key.hash)
     }
 
-    fn miss_of(&self, question: Octets, hash: u64) -> Miss {
+    fn miss_of(&self, question: WaitingQuestion, hash: u64) -> Miss {
         Miss {
             question,
             // Of no profile: all who ask wait for the same resolution.
@@ -288,22 +288,25 @@ pub(super) struct Next {
 /// Returns the question for the target of an alias in place of this one, and its hash.
 pub(super) fn question_behind(
     cx: &QueryContext<'_>,
-    question: &[u8],
+    question: Question<'_>,
     alias: &Alias,
-) -> (Octets, u64) {
-    let mut octets = alias.target.folded().wire().to_vec();
-    octets.extend_from_slice(&question[question.len() - 4..]);
-    (Octets::new(&octets), cx.shared.key.hash(&octets, 0))
+) -> (WaitingQuestion, u64) {
+    let target = alias.target.folded();
+    let behind = QuestionBuf::new(target.view(), question.qtype(), question.qclass());
+    (behind.view().into(), cx.shared.key.hash(behind.view().octets(), 0))
 }
 
 /// Returns the client's ECS option, if the rule of the name passes it on.
-fn subnet(cx: &QueryContext<'_>, view: &QueryView<'_>, question: &[u8]) -> Option<Box<[u8]>> {
+fn subnet(
+    cx: &QueryContext<'_>,
+    view: &QueryView<'_>,
+    question: Question<'_>,
+) -> Option<Box<[u8]>> {
     let edns = view.edns.filter(|edns| edns.has_options())?;
     let mut options = edns.raw_options().filter_map(Result::ok);
     let (_, data) = options.find(|(code, _)| *code == option::ECS)?;
     EdnsOption::read(option::ECS, data).ok()?;
-    let qname = &question[..question.len() - 4];
-    cx.state.plan.passes_ecs(qname).then(|| data.into())
+    cx.state.plan.passes_ecs(question.qname()).then(|| data.into())
 }
 
 /// The bits of a query that make its answer another one.

@@ -4,9 +4,9 @@
 //! [`Finding::Pass`] lets the question or the answer go on.
 
 use avocet_resolver::NameServers;
-use avocet_wire::Rcode;
 use avocet_wire::header::Header;
 use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{FoldedName, Rcode};
 
 use super::alias::{End, write_behind};
 use super::blocked;
@@ -80,7 +80,7 @@ pub(super) fn answer(
         message,
         has_own_servers: cx.state.plan.has_own_rule(asked.qname),
         translation: cx.state.plan.translation(),
-        servers: |name: &[u8]| {
+        servers: |name: FoldedName<'_>| {
             NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())
         },
     };
@@ -157,7 +157,7 @@ fn in_place_of_an_answer(
         }
         AnswerVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         AnswerVerdict::Drop => Finding::Silence { note },
-        AnswerVerdict::Truncate => Finding::Answer(truncated(query.key.question(), out)),
+        AnswerVerdict::Truncate => Finding::Answer(truncated(query.key.question().octets(), out)),
     }
 }
 
@@ -167,11 +167,12 @@ fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
 
 /// Writes an answer that the policy made.
 fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
-    let question = LocalQuestion::of(query.key.question());
+    let question = LocalQuestion::from(query.key.question());
     let draft = match made.behind.last() {
         None => blocked::draft(&question, &made.form, made.ttl_secs, out),
         Some(last) => {
-            let end = LocalQuestion { qname: last.target.wire(), ..question };
+            let target = last.target.folded();
+            let end = LocalQuestion { qname: target.view(), ..question };
             behind(query, made, &end, out)
         }
     };
@@ -194,6 +195,6 @@ fn behind(query: &Query<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut
     let message = out[..draft.len].to_vec();
     let end = End { message: &message, draft: Draft { ede: None, ..draft } };
     let question = query.key.question();
-    write_behind(&made.behind, &end, question, out)
-        .unwrap_or_else(|| draft_empty(out, Some(question), Rcode::SERVFAIL))
+    write_behind(&made.behind, &end, question.octets(), out)
+        .unwrap_or_else(|| draft_empty(out, Some(question.octets()), Rcode::SERVFAIL))
 }

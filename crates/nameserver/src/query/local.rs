@@ -11,7 +11,7 @@ use avocet_resolver::{Data, MAX_ALIASES, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{Class, NameBuf, Rcode, Rtype, name};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, NameBuf, QuestionBuf, Rcode, Rtype, name};
 
 use super::alias::{Alias, write_aliases};
 use super::decision::Stage;
@@ -51,9 +51,9 @@ struct Denials {
 
 impl Denials {
     fn of<'s, 'n>(
-        name: &'n [u8],
+        name: FoldedName<'n>,
         sets: impl Iterator<Item = &'s LocalSet>,
-        soa_above: impl Fn(&'n [u8]) -> Option<OwnSet<'n>>,
+        soa_above: impl Fn(FoldedName<'n>) -> Option<OwnSet<'n>>,
     ) -> Self {
         let ttl_secs = sets.map(|set| set.ttl_secs).min().unwrap_or_default();
         match soa_above(name) {
@@ -64,8 +64,8 @@ impl Denials {
         }
     }
 
-    fn soa<'a>(&self, name: &'a [u8]) -> OwnSet<'a> {
-        OwnSet::soa(&name[name.len().saturating_sub(usize::from(self.apex_len))..], self.ttl_secs)
+    fn soa<'a>(&self, name: FoldedName<'a>) -> OwnSet<'a> {
+        OwnSet::soa(name.ancestor_of_len(usize::from(self.apex_len)), self.ttl_secs)
     }
 }
 
@@ -89,7 +89,7 @@ impl LocalRecords {
     /// SOA for negative responses.
     pub fn new<'r>(
         records: &'r [RecordConfig],
-        soa_above: impl Fn(&'r [u8]) -> Option<OwnSet<'r>>,
+        soa_above: impl Fn(FoldedName<'r>) -> Option<OwnSet<'r>>,
     ) -> Self {
         let mut names: HashMap<&[u8], Owner> = HashMap::new();
         let set = |record: &RecordConfig| {
@@ -105,6 +105,7 @@ impl LocalRecords {
         }
         for (name, owner) in &mut names {
             let denying = owner.sets.iter().chain(&owner.wildcard);
+            let name = FoldedName::from_folded_unchecked(name);
             owner.denials = Denials::of(name, denying, &soa_above);
         }
         let above = names
@@ -128,22 +129,23 @@ impl LocalRecords {
         while let Some(alias) = alias_of(records.sets, question, &aliases) {
             let target = alias.target.folded();
             aliases.push(alias);
-            match self.records_of(target.wire()) {
+            match self.records_of(target.view()) {
                 Some(next) if aliases.len() < MAX_ALIASES => records = next,
                 Some(_) => return local(servfail(question, out)),
                 None => return Finding::Aliases { aliases, note: 0 },
             }
         }
-        let owner = aliases.last().map_or(question.qname, |last| last.target.wire());
+        let target = aliases.last().map(|last| last.target.folded());
+        let owner = target.as_ref().map_or(question.qname, FoldedNameBuf::view);
         local(
             write(question, &aliases, (owner, records), out)
                 .unwrap_or_else(|Full| servfail(question, out)),
         )
     }
 
-    /// The RRset of a folded name and type, or an alias in its place; `None` if the name is not
+    /// The RRset of a name and type, or an alias in its place; `None` if the name is not
     /// local.
-    pub(super) fn find<'a>(&'a self, qname: &'a [u8], qtype: Rtype) -> Option<Own<'a>> {
+    pub(super) fn find<'a>(&'a self, qname: FoldedName<'a>, qtype: Rtype) -> Option<Own<'a>> {
         let Records { sets, denials } = self.records_of(qname)?;
         let of_type = |rtype| sets.iter().find(|set| set.rtype == rtype);
         let Some(set) = of_type(qtype).or_else(|| of_type(Rtype::CNAME)) else {
@@ -156,35 +158,35 @@ impl LocalRecords {
         Some(Own::Set(OwnSet { owner: qname, rtype: set.rtype, ttl_secs: set.ttl_secs, data }))
     }
 
-    /// Whether this folded name is local.
-    pub fn has(&self, qname: &[u8]) -> bool {
+    /// Reports whether this name is local.
+    pub fn has(&self, qname: FoldedName<'_>) -> bool {
         self.records_of(qname).is_some()
     }
 
-    /// Whether names below this folded name have records.
-    pub fn has_below(&self, qname: &[u8]) -> bool {
-        self.above.contains(qname)
+    /// Reports whether names below this name have records.
+    pub fn has_below(&self, qname: FoldedName<'_>) -> bool {
+        self.above.contains(qname.wire())
     }
 
-    /// Whether there are records at this folded name itself.
-    pub fn is_owner(&self, qname: &[u8]) -> bool {
-        self.names.get(qname).is_some_and(|owner| !owner.sets.is_empty())
+    /// Reports whether there are records at this name itself.
+    pub fn is_owner(&self, qname: FoldedName<'_>) -> bool {
+        self.names.get(qname.wire()).is_some_and(|owner| !owner.sets.is_empty())
     }
 
     /// The records of a name, or those of the wildcard that covers it.
     #[inline]
-    fn records_of(&self, qname: &[u8]) -> Option<Records<'_>> {
+    fn records_of(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
         if self.names.is_empty() {
             return None;
         }
-        let own = self.names.get(qname).filter(|owner| !owner.sets.is_empty());
+        let own = self.names.get(qname.wire()).filter(|owner| !owner.sets.is_empty());
         let own = own.map(|owner| Records { sets: &owner.sets, denials: owner.denials });
         own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
     }
 
     /// Only the wildcard below the closest encloser applies (RFC 4592 §3.3.1).
-    fn records_of_wildcard(&self, qname: &[u8]) -> Option<Records<'_>> {
-        let (_, encloser) = self.names.nearest(name::parent(qname)?)?;
+    fn records_of_wildcard(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
+        let (_, encloser) = self.names.nearest(qname.parent()?.wire())?;
         (!encloser.wildcard.is_empty())
             .then_some(Records { sets: &encloser.wildcard, denials: encloser.denials })
     }
@@ -208,7 +210,7 @@ fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) 
     let set = sets.iter().find(|set| set.rtype == Rtype::CNAME)?;
     let owner = match aliases.last() {
         Some(last) => last.target.folded(),
-        None => NameBuf::from_wire(question.qname).ok()?,
+        None => question.qname.to_buf(),
     };
     let target = NameBuf::from_wire(set.rdata.first()?).ok()?;
     Some(Alias { owner, target, ttl_secs: set.ttl_secs, note: 0 })
@@ -217,19 +219,19 @@ fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) 
 fn write(
     question: &LocalQuestion<'_>,
     aliases: &[Alias],
-    (owner, records): (&[u8], Records<'_>),
+    (owner, records): (FoldedName<'_>, Records<'_>),
     out: &mut [u8],
 ) -> Result<Draft, Full> {
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA)?;
-    builder.question(question.qname, question.qtype, Class::IN)?;
+    builder.question(&question.qname, question.qtype, Class::IN)?;
     write_aliases(&mut builder, aliases)?;
     // A query for ANY gets one RRset (RFC 8482 §4.1).
     let set =
         records.sets.iter().find(|set| set.rtype == question.qtype || question.qtype == Rtype::ANY);
     if let Some(set) = set {
         let record = |rdata| Record {
-            owner,
+            owner: &owner,
             rtype: set.rtype,
             class: Class::IN,
             ttl_secs: set.ttl_secs,
@@ -257,10 +259,8 @@ fn local(draft: Draft) -> Finding {
 }
 
 fn servfail(question: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
-    let mut octets = question.qname.to_vec();
-    octets.extend_from_slice(&question.qtype.0.to_be_bytes());
-    octets.extend_from_slice(&Class::IN.0.to_be_bytes());
-    super::respond::draft_empty(out, Some(&octets), Rcode::SERVFAIL)
+    let whole = QuestionBuf::new(question.qname, question.qtype, Class::IN);
+    super::respond::draft_empty(out, Some(whole.view().octets()), Rcode::SERVFAIL)
 }
 
 #[cfg(test)]
@@ -308,15 +308,22 @@ mod tests {
         for (owner, is_found) in [("*.", true), ("*.lan.", false), ("www.example.", true)] {
             let rdata = vec![[10, 0, 0, 1].as_slice().into()];
             let record = RecordConfig { name: wire(owner), rtype: Rtype::A, rdata, ttl_secs: 300 };
-            assert_eq!(records_of(&[record]).has(&wire("www.example.")), is_found, "{owner}");
+            assert_eq!(
+                records_of(&[record]).has(FoldedName::new(&wire("www.example.")).unwrap()),
+                is_found,
+                "{owner}"
+            );
         }
-        assert!(!records_of(&[]).has(&wire("www.example.")));
+        assert!(!records_of(&[]).has(FoldedName::new(&wire("www.example.")).unwrap()));
     }
 
     fn check(qname: &str, qtype: Rtype, expected: &str) {
         let mut out = [0; 512];
         let qname = wire(qname);
-        let answer = records().answer(&LocalQuestion { qname: &qname, qtype, turn: 0 }, &mut out);
+        let answer = records().answer(
+            &LocalQuestion { qname: FoldedName::new(&qname).unwrap(), qtype, turn: 0 },
+            &mut out,
+        );
         let got = match answer {
             Finding::Nothing => "absent".to_string(),
             Finding::Aliases { aliases, .. } => format!("to {}", aliases.last().unwrap().target),
@@ -340,7 +347,8 @@ mod tests {
         let record =
             RecordConfig { name: wire("many.lan."), rtype: Rtype::A, rdata, ttl_secs: 300 };
         let mut out = [0; 512];
-        let question = LocalQuestion { qname: &wire("many.lan."), qtype: Rtype::A, turn: 0 };
+        let qname = FoldedName::new(b"\x04many\x03lan\x00").unwrap();
+        let question = LocalQuestion { qname, qtype: Rtype::A, turn: 0 };
         let Finding::Answer(Offer { draft, .. }) =
             records_of(&[record]).answer(&question, &mut out)
         else {
@@ -358,9 +366,10 @@ mod tests {
         let (records, qname) = (records(), wire("nas.lan."));
         let order = |turn, qtype| {
             let mut out = [0; 512];
-            let Finding::Answer(Offer { draft, .. }) =
-                records.answer(&LocalQuestion { qname: &qname, qtype, turn }, &mut out)
-            else {
+            let Finding::Answer(Offer { draft, .. }) = records.answer(
+                &LocalQuestion { qname: FoldedName::new(&qname).unwrap(), qtype, turn },
+                &mut out,
+            ) else {
                 panic!()
             };
             let view = MessageView::new(&out[..draft.len]).unwrap();
@@ -397,11 +406,13 @@ mod tests {
             ("x.y.dev.example.", "dev.example. 40"),
         ] {
             let qname = wire(owner);
-            let Some(Own::Denied(Rcode::NOERROR, soa)) = records.find(&qname, Rtype::MX) else {
+            let Some(Own::Denied(Rcode::NOERROR, soa)) =
+                records.find(FoldedName::new(&qname).unwrap(), Rtype::MX)
+            else {
                 panic!("{owner}")
             };
             assert_eq!(
-                format!("{} {}", NameBuf::from_wire(soa.owner).unwrap(), soa.ttl_secs),
+                format!("{} {}", NameBuf::from_wire(&soa.owner).unwrap(), soa.ttl_secs),
                 expected
             );
         }

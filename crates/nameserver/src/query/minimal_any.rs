@@ -2,7 +2,7 @@
 
 use avocet_wire::builder::{Builder, Full, Record, Section};
 use avocet_wire::header::{QR, RA};
-use avocet_wire::{Class, Rcode, Rtype};
+use avocet_wire::{Class, FoldedName, Question, Rcode, Rtype};
 
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
@@ -14,23 +14,21 @@ const ANY_TTL_SECS: u32 = 3600;
 const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
 /// Answers ANY with a HINFO record (RFC 8482 §4.2).
-pub(super) fn answer(question: &[u8], out: &mut [u8]) -> Finding {
+pub(super) fn answer(question: Question<'_>, out: &mut [u8]) -> Finding {
     Finding::Answer(Offer::made(Stage::Local, draft(question, out)))
 }
 
-fn draft(question: &[u8], out: &mut [u8]) -> Draft {
-    let Some((qname, _)) = question.split_last_chunk::<4>() else {
-        return draft_empty(out, None, Rcode::FORMERR);
-    };
-    write_any(qname, out).unwrap_or_else(|Full| draft_empty(out, Some(question), Rcode::SERVFAIL))
+fn draft(question: Question<'_>, out: &mut [u8]) -> Draft {
+    write_any(question.qname(), out)
+        .unwrap_or_else(|Full| draft_empty(out, Some(question.octets()), Rcode::SERVFAIL))
 }
 
-fn write_any(qname: &[u8], out: &mut [u8]) -> Result<Draft, Full> {
+fn write_any(qname: FoldedName<'_>, out: &mut [u8]) -> Result<Draft, Full> {
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | RA)?;
-    builder.question(qname, Rtype::ANY, Class::IN)?;
+    builder.question(&qname, Rtype::ANY, Class::IN)?;
     let record = Record {
-        owner: qname,
+        owner: &qname,
         rtype: Rtype::HINFO,
         class: Class::IN,
         ttl_secs: ANY_TTL_SECS,

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use avocet_cache::FailureKey;
 use avocet_io::Peer;
+use avocet_wire::Rtype;
 
 use super::alias::Alias;
 use super::asked::{Asked, Entrance};
 use super::decision::{CacheState, Decision, Stage};
 use super::octets::Octets;
-use super::question::LocalQuestion;
+use super::question::WaitingQuestion;
 use crate::clock::Moment;
 
 /// A stream of a worker: its slot and how often the slot was used.
@@ -100,11 +101,16 @@ impl Waiter {
         }
     }
 
+    /// Returns QTYPE.
+    pub fn qtype(&self) -> Rtype {
+        let fixed: [u8; 4] = self.question.last_chunk().copied().unwrap_or_default();
+        Rtype(u16::from_be_bytes([fixed[0], fixed[1]]))
+    }
+
     /// The decision to turn the query away and send nothing.
     pub fn turned_away(&self, revision: u32) -> Decision {
-        let qtype = LocalQuestion::of(&self.question).qtype;
         let decision = Decision::at(Stage::Shed, self.asked.transport, revision);
-        Decision { note: self.note, qtype, cache: CacheState::Miss, ..decision }
+        Decision { note: self.note, qtype: self.qtype(), cache: CacheState::Miss, ..decision }
     }
 
     /// The client's address, if it may be forged.
@@ -116,8 +122,8 @@ impl Waiter {
 /// A question to be resolved, and the client that waits; none for a prefetch.
 #[derive(Debug)]
 pub struct Miss {
-    /// Folded question to be resolved.
-    pub question: Octets,
+    /// The question to resolve.
+    pub question: WaitingQuestion,
     /// Keyed hash of the question, as of the packet cache for [`PROFILE`](super::context::PROFILE).
     pub hash: u64,
     /// DO.
@@ -135,6 +141,6 @@ pub struct Miss {
 impl Miss {
     /// By which the cache of failures knows it.
     pub fn failure_key(&self) -> FailureKey<'_> {
-        FailureKey { question: &self.question, checking_disabled: self.checking_disabled }
+        FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }
 }

@@ -98,7 +98,10 @@ mod tests {
         let names = Names::of(&old).replaced(&old, &new, 2);
         let asked =
             ["lan", "nas.lan", "a.nas.lan", "tv.lan", "example", "www.example", "localhost"];
-        let is_affected = |name: &&str| names.changes.affect(&super::super::special::wire(name), 1);
+        let is_affected = |name: &&str| {
+            let name = super::super::special::wire(name);
+            names.changes.affect(avocet_wire::FoldedName::new(&name).unwrap(), 1)
+        };
         let found: Vec<_> = asked.into_iter().filter(is_affected).collect();
         assert_eq!(found.join(" "), affected);
     }

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use avocet_wire::name;
+use avocet_wire::{FoldedName, name};
 
 /// Most names that are noted, those above changed names included: some hundred octets each, copied
 /// with every change. Past that, all are forgotten, and no answer from before counts as untouched.
@@ -15,7 +15,7 @@ const MAX_CHANGED_NAMES: usize = 16_384;
 /// A name whose answer may be another one now.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ChangedName {
-    /// Folded wire form.
+    /// The name, in wire form and lower case.
     pub(super) name: Box<[u8]>,
     /// How far it reaches.
     pub(super) reach: Reach,
@@ -69,14 +69,14 @@ impl NameChanges {
         changes
     }
 
-    /// Reports whether what is answered for this folded name may have changed after this number.
-    pub(super) fn affect(&self, name: &[u8], since: u32) -> bool {
-        let is_later = |of: fn(&LastChange) -> u32, name: &[u8]| {
-            self.noted.get(name).is_some_and(|change| of(change) > since)
+    /// Reports whether the answer for this name may have changed after this number.
+    pub(super) fn affect(&self, name: FoldedName<'_>, since: u32) -> bool {
+        let is_later = |of: fn(&LastChange) -> u32, name: FoldedName<'_>| {
+            self.noted.get(name.wire()).is_some_and(|change| of(change) > since)
         };
         since < self.forgotten
             || is_later(|change| change.at.max(change.below), name)
-            || name::ancestors(name).any(|above| is_later(|change| change.tree, above))
+            || name.ancestors().any(|above| is_later(|change| change.tree, above))
     }
 
     fn entry(&mut self, name: &[u8]) -> &mut LastChange {
@@ -89,6 +89,10 @@ mod tests {
     use super::super::special::wire;
     use super::*;
 
+    fn folded(wire: &[u8]) -> FoldedName<'_> {
+        FoldedName::new(wire).unwrap()
+    }
+
     fn changed(name: &str, reach: Reach) -> ChangedName {
         ChangedName { name: wire(name), reach }
     }
@@ -99,7 +103,7 @@ mod tests {
             .with(vec![changed("nas.lan", Reach::Name)], 5)
             .with(vec![changed("corp.example", Reach::Tree)], 7);
         let check = |name: &str, [at_4, at_5, at_7]: [bool; 3]| {
-            let affected = [4, 5, 7].map(|since| changes.affect(&wire(name), since));
+            let affected = [4, 5, 7].map(|since| changes.affect(folded(&wire(name)), since));
             assert_eq!(affected, [at_4, at_5, at_7], "{name}");
         };
         check("nas.lan", [true, false, false]);
@@ -119,10 +123,10 @@ mod tests {
                 .map(|number| changed(&format!("n{number}.lan"), Reach::Name))
         };
         let changes = NameChanges::default().with(many(0).collect(), 2);
-        assert!(!changes.affect(&wire("other.example"), 1));
+        assert!(!changes.affect(folded(&wire("other.example")), 1));
         let changes = changes.with(many(MAX_CHANGED_NAMES).collect(), 3);
-        assert!(changes.affect(&wire("other.example"), 2));
-        assert!(!changes.affect(&wire("other.example"), 3));
+        assert!(changes.affect(folded(&wire("other.example")), 2));
+        assert!(!changes.affect(folded(&wire("other.example")), 3));
         assert!(changes.noted.len() <= MAX_CHANGED_NAMES);
     }
 }

@@ -13,7 +13,7 @@ pub(super) fn write_set(
     let mut written = Ok(());
     set.for_each(|rdata| {
         let record = Record {
-            owner: set.owner,
+            owner: &set.owner,
             rtype: set.rtype,
             class: Class::IN,
             ttl_secs: set.ttl_secs,

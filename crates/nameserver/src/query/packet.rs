@@ -11,7 +11,7 @@ use avocet_cache::{PacketHit, PacketKey, PacketLookup, PacketMeta, StoredPacket,
 use avocet_resolver::AskedFor;
 use avocet_wire::header::{HEADER_LEN, Header, TC};
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Ede, MessageView, NameBuf, Rcode, Rtype};
+use avocet_wire::{Ede, MessageView, NameBuf, Question, Rcode, Rtype};
 
 use super::asked::Transport;
 use super::blocked;
@@ -89,7 +89,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
     let changes = &state.names.changes;
     let view = MessageView::new(response).ok()?;
     let qname = NameBuf::read(response, HEADER_LEN).ok()?;
-    let mut is_apart = !changes.affect(qname.folded().wire(), epoch);
+    let mut is_apart = !changes.affect(qname.folded().view(), epoch);
     for record in view.records().ok()? {
         let record = record.ok()?;
         let name = match (record.rtype, record.section) {
@@ -98,7 +98,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
             (_, RecordSection::Additional) => record.owner().ok()?,
             _ => continue,
         };
-        is_apart &= !changes.affect(name.folded().wire(), epoch);
+        is_apart &= !changes.affect(name.folded().view(), epoch);
     }
     Some(is_apart)
 }
@@ -185,6 +185,8 @@ pub(super) fn keep_for_all(cx: &QueryContext<'_>, asked: &AskedFor, obtained: &O
         return;
     };
     let Some(question) = message.get(HEADER_LEN..HEADER_LEN + asked.question_len) else { return };
+    // The question of a draft is folded.
+    let question = Question::from_folded_unchecked(question);
     let bit = |set, flag| if set { flag } else { 0 };
     let flags = packet_flags::RD
         | bit(asked.dnssec_ok, packet_flags::DO)

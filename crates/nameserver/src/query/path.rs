@@ -333,7 +333,7 @@ pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output
     let ede = match reason {
         Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
         Shed::Client => (Ede::OTHER, "too many queries from this client"),
-        Shed::Tasks | Shed::Waiters | Shed::Malformed => (Ede::OTHER, "too many queries in flight"),
+        Shed::Tasks | Shed::Waiters | Shed::NoRule => (Ede::OTHER, "too many queries in flight"),
     };
     resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
 }
@@ -423,7 +423,7 @@ fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     let Some(last) = query.aliases().last() else { return Finding::Nothing };
     let (question, _) = question_behind(cx, query.key.question(), last);
     let mut memory = cx.scratch.assembly();
-    match rrsets::look_up(cx, &mut memory, &question, key_flags(query.asked)) {
+    match rrsets::look_up(cx, &mut memory, question.view(), key_flags(query.asked)) {
         Some(obtained) => settle(cx, query, &obtained, out),
         None => Finding::Nothing,
     }
@@ -548,19 +548,19 @@ fn own_end(
 ) -> Option<Offer> {
     let asked = query.key.question();
     let (mut question, _) = question_behind(cx, asked, aliases.last()?);
-    let mut found = cx.state.names.local.answer(&LocalQuestion::of(&question), out);
+    let mut found = cx.state.names.local.answer(&question.view().into(), out);
     if let Finding::Aliases { aliases: more, .. } = found {
         aliases.extend(more);
         (question, _) = question_behind(cx, asked, aliases.last()?);
         found = Finding::Nothing;
     }
     if let Finding::Nothing = found {
-        found = special(cx, &LocalQuestion::of(&question), out);
+        found = special(cx, &question.view().into(), out);
     }
     let Finding::Answer(offer) = found else { return None };
     let message = out[..offer.draft.len].to_vec();
     let end = End { message: &message, draft: offer.draft };
-    write_behind(aliases, &end, asked, out).map(|draft| Offer { draft, ..offer })
+    write_behind(aliases, &end, asked.octets(), out).map(|draft| Offer { draft, ..offer })
 }
 
 /// The fresh answer to the question at the end of aliases from the RRset cache, behind these.
@@ -572,11 +572,11 @@ fn end_from_rrsets(
 ) -> Option<Offer> {
     let (question, _) = question_behind(cx, query.key.question(), aliases.last()?);
     let mut memory = cx.scratch.assembly();
-    let obtained = rrsets::look_up(cx, &mut memory, &question, key_flags(query.asked))
+    let obtained = rrsets::look_up(cx, &mut memory, question.view(), key_flags(query.asked))
         .filter(|obtained| obtained.stage == Stage::RrsetHit)?;
     let Obtained { message, rcode, ede, .. } = obtained;
     let end = End { message, draft: Draft { len: message.len(), rcode, ede, note: 0 } };
-    let draft = write_behind(aliases, &end, query.key.question(), out)?;
+    let draft = write_behind(aliases, &end, query.key.question().octets(), out)?;
     // A query that has waited for what the policy replaced by this was resolved all the same.
     let stage = match query.arrival {
         Arrival::New { .. } => Stage::RrsetHit,

@@ -1,25 +1,41 @@
-//! A question for names that this server answers by itself.
+//! Questions on the query path: those that wait, and those for names of this server.
 
-use avocet_wire::Rtype;
+use avocet_wire::{FoldedName, Question, Rtype};
+
+use super::octets::Octets;
+
+/// A question that waits for its answer.
+#[derive(Clone, Debug)]
+pub struct WaitingQuestion(Octets);
+
+impl WaitingQuestion {
+    /// Returns the question as a view.
+    #[inline]
+    pub fn view(&self) -> Question<'_> {
+        Question::from_folded_unchecked(&self.0)
+    }
+}
+
+impl From<Question<'_>> for WaitingQuestion {
+    #[inline]
+    fn from(question: Question<'_>) -> Self {
+        Self(Octets::new(question.octets()))
+    }
+}
 
 /// A question of class IN, in the form for local records and special-use names.
 #[derive(Clone, Copy)]
 pub struct LocalQuestion<'a> {
-    /// Folded QNAME.
-    pub qname: &'a [u8],
+    /// QNAME.
+    pub qname: FoldedName<'a>,
     /// QTYPE.
     pub qtype: Rtype,
     /// The number of positions by which addresses are rotated. The message ID serves the purpose.
     pub turn: u16,
 }
 
-impl<'a> LocalQuestion<'a> {
-    /// Parses a folded question.
-    pub fn of(question: &'a [u8]) -> Self {
-        let (qname, qtype) = match question.split_last_chunk::<4>() {
-            Some((qname, fixed)) => (qname, u16::from_be_bytes([fixed[0], fixed[1]])),
-            None => (question, 0),
-        };
-        Self { qname, qtype: Rtype(qtype), turn: 0 }
+impl<'a> From<Question<'a>> for LocalQuestion<'a> {
+    fn from(question: Question<'a>) -> Self {
+        Self { qname: question.qname(), qtype: question.qtype(), turn: 0 }
     }
 }

@@ -10,8 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use avocet_cache::{PacketHit, PacketLookup};
 use avocet_io::Peer;
-use avocet_wire::QueryView;
 use avocet_wire::header::{HEADER_LEN, Header, RD};
+use avocet_wire::{QueryView, Question};
 
 use super::asked::{Asked, AskedEdns, Entrance, Transport};
 use super::context::{Arrival, Client, Output, Query, QueryContext, key_flags, packet_hash};
@@ -86,8 +86,8 @@ impl<'s> Rehearsal<'s> {
         Self { entrance, ..self }
     }
 
-    /// Takes a folded question of class IN through all stages that need no network.
-    pub fn begin(&self, question: &[u8]) -> Ended {
+    /// Takes a question of class IN through all stages that need no network.
+    pub fn begin(&self, question: Question<'_>) -> Ended {
         let cx = self.context();
         if !cx.state.allow.admits(self.entrance, self.ip) {
             return self.refused(&cx, question);
@@ -95,9 +95,9 @@ impl<'s> Rehearsal<'s> {
         self.with_query(question, |query, output| look(&cx, query, self.at, output))
     }
 
-    /// Takes a folded question through the stages of this server's own names only, as if there
+    /// Takes a question through the stages of this server's own names only, as if there
     /// were no policy, no access list and no cache.
-    pub fn begin_without_policy(&self, question: &[u8]) -> Ended {
+    pub fn begin_without_policy(&self, question: Question<'_>) -> Ended {
         let cx = self.context();
         self.with_query(question, |query, output| path::own_names(&cx, query, output))
     }
@@ -118,7 +118,7 @@ impl<'s> Rehearsal<'s> {
     }
 
     /// The end of the query of a client that is not allowed.
-    fn refused(&self, cx: &QueryContext<'_>, question: &[u8]) -> Ended {
+    fn refused(&self, cx: &QueryContext<'_>, question: Question<'_>) -> Ended {
         let (octets, peer) = (query_octets(question), self.peer());
         let incoming = Incoming { octets: &octets, seen: None };
         self.end(|output| path::answer(cx, incoming, &self.client(&peer), output))
@@ -135,7 +135,7 @@ impl<'s> Rehearsal<'s> {
 
     fn with_query(
         &self,
-        question: &[u8],
+        question: Question<'_>,
         take: impl FnOnce(&Query<'_>, Output<'_>) -> QueryStep,
     ) -> Ended {
         let cx = self.context();
@@ -253,11 +253,11 @@ fn asked() -> Asked {
     }
 }
 
-fn query_octets(question: &[u8]) -> Vec<u8> {
+fn query_octets(question: Question<'_>) -> Vec<u8> {
     let mut octets = Vec::with_capacity(LONGEST_QUERY);
     let mut head = [0; HEADER_LEN];
     Header { id: 0, flags: RD, counts: [1, 0, 0, 0] }.write(&mut head);
     octets.extend_from_slice(&head);
-    octets.extend_from_slice(question);
+    octets.extend_from_slice(question.octets());
     octets
 }

@@ -4,18 +4,19 @@ use std::num::NonZeroU32;
 
 use avocet_cache::{ReadAt, packet_flags};
 use avocet_resolver::{Assembled, Wanted};
+use avocet_wire::Question;
 
 use super::context::QueryContext;
 use super::decision::Stage;
 use super::finding::Obtained;
 use super::scratch::Assembly;
 
-/// Assembles the answer to a folded question, fresh or expired, for a query with these packet cache
+/// Assembles the answer to a question, fresh or expired, for a query with these packet cache
 /// flags. Returns nothing if a part is not cached.
 pub(super) fn look_up<'m>(
     cx: &QueryContext<'_>,
     memory: &'m mut Assembly,
-    question: &[u8],
+    question: Question<'_>,
     flags: u8,
 ) -> Option<Obtained<'m>> {
     let stale = cx.state.config.cache.serve_stale.as_ref();
@@ -32,7 +33,7 @@ pub(super) fn look_up<'m>(
 /// Assembles the cached answer to a question for explanations, even if it has expired or is not
 /// validated.
 #[cold]
-pub(super) fn whatever_is_known(cx: &QueryContext<'_>, question: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn whatever_is_known(cx: &QueryContext<'_>, question: Question<'_>) -> Option<Vec<u8>> {
     let at = ReadAt { now: cx.now.secs(), stale_window: u32::MAX };
     let wanted = Wanted { question, dnssec_ok: false, checking_disabled: true, at };
     let mut memory = cx.scratch.assembly();

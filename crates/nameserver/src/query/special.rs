@@ -17,7 +17,7 @@ use avocet_resolver::{Data, Own, OwnSet};
 use avocet_wire::builder::{Builder, Full, Section};
 use avocet_wire::header::{AA, QR, RA};
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{Class, Rcode, Rtype, name};
+use avocet_wire::{Class, FoldedName, Rcode, Rtype, name};
 
 use super::decision::Stage;
 use super::finding::{Finding, Offer};
@@ -55,7 +55,7 @@ enum Zone {
     LoopbackReverse,
 }
 
-/// The zones by their folded wire names.
+/// The zones by their names.
 #[derive(Debug, Default)]
 pub struct SpecialNames {
     zones: SuffixMap<Zone>,
@@ -66,7 +66,7 @@ pub struct SpecialNames {
 /// A question whose name is in a zone that is answered here.
 pub struct InZone<'a> {
     question: LocalQuestion<'a>,
-    apex: &'a [u8],
+    apex: FoldedName<'a>,
     zone: Zone,
     names: &'a SpecialNames,
 }
@@ -100,15 +100,16 @@ impl SpecialNames {
     }
 
     /// The SOA of the zone that a name is in; none where it is in none.
-    pub(crate) fn soa_above<'a>(&self, name: &'a [u8]) -> Option<OwnSet<'a>> {
-        let (apex, zone) = self.zones.nearest(name)?;
-        Some(OwnSet::soa(apex, zone.ttl_secs()))
+    pub(crate) fn soa_above<'a>(&self, name: FoldedName<'a>) -> Option<OwnSet<'a>> {
+        let (apex, zone) = self.zones.nearest(name.wire())?;
+        Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
     }
 
     /// The zone that the question's name is in; none where it is in none.
     #[inline]
     pub fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
-        let (apex, zone) = self.zones.nearest(question.qname)?;
+        let (apex, zone) = self.zones.nearest(question.qname.wire())?;
+        let apex = question.qname.ancestor_of_len(apex.len());
         Some(InZone { question: *question, apex, zone: *zone, names: self })
     }
 }
@@ -116,10 +117,10 @@ impl SpecialNames {
 impl<'a> InZone<'a> {
     /// The name whose servers may go before the zone. DS records of a zone within it are its own
     /// (RFC 4035 §3.1.4.1).
-    pub fn side(&self) -> &'a [u8] {
+    pub fn side(&self) -> FoldedName<'a> {
         let LocalQuestion { qname, qtype, .. } = self.question;
         let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
-        if is_within { name::parent(qname).unwrap_or(qname) } else { qname }
+        if is_within { qname.parent().unwrap_or(qname) } else { qname }
     }
 
     /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone
@@ -134,7 +135,11 @@ impl<'a> InZone<'a> {
 
     /// Answers the question into `out`. `has_below` says whether names below a name have local
     /// records.
-    pub(super) fn answer(&self, has_below: impl Fn(&[u8]) -> bool, out: &mut [u8]) -> Finding {
+    pub(super) fn answer(
+        &self,
+        has_below: impl Fn(FoldedName<'_>) -> bool,
+        out: &mut [u8],
+    ) -> Finding {
         match write(&self.question, &self.find(has_below), out) {
             Ok(draft) => Finding::Answer(Offer::made(Stage::Special, draft)),
             Err(Full) => Finding::Nothing,
@@ -143,7 +148,7 @@ impl<'a> InZone<'a> {
 
     /// Returns what the zone has of the question's name, which has no local record. `has_below`
     /// says whether names below a name have local records.
-    pub(super) fn find(&self, has_below: impl Fn(&[u8]) -> bool) -> Own<'a> {
+    pub(super) fn find(&self, has_below: impl Fn(FoldedName<'_>) -> bool) -> Own<'a> {
         let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
         let at_apex = qname.len() == apex.len();
         let soa = OwnSet::soa(apex, zone.ttl_secs());
@@ -151,10 +156,10 @@ impl<'a> InZone<'a> {
             (Zone::Localhost, Rtype::A) => Data::One(&LOOPBACK),
             (Zone::Localhost, Rtype::AAAA) => Data::One(&LOOPBACK_V6),
             (Zone::LoopbackReverse, Rtype::PTR) if at_apex => Data::One(LOCALHOST),
-            (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex),
+            (Zone::Empty | Zone::Local, Rtype::NS) if at_apex => Data::One(apex.wire()),
             (_, Rtype::SOA) if at_apex => return Own::Set(soa),
             _ => {
-                let has_more = || has_below(qname) || names.above_served.contains(qname);
+                let has_more = || has_below(qname) || names.above_served.contains(qname.wire());
                 let exists = at_apex || zone == Zone::Localhost || has_more();
                 return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
             }
@@ -169,7 +174,7 @@ impl Zone {
     }
 }
 
-/// The apexes of all special zones, by their folded wire names.
+/// Returns the apexes of all special zones.
 pub fn special_apexes() -> impl Iterator<Item = Box<[u8]>> {
     special_zones().into_iter().map(|(apex, _)| apex)
 }
@@ -211,7 +216,7 @@ fn write(question: &LocalQuestion<'_>, own: &Own<'_>, out: &mut [u8]) -> Result<
     };
     let limit = out.len();
     let mut builder = Builder::new(out, limit, 0, QR | AA | RA | rcode.low())?;
-    builder.question(question.qname, question.qtype, Class::IN)?;
+    builder.question(&question.qname, question.qtype, Class::IN)?;
     write_set(&mut builder, section, &set)?;
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
@@ -231,7 +236,8 @@ mod tests {
             (SpecialNames::of(&config), LocalRecords::new(&config.records, |_| None));
         let mut out = [0; 512];
         let qname = wire(qname);
-        let question = LocalQuestion { qname: &qname, qtype, turn: 0 };
+        let qname = FoldedName::new(&qname).unwrap();
+        let question = LocalQuestion { qname, qtype, turn: 0 };
         let found = names.find(&question);
         let got = match found.map(|zone| zone.answer(|name| records.has_below(name), &mut out)) {
             Some(Finding::Answer(Offer { draft, .. })) => {
@@ -292,8 +298,8 @@ mod tests {
     fn servers_of_a_zone_below_a_local_zone_go_before_it() {
         let names = SpecialNames::default();
         let in_zone = |zone| InZone {
-            question: LocalQuestion::of(b""),
-            apex: b"\x03lan\x00",
+            question: LocalQuestion { qname: FoldedName::ROOT, qtype: Rtype::A, turn: 0 },
+            apex: FoldedName::new(b"\x03lan\x00").unwrap(),
             zone,
             names: &names,
         };

@@ -7,7 +7,7 @@ use avocet_resolver::{
     Endpoint, FetchLimits, Plan, PlanError, Recursion, Settings, Validation, ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{NameBuf, name};
+use avocet_wire::{FoldedNameBuf, name};
 
 use super::{Unconfigured, ttl_bounds};
 use crate::private_zones::private_zones;
@@ -155,7 +155,7 @@ fn validation_of(config: &DnssecConfig, trust: &LearntTrust) -> Option<Validatio
     }
     for name in &config.negative_anchors {
         // The number was checked with the configuration.
-        let name = NameBuf::from_wire(name).ok();
+        let name = FoldedNameBuf::from_wire(name).ok();
         let _ = name.map(|name| negative.insert(NegativeAnchor { name, expires_at_secs: None }));
     }
     config.validate.then_some(Validation {

@@ -1,5 +1,6 @@
 //! Sending a query: in which form, from which socket, and how long to wait for the reply.
 
+use avocet_wire::Question;
 use std::ops::Range;
 
 use chacha20::rand_core::Rng;
@@ -71,8 +72,7 @@ impl Longest {
 /// How an owner wants its question asked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
-    /// QNAME, folded, QTYPE and QCLASS.
-    pub(crate) question: &'a [u8],
+    pub(crate) question: Question<'a>,
     /// RD and CD.
     pub(crate) flags: u16,
     pub(crate) udp_size: u16,
@@ -139,7 +139,7 @@ impl Exchanges {
     ) -> Sent {
         let QueryOrder { owner, server, place, weight, now_ms } = *order;
         let form = self.form(exchange, order, terms);
-        let at = self.pending.allocate(terms.question);
+        let at = self.pending.allocate(terms.question.octets());
         let letters = if form.exact_case { self.vary_case(at) } else { 0 };
         let drawn = self.draw_socket(order, &form, (terms.sockets, letters), at);
         let socket = SocketId { endpoint: server, slot: drawn.slot };

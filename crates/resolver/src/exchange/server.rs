@@ -4,8 +4,8 @@
 //! Servers of the plan are *pinned*: they keep their records, have a pool of sockets, and are
 //! reported. Servers that delegations name are bounded in number; the least used are forgotten.
 
+use avocet_wire::{FoldedName, SharedName};
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::breaker::{Breaker, BreakerState};
 use super::cookie::Cookie;
@@ -133,21 +133,21 @@ impl Server {
         self.is_open() && now_ms < self.breaker.probe_at_ms()
     }
 
-    pub(crate) fn is_lame(&self, zone: &[u8], now_ms: u64) -> bool {
+    pub(crate) fn is_lame(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         self.lame.has(zone, now_ms)
     }
 
-    pub(crate) fn note_lame(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+    pub(crate) fn note_lame(&mut self, zone: SharedName, now_ms: u64) {
         self.lame.add(zone, now_ms);
     }
 
     /// Is it likely to give the signatures of a zone that is signed?
-    pub(crate) fn gives_signatures(&self, zone: &[u8], now_ms: u64) -> bool {
+    pub(crate) fn gives_signatures(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         self.takes_edns(now_ms) && !self.unsigned.has(zone, now_ms)
     }
 
     /// It left out the signatures of a zone that is signed.
-    pub(crate) fn note_unsigned(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+    pub(crate) fn note_unsigned(&mut self, zone: SharedName, now_ms: u64) {
         self.unsigned.add(zone, now_ms);
     }
 
@@ -171,7 +171,7 @@ impl Server {
     }
 
     /// It answers for a zone in lower case, after it gave an error to mixed case.
-    pub(crate) fn note_minded_case(&mut self, zone: &[u8], now_ms: u64) {
+    pub(crate) fn note_minded_case(&mut self, zone: FoldedName<'_>, now_ms: u64) {
         self.note_folded_case(now_ms);
         self.lame.remove(zone);
     }
@@ -205,18 +205,18 @@ impl Server {
 
 /// Zones of which something is remembered for a while. The oldest gives way.
 #[derive(Debug, Default)]
-struct Zones(Vec<(Arc<[u8]>, u64)>);
+struct Zones(Vec<(SharedName, u64)>);
 
 impl Zones {
-    fn has(&self, zone: &[u8], now_ms: u64) -> bool {
-        self.0.iter().any(|(name, until)| **name == *zone && now_ms < *until)
+    fn has(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
+        self.0.iter().any(|(name, until)| name.view() == zone && now_ms < *until)
     }
 
-    fn remove(&mut self, zone: &[u8]) {
-        self.0.retain(|(name, _)| **name != *zone);
+    fn remove(&mut self, zone: FoldedName<'_>) {
+        self.0.retain(|(name, _)| name.view() != zone);
     }
 
-    fn add(&mut self, zone: Arc<[u8]>, now_ms: u64) {
+    fn add(&mut self, zone: SharedName, now_ms: u64) {
         self.0.retain(|(name, until)| *name != zone && now_ms < *until);
         if self.0.len() >= MAX_ZONES {
             self.0.remove(0);
@@ -368,6 +368,7 @@ impl std::ops::IndexMut<EndpointId> for Servers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iterate::rrset::name_of;
 
     fn endpoint(number: usize) -> Endpoint {
         let octets = [10, (number >> 16) as u8, (number >> 8) as u8, number as u8];
@@ -406,12 +407,12 @@ mod tests {
     #[test]
     fn lameness_is_of_one_zone_and_passes() {
         let mut server = Server::new(endpoint(1), &[1; 16]);
-        let zone: Arc<[u8]> = b"\x07example\x00".as_slice().into();
+        let zone = name_of(b"\x07example\x00");
         server.note_lame(zone.clone(), 1_000);
-        assert!(server.is_lame(&zone, 1_000) && !server.is_lame(b"\x00", 1_000));
-        assert!(!server.is_lame(&zone, 1_000 + ZONE_MS));
+        assert!(server.is_lame(zone.view(), 1_000) && !server.is_lame(FoldedName::ROOT, 1_000));
+        assert!(!server.is_lame(zone.view(), 1_000 + ZONE_MS));
         for number in 0..20u8 {
-            server.note_lame([1, number, 0].as_slice().into(), 1_000);
+            server.note_lame(name_of(&[1, number, 0]), 1_000);
         }
         assert_eq!(server.lame.0.len(), MAX_ZONES);
     }
@@ -419,12 +420,18 @@ mod tests {
     #[test]
     fn a_lack_of_signatures_is_of_one_zone_and_passes_and_one_of_edns_is_of_all() {
         let mut server = Server::new(endpoint(1), &[1; 16]);
-        let zone: Arc<[u8]> = b"\x07example\x00".as_slice().into();
+        let zone = name_of(b"\x07example\x00");
         server.note_unsigned(zone.clone(), 1_000);
-        assert!(!server.gives_signatures(&zone, 1_000) && server.gives_signatures(b"\x00", 1_000));
-        assert!(server.gives_signatures(&zone, 1_000 + ZONE_MS) && !server.is_lame(&zone, 1_000));
+        assert!(
+            !server.gives_signatures(zone.view(), 1_000)
+                && server.gives_signatures(FoldedName::ROOT, 1_000)
+        );
+        assert!(
+            server.gives_signatures(zone.view(), 1_000 + ZONE_MS)
+                && !server.is_lame(zone.view(), 1_000)
+        );
         server.note_failed_edns(1_000, Guessed::No);
-        assert!(!server.gives_signatures(b"\x00", 1_000));
+        assert!(!server.gives_signatures(FoldedName::ROOT, 1_000));
     }
 
     #[test]

@@ -138,9 +138,9 @@ impl Walker {
 
     /// The number of labels of the nearest zone above a name with a known delegation.
     async fn known_labels(&mut self, server: &Name) -> usize {
-        for zone in name::ancestors(server).skip(1).take_while(|zone| zone.len() > 1) {
+        for zone in server.view().ancestors().skip(1).take_while(|zone| zone.len() > 1) {
             if self.io.look_up(Side::Delegation, &zone.into(), Rtype::NS).await.is_some() {
-                return name::labels(zone).count();
+                return zone.labels().count();
             }
         }
         0
@@ -238,13 +238,13 @@ impl Walker {
             let mut at = server.clone();
             for _ in 0..=MAX_ALIASES {
                 // A foreign delegation must not find servers in a configured zone.
-                if self.plan.is_in_own_zone(&at) {
+                if self.plan.is_in_own_zone(at.view()) {
                     return Ok(AddressLookup::Denied(DenialSource::Cache, Extent::Whole));
                 }
                 let mut part = self.part(&at, qtype, frame).await?;
                 // Data is not validated here: use only the first alias.
                 part.ends_with_alias();
-                if !part.denies_above(&at) {
+                if !part.denies_above(at.view()) {
                     self.keep(&part, qtype);
                 }
                 match part.ending {
@@ -281,8 +281,8 @@ impl Walker {
 /// Whether the root or a top-level domain denies that the domain of this server is registered. A
 /// zone often has many servers at one hoster that no longer exists, and one query per server to a
 /// registry is no attack on it.
-fn is_of_registry(denial: &Denial, denied: &[u8], server: &[u8]) -> bool {
-    let labels = |name: &[u8]| name::labels(name).count();
+fn is_of_registry(denial: &Denial, denied: &Name, server: &Name) -> bool {
+    let labels = |name: &Name| name.view().labels().count();
     let Some(of_soa) = denial.soa.as_ref().map(|soa| labels(&soa.owner)) else { return false };
     // Without QNAME minimisation the complete name was queried.
     let below = if denied.len() < server.len() { 1 } else { 2 };

@@ -46,7 +46,7 @@ const HERE: Endpoint = Endpoint {
 
 /// What the servers of a cut are asked.
 #[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct ZoneQuestion<'a> {
     pub(crate) name: &'a Name,
     pub(crate) rtype: Rtype,
     /// Is that all of the name in question?
@@ -150,10 +150,10 @@ impl Walker {
     pub(crate) async fn ask(
         &mut self,
         cut: &mut Cut,
-        question: Question<'_>,
+        question: ZoneQuestion<'_>,
         frame: &Frame<'_>,
     ) -> Result<Reply, Failure> {
-        let Question { name: qname, rtype: qtype, extent } = question;
+        let ZoneQuestion { name: qname, rtype: qtype, extent } = question;
         let distrusted =
             self.distrusted.iter().filter(|(name, rtype, _)| name == qname && *rtype == qtype);
         let servers: Vec<_> = distrusted.map(|(.., addr)| *addr).collect();
@@ -219,7 +219,7 @@ impl Walker {
     async fn inquiry(
         &mut self,
         cut: &Cut,
-        question: Question<'_>,
+        question: ZoneQuestion<'_>,
         mut servers: Vec<Endpoint>,
         tried: &Tried,
         frame: &Frame<'_>,
@@ -376,7 +376,8 @@ impl Walker {
         if cut.zone.len() > 1 || !cut.is_named() || tried.servers.contains(&HERE.addr) {
             return None;
         }
-        let Said { reply, rcode, is_authoritative } = self.local_root()?.say(qname, qtype)?;
+        let Said { reply, rcode, is_authoritative } =
+            self.local_root()?.say(qname.view(), qtype)?;
         self.io.record(Step::LocalRoot { name: qname.clone(), rtype: qtype });
         self.io.note(Note::LocalRoot);
         let flags = if is_authoritative { QR | AA } else { QR };

@@ -57,29 +57,29 @@ pub(crate) fn is_malformed(inquiry: &Inquiry, fetched: &Fetched) -> bool {
 /// Whether there is a record of the queried type, or an alias, at the name.
 fn answers(inquiry: &Inquiry, fetched: &Fetched) -> bool {
     let answer = || fetched.reply.section(RecordSection::Answer);
-    let mut at = inquiry.qname.to_vec();
+    let mut at = inquiry.qname.view().to_buf();
     for _ in 0..=MAX_ALIASES {
-        let mut here = answer().filter(|record| record.owner == at);
+        let mut here = answer().filter(|record| record.owner == at.view());
         if here.clone().any(|record| record.rtype == inquiry.qtype) {
             return true;
         }
         let alias = here.find(|record| record.rtype == Rtype::CNAME);
         let Some(target) = alias.and_then(|record| folded_target(record.rdata)) else { break };
-        at = target.wire().to_vec();
+        at = target;
     }
     let above = |record: &ReplyRecord<'_>| {
         record.rtype == Rtype::DNAME
-            && record.owner.len() < at.len()
-            && name::is_under(&at, record.owner)
+            && record.owner.len() < at.wire().len()
+            && at.view().is_at_or_below(record.owner)
     };
-    at != *inquiry.qname || answer().any(|record| above(&record))
+    at.view() != inquiry.qname.view() || answer().any(|record| above(&record))
 }
 
 fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort {
     let authority = |rtype| {
         fetched.reply.section(RecordSection::Authority).filter(move |record| record.rtype == rtype)
     };
-    if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, soa.owner)) {
+    if authority(Rtype::SOA).any(|soa| name::is_under(&inquiry.qname, &soa.owner)) {
         return denial;
     }
     for ns in authority(Rtype::NS) {
@@ -87,7 +87,7 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
             // The zone's own NS records without an answer: NODATA, if the server is authoritative.
             return if fetched.is_authoritative() { Sort::Answer } else { Sort::Lame };
         }
-        if !name::is_under(ns.owner, &inquiry.zone) {
+        if !name::is_under(&ns.owner, &inquiry.zone) {
             // A referral upward or sideways.
             return Sort::Lame;
         }
@@ -96,7 +96,7 @@ fn sort_by_authority(inquiry: &Inquiry, fetched: &Fetched, denial: Sort) -> Sort
         if is_parents {
             return Sort::Answer;
         }
-        if name::is_under(&inquiry.qname, ns.owner) {
+        if name::is_under(&inquiry.qname, &ns.owner) {
             return Sort::Referral(ns.owner.into());
         }
     }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use avocet_cache::Rank;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{DNS_PORT, Rtype, name};
+use avocet_wire::{DNS_PORT, FoldedName, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
@@ -18,6 +18,7 @@ use super::part::{delegated_ds, proof_in};
 use super::rrset::{CachedAnswer, Most, Name, Rrset, Side, Stored, Ungrouped, group};
 use crate::configured::Configured;
 use crate::exchange::endpoint::{Endpoint, Strategy};
+use crate::read::folded_target;
 use crate::recursion::may_ask;
 use crate::trace::Why;
 
@@ -71,10 +72,10 @@ impl Cut {
     /// zone (S5).
     pub(crate) fn from_referral(zone: Name, asked: &[u8], fetched: &Fetched) -> Self {
         let ns = fetched.reply.section(RecordSection::Authority);
-        let ns = ns.filter(|record| record.rtype == Rtype::NS && *record.owner == *zone);
+        let ns = ns.filter(|record| record.rtype == Rtype::NS && record.owner == zone.view());
         let mut servers: Vec<NameServer> = Vec::new();
         for record in ns {
-            let target: Name = record.rdata.to_ascii_lowercase().into();
+            let Some(target) = name_of_server(record.rdata) else { continue };
             if servers.len() == MAX_NS {
                 break;
             }
@@ -83,7 +84,7 @@ impl Cut {
             }
             let glue = fetched.reply.section(RecordSection::Additional);
             let glue = glue
-                .filter(|record| *record.owner == *target && name::is_under(record.owner, asked));
+                .filter(|record| *record.owner == *target && name::is_under(&record.owner, asked));
             let addresses = glue
                 .filter_map(|record| address(record.rtype, record.rdata))
                 .take(MAX_ADDRESSES)
@@ -123,26 +124,31 @@ pub(crate) fn address(rtype: Rtype, rdata: &[u8]) -> Option<IpAddr> {
     }
 }
 
+/// The name in the data of an NS record.
+fn name_of_server(rdata: &[u8]) -> Option<Name> {
+    folded_target(rdata).map(|name| name.view().into())
+}
+
 impl Walker {
     /// The nearest zone cut above a name with known servers. DS records belong to the parent.
     pub(crate) async fn nearest_cut(&mut self, qname: &Name, qtype: Rtype) -> Cut {
         let skip = usize::from(qtype == Rtype::DS && qname.len() > 1);
-        self.cut_above(name::ancestors(qname).nth(skip).unwrap_or(&[0]).into()).await
+        self.cut_above(qname.view().ancestors().nth(skip).unwrap_or(FoldedName::ROOT).into()).await
     }
 
     /// Returns the nearest cut above `zone`.
     pub(crate) async fn cut_of_parent(&mut self, zone: &Name) -> Cut {
-        self.cut_above(name::parent(zone).unwrap_or(&[0]).into()).await
+        self.cut_above(zone.view().parent().unwrap_or(FoldedName::ROOT).into()).await
     }
 
     /// The nearest zone cut at or above a name with known servers.
     async fn cut_above(&mut self, start: Name) -> Cut {
-        let configured = self.plan.configured(&start);
+        let configured = self.plan.configured(start.view());
         if let Some(Configured::Forward(_)) = configured {
             return self.configured_cut(&start, configured);
         }
         let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
-        for zone in name::ancestors(&start).take_while(|zone| zone.len() > apex_len) {
+        for zone in start.view().ancestors().take_while(|zone| zone.len() > apex_len) {
             if let Some(cut) = self.known_delegation(&zone.into()).await
                 && self.is_reachable(&cut)
             {
@@ -161,7 +167,7 @@ impl Walker {
 
     fn configured_cut(&self, below: &Name, configured: Option<Configured>) -> Cut {
         let apex_len = configured.map_or(1, |zone| usize::from(zone.apex_len()));
-        let zone = below[below.len() - apex_len..].into();
+        let zone = below.view().ancestor_of_len(apex_len).into();
         let servers = match configured {
             Some(Configured::Forward(route)) => {
                 let rule = self.plan.rule(route);
@@ -193,7 +199,7 @@ impl Walker {
 
     /// The root's servers, from a priming response or from the hints.
     async fn root(&mut self) -> Cut {
-        let root: Name = [0].as_slice().into();
+        let root: Name = FoldedName::ROOT.into();
         if self.recursion().priming
             && let Some(cut) = self.known_delegation(&root).await
             && self.is_reachable(&cut)
@@ -201,10 +207,9 @@ impl Walker {
             return cut;
         }
         let hints = self.recursion().hints.iter();
-        let servers = hints.map(|hint| NameServer {
-            name: hint.name.as_ref().into(),
-            addresses: hint.addresses.clone(),
-            spare: Vec::new(),
+        let servers = hints.filter_map(|hint| {
+            let name = name_of_server(&hint.name)?;
+            Some(NameServer { name, addresses: hint.addresses.clone(), spare: Vec::new() })
         });
         let hinted =
             Cut { zone: root, servers: CutServers::Named(servers.collect()), left_secs: u32::MAX };
@@ -224,15 +229,15 @@ impl Walker {
 
     /// Sends a priming query to the servers of the hints (RFC 8109).
     async fn prime(&mut self, hinted: &Cut) -> Option<Cut> {
-        let root: Name = [0].as_slice().into();
+        let root: Name = FoldedName::ROOT.into();
         let fetched = self.ask_once(hinted, &root, Rtype::NS).await?;
         let ns =
             fetched.reply.section(RecordSection::Answer).filter(|record| record.rtype == Rtype::NS);
         let servers: Vec<NameServer> = ns
             .take(MAX_NS)
-            .map(|record| {
-                let name: Name = record.rdata.to_ascii_lowercase().into();
-                let glue = fetched.reply.records().filter(|glue| *glue.owner == *name);
+            .filter_map(|record| {
+                let name = name_of_server(record.rdata)?;
+                let glue = fetched.reply.records().filter(|glue| glue.owner == name.view());
                 let mut addresses: Vec<IpAddr> = glue
                     .filter_map(|glue| address(glue.rtype, glue.rdata))
                     .take(MAX_ADDRESSES)
@@ -243,7 +248,7 @@ impl Walker {
                 {
                     addresses.clone_from(&hint.addresses);
                 }
-                NameServer { name, addresses, spare: Vec::new() }
+                Some(NameServer { name, addresses, spare: Vec::new() })
             })
             .collect();
         let cut = Cut { zone: root, servers: CutServers::Named(servers), left_secs: u32::MAX };
@@ -262,7 +267,7 @@ impl Walker {
         };
         let mut servers = Vec::new();
         for target in ns.records.iter().take(MAX_NS) {
-            let name: Name = target.to_ascii_lowercase().into();
+            let Some(name) = name_of_server(target) else { continue };
             let glue = self.known_addresses(Side::Delegation, &name).await;
             let own = self.known_addresses(Side::Zone, &name).await;
             let (addresses, spare) = if self.any_to_ask(&own) { (own, glue) } else { (glue, own) };
@@ -334,11 +339,11 @@ impl Walker {
             ns.map(|record| record.ttl_secs).min().unwrap_or(0).min(self.plan.settings.ttl.max);
         let ttl_secs = ttl_secs.min(asked.left_secs);
         cut.left_secs = ttl_secs;
-        let mut of_ds = delegated_ds(&cut.zone, &fetched.reply);
+        let mut of_ds = delegated_ds(cut.zone.view(), &fetched.reply);
         of_ds.extend(proof_in(&fetched.reply));
         self.referrals.insert(cut.zone.clone(), of_ds);
         let CutServers::Named(servers) = &cut.servers else { return cut };
-        let is_glue = |owner: &[u8]| {
+        let is_glue = |owner: FoldedName<'_>| {
             servers.iter().any(|server| *server.name == *owner && !server.addresses.is_empty())
         };
         let glue = fetched.reply.section(RecordSection::Additional);

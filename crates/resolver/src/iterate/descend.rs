@@ -9,7 +9,7 @@ use avocet_cache::{Rank, Security};
 use avocet_wire::{Rcode, Rtype, name};
 
 use super::Walker;
-use super::ask::{Question, Reply};
+use super::ask::{Reply, ZoneQuestion};
 use super::channel::Note;
 use super::cut::Cut;
 use super::fetch::Extent;
@@ -105,7 +105,7 @@ impl Shown {
         while hidden > 0 && is_scope(hidden) && is_scope(hidden - 1) {
             hidden -= 1;
         }
-        name::ancestors(&self.qname).nth(hidden).unwrap_or(&self.qname).into()
+        self.qname.view().ancestors().nth(hidden).unwrap_or(self.qname.view()).into()
     }
 
     /// Returns to adding single labels. Returns false if that changes nothing.
@@ -184,7 +184,7 @@ impl Walker {
                 }
             }
             let extent = if is_whole { Extent::Whole } else { Extent::Part };
-            let question = Question { name: &asked, rtype: asked_type, extent };
+            let question = ZoneQuestion { name: &asked, rtype: asked_type, extent };
             let reply = match self.ask(&mut cut, question, frame).await {
                 Ok(reply) => reply,
                 Err(failure) => {
@@ -288,7 +288,7 @@ impl Walker {
     /// The cached denial of a minimised name, or of an ancestor.
     async fn denied_before(&mut self, shown: &Name, cut: &Cut) -> Option<Part> {
         let (len, denial, _) = self.io.covering_nxdomain(Side::Delegation, shown).await?;
-        let owner = shown.get(shown.len().checked_sub(len)?..)?.into();
+        let owner = shown.view().ancestor_of_len(len).into();
         (len > cut.zone.len()).then(|| Part::of_cache(Ending::Denied(owner, denial)))
     }
 
@@ -349,10 +349,11 @@ fn denies_all(part: &Part) -> bool {
 mod tests {
     use super::super::cut::CutServers;
     use super::*;
+    use crate::iterate::rrset::name_of;
 
     fn shown(qname: &[u8], zone: &[u8]) -> Vec<usize> {
-        let cut = Cut { zone: zone.into(), servers: CutServers::Named(Vec::new()), left_secs: 0 };
-        let mut shown = Shown::new(&qname.into(), &cut);
+        let cut = Cut { zone: name_of(zone), servers: CutServers::Named(Vec::new()), left_secs: 0 };
+        let mut shown = Shown::new(&name_of(qname), &cut);
         let mut labels = Vec::new();
         loop {
             let next = shown.next();

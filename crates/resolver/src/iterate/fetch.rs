@@ -2,7 +2,7 @@
 
 use avocet_wire::header::{AA, RA};
 use avocet_wire::view::RecordSection;
-use avocet_wire::{Class, Rcode, Rtype};
+use avocet_wire::{Class, QuestionBuf, Rcode, Rtype};
 
 use super::rrset::Name;
 use crate::exchange::endpoint::{Endpoint, Strategy};
@@ -91,12 +91,9 @@ pub(crate) enum Patience {
 }
 
 impl Inquiry {
-    /// The question in wire form.
-    pub(crate) fn question(&self) -> Vec<u8> {
-        let mut octets = self.qname.to_vec();
-        octets.extend_from_slice(&self.qtype.0.to_be_bytes());
-        octets.extend_from_slice(&Class::IN.0.to_be_bytes());
-        octets
+    /// Returns the question.
+    pub(crate) fn question(&self) -> QuestionBuf {
+        QuestionBuf::new(self.qname.view(), self.qtype, Class::IN)
     }
 
     /// Is it the same question to the same zone?

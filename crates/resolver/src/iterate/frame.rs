@@ -1,6 +1,6 @@
 //! The chain of questions from the client's question to the current one.
 
-use avocet_wire::Rtype;
+use avocet_wire::{FoldedName, Rtype};
 
 use super::fetch::Extent;
 use super::rrset::Name;
@@ -29,7 +29,7 @@ impl Frame<'_> {
     }
 
     /// Whether the chain has this question. Both address families of a server count as one.
-    fn contains(&self, name: &[u8], qtype: Rtype) -> bool {
+    fn contains(&self, name: FoldedName<'_>, qtype: Rtype) -> bool {
         let is_address = |qtype| matches!(qtype, Rtype::A | Rtype::AAAA);
         let is_same_type = self.qtype == qtype || is_address(qtype) && is_address(self.qtype);
         let is_this = is_same_type && *self.name == *name;
@@ -38,7 +38,7 @@ impl Frame<'_> {
 
     /// Adds a question. Returns `None` for a cycle, or if the chain is too long.
     pub(crate) fn below<'b>(&'b self, name: &Name, qtype: Rtype) -> Option<Frame<'b>> {
-        let fits = self.depth < MAX_NESTING && !self.contains(name, qtype);
+        let fits = self.depth < MAX_NESTING && !self.contains(name.view(), qtype);
         let (depth, to_deny) = (self.depth + 1, Extent::Whole);
         fits.then(|| Frame { above: Some(self), name: name.clone(), qtype, depth, to_deny })
     }
@@ -52,10 +52,11 @@ impl Frame<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iterate::rrset::name_of;
 
     #[test]
     fn circles_and_depth_end_a_chain() {
-        let name = |octet| -> Name { [1, octet, 0].as_slice().into() };
+        let name = |octet| name_of(&[1, octet, 0]);
         let first = Frame::first(name(b'a'), Rtype::A);
         let second = first.below(&name(b'b'), Rtype::A).unwrap();
         assert!(second.below(&name(b'a'), Rtype::A).is_none());
@@ -63,7 +64,7 @@ mod tests {
         assert!(second.below(&name(b'a'), Rtype::DS).is_some());
         fn deeper(frame: &Frame<'_>, octet: u8) -> u32 {
             frame
-                .below(&[1, octet, 0].as_slice().into(), Rtype::A)
+                .below(&name_of(&[1, octet, 0]), Rtype::A)
                 .map_or(0, |frame| 1 + deeper(&frame, octet + 1))
         }
         assert_eq!(deeper(&first, b'b'), MAX_NESTING);

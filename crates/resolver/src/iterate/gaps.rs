@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use avocet_dnssec::nsec3::{Hash, Nsec3};
-use avocet_wire::{Rtype, name};
+use avocet_wire::{FoldedName, Rtype};
 
 use super::rrset::{Name, Rrset};
 use crate::name_order::order;
@@ -104,7 +104,7 @@ impl ZoneProofs {
         self.names.len() + self.hashes.len()
     }
 
-    fn insert(&mut self, apex: &[u8], set: Rrset, now_ms: u64) {
+    fn insert(&mut self, apex: FoldedName<'_>, set: Rrset, now_ms: u64) {
         let until_ms = now_ms + u64::from(set.ttl_secs) * 1_000;
         if set.rtype == Rtype::NSEC {
             (self.hashing, self.hashes) = (None, BTreeMap::new());
@@ -112,7 +112,7 @@ impl ZoneProofs {
             self.names.insert(order(&set.owner), (set, until_ms));
             return;
         }
-        let Some(nsec3) = set.records.first().and_then(|data| Nsec3::read(&set.owner, data, apex))
+        let Some(nsec3) = set.records.first().and_then(|data| Nsec3::read(&set.owner, data, &apex))
         else {
             return;
         };
@@ -169,7 +169,7 @@ impl Gaps {
             zone.soa = Some((soa, until_ms));
         }
         for set in sets {
-            zone.insert(apex, set, now_ms);
+            zone.insert(apex.view(), set, now_ms);
         }
         self.count += zone.len();
         while self.order.len() > MAX_ZONES || self.count > MAX_ALL_GAPS {
@@ -199,7 +199,7 @@ impl Gaps {
     pub(crate) fn get(&mut self, sought: &Sought, now_ms: u64) -> Option<Gap> {
         let apex: Name = match sought {
             Sought::Name(owner) => {
-                name::ancestors(owner).find(|apex| self.zones.contains_key(*apex))?.into()
+                owner.view().ancestors().find(|apex| self.zones.contains_key(apex.wire()))?.into()
             }
             Sought::Hash(apex, _) => apex.clone(),
         };
@@ -213,12 +213,13 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iterate::rrset::name_of;
     use avocet_wire::canonical::compare_names;
 
     const EXAMPLE: &[u8] = b"\x07example\x00";
 
     fn set(owner: &[u8], rtype: Rtype) -> Rrset {
-        Rrset::empty(owner.into(), rtype, 10)
+        Rrset::empty(name_of(owner), rtype, 10)
     }
 
     #[test]
@@ -245,9 +246,9 @@ mod tests {
     fn gaps_are_found_until_they_end_and_are_bounded() {
         let mut gaps = Gaps::default();
         let nsec = set(b"\x01b\x07example\x00", Rtype::NSEC);
-        gaps.insert(&EXAMPLE.into(), Some(set(EXAMPLE, Rtype::SOA)), vec![nsec], 1_000);
+        gaps.insert(&name_of(EXAMPLE), Some(set(EXAMPLE, Rtype::SOA)), vec![nsec], 1_000);
         let ttl_secs = |gaps: &mut Gaps, owner: &[u8], now_ms| {
-            gaps.get(&Sought::Name(owner.into()), now_ms).map(|gap| match gap.by {
+            gaps.get(&Sought::Name(name_of(owner)), now_ms).map(|gap| match gap.by {
                 By::Set(set) => set.ttl_secs,
                 By::Hashing(_) => panic!("the zone does not hash its names"),
             })
@@ -262,9 +263,8 @@ mod tests {
         );
         assert_eq!(ttl_secs(&mut gaps, b"\x04test\x00", 1_000), None);
         for number in 0..=MAX_ZONES as u16 {
-            let [high, low] = number.to_be_bytes();
-            let zone = [2, high, low, 0];
-            gaps.insert(&zone.as_slice().into(), None, vec![set(&zone, Rtype::NSEC)], 1_000);
+            let zone = [&[5], format!("{number:05}").as_bytes(), &[0]].concat();
+            gaps.insert(&name_of(&zone), None, vec![set(&zone, Rtype::NSEC)], 1_000);
         }
         assert_eq!((gaps.zones.len(), gaps.count), (MAX_ZONES, MAX_ZONES));
     }
@@ -273,11 +273,11 @@ mod tests {
     fn all_zones_together_are_bounded() {
         let mut gaps = Gaps::default();
         for zone in 0..=(MAX_ALL_GAPS / MAX_GAPS) as u8 {
-            let apex = [1, zone, 0];
+            let apex = [&[3], format!("{zone:03}").as_bytes(), &[0]].concat();
             let owner =
                 |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
             let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
-            gaps.insert(&apex.as_slice().into(), None, sets, 0);
+            gaps.insert(&name_of(&apex), None, sets, 0);
         }
         assert!(gaps.count <= MAX_ALL_GAPS && gaps.zones.len() == MAX_ALL_GAPS / MAX_GAPS);
     }
@@ -285,15 +285,15 @@ mod tests {
     #[test]
     fn zones_in_use_outlive_those_that_a_stranger_fills() {
         let mut gaps = Gaps::default();
-        let sought = Sought::Name(b"\x01c\x07example\x00".as_slice().into());
-        gaps.insert(&EXAMPLE.into(), None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
+        let sought = Sought::Name(name_of(b"\x01c\x07example\x00"));
+        gaps.insert(&name_of(EXAMPLE), None, vec![set(EXAMPLE, Rtype::NSEC)], 0);
         for zone in 0..4 * (MAX_ALL_GAPS / MAX_GAPS) as u8 {
             assert!(gaps.get(&sought, 0).is_some_and(|gap| *gap.apex == *EXAMPLE), "after {zone}");
-            let apex = [1, zone, 0];
+            let apex = [&[3], format!("{zone:03}").as_bytes(), &[0]].concat();
             let owner =
                 |number: usize| [b"\x04", format!("{number:04}").as_bytes(), &apex].concat();
             let sets = (0..MAX_GAPS).map(|number| set(&owner(number), Rtype::NSEC)).collect();
-            gaps.insert(&apex.as_slice().into(), None, sets, 0);
+            gaps.insert(&name_of(&apex), None, sets, 0);
         }
         assert!(gaps.count <= MAX_ALL_GAPS);
     }
@@ -312,8 +312,8 @@ mod tests {
     fn a_zone_that_proves_in_another_way_is_known_by_that_alone() {
         const FIRST: &[u8; 32] = b"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom";
         const NEXT: &str = "2t7b4g4vsa5smi47k61mv5bv1a22bojr";
-        let (mut gaps, apex): (_, Name) = (Gaps::default(), EXAMPLE.into());
-        let sought = Sought::Name(b"\x01c\x07example\x00".as_slice().into());
+        let (mut gaps, apex): (_, Name) = (Gaps::default(), name_of(EXAMPLE));
+        let sought = Sought::Name(name_of(b"\x01c\x07example\x00"));
         let hashing = |gaps: &mut Gaps| match gaps.get(&sought, 0).map(|gap| gap.by) {
             Some(By::Hashing(hashing)) => Some((hashing.iterations, hashing.salt.to_vec())),
             _ => None,

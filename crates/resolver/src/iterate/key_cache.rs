@@ -1,5 +1,6 @@
 //! Cached ends of chains of trust: the keys of zones, and the reasons why zones have none.
 
+use avocet_wire::FoldedName;
 use std::collections::{HashMap, VecDeque};
 
 use super::rrset::Name;
@@ -25,8 +26,8 @@ struct Kept {
 }
 
 impl KeyCache {
-    pub(crate) fn get(&mut self, zone: &[u8], now_ms: u64) -> Option<Chain> {
-        let kept = self.zones.get_mut(zone).filter(|kept| now_ms < kept.until_ms)?;
+    pub(crate) fn get(&mut self, zone: FoldedName<'_>, now_ms: u64) -> Option<Chain> {
+        let kept = self.zones.get_mut(zone.wire()).filter(|kept| now_ms < kept.until_ms)?;
         kept.used = true;
         Some(kept.chain.clone())
     }
@@ -62,22 +63,25 @@ impl KeyCache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iterate::rrset::name_of;
     use avocet_dnssec::Reason;
 
     #[test]
     fn chains_end_in_time_and_the_oldest_give_way_that_were_not_used() {
         let mut keys = KeyCache::default();
         let zone = |number: usize| -> Name {
-            [&[2][..], &(number as u16).to_be_bytes(), &[0]].concat().into()
+            name_of(&[&[5], format!("{number:05}").as_bytes(), &[0]].concat())
         };
         for number in 0..=MAX_ZONES {
             keys.insert(zone(number), Err(Reason::NoAnchor), 1_000);
         }
-        assert!(keys.get(&zone(0), 0).is_none());
-        assert!(keys.get(&zone(1), 999).is_some() && keys.get(&zone(1), 1_000).is_none());
+        assert!(keys.get(zone(0).view(), 0).is_none());
+        assert!(
+            keys.get(zone(1).view(), 999).is_some() && keys.get(zone(1).view(), 1_000).is_none()
+        );
         keys.insert(zone(MAX_ZONES + 1), Err(Reason::NoAnchor), 1_000);
         assert!(
-            keys.get(&zone(1), 999).is_some() && keys.get(&zone(2), 999).is_none(),
+            keys.get(zone(1).view(), 999).is_some() && keys.get(zone(2).view(), 999).is_none(),
             "one in use is spared"
         );
         assert_eq!((keys.zones.len(), keys.order.len()), (MAX_ZONES, MAX_ZONES));

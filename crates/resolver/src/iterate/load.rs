@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use avocet_wire::FoldedName;
 use avocet_wire::hash::HashKey;
-use avocet_wire::name;
 
 use super::rrset::Name;
 
@@ -96,21 +96,26 @@ impl Loads {
     /// these.
     pub(crate) fn excess_of_zone(
         &self,
-        qname: &[u8],
+        qname: FoldedName<'_>,
         limit: u32,
         now_ms: u64,
-        mut is_delegated: impl FnMut(&[u8]) -> bool,
+        mut is_delegated: impl FnMut(FoldedName<'_>) -> bool,
     ) -> Option<Excess> {
         let (len, excess) = self.excess_above(qname, limit, now_ms)?;
-        let between = name::ancestors(qname).take_while(|zone| zone.len() > len);
+        let between = qname.ancestors().take_while(|zone| zone.len() > len);
         { between }.all(|zone| !is_delegated(zone)).then_some(excess)
     }
 
     /// The excess of the nearest zone above a name of which questions are counted, and the octets
     /// of the zone's name.
-    fn excess_above(&self, qname: &[u8], limit: u32, now_ms: u64) -> Option<(usize, Excess)> {
+    fn excess_above(
+        &self,
+        qname: FoldedName<'_>,
+        limit: u32,
+        now_ms: u64,
+    ) -> Option<(usize, Excess)> {
         let (len, zone) =
-            name::ancestors(qname).find_map(|zone| Some((zone.len(), self.zones.get(zone)?)))?;
+            qname.ancestors().find_map(|zone| Some((zone.len(), self.zones.get(zone.wire())?)))?;
         if zone.under_way >= limit {
             return Some((len, Excess::UnderWay));
         }
@@ -162,8 +167,8 @@ impl Loads {
 
     /// Inquiries under way at the servers of a zone.
     #[cfg(test)]
-    fn under_way(&self, zone: &[u8]) -> u32 {
-        self.zones.get(zone).map_or(0, |zone| zone.under_way)
+    fn under_way(&self, zone: FoldedName<'_>) -> u32 {
+        self.zones.get(zone.wire()).map_or(0, |zone| zone.under_way)
     }
 
     /// One place for an IPv4 address, or for the network of 64 bits that one IPv6 host has.
@@ -179,6 +184,7 @@ impl Loads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::iterate::rrset::name_of;
 
     const ZONE: &[u8] = b"\x06victim\x00";
     const NAME: &[u8] = b"\x01x\x06victim\x00";
@@ -188,15 +194,15 @@ mod tests {
     }
 
     fn excess(loads: &Loads, qname: &[u8], limit: u32, now_ms: u64) -> Option<Excess> {
-        loads.excess_of_zone(qname, limit, now_ms, |_| false)
+        loads.excess_of_zone(FoldedName::new(qname).unwrap(), limit, now_ms, |_| false)
     }
 
     #[test]
     fn a_zone_has_so_many_inquiries_under_way_and_no_more() {
         let mut loads = loads();
-        let zone: Name = ZONE.into();
+        let zone: Name = name_of(ZONE);
         let entered = (0..30).filter(|_| loads.enter(&zone, 20, 1_000)).count();
-        assert_eq!((entered, loads.under_way(ZONE)), (20, 20));
+        assert_eq!((entered, loads.under_way(FoldedName::new(ZONE).unwrap())), (20, 20));
         assert_eq!(excess(&loads, NAME, 20, 1_000), Some(Excess::UnderWay));
         assert_eq!(excess(&loads, b"\x01x\x05other\x00", 20, 1_000), None);
         loads.leave(&zone);
@@ -208,9 +214,9 @@ mod tests {
         let mut loads = loads();
         for number in 0..1_000u64 {
             let zone: Name = if number % 2 == 0 {
-                ZONE.into()
+                name_of(ZONE)
             } else {
-                [1, (number % 100) as u8, 0].as_slice().into()
+                name_of(&[1, 100 + (number % 100) as u8, 0])
             };
             assert!(loads.enter(&zone, 1_000, number / 10));
             loads.count_client(
@@ -232,8 +238,8 @@ mod tests {
     fn zones_at_rest_make_room() {
         let mut loads = loads();
         for number in 0..3 * MAX_ZONES as u32 {
-            let [_, a, b, c] = number.to_be_bytes();
-            let zone: Name = [3, a, b, c, 0].as_slice().into();
+            let label = format!("{number:06}");
+            let zone = name_of(&[&[6], label.as_bytes(), &[0]].concat());
             assert!(loads.enter(&zone, 1, u64::from(number)));
             loads.leave(&zone);
         }

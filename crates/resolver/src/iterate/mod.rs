@@ -108,7 +108,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use avocet_dnssec::{Budget, Hashes};
-use avocet_wire::{NameBuf, Rtype};
+use avocet_wire::{FoldedNameBuf, Rtype};
 
 use crate::bound::Bound;
 use crate::exchange::endpoint::Endpoint;
@@ -247,7 +247,7 @@ pub(crate) struct Walker {
     /// Whether a limit of this question or of this server prevented a query.
     pub(crate) reached_limit: bool,
     /// The reporting agents of zones.
-    pub(crate) agents: HashMap<Name, NameBuf>,
+    pub(crate) agents: HashMap<Name, FoldedNameBuf>,
     luck: u64,
 }
 

@@ -3,7 +3,7 @@
 
 use avocet_cache::Security;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{NameBuf, Rcode, Rtype, Section};
+use avocet_wire::{FoldedName, FoldedNameBuf, Rcode, Rtype, Section};
 
 use super::Walker;
 use super::fetch::{Fetched, Inquiry};
@@ -69,12 +69,12 @@ impl Part {
             alias.filter(|set| set.rtype == Rtype::CNAME).and_then(|set| set.records.first());
         let Some(target) = alias.and_then(|rdata| folded_target(rdata)) else { return false };
         self.sets.truncate(at);
-        self.ending = Ending::GoesOn(target.wire().into());
+        self.ending = Ending::GoesOn(target.view().into());
         true
     }
 
     /// Whether it denies an ancestor of this name, but not the name itself.
-    pub(crate) fn denies_above(&self, name: &[u8]) -> bool {
+    pub(crate) fn denies_above(&self, name: FoldedName<'_>) -> bool {
         matches!(&self.ending, Ending::Denied(owner, _) if owner.len() < name.len() && self.sets.is_empty())
     }
 
@@ -114,7 +114,7 @@ impl Walker {
     ///
     /// Why the reply is unusable.
     pub(crate) fn part_of(&self, inquiry: &Inquiry, fetched: &Fetched) -> Result<Part, Failure> {
-        let belief = match self.plan.configured(&inquiry.qname) {
+        let belief = match self.plan.configured(inquiry.qname.view()) {
             Some(Configured::Forward(route)) if inquiry.manner.recursion_desired => {
                 Belief::Rule(route)
             }
@@ -123,12 +123,11 @@ impl Walker {
             }
             _ => Belief::Zone(inquiry.zone.len() as u8),
         };
-        let (plan, qname, qtype) = (&*self.plan, &*inquiry.qname, inquiry.qtype);
+        let (plan, qname, qtype) = (&*self.plan, inquiry.qname.view(), inquiry.qtype);
         let asked = Asked { plan, belief, qname, qtype, dnssec_ok: inquiry.manner.dnssec_ok };
         let mut gathered = Gathered::default();
-        let mut end = NameBuf::ROOT;
-        let scrubber = Scrubber::new(asked, &fetched.reply, &mut gathered, &mut end);
-        let Some(mut scrubber) = scrubber else { return Err(Failure::Unusable) };
+        let mut end = FoldedNameBuf::ROOT;
+        let mut scrubber = Scrubber::new(asked, &fetched.reply, &mut gathered, &mut end);
         let verdict = scrubber.scrub(fetched.rcode);
         let rcode = match verdict {
             Verdict::Answer { rcode, .. } => Some(rcode),
@@ -151,7 +150,7 @@ impl Walker {
         signatures.give_to(&mut sets);
         let mut part = Part {
             sets,
-            ending: Ending::GoesOn(end.wire().into()),
+            ending: Ending::GoesOn(end.view().into()),
             proof: proof_in(&fetched.reply),
             beside: beside_in(&gathered, &signatures),
             zone: Some(inquiry.zone.clone()),
@@ -177,7 +176,7 @@ impl Walker {
                 let soa = soa.pop();
                 let denial =
                     Denial { rcode, soa, proof, security: Security::Unchecked, unsupported: None };
-                part.ending = Ending::Denied(end.wire().into(), denial);
+                part.ending = Ending::Denied(end.view().into(), denial);
             }
         }
         Ok(part)
@@ -205,7 +204,7 @@ const MAX_SECTION_SETS: usize = 64;
 /// The RRSIG records of a reply by the RRsets they cover, from all sections: some servers put them
 /// elsewhere.
 struct Signatures<'r> {
-    covered: Numbering<(&'r [u8], Rtype)>,
+    covered: Numbering<(FoldedName<'r>, Rtype)>,
     /// By the index of the RRset.
     data: Vec<Vec<&'r [u8]>>,
 }
@@ -230,7 +229,7 @@ impl<'r> Signatures<'r> {
 
     fn give_to(&self, sets: &mut [Rrset]) {
         for set in sets.iter_mut().filter(|set| !set.synthesised) {
-            let number = self.covered.find((&set.owner, set.rtype));
+            let number = self.covered.find((set.owner.view(), set.rtype));
             let data = number.map(|number| &self.data[number][..]).unwrap_or_default();
             set.signatures = data.iter().map(|&data| data.into()).collect();
         }
@@ -238,7 +237,7 @@ impl<'r> Signatures<'r> {
 }
 
 /// The DS records next to a delegation, which are the answer to a question for them.
-pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
+pub(crate) fn delegated_ds(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let records = reply.section(RecordSection::Authority).filter(|record| {
         let is_ds = record.rtype == Rtype::DS || record.covered() == Some(Rtype::DS);
         is_ds && record.owner == owner
@@ -250,7 +249,7 @@ pub(crate) fn delegated_ds(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
 }
 
 /// All RRSIG records at a name, as one RRset.
-fn signatures_at(owner: &[u8], reply: &Reply) -> Vec<Rrset> {
+fn signatures_at(owner: FoldedName<'_>, reply: &Reply) -> Vec<Rrset> {
     let here = |record: &ReplyRecord<'_>| record.rtype == Rtype::RRSIG && record.owner == owner;
     let mut set = Rrset::empty(owner.into(), Rtype::RRSIG, u32::MAX);
     for record in reply.section(RecordSection::Answer).filter(here).take(MAX_SIGNATURES) {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use avocet_cache::{Rank, Security, Unsupported};
-use avocet_wire::{Rcode, Rtype, Section, name};
+use avocet_wire::{Rcode, Rtype, Section};
 
 use avocet_dnssec::{Reason, Verdict};
 
@@ -134,7 +134,7 @@ impl Walker {
             );
             // Several links of a chain may share a DNAME.
             let is_new = |set: &Rrset| {
-                !resolution.sets.iter().any(|known| known.is_at(&set.owner, set.rtype))
+                !resolution.sets.iter().any(|known| known.is_at(set.owner.view(), set.rtype))
             };
             let new: Vec<Rrset> = sets.into_iter().filter(is_new).collect();
             resolution.sets.extend(new);
@@ -144,7 +144,7 @@ impl Walker {
                 Ending::Denied(_, denial) => {
                     resolution.rcode = denial.rcode;
                     let is_same = |said: &Rrset, set: &Rrset| {
-                        said.is_at(&set.owner, set.rtype) && said.records == set.records
+                        said.is_at(set.owner.view(), set.rtype) && said.records == set.records
                     };
                     let is_said = |set: &Rrset| denial.proof.iter().any(|said| is_same(said, set));
                     resolution.proof.retain(|set| !is_said(set));
@@ -165,7 +165,7 @@ impl Walker {
 
     /// The answer from this server's own data, which needs no query and is not cached.
     fn own_part(&self, qname: &Name, qtype: Rtype) -> Option<Part> {
-        let part = match self.plan.own(qname, qtype)? {
+        let part = match self.plan.own(qname.view(), qtype)? {
             Own::Set(own) => {
                 let set = Rrset::of_own(&own);
                 let alias = if qtype == set.rtype {
@@ -174,7 +174,7 @@ impl Walker {
                     set.records.first().and_then(|data| folded_target(data))
                 };
                 let ending =
-                    alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.wire().into()));
+                    alias.map_or(Ending::Answered, |next| Ending::GoesOn(next.view().into()));
                 Part { sets: vec![set], ..Part::of_cache(ending) }
             }
             Own::Denied(rcode, soa) => {
@@ -280,12 +280,12 @@ impl Walker {
             return None;
         }
         let above = usize::from(qtype == Rtype::DS);
-        for zone in name::ancestors(qname).skip(above) {
+        for zone in qname.view().ancestors().skip(above) {
             let Some(chain) = self.io.keys(&zone.into()).await else { continue };
             let reason = chain.err().filter(|reason| reason.verdict() == Verdict::Bogus)?;
             // An anchor below it begins a separate chain.
             return self
-                .anchor_of(qname)
+                .anchor_of(qname.view())
                 .is_ok_and(|anchor| anchor.len() <= zone.len())
                 .then_some(reason);
         }
@@ -346,7 +346,7 @@ impl Walker {
         }
         let (len, denial, provenance) = self.io.covering_nxdomain(Side::Zone, qname).await?;
         // Ignores an NXDOMAIN from above the configured zone that contains the name (S23).
-        let covers = len >= self.plan.boundary_len(qname) && provenance.asked_with_do;
+        let covers = len >= self.plan.boundary_len(qname.view()) && provenance.asked_with_do;
         // The child's denial at its apex says nothing about the DS records there.
         let is_of_child = denial.soa.as_ref().is_some_and(|soa| soa.owner == *qname);
         let covers = covers && (qtype != Rtype::DS || !is_of_child);
@@ -359,18 +359,19 @@ impl Walker {
             && provenance.asked_with_do
         {
             let target = folded_target(set.records.first()?)?;
-            return Some((vec![set], target.wire().into()));
+            return Some((vec![set], target.view().into()));
         }
         // A DNAME from above the configured zone is ignored, too.
-        let boundary_len = self.plan.boundary_len(qname).max(2);
-        for owner in name::ancestors(qname).skip(1).take_while(|owner| owner.len() >= boundary_len)
+        let boundary_len = self.plan.boundary_len(qname.view()).max(2);
+        for owner in
+            qname.view().ancestors().skip(1).take_while(|owner| owner.len() >= boundary_len)
         {
             let Some(dname) = self.known_dname(&owner.into()).await else { continue };
-            let target = substitute(qname, owner, dname.records.first()?)?.folded();
+            let target = substitute(qname, &owner, dname.records.first()?)?.folded();
             let mut cname = Rrset::empty(qname.clone(), Rtype::CNAME, dname.ttl_secs);
-            cname.records.push(target.wire().into());
+            cname.records.push(target.view().into());
             (cname.security, cname.synthesised) = (dname.security, true);
-            return Some((vec![dname, cname], target.wire().into()));
+            return Some((vec![dname, cname], target.view().into()));
         }
         None
     }
@@ -432,6 +433,6 @@ impl Walker {
     fn denies_own_zone(&self, owner: &Name, qtype: Rtype, rcode: Rcode) -> bool {
         qtype == Rtype::DS
             && rcode == Rcode::NXDOMAIN
-            && self.plan.boundary_len(owner) == owner.len()
+            && self.plan.boundary_len(owner.view()) == owner.len()
     }
 }

@@ -1,12 +1,10 @@
 //! The RRsets and denials of a walk, from replies and from the cache.
 
-use std::sync::Arc;
-
 use avocet_cache::{
     Cached, Freshness, Negative, NegativeKind, NegativeRecord, NegativeView, Provenance, Rank,
     ReceivedRrset, RrsetCache, RrsetKey, RrsetView, Security, Unsupported,
 };
-use avocet_wire::{Class, Rcode, Rtype, Section, name};
+use avocet_wire::{Class, FoldedName, Rcode, Rtype, Section, SharedName, name};
 
 use super::signed::{BEFORE_SIGNER, signer_of};
 use crate::answer::{Gathered, RecordFields};
@@ -14,8 +12,14 @@ use crate::numbering::Numbering;
 use crate::own::OwnSet;
 use crate::read::ReplyRecord;
 
-/// A name in folded wire format.
-pub(crate) type Name = Arc<[u8]>;
+/// A name of a walk.
+pub(crate) type Name = SharedName;
+
+/// A name for tests, folded.
+#[cfg(test)]
+pub(crate) fn name_of(wire: &[u8]) -> Name {
+    avocet_wire::FoldedNameBuf::from_wire(wire).unwrap().view().into()
+}
 
 /// Records with the same owner and type, with their signatures.
 #[derive(Clone, Debug)]
@@ -73,7 +77,7 @@ impl Side {
     }
 
     /// The key of an RRset in the cache.
-    pub(crate) const fn key(self, owner: &[u8], rtype: Rtype) -> RrsetKey<'_> {
+    pub(crate) const fn key(self, owner: FoldedName<'_>, rtype: Rtype) -> RrsetKey<'_> {
         RrsetKey { owner, rtype: rtype.0, class: self.class() }
     }
 }
@@ -111,7 +115,7 @@ impl Rrset {
         set
     }
 
-    fn cached(owner: &[u8], rtype: Rtype, view: &RrsetView<'_>) -> Self {
+    fn cached(owner: FoldedName<'_>, rtype: Rtype, view: &RrsetView<'_>) -> Self {
         Self {
             owner: owner.into(),
             rtype,
@@ -129,21 +133,21 @@ impl Rrset {
         let kind =
             |rtype| RecordFields { section, rtype, class: Class::IN, ttl_secs: self.ttl_secs };
         for rdata in &self.records {
-            out.push(kind(self.rtype), &self.owner, rdata);
+            out.push(kind(self.rtype), self.owner.view(), rdata);
         }
         for rdata in self.signatures.iter().filter(|_| signed == Signed::Yes) {
-            out.push(kind(Rtype::RRSIG), &self.owner, rdata);
+            out.push(kind(Rtype::RRSIG), self.owner.view(), rdata);
         }
     }
 
     /// Whether it has signatures and all of them are by this zone.
-    pub(crate) fn is_signed_only_by(&self, apex: &[u8]) -> bool {
+    pub(crate) fn is_signed_only_by(&self, apex: FoldedName<'_>) -> bool {
         let mut signers = self.signatures.iter().map(|rrsig| signer_of(rrsig));
         !self.signatures.is_empty()
             && signers.all(|signer| signer.is_some_and(|signer| *signer == *apex))
     }
 
-    pub(crate) fn is_at(&self, owner: &[u8], rtype: Rtype) -> bool {
+    pub(crate) fn is_at(&self, owner: FoldedName<'_>, rtype: Rtype) -> bool {
         self.rtype == rtype && *self.owner == *owner
     }
 
@@ -180,7 +184,7 @@ fn remaining(freshness: Freshness) -> u32 {
 /// A record before grouping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ungrouped<'a> {
-    pub(crate) owner: &'a [u8],
+    pub(crate) owner: FoldedName<'a>,
     pub(crate) rtype: Rtype,
     pub(crate) ttl_secs: u32,
     pub(crate) rdata: &'a [u8],
@@ -213,7 +217,7 @@ pub(crate) const MAX_PROOF_RECORDS: usize = 4;
 /// The common properties of an RRset's records.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct SetKey<'a> {
-    owner: &'a [u8],
+    owner: FoldedName<'a>,
     rtype: Rtype,
     /// Set for an NSEC record at its zone's apex. The parent has a different NSEC record at that
     /// name, and one message of a forwarder may contain both if an alias leads from one zone to the
@@ -228,10 +232,10 @@ impl<'a> SetKey<'a> {
     }
 
     /// The RRset that an RRSIG record covers, which its signer helps to identify.
-    fn covered(owner: &'a [u8], rrsig: &[u8]) -> Option<Self> {
+    fn covered(owner: FoldedName<'a>, rrsig: &[u8]) -> Option<Self> {
         let rtype = rrsig.first_chunk().map(|covered| Rtype(u16::from_be_bytes(*covered)))?;
         let signer = rrsig.get(BEFORE_SIGNER..).and_then(|rest| rest.get(..owner.len()));
-        let is_own = signer.is_some_and(|signer| signer.eq_ignore_ascii_case(owner));
+        let is_own = signer.is_some_and(|signer| signer.eq_ignore_ascii_case(&owner));
         Some(Self { owner, rtype, of_apex: rtype == Rtype::NSEC && is_own })
     }
 
@@ -316,14 +320,14 @@ pub(crate) fn store(cache: &RrsetCache, set: &Rrset, how: &Stored, now_secs: u32
     provenance.asked_with_do &= !set.is_expanded();
     let new =
         ReceivedRrset { provenance, ttl: set.ttl_secs, records: &records, signatures: &signatures };
-    let key = RrsetKey { owner: &set.owner, rtype: set.rtype.0, class: how.side.class() };
+    let key = RrsetKey { owner: set.owner.view(), rtype: set.rtype.0, class: how.side.class() };
     cache.insert(&key, &new, now_secs);
 }
 
 /// Caches a denial, unless it has no SOA record.
 pub(crate) fn store_denial(
     cache: &RrsetCache,
-    at: (&[u8], Rtype),
+    at: (FoldedName<'_>, Rtype),
     denial: &Denial,
     how: &Stored,
     now_secs: u32,
@@ -348,7 +352,7 @@ pub(crate) fn store_denial(
     }
     let proof: Vec<_> = listed
         .iter()
-        .map(|(owner, rtype, rdata)| NegativeRecord { owner, rtype: rtype.0, rdata })
+        .map(|(owner, rtype, rdata)| NegativeRecord { owner: owner.view(), rtype: rtype.0, rdata })
         .collect();
     let ttl_secs = denial.proof.iter().map(|set| set.ttl_secs).fold(soa.ttl_secs, u32::min);
     let negative = Negative {
@@ -358,7 +362,7 @@ pub(crate) fn store_denial(
             NegativeKind::Nodata
         },
         provenance: how.provenance(denial.security, denial.unsupported),
-        soa: NegativeRecord { owner: &soa.owner, rtype: Rtype::SOA.0, rdata: soa_data },
+        soa: NegativeRecord { owner: soa.owner.view(), rtype: Rtype::SOA.0, rdata: soa_data },
         soa_ttl: ttl_secs,
         proof: &proof,
     };
@@ -387,7 +391,7 @@ pub(crate) fn look_up(
 /// Whether the cache has the delegation of a zone.
 pub(crate) fn knows_delegation(
     cache: &RrsetCache,
-    zone: &[u8],
+    zone: FoldedName<'_>,
     now_secs: u32,
     buffer: &mut [u8],
 ) -> bool {
@@ -399,7 +403,7 @@ pub(crate) fn knows_delegation(
 /// The cached NXDOMAIN at a name or its nearest ancestor, with the length of that name.
 pub(crate) fn look_up_nxdomain(
     cache: &RrsetCache,
-    (side, owner): (Side, &[u8]),
+    (side, owner): (Side, FoldedName<'_>),
     now_secs: u32,
     buffer: &mut [u8],
 ) -> Option<(usize, Denial, Provenance)> {
@@ -435,12 +439,17 @@ mod tests {
 
     #[test]
     fn of_more_sets_records_and_signatures_than_are_wanted_the_first_are_kept() {
-        let names: Vec<Vec<u8>> = (0..100u8).map(|number| vec![1, number, 0]).collect();
+        let names: Vec<Vec<u8>> = (100..200u8).map(|number| vec![1, number, 0]).collect();
         let record = |owner, rtype, rdata| Ungrouped { owner, rtype, ttl_secs: 60, rdata };
         let signature = Rtype::NSEC.0.to_be_bytes();
         let records = names.iter().flat_map(|owner| {
-            let own = names.iter().chain(&names).map(|data| record(owner, Rtype::NSEC, &data[..]));
-            own.chain((0..100).map(|_| record(&owner[..], Rtype::RRSIG, &signature[..])))
+            let own = names
+                .iter()
+                .chain(&names)
+                .map(|data| record(FoldedName::new(owner).unwrap(), Rtype::NSEC, &data[..]));
+            own.chain((0..100).map(|_| {
+                record(FoldedName::new(&owner[..]).unwrap(), Rtype::RRSIG, &signature[..])
+            }))
         });
         let sets = group(records, Most { sets: 40, records: 30 });
         assert_eq!(sets.len(), 40);
@@ -473,7 +482,7 @@ mod tests {
                 .chain(rrsigs.iter().map(of(Rtype::RRSIG)))
                 .collect();
             let records = records.iter().map(|(rtype, rdata)| Ungrouped {
-                owner,
+                owner: FoldedName::new(owner).unwrap(),
                 rtype: *rtype,
                 ttl_secs: 60,
                 rdata,
@@ -509,7 +518,7 @@ mod tests {
             (zone, Rtype::RRSIG, 600, &of_nsec),
         ];
         let records = records.map(|(owner, rtype, ttl_secs, rdata)| Ungrouped {
-            owner,
+            owner: FoldedName::new(owner).unwrap(),
             rtype,
             ttl_secs,
             rdata,
@@ -525,11 +534,22 @@ mod tests {
             unsupported: Some(Unsupported::Digest),
         };
         let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
-        store_denial(&cache, (b"\x01x\x07example\x00", Rtype::A), &denial, &how, 100);
+        store_denial(
+            &cache,
+            (FoldedName::new(b"\x01x\x07example\x00").unwrap(), Rtype::A),
+            &denial,
+            &how,
+            100,
+        );
         let mut buffer = vec![0; 65_536];
         let below = b"\x01y\x01x\x07example\x00";
-        let (len, found, provenance) =
-            look_up_nxdomain(&cache, (Side::Zone, below), 150, &mut buffer).unwrap();
+        let (len, found, provenance) = look_up_nxdomain(
+            &cache,
+            (Side::Zone, FoldedName::new(below).unwrap()),
+            150,
+            &mut buffer,
+        )
+        .unwrap();
         assert_eq!((len, provenance.security), (11, Security::Insecure));
         assert_eq!(found.unsupported, Some(Unsupported::Digest));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Signed RRsets: their signers, and their conversion for the validator.
 
-use avocet_wire::{Class, name};
+use avocet_wire::{Class, FoldedName, name};
 
 use super::rrset::{Name, Rrset};
 
@@ -29,9 +29,12 @@ pub(crate) fn lend<R>(sets: &[Rrset], act: impl FnOnce(&[avocet_dnssec::Rrset<'_
 }
 
 /// The signer in the first signature of these RRsets, if it may sign for `owner`.
-pub(crate) fn signer<'a>(sets: impl IntoIterator<Item = &'a Rrset>, owner: &[u8]) -> Option<Name> {
+pub(crate) fn signer<'a>(
+    sets: impl IntoIterator<Item = &'a Rrset>,
+    owner: FoldedName<'_>,
+) -> Option<Name> {
     let signature = sets.into_iter().find_map(|set| set.signatures.first())?;
-    signer_of(signature).filter(|signer| name::is_under(owner, signer))
+    signer_of(signature).filter(|signer| name::is_under(&owner, signer))
 }
 
 /// The signer in RRSIG data, folded.
@@ -39,5 +42,5 @@ pub(crate) fn signer_of(rrsig: &[u8]) -> Option<Name> {
     let wire = rrsig.get(BEFORE_SIGNER..)?;
     let signer =
         avocet_wire::NameBuf::from_wire(wire.get(..name::wire_len(wire).ok()?)?).ok()?.folded();
-    Some(signer.wire().into())
+    Some(signer.view().into())
 }

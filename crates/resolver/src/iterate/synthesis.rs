@@ -7,7 +7,7 @@ use avocet_cache::Security;
 use avocet_dnssec::aggressive::{Synthesis, synthesise};
 use avocet_dnssec::nsec3::Parameters;
 use avocet_dnssec::{Budget, DenialKind, Hashes, Limits, Proof, Reason};
-use avocet_wire::{NameBuf, Rcode, Rtype, name};
+use avocet_wire::{FoldedName, NameBuf, Rcode, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
@@ -43,11 +43,11 @@ impl Evidence {
         Self { apex: gap.apex, soa: gap.soa, hashing, sets, hashes: Hashes::default(), budget }
     }
 
-    fn say(&mut self, qname: &[u8], qtype: Rtype) -> Result<Synthesis, Reason> {
+    fn say(&mut self, qname: FoldedName<'_>, qtype: Rtype) -> Result<Synthesis, Reason> {
         let (hashes, budget) = (std::mem::take(&mut self.hashes), &mut self.budget);
         let (said, hashes) = lend(&self.sets, |sets| {
             let mut proof = Proof::cached(sets, &self.apex).with_hashes(hashes);
-            (synthesise(&mut proof, qname, qtype, budget), proof.into_hashes())
+            (synthesise(&mut proof, &qname, qtype, budget), proof.into_hashes())
         });
         self.hashes = hashes;
         said
@@ -55,7 +55,9 @@ impl Evidence {
 
     /// The position at which to look for a name.
     fn sought(&mut self, wanted: &NameBuf) -> Option<Sought> {
-        let Some(hashing) = &self.hashing else { return Some(Sought::Name(wanted.wire().into())) };
+        let Some(hashing) = &self.hashing else {
+            return Some(Sought::Name(wanted.folded().view().into()));
+        };
         let parameters = Parameters { iterations: hashing.iterations, salt: &hashing.salt };
         let hash = self.hashes.hash(&parameters, wanted.wire(), &mut self.budget).ok()?;
         Some(Sought::Hash(self.apex.clone(), hash))
@@ -121,7 +123,8 @@ impl Walker {
         }
         let gap = self.io.gap(Sought::Name(qname.clone())).await?;
         // A configured zone closer to the name takes precedence (S23).
-        let nearest = self.plan.configured(qname).map_or(0, |zone| usize::from(zone.apex_len()));
+        let nearest =
+            self.plan.configured(qname.view()).map_or(0, |zone| usize::from(zone.apex_len()));
         if nearest > gap.apex.len() {
             return None;
         }
@@ -142,12 +145,12 @@ impl Walker {
             return Some(part);
         }
         for _ in 0..MAX_STEPS {
-            match evidence.say(qname, qtype).ok()? {
+            match evidence.say(qname.view(), qtype).ok()? {
                 Synthesis::Denied(denial) => return evidence.denied(qname, denial),
                 Synthesis::Wildcard(denial) => {
                     let wildcard = denial.closest_encloser.prefixed(b"*").ok()?;
                     let known = KnownWildcard {
-                        wildcard: wildcard.wire().into(),
+                        wildcard: wildcard.folded().view().into(),
                         apex: &evidence.apex,
                         proof: &evidence.sets,
                     };
@@ -157,7 +160,7 @@ impl Walker {
                     // For a name that is proven not to exist, a record of the wildcard itself is
                     // sufficient. An ancestor that begins with an asterisk is a closest encloser
                     // and not expanded (RFC 4592 §3.3.1).
-                    let wildcard: Name = wanted.wire().into();
+                    let wildcard: Name = wanted.folded().view().into();
                     let is_wildcard = name::labels(&wildcard).next() == Some(b"*")
                         && !name::is_under(qname, &wildcard);
                     let known =
@@ -186,13 +189,13 @@ impl Walker {
     ) -> Option<Part> {
         let mut covering: Option<Gap> = None;
         let apex_len = evidence.apex.len();
-        for wire in name::ancestors(qname).take_while(|wire| wire.len() >= apex_len) {
-            let at = NameBuf::from_wire(wire).ok()?;
+        for wire in qname.view().ancestors().take_while(|wire| wire.len() >= apex_len) {
+            let at = NameBuf::from_wire(&wire).ok()?;
             if let (Some(Gap { by: By::Set(set), .. }), Ok(wildcard)) =
                 (&covering, at.prefixed(b"*"))
             {
                 let known = KnownWildcard {
-                    wildcard: wildcard.wire().into(),
+                    wildcard: wildcard.folded().view().into(),
                     apex: &evidence.apex,
                     proof: from_ref(set),
                 };
@@ -229,7 +232,7 @@ impl Walker {
             };
             // Ranges of a zone do not apply to a child zone, and with several signers the cache
             // does not record which signature was verified (RFC 8198 §5.3, RFC 4035 §5.3.4).
-            if found.security != Security::Secure || !found.is_signed_only_by(known.apex) {
+            if found.security != Security::Secure || !found.is_signed_only_by(known.apex.view()) {
                 return None;
             }
             let ttl_secs =
@@ -237,7 +240,7 @@ impl Walker {
             let target = found.records.first().and_then(|rdata| folded_target(rdata));
             let set = Rrset { owner: qname.clone(), ttl_secs, ..found };
             let ending = match target.filter(|_| rtype != qtype) {
-                Some(target) => Ending::GoesOn(target.wire().into()),
+                Some(target) => Ending::GoesOn(target.view().into()),
                 None => Ending::Answered,
             };
             return Some(part(vec![set], ending, known.proof.to_vec()));

@@ -28,8 +28,8 @@ impl Walker {
         qname: Name,
         qtype: Rtype,
     ) -> Result<Resolution, Failure> {
-        if let Some(target) = dns64.reverse(&qname, qtype) {
-            return self.reverse(qname, target.wire().into()).await;
+        if let Some(target) = dns64.reverse(qname.view(), qtype) {
+            return self.reverse(qname, target.folded().view().into()).await;
         }
         if qtype != Rtype::AAAA {
             return self.find(qname, qtype).await;

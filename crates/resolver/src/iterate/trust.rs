@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use avocet_cache::{Rank, Security};
 use avocet_dnssec::{Context, DelegationKind, Reason, Trust, Verdict, ZoneKeys, chain, signature};
-use avocet_wire::{Rtype, name};
+use avocet_wire::{FoldedName, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
@@ -68,7 +68,7 @@ impl Walker {
                 self.tell_known_chain(zone, &chain);
                 return chain;
             }
-            let anchor = self.anchor_of(zone)?;
+            let anchor = self.anchor_of(zone.view())?;
             if *anchor != **zone {
                 return self.keys_below(&anchor, zone, frame).await;
             }
@@ -90,8 +90,8 @@ impl Walker {
     /// failed. Any matching anchor is sufficient (RFC 6840 §5.10), but the anchor of an existing
     /// zone is never ignored.
     async fn keys_over_anchor(&mut self, zone: &Name, frame: &Frame<'_>) -> Option<Arc<ZoneKeys>> {
-        let parent: Name = name::parent(zone)?.into();
-        self.anchor_of(&parent).ok()?;
+        let parent: Name = zone.view().parent()?.into();
+        self.anchor_of(parent.view()).ok()?;
         let above = self.keys_of(&parent, frame).await.ok()?;
         let link = self.link_over_cuts(&above, zone, frame).await.ok()?;
         matches!(link, Link::NoCut).then_some(above)
@@ -99,27 +99,28 @@ impl Walker {
 
     /// Fails for data of a private zone, so that no DS records are queried above it. The DS records
     /// of its apex belong to the parent.
-    pub(crate) fn check_private(&self, owner: &[u8], rtype: Rtype) -> Result<(), Reason> {
-        let above = if rtype == Rtype::DS { name::parent(owner).unwrap_or(owner) } else { owner };
-        let is_private =
-            self.validation().is_some_and(|validation| validation.private.nearest(above).is_some());
+    pub(crate) fn check_private(&self, owner: FoldedName<'_>, rtype: Rtype) -> Result<(), Reason> {
+        let above = if rtype == Rtype::DS { owner.parent().unwrap_or(owner) } else { owner };
+        let is_private = self
+            .validation()
+            .is_some_and(|validation| validation.private.nearest(&above).is_some());
         if is_private { self.anchor_of(above).map(|_| ()) } else { Ok(()) }
     }
 
     /// The anchor that applies to a name.
-    pub(crate) fn anchor_of(&self, name: &[u8]) -> Result<Name, Reason> {
+    pub(crate) fn anchor_of(&self, name: FoldedName<'_>) -> Result<Name, Reason> {
         let validation = self.validation().ok_or(Reason::NoAnchor)?;
-        let anchor = validation.anchors.closest(name).ok_or(Reason::NoAnchor)?;
+        let anchor = validation.anchors.closest(&name).ok_or(Reason::NoAnchor)?;
         if validation
             .private
-            .nearest(name)
+            .nearest(&name)
             .is_some_and(|(apex, ())| anchor.wire().len() < apex.len())
         {
             return Err(Reason::NegativeAnchor);
         }
-        match validation.negative.covering(name, anchor, self.io.moment().wall_secs) {
+        match validation.negative.covering(&name, anchor, self.io.moment().wall_secs) {
             Some(_) => Err(Reason::NegativeAnchor),
-            None => Ok(anchor.wire().into()),
+            None => Ok(anchor.view().into()),
         }
     }
 
@@ -253,7 +254,9 @@ impl Walker {
     /// Follows the chain from the anchor's keys down to a zone, cut by cut.
     async fn keys_below(&mut self, anchor: &Name, zone: &Name, frame: &Frame<'_>) -> Chain {
         let mut above = self.keys_of(anchor, frame).await?;
-        let names: Vec<Name> = name::ancestors(zone)
+        let names: Vec<Name> = zone
+            .view()
+            .ancestors()
             .take_while(|name| name.len() > anchor.len())
             .map(Name::from)
             .collect();
@@ -267,7 +270,7 @@ impl Walker {
                 continue;
             }
             // A negative trust anchor may be anywhere in between.
-            self.anchor_of(name)?;
+            self.anchor_of(name.view())?;
             match self.link_over_cuts(&above, name, frame).await {
                 Ok(Link::Keys(keys)) => {
                     above = keys;
@@ -302,7 +305,7 @@ impl Walker {
             Err(reason) if !is_final(reason) => reason,
             link => return link,
         };
-        let parent: Name = name::parent(child).unwrap_or(&[0]).into();
+        let parent: Name = child.view().parent().unwrap_or(FoldedName::ROOT).into();
         match self.ends_between(above, &parent, &[], frame).await {
             Ok(below) if below.zone() != above.zone() => {
                 // Data that the parent's keys did not verify may verify with these.
@@ -387,7 +390,9 @@ impl Walker {
                 && hint.len() < child.len()
                 && name::is_under(child, hint)
         };
-        let Some(hint) = signer(&sets, child).or(soa).filter(is_between) else { return Err(fault) };
+        let Some(hint) = signer(&sets, child.view()).or(soa).filter(is_between) else {
+            return Err(fault);
+        };
         self.note_signer(&hint);
         match self.keys_of(&hint, frame).await {
             Ok(keys) if keys.zone() == above.zone() => Err(fault),
@@ -474,12 +479,14 @@ impl Walker {
     ) -> Chain {
         let mut above = keys.clone();
         let apex_len = above.zone().wire().len();
-        let names: Vec<Name> = name::ancestors(owner)
+        let names: Vec<Name> = owner
+            .view()
+            .ancestors()
             .take_while(|name| name.len() > apex_len)
             .map(Name::from)
             .collect();
         for name in names.iter().rev() {
-            self.anchor_of(name)?;
+            self.anchor_of(name.view())?;
             if let Some(chain) = self.known_chain(name).await {
                 self.tell_known_chain(name, &chain);
                 above = chain?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use avocet_cache::{Rank, Security, Unsupported};
 use avocet_dnssec::{Budget, DenialKind, Proof, Reason, Verdict, ZoneKeys, signature};
-use avocet_wire::{NameBuf, Rcode, Rtype, name};
+use avocet_wire::{FoldedName, FoldedNameBuf, NameBuf, Rcode, Rtype, name};
 
 use super::Walker;
 use super::channel::Note;
@@ -111,7 +111,7 @@ impl Walker {
             set.security = Security::Insecure;
             return Ok(());
         }
-        let hint = signer([&*set], &set.owner);
+        let hint = signer([&*set], set.owner.view());
         // An alias in place of DS records also belongs to the parent (RFC 4035 §3.1.4.1).
         let side =
             if qtype == Rtype::DS && set.rtype == Rtype::CNAME { Rtype::DS } else { set.rtype };
@@ -185,7 +185,8 @@ impl Walker {
 
     /// Keeps NSEC and NSEC3 RRsets for the chain of trust, in place of the oldest.
     pub(super) fn note_proof(&mut self, proof: &[Rrset]) {
-        self.proofs.retain(|known| !proof.iter().any(|set| known.is_at(&set.owner, set.rtype)));
+        self.proofs
+            .retain(|known| !proof.iter().any(|set| known.is_at(set.owner.view(), set.rtype)));
         self.proofs.extend(proof.iter().take(MAX_PROOFS).cloned());
         self.proofs.drain(..self.proofs.len().saturating_sub(MAX_PROOFS));
     }
@@ -195,7 +196,10 @@ impl Walker {
         let Ok(wildcard) = encloser.prefixed(b"*") else { return };
         if self.recursion().aggressive_nsec {
             let how = Stored { side: Side::Zone, rank: Rank::AuthoritativeAnswer, with_do: true };
-            self.io.note(Note::Store(Rrset { owner: wildcard.wire().into(), ..set.clone() }, how));
+            self.io.note(Note::Store(
+                Rrset { owner: wildcard.folded().view().into(), ..set.clone() },
+                how,
+            ));
         }
     }
 
@@ -215,14 +219,14 @@ impl Walker {
             // validated.
             let is_it = |(owner, rtype, _): &&Believed| *owner == set.owner && *rtype == set.rtype;
             let believed = believed.iter().find(is_it).map(|(.., secs)| *secs);
-            believed.filter(|_| set.is_signed_only_by(keys.zone().wire()))
+            believed.filter(|_| set.is_signed_only_by(keys.zone().view()))
         };
         let secure = |set: &Rrset| {
             let ttl_secs = set.ttl_secs.min(lifetime(set)?);
             Some(Rrset { ttl_secs, security: Security::Secure, ..set.clone() })
         };
         let sets = proof.iter().filter_map(secure).collect();
-        self.io.note(Note::Gaps(keys.zone().wire().into(), soa.cloned(), sets));
+        self.io.note(Note::Gaps(keys.zone().view().into(), soa.cloned(), sets));
     }
 
     /// The keys of the zone that contains a name: the zone of the reply, or one below it if the
@@ -235,16 +239,16 @@ impl Walker {
         zone: Option<&Name>,
         frame: &Frame<'_>,
     ) -> Chain {
-        self.check_private(owner, rtype)?;
+        self.check_private(owner.view(), rtype)?;
         let base: Name = match zone {
             Some(zone) if !self.is_forwarded(zone) => zone.clone(),
             _ => self.nearest_zone(owner, rtype).await,
         };
         // There is no chain above the anchor.
         let anchor = self.validation().and_then(|validation| validation.anchors.closest(owner));
-        let base = match anchor.map(|anchor| anchor.wire()) {
+        let base = match anchor.map(|anchor| anchor.view()) {
             Some(anchor)
-                if anchor.len() > base.len() && !(rtype == Rtype::DS && *anchor == **owner) =>
+                if anchor.len() > base.len() && !(rtype == Rtype::DS && anchor == owner.view()) =>
             {
                 anchor.into()
             }
@@ -264,12 +268,12 @@ impl Walker {
 
     /// Whether a forwarding rule covers the zone: its servers answer for foreign zones.
     pub(super) fn is_forwarded(&self, zone: &Name) -> bool {
-        matches!(self.plan.configured(zone), Some(crate::configured::Configured::Forward(_)))
+        matches!(self.plan.configured(zone.view()), Some(crate::configured::Configured::Forward(_)))
     }
 
     async fn nearest_zone(&mut self, owner: &Name, rtype: Rtype) -> Name {
         let cut = self.nearest_cut(owner, rtype).await;
-        if self.is_forwarded(&cut.zone) { [0].as_slice().into() } else { cut.zone }
+        if self.is_forwarded(&cut.zone) { FoldedName::ROOT.into() } else { cut.zone }
     }
 
     async fn judge_denial(
@@ -280,7 +284,7 @@ impl Walker {
         frame: &Frame<'_>,
     ) -> Result<(), Reason> {
         let named = denial.soa.as_ref().map(|soa| soa.owner.clone());
-        let hint = signer(denial.soa.iter().chain(&denial.proof), owner).or(named);
+        let hint = signer(denial.soa.iter().chain(&denial.proof), owner.view()).or(named);
         if let Some(child) = &hint {
             // The proof in the reply may show whether this is a zone.
             self.referrals.entry(child.clone()).or_insert_with(|| denial.proof.clone());
@@ -395,7 +399,11 @@ fn accept_insecure(
 type Believed = (Name, Rtype, u32);
 
 fn believed(proof: &Proof<'_>) -> Vec<Believed> {
-    proof.believed().map(|(rrset, secs)| (rrset.owner.into(), rrset.rtype, secs)).collect()
+    let parts = |(rrset, secs): (&avocet_dnssec::Rrset<'_>, u32)| {
+        let owner = FoldedNameBuf::from_wire(rrset.owner).ok()?;
+        Some((owner.view().into(), rrset.rtype, secs))
+    };
+    proof.believed().filter_map(parts).collect()
 }
 
 /// Whether another chain cannot change the result.
@@ -407,7 +415,8 @@ pub(super) fn is_final(reason: Reason) -> bool {
 /// zone.
 fn is_signed_by<'a>(sets: impl IntoIterator<Item = &'a Rrset>, keys: &ZoneKeys) -> bool {
     let apex = keys.zone().wire();
-    sets.into_iter().any(|set| signer([set], &set.owner).is_some_and(|signer| *signer == *apex))
+    sets.into_iter()
+        .any(|set| signer([set], set.owner.view()).is_some_and(|signer| *signer == *apex))
 }
 
 /// Whether the status has not been determined.
@@ -417,5 +426,9 @@ fn is_open(security: Security) -> bool {
 
 /// The name up to which there may be zone cuts above data of this type.
 fn parent_side(owner: &Name, rtype: Rtype) -> Name {
-    if rtype == Rtype::DS { name::parent(owner).unwrap_or(&[0]).into() } else { owner.clone() }
+    if rtype == Rtype::DS {
+        owner.view().parent().unwrap_or(FoldedName::ROOT).into()
+    } else {
+        owner.clone()
+    }
 }

@@ -156,7 +156,7 @@ impl<W> Resolver<W> {
         if is_past || pick == Pick::Further && round.number > fetch.exchange.round {
             return None;
         }
-        let gives = |server: &Server| server.gives_signatures(zone, now_ms);
+        let gives = |server: &Server| server.gives_signatures(zone.view(), now_ms);
         let left = if manner.is_signed { choice.prefer(round.left, gives) } else { round.left };
         let place = choice.best(left)?;
         round.enter(&mut self.fetches.get_mut(at)?.exchange, place);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use avocet_cache::{ReadAt, RrsetKey};
 use avocet_wire::header::AD;
-use avocet_wire::{Ede, NameBuf, Rcode};
+use avocet_wire::{Ede, FoldedNameBuf, Rcode};
 
 use super::{Context, Resolver};
 use crate::action::Action;
@@ -13,7 +13,6 @@ use crate::assemble::{Trail, Wanted};
 use crate::exchange::timers::Timer;
 use crate::failure::Failure;
 use crate::iterate::rrset::Signed;
-use crate::question::split_question;
 use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
 use crate::trace::Step;
@@ -62,10 +61,10 @@ impl<W> Resolver<W> {
             now_secs: cx.now_secs(),
         };
         store::positive(cx.rrsets, &self.gathered, &fetched);
-        if let Some(rcode) = rcode
-            && let Some((_, qtype, qclass)) = split_question(&task.target)
-        {
-            let key = RrsetKey { owner: self.chain_end.wire(), rtype: qtype.0, class: qclass.0 };
+        if let Some(rcode) = rcode {
+            let target = task.target.view();
+            let (rtype, class) = (target.qtype().0, target.qclass().0);
+            let key = RrsetKey { owner: self.chain_end.view(), rtype, class };
             store::negative(cx.rrsets, &key, rcode, &self.gathered, &fetched);
         }
     }
@@ -76,7 +75,7 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         task.prefix.append(&self.gathered);
         task.restarts += 1;
-        if task.restarts > MAX_ALIASES || task.prefix.has_alias(end.wire()) {
+        if task.restarts > MAX_ALIASES || task.prefix.has_alias(end.view()) {
             task.note(Failure::Aliases);
             return self.fail(at, cx);
         }
@@ -88,11 +87,11 @@ impl<W> Resolver<W> {
     }
 
     /// Goes on with the name that cached aliases of `start` lead to.
-    fn follow_cached(&mut self, at: u32, start: NameBuf, cx: &mut Context<'_, W>) {
+    fn follow_cached(&mut self, at: u32, start: FoldedNameBuf, cx: &mut Context<'_, W>) {
         let Some(bound) = self.tasks[at].bound.clone() else { return };
         let task = &mut self.tasks[at];
         let wanted = Wanted {
-            question: &task.question,
+            question: task.question.view(),
             dnssec_ok: task.dnssec_ok,
             checking_disabled: task.checking_disabled,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
@@ -130,7 +129,7 @@ impl<W> Resolver<W> {
         }
         let Some(bound) = &task.bound else { return false };
         let wanted = Wanted {
-            question: &task.question,
+            question: task.question.view(),
             dnssec_ok: task.dnssec_ok,
             checking_disabled: task.checking_disabled,
             at: ReadAt { now: cx.now_secs(), stale_window: 0 },
@@ -138,20 +137,18 @@ impl<W> Resolver<W> {
         if !self.assembler.has_dname_above(&bound.plan, cx.rrsets, &wanted) {
             return false;
         }
-        let Some((qname, ..)) = split_question(&task.question) else { return false };
-        let Ok(qname) = NameBuf::from_wire(qname) else { return false };
+        let qname = task.question.view().qname().to_buf();
         self.follow_cached(at, qname, cx);
         true
     }
 
-    fn begin_at(&mut self, at: u32, name: &NameBuf, cx: &mut Context<'_, W>) {
+    fn begin_at(&mut self, at: u32, name: &FoldedNameBuf, cx: &mut Context<'_, W>) {
         self.counters.restarts += 1;
         let task = &mut self.tasks[at];
-        task.record(cx.now_ms, Step::Alias(name.wire().into()));
-        let kept = task.target.len().saturating_sub(4);
-        task.target.splice(..kept, name.wire().iter().copied());
+        task.record(cx.now_ms, Step::Alias(name.view().into()));
+        task.target.set_qname(name.view());
         let route = match task.set.is_none() {
-            true => task.bound.as_ref().and_then(|bound| bound.plan.route(name.wire())),
+            true => task.bound.as_ref().and_then(|bound| bound.plan.route(name.view())),
             false => Some(task.route),
         };
         let Some(route) = route else {
@@ -172,7 +169,7 @@ impl<W> Resolver<W> {
         let gathered = if !task.prefix.is_empty() { &task.prefix } else { &self.gathered };
         let flags = found.rcode.low() | if found.authentic { AD } else { 0 };
         let Some(resolved) =
-            answer::write(&mut cx.actions.answers, &task.question, flags, gathered)
+            answer::write(&mut cx.actions.answers, task.question.view(), flags, gathered)
         else {
             task.note(Failure::Unusable);
             return self.fail(at, cx);
@@ -231,8 +228,12 @@ impl<W> Resolver<W> {
             trace.turn_to(cx.now_ms);
             trace.conclude(Step::Failed { ede: code.0, text });
         });
-        let resolved =
-            answer::write(&mut cx.actions.answers, &task.question, Rcode::SERVFAIL.low(), shown);
+        let resolved = answer::write(
+            &mut cx.actions.answers,
+            task.question.view(),
+            Rcode::SERVFAIL.low(),
+            shown,
+        );
         if let Some(resolved) = resolved {
             let ede = Some(task.failure.ede());
             self.conclude(at, Resolved { ede, ..resolved }, cx);

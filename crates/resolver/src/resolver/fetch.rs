@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use avocet_wire::header::{CD, RD};
-use avocet_wire::{MessageView, Rcode, Rtype};
+use avocet_wire::{MessageView, Question, Rcode, Rtype};
 
 use super::reply::ReplyForm;
 use super::send::Repeat;
@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::iterate::fetch::{Fetched, Inquiry, Letters, NotFetched, Patience};
 use crate::iterate::fetches::Fetch;
 use crate::query;
-use crate::read::Reply;
+use crate::read::{Reply, folded_target};
 use crate::recursion::Recursion;
 use crate::trace::{Reaction, Step};
 
@@ -175,7 +175,7 @@ impl<W> Resolver<W> {
         let Fetch { inquiry, exchange, .. } = fetch;
         let question = inquiry.question();
         let recursion = self.bound.plan.recursion.as_deref();
-        let terms = terms_of(&question, inquiry, (exchange.round, loss), recursion);
+        let terms = terms_of(question.view(), inquiry, (exchange.round, loss), recursion);
         let (owner, weight) = (Owner::Fetch(fetch_at), Weight::Counts);
         let order = QueryOrder { owner, server, place, weight, now_ms: cx.now_ms };
         Some((server, self.exchanges.send(exchange, &order, &terms, cx.actions)))
@@ -190,13 +190,14 @@ impl<W> Resolver<W> {
     ) {
         let query = &self.exchanges.pending[query_at];
         let Owner::Fetch(fetch_at) = query.owner else { return };
-        let qname = query.question[..query.question.len() - 4].to_ascii_lowercase();
+        let sent = query.question.split_last_chunk::<4>();
+        let Some(qname) = sent.and_then(|(qname, _)| folded_target(qname)) else { return };
         let waiters = self.fetches.get(fetch_at).map(|fetch| &fetch.waiters[..]);
         for &waiter in waiters.unwrap_or_default() {
             self.tasks[waiter].reply_octets += view.octets().len();
         }
         let mut reply = Reply::default();
-        if reply.read_well_formed(view, &qname).is_err() {
+        if reply.read_well_formed(view, qname.view()).is_err() {
             self.counters.malformed += 1;
             self.record_reply(query_at, Reaction::Malformed, cx.now_ms);
             return self.give_up(query_at, Failure::Unusable, cx);
@@ -265,7 +266,9 @@ impl<W> Resolver<W> {
         let is_error = matches!(rcode, Rcode::REFUSED | Rcode::SERVFAIL | Rcode::FORMERR);
         if inquiry.letters == Letters::Lower {
             match rcode {
-                Rcode::NOERROR | Rcode::NXDOMAIN => server.note_minded_case(&inquiry.zone, now_ms),
+                Rcode::NOERROR | Rcode::NXDOMAIN => {
+                    server.note_minded_case(inquiry.zone.view(), now_ms)
+                }
                 _ => server.note_failed_any_case(now_ms),
             }
         }
@@ -275,7 +278,7 @@ impl<W> Resolver<W> {
 
 /// Returns how an inquiry is asked in a round, given how much is lost.
 fn terms_of<'a>(
-    question: &'a [u8],
+    question: Question<'a>,
     inquiry: &Inquiry,
     (round, loss): (u32, Level),
     recursion: Option<&Recursion>,

@@ -1,7 +1,7 @@
 //! Forwarded questions: their exchanges with the upstreams of a rule, and what a reply comes to.
 
 use avocet_wire::header::{CD, RD};
-use avocet_wire::{MessageView, Rcode};
+use avocet_wire::{MessageView, Rcode, Rtype};
 
 use super::end::FoundAnswer;
 use super::reply::ReplyForm;
@@ -14,7 +14,6 @@ use crate::exchange::send::{Cookies, Longest, QueryOrder, Sent, Sockets, Terms, 
 use crate::failure::Failure;
 use crate::iterate::ask::MAX_MALFORMED;
 use crate::query;
-use crate::question::split_question;
 use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::trace::{Reaction, Step, Taken};
@@ -66,7 +65,7 @@ impl<W> Resolver<W> {
         let are_plain = task.exchange.round >= PLAIN_ROUND_OF_MANY
             && nobody_speaks_edns(&self.exchanges, upstreams);
         let terms = Terms {
-            question: &task.target,
+            question: task.target.view(),
             flags: RD | if task.checking_disabled { CD } else { 0 },
             udp_size: query::UDP_SIZE,
             dnssec_ok: task.dnssec_ok,
@@ -92,12 +91,13 @@ impl<W> Resolver<W> {
         let Owner::Task(at) = self.exchanges.pending[query_at].owner else { return };
         let task = &mut self.tasks[at];
         task.reply_octets += view.octets().len();
-        let Some((qname, qtype, _)) = split_question(&task.target) else { return };
+        let target = task.target.view();
         let is_answer_enough = view.header().rcode() == Rcode::NOERROR
             && !task.dnssec_ok
             && task.bound.as_ref().is_some_and(|bound| bound.plan.settings.minimal);
-        let extent = if is_answer_enough { Extent::ToAnswer(qtype) } else { Extent::Whole };
-        if let Err(malformed) = self.reply.read(view, qname, extent) {
+        let extent =
+            if is_answer_enough { Extent::ToAnswer(target.qtype()) } else { Extent::Whole };
+        if let Err(malformed) = self.reply.read(view, target.qname(), extent) {
             self.counters.malformed += 1;
             if malformed == Malformed::Data {
                 self.give_up_malformed(at, query_at, cx);
@@ -194,7 +194,7 @@ impl<W> Resolver<W> {
         self.tasks[at].ecs_scope = self.tasks[at].ecs_scope.max(ecs_scope);
         match verdict {
             Verdict::Answer { rcode, cacheable } => {
-                let is_any = self.tasks[at].target.ends_with(&[0, 255, 0, 1]);
+                let is_any = self.tasks[at].target_type() == Rtype::ANY;
                 if for_all && !is_any {
                     let denied = cacheable && self.gathered.is_denial();
                     self.store(at, denied.then_some(rcode), with_do.into(), cx);
@@ -231,11 +231,11 @@ impl<W> Resolver<W> {
     fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<Verdict> {
         let task = &self.tasks[at];
         let bound = task.bound.as_ref()?;
-        let (qname, qtype, _) = split_question(&task.target)?;
+        let (qname, qtype) = (task.target.view().qname(), task.target.view().qtype());
         let belief = Belief::Rule(task.route);
         let asked = Asked { plan: &bound.plan, belief, qname, qtype, dnssec_ok: task.dnssec_ok };
         let Self { reply, gathered, chain_end, .. } = self;
-        Some(Scrubber::new(asked, reply, gathered, chain_end)?.scrub(rcode))
+        Some(Scrubber::new(asked, reply, gathered, chain_end).scrub(rcode))
     }
 }
 

@@ -20,8 +20,8 @@ mod walk;
 use std::sync::Arc;
 
 use avocet_cache::{FailureCache, RrsetCache};
-use avocet_wire::NameBuf;
 use avocet_wire::hash::HashKey;
+use avocet_wire::{FoldedNameBuf, QuestionBuf};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
@@ -96,15 +96,15 @@ pub enum Shed {
     Zone,
     /// The client's network takes most of the time of a thread that has none to spare.
     Client,
-    /// The question is malformed.
-    Malformed,
+    /// No rule applies to the question.
+    NoRule,
 }
 
 /// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
 #[derive(Debug)]
 pub struct Abandoned<W> {
     /// As of [`Ask`](crate::Ask).
-    pub question: Vec<u8>,
+    pub question: QuestionBuf,
     /// As of [`Ask`](crate::Ask).
     pub hash: u64,
     /// As of [`Ask`](crate::Ask).
@@ -147,6 +147,7 @@ pub struct UpstreamReport<'a> {
 ///     Action, Actions, Ask, Context, EcsPolicy, Endpoint, Plan, Resolver, Settings, Strategy,
 ///     Transport, ZoneRule,
 /// };
+/// use avocet_wire::Question;
 ///
 /// // All names are forwarded to one server.
 /// let ttl = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3_600 };
@@ -173,7 +174,7 @@ pub struct UpstreamReport<'a> {
 ///
 /// // A client queries the address of `a.example.`: the action is a query to the server.
 /// let ask = Ask {
-///     question: b"\x01a\x07example\x00\x00\x01\x00\x01",
+///     question: Question::new(b"\x01a\x07example\x00\x00\x01\x00\x01").expect("a question"),
 ///     hash: 4,
 ///     dnssec_ok: false,
 ///     checking_disabled: false,
@@ -222,7 +223,7 @@ pub struct Resolver<W> {
     reply: Reply,
     gathered: Gathered,
     /// Where the chain of aliases in the last reply to a task ends.
-    chain_end: NameBuf,
+    chain_end: FoldedNameBuf,
     assembler: Assembler,
     found: Box<[u8]>,
 }
@@ -257,7 +258,7 @@ impl<W> Resolver<W> {
             last_failure_secs: None,
             reply: Reply::default(),
             gathered: Gathered::default(),
-            chain_end: NameBuf::ROOT,
+            chain_end: FoldedNameBuf::ROOT,
             assembler: Assembler::default(),
             found: vec![0; avocet_cache::MAX_PAYLOAD_BYTES].into(),
         };

@@ -7,7 +7,7 @@
 
 use crate::report::Report;
 use avocet_cache::FailureKey;
-use avocet_wire::{Class, Rtype};
+use avocet_wire::{Class, QuestionBuf, Rtype};
 
 use super::{Context, Resolver};
 use crate::iterate::rrset::{self, Name, Side};
@@ -51,16 +51,15 @@ impl<W> Resolver<W> {
     pub(super) fn send_reports(&mut self, cx: &mut Context<'_, W>) {
         let Some(report) = self.reports.due.pop() else { return };
         let Some(name) = report.name() else { return };
-        let owner: Name = name.wire().into();
+        let owner: Name = name.view().into();
         let known = rrset::look_up(
             cx.rrsets,
-            &Side::Zone.key(&owner, Rtype::TXT),
+            &Side::Zone.key(owner.view(), Rtype::TXT),
             cx.now_secs(),
             &mut self.found,
         );
-        let question =
-            [name.wire(), &Rtype::TXT.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat();
-        let failure_key = FailureKey { question: &question, checking_disabled: false };
+        let question = QuestionBuf::new(name.view(), Rtype::TXT, Class::IN);
+        let failure_key = FailureKey { question: question.view(), checking_disabled: false };
         if known.is_some() || cx.failures.lookup(&failure_key, cx.now_secs()).is_some() {
             return;
         }
@@ -72,7 +71,7 @@ impl<W> Resolver<W> {
         // The packet cache is not to know it, and no client's question is to find it: any hash
         // does.
         let key = Key {
-            question: &question,
+            question: question.view(),
             hash: 0,
             dnssec_ok: true,
             checking_disabled: false,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use avocet_wire::{Ede, Rcode, name};
+use avocet_wire::{Ede, FoldedName, Rcode};
 
 use super::{Context, Resolver, Shed, Submitted};
 use crate::action::{Action, AskedFor};
@@ -14,7 +14,6 @@ use crate::exchange::{Exchanges, choose};
 use crate::iterate::load::Excess;
 use crate::iterate::rrset::knows_delegation;
 use crate::plan::{Ask, EcsPolicy, Route};
-use crate::question::split_question;
 use crate::task::{Key, Waiting};
 
 /// Most waiters of one task (Unbound's wait-limit).
@@ -49,11 +48,6 @@ impl<W> Resolver<W> {
         if let Some(at) = self.tasks.find(&key).filter(|&at| self.is_current(at)) {
             return self.join(at, ask, waiter, cx);
         }
-        // What is in flight has a name: that of another question is looked at only now.
-        let Some((qname, ..)) = split_question(ask.question).filter(|(qname, ..)| is_a_name(qname))
-        else {
-            return Submitted::Shed { reason: Shed::Malformed, waiter };
-        };
         if is_by_plan && let Some(failure) = cx.failures.lookup(&ask.failure_key(), cx.now_secs()) {
             self.counters.failed_before += 1;
             let text = Ede(failure.ede).meaning();
@@ -63,7 +57,7 @@ impl<W> Resolver<W> {
             self.counters.shed_waiters += 1;
             return Submitted::Shed { reason: Shed::Waiters, waiter };
         }
-        if recurses && let Some(reason) = self.excess(qname, ask, cx) {
+        if recurses && let Some(reason) = self.excess(ask, cx) {
             return Submitted::Shed { reason, waiter };
         }
         // What nobody waits for takes nobody's place.
@@ -93,9 +87,6 @@ impl<W> Resolver<W> {
         waiter: Option<W>,
         cx: &mut Context<'_, W>,
     ) -> Submitted<W> {
-        if split_question(ask.question).filter(|(qname, ..)| is_a_name(qname)).is_none() {
-            return Submitted::Shed { reason: Shed::Malformed, waiter };
-        }
         self.counters.no_rule += 1;
         let ede = (Ede::NOT_AUTHORITATIVE, "no forwarding rule for this name");
         refuse(ask, Rcode::REFUSED, ede, waiter, cx)
@@ -103,11 +94,11 @@ impl<W> Resolver<W> {
 
     /// The rule for a question. By recursion a walk finds it itself.
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
-        let (qname, ..) = split_question(ask.question)?;
         let plan = &self.bound.plan;
         if !ask.servers.is_empty() {
             return plan.route_to(ask.servers);
         }
+        let qname = ask.question.qname();
         plan.route(qname).or(plan.recursion.is_some().then_some(Route { rule: 0, apex_len: 1 }))
     }
 
@@ -132,13 +123,14 @@ impl<W> Resolver<W> {
 
     /// Is this question one too many for its zone or its client? Zones that are forwarded have no
     /// limit.
-    fn excess(&mut self, qname: &[u8], ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
-        let now_ms = cx.now_ms;
+    fn excess(&mut self, ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
+        let (qname, now_ms) = (ask.question.qname(), cx.now_ms);
         let is_forwarded =
             matches!(self.bound.plan.configured(qname), Some(Configured::Forward(_)));
         let limit = self.bound.plan.fetch_limits.per_zone;
         let found = &mut self.found;
-        let is_delegated = |zone: &[u8]| knows_delegation(cx.rrsets, zone, cx.now_secs(), found);
+        let is_delegated =
+            |zone: FoldedName<'_>| knows_delegation(cx.rrsets, zone, cx.now_secs(), found);
         let of_zone =
             self.loads.excess_of_zone(qname, limit, now_ms, is_delegated).filter(|_| !is_forwarded);
         let of_client = || self.loads.excess_of_client(ask.client?, now_ms);
@@ -248,11 +240,6 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Is the name of a question whole?
-fn is_a_name(qname: &[u8]) -> bool {
-    name::wire_len(qname) == Ok(qname.len())
-}
-
 /// Answers a question that is not tried.
 fn refuse<W>(
     ask: &Ask<'_>,
@@ -268,7 +255,7 @@ fn refuse<W>(
     if let Some(mut resolved) = resolved {
         resolved.ede = Some(ede);
         let asked = AskedFor {
-            question_len: ask.question.len(),
+            question_len: ask.question.octets().len(),
             hash: ask.hash,
             dnssec_ok: ask.dnssec_ok,
             checking_disabled: ask.checking_disabled,

@@ -20,7 +20,7 @@ impl<W> Resolver<W> {
         cx: &mut Context<'_, W>,
     ) -> Submitted<W> {
         let Some(route) = self.route_of(ask) else {
-            return Submitted::Shed { reason: Shed::Malformed, waiter: None };
+            return Submitted::Shed { reason: Shed::NoRule, waiter: None };
         };
         if self.tasks.len() >= self.bound.plan.settings.in_flight {
             self.counters.shed_tasks += 1;
@@ -72,7 +72,7 @@ impl<W> Resolver<W> {
             return;
         }
         let mut trace = task.with_trace(std::mem::take);
-        trace.label(&task.question, cx.wall_secs);
+        trace.label(task.question.view(), cx.wall_secs);
         if let Some(number) = task.traced {
             let answer = cx.actions.answers.octets.get(message).unwrap_or_default().to_vec();
             self.traced.push(Traced { number, trace: trace.clone(), answer });

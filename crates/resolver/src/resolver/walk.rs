@@ -17,7 +17,6 @@ use crate::iterate::fetch::{Fetched, Inquiry, NotFetched};
 use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Walk, WalkQuestion, WalkStep};
-use crate::question::split_question;
 
 /// Most fetches of one walk ahead of need: for the keys of the zones on the way.
 const MAX_AHEAD: usize = 4;
@@ -27,7 +26,7 @@ impl<W> Resolver<W> {
     pub(super) fn begin_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
         let Some(bound) = task.bound.clone() else { return };
-        let Some((qname, qtype, _)) = split_question(&task.question) else { return };
+        let (qname, qtype) = (task.question.view().qname(), task.question.view().qtype());
         let anew = task.traced.is_some();
         let signatures = if task.dnssec_ok { Signed::Yes } else { Signed::No };
         let checking_disabled = task.checking_disabled;
@@ -93,17 +92,25 @@ impl<W> Resolver<W> {
         let now_secs = cx.now_secs();
         match request {
             Request::LookUp(side, owner, rtype) => {
-                let found =
-                    rrset::look_up(cx.rrsets, &side.key(&owner, rtype), now_secs, &mut self.found);
+                let found = rrset::look_up(
+                    cx.rrsets,
+                    &side.key(owner.view(), rtype),
+                    now_secs,
+                    &mut self.found,
+                );
                 Some(Response::LookedUp(found))
             }
             Request::LookUpNxdomain(side, owner) => {
-                let found =
-                    rrset::look_up_nxdomain(cx.rrsets, (side, &owner), now_secs, &mut self.found);
+                let found = rrset::look_up_nxdomain(
+                    cx.rrsets,
+                    (side, owner.view()),
+                    now_secs,
+                    &mut self.found,
+                );
                 Some(Response::Covering(found))
             }
             Request::Gap(sought) => Some(Response::Gap(self.gaps.get(&sought, cx.now_ms))),
-            Request::Keys(zone) => Some(Response::Keys(self.keys.get(&zone, cx.now_ms))),
+            Request::Keys(zone) => Some(Response::Keys(self.keys.get(zone.view(), cx.now_ms))),
             Request::Fetch(inquiry) => self.serve_fetch(at, *inquiry, cx),
         }
     }
@@ -165,7 +172,7 @@ impl<W> Resolver<W> {
             self.exchanges
                 .servers
                 .known(endpoint)
-                .is_none_or(|server| !server.is_lame(&inquiry.zone, now_ms))
+                .is_none_or(|server| !server.is_lame(inquiry.zone.view(), now_ms))
         };
         let good: Vec<_> =
             inquiry.servers.iter().copied().filter(|server| serves(*server)).collect();
@@ -207,7 +214,7 @@ impl<W> Resolver<W> {
             }
             Note::Store(set, how) => rrset::store(cx.rrsets, &set, &how, now_secs),
             Note::StoreDenial { owner, rtype, denial, how } => {
-                rrset::store_denial(cx.rrsets, (&owner, rtype), &denial, &how, now_secs);
+                rrset::store_denial(cx.rrsets, (owner.view(), rtype), &denial, &how, now_secs);
             }
         }
     }
@@ -228,7 +235,8 @@ impl<W> Resolver<W> {
                 }
                 let authentic = resolution.is_authentic();
                 let task = &self.tasks[at];
-                let refuses = |bound: &Arc<Bound>| bound.plan.refuses_sentinel(&task.question);
+                let refuses =
+                    |bound: &Arc<Bound>| bound.plan.refuses_sentinel(task.question.view());
                 if authentic && !task.checking_disabled && task.bound.as_ref().is_some_and(refuses)
                 {
                     self.gathered.clear();

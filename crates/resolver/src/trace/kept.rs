@@ -37,10 +37,12 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use avocet_wire::{Class, FoldedName, QuestionBuf, Rtype};
 
     fn trace(number: u16) -> Trace {
         let mut trace = Trace::default();
-        trace.label(&number.to_be_bytes(), 0);
+        let question = QuestionBuf::new(FoldedName::ROOT, Rtype(number), Class::IN);
+        trace.label(question.view(), 0);
         trace
     }
 
@@ -52,10 +54,8 @@ mod tests {
         }
         // Storing the trace for the second of these questions again makes it the latest.
         kept.keep(trace(3));
-        let numbers: Vec<u16> = kept
-            .iter()
-            .map(|trace| u16::from_be_bytes(trace.question.as_slice().try_into().unwrap()))
-            .collect();
+        let numbers: Vec<u16> =
+            kept.iter().filter_map(|trace| Some(trace.question()?.qtype().0)).collect();
         assert_eq!(
             (numbers.len(), numbers[0], numbers[1], numbers[MAX_KEPT - 1]),
             (MAX_KEPT, 2, 4, 3)

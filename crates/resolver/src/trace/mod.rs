@@ -14,7 +14,7 @@ mod step;
 
 use std::fmt;
 
-use avocet_wire::Rtype;
+use avocet_wire::{Question, QuestionBuf, Rtype};
 
 use crate::iterate::rrset::Name;
 
@@ -43,8 +43,8 @@ pub struct Trace {
     depth: u8,
     events: Vec<Event>,
     dropped: u32,
-    /// QNAME, folded, with QTYPE and QCLASS; set only if the trace outlives its task.
-    question: Vec<u8>,
+    /// Set only if the trace outlives its task.
+    question: Option<QuestionBuf>,
     began_wall_secs: u64,
 }
 
@@ -52,7 +52,7 @@ impl Trace {
     /// Clears the trace for a new question.
     pub(crate) fn begin(&mut self, now_ms: u64) {
         self.events.clear();
-        self.question.clear();
+        self.question = None;
         (self.began_ms, self.now_ms, self.depth, self.dropped) = (now_ms, now_ms, 0, 0);
     }
 
@@ -92,9 +92,8 @@ impl Trace {
     }
 
     /// Sets the question and the time, because the trace outlives its task.
-    pub(crate) fn label(&mut self, question: &[u8], now_wall_secs: u64) {
-        self.question.clear();
-        self.question.extend_from_slice(question);
+    pub(crate) fn label(&mut self, question: Question<'_>, now_wall_secs: u64) {
+        self.question = Some(question.into());
         self.began_wall_secs =
             now_wall_secs.saturating_sub(self.now_ms.saturating_sub(self.began_ms) / 1000);
     }
@@ -111,10 +110,10 @@ impl Trace {
         self.dropped
     }
 
-    /// QNAME, folded, QTYPE and QCLASS in wire format.
+    /// The question; `None` while the task has the trace.
     #[must_use]
-    pub fn question(&self) -> &[u8] {
-        &self.question
+    pub fn question(&self) -> Option<Question<'_>> {
+        self.question.as_ref().map(QuestionBuf::view)
     }
 
     /// When the question started, in seconds since 1970.
@@ -171,7 +170,7 @@ mod tests {
     fn what_serves_something_else_is_one_deeper() {
         let mut trace = Trace::default();
         trace.begin(0);
-        trace.enter(Why::Servers, &[0].as_slice().into(), Rtype::A);
+        trace.enter(Why::Servers, &avocet_wire::FoldedName::ROOT.into(), Rtype::A);
         trace.record(Step::Joined);
         trace.leave();
         trace.record(Step::Joined);

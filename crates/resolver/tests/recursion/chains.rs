@@ -8,7 +8,7 @@ use avocet_dnssec::negative::NegativeAnchor;
 use avocet_resolver::{Event, Plan, Recursion, Step};
 use avocet_testkit::{Query, Response, name};
 use avocet_wire::header::{AA, RA, RD};
-use avocet_wire::{NameBuf, Rcode, Rtype};
+use avocet_wire::{Rcode, Rtype};
 
 use crate::attacks::rule;
 use crate::secure::{NOW_SECS, Setup, Zone, lines, served, validation};
@@ -241,7 +241,7 @@ fn world_with_costly_aliases(labels: usize) -> (World, String) {
     let setup = Setup::new();
     let mut validation = validation(&setup.root);
     let negative = NegativeAnchor {
-        name: NameBuf::from_wire(&name("attack.")).unwrap(),
+        name: avocet_wire::FoldedNameBuf::from_wire(&name("attack.")).unwrap(),
         expires_at_secs: None,
     };
     validation.negative.insert(negative).unwrap();

@@ -2,7 +2,7 @@
 
 use avocet_resolver::{Data, Own, OwnNames, OwnSet, Recursion, Sought};
 use avocet_testkit::name;
-use avocet_wire::{Rcode, Rtype};
+use avocet_wire::{FoldedName, Rcode, Rtype};
 
 use crate::secure::{NOW_SECS, Setup, Zone, lines, served, validation};
 use crate::world::{World, authority, recursion};
@@ -29,7 +29,10 @@ impl OwnNames for Lan {
         if *sought.qname == name("out.lan.") {
             return set(Rtype::CNAME, b"\x03www\x07example\x00");
         }
-        self.has_zone_of(sought).then_some(Own::Denied(Rcode::NXDOMAIN, OwnSet::soa(ZONE, 60)))
+        self.has_zone_of(sought).then_some(Own::Denied(
+            Rcode::NXDOMAIN,
+            OwnSet::soa(FoldedName::new(ZONE).unwrap(), 60),
+        ))
     }
 
     fn has_zone_of(&self, sought: &Sought<'_>) -> bool {

@@ -11,7 +11,7 @@ use avocet_resolver::{
 };
 use avocet_testkit::{name, question};
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{NameBuf, Rcode, Rtype, rdata};
+use avocet_wire::{Question, Rcode, Rtype, rdata};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair};
 
@@ -445,7 +445,12 @@ fn what_data_was_not_validated_for_is_told_beside_it_from_the_cache_too() {
         assert_eq!(world.take_sent(), Vec::<String>::new());
         let at = ReadAt { now: world.now_secs(), stale_window: 0 };
         let question = question(what);
-        let wanted = Wanted { question: &question, dnssec_ok: true, checking_disabled: false, at };
+        let wanted = Wanted {
+            question: Question::new(&question).unwrap(),
+            dnssec_ok: true,
+            checking_disabled: false,
+            at,
+        };
         let assembled =
             Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default());
         let Assembled::Complete { resolved, .. } = assembled else {
@@ -460,7 +465,7 @@ fn below_a_negative_anchor_nothing_is_validated() {
     let mut setup = Setup::new();
     setup.www[0] = setup.www[0].replace("198.51.100.1", "203.0.113.66");
     let negative = NegativeAnchor {
-        name: NameBuf::from_wire(&name("example.")).unwrap(),
+        name: avocet_wire::FoldedNameBuf::from_wire(&name("example.")).unwrap(),
         expires_at_secs: None,
     };
     let mut world = setup.world(|validation| validation.negative.insert(negative).unwrap());

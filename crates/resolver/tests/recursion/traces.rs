@@ -102,7 +102,8 @@ fn what_failed_is_kept_and_a_later_failure_takes_its_place() {
     assert_eq!(world.resolve("www.test. A").rcode, Rcode::SERVFAIL);
     let kept = world.kept();
     let [trace] = &kept[..] else { panic!("{kept:?}") };
-    assert_eq!(trace.question(), avocet_testkit::question("www.test. A"));
+    let question = avocet_testkit::question("www.test. A");
+    assert_eq!(trace.question(), avocet_wire::Question::new(&question));
     let told = words(trace);
     assert!(told.contains(&"error(rcode(5))".to_owned()), "{told:?}");
     assert_eq!(told.last().map(String::as_str), Some("failed 22"));

@@ -12,7 +12,7 @@ use avocet_resolver::{
 };
 use avocet_testkit::{Faults, Network, Query, Response, name, question, shown};
 use avocet_wire::header::{AA, AD, RA, RD};
-use avocet_wire::{MessageView, Rcode, rdata};
+use avocet_wire::{MessageView, Question, Rcode, rdata};
 
 const TTL: TtlBounds = TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
 const START_MS: u64 = 1_000_000;
@@ -297,7 +297,7 @@ impl World {
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
         self.began_ms.insert(waiter, self.net.now_ms);
         let ask = Ask {
-            question: &question,
+            question: Question::new(&question).unwrap(),
             hash,
             dnssec_ok,
             checking_disabled,
@@ -340,7 +340,7 @@ impl World {
         let question = question(what);
         let (dnssec_ok, checking_disabled) = (self.dnssec_ok, self.checking_disabled);
         let ask = Ask {
-            question: &question,
+            question: Question::new(&question).unwrap(),
             hash: 1,
             dnssec_ok,
             checking_disabled,

@@ -3,7 +3,7 @@
 use avocet_cache::ReadAt;
 use avocet_resolver::{Answers, Assembled, Assembler, EcsPolicy, Plan, Wanted, ZoneRule};
 use avocet_testkit::{Faults, Response, question};
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::{Ede, Question, Rcode};
 
 use crate::world::{World, address, any_address, plan, rule, settings};
 
@@ -16,7 +16,7 @@ fn assembled(world: &World, plan: &Plan, what: &str, dnssec_ok: bool) -> Option<
     let question = question(what);
     let now = (world.net.now_ms / 1000) as u32;
     let wanted = Wanted {
-        question: &question,
+        question: Question::new(&question).unwrap(),
         dnssec_ok,
         checking_disabled: false,
         at: ReadAt { now, stale_window: 0 },
@@ -310,7 +310,12 @@ fn stale_data_has_a_ttl_of_thirty_seconds_and_says_how_stale_it_is() {
     let now = (world.net.now_ms / 1000) as u32 + 350;
     for (stale_window, expected) in [(0, None), (40, None), (3600, Some(50))] {
         let at = ReadAt { now, stale_window };
-        let wanted = Wanted { question: &question, dnssec_ok: false, checking_disabled: false, at };
+        let wanted = Wanted {
+            question: Question::new(&question).unwrap(),
+            dnssec_ok: false,
+            checking_disabled: false,
+            at,
+        };
         let found = Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut out);
         let Assembled::Complete { resolved, stale_since_secs } = found else {
             assert_eq!(expected, None);

@@ -3,14 +3,14 @@
 use avocet_cache::{ReadAt, RrsetKey};
 use avocet_resolver::{Answers, Assembled, Assembler, Wanted};
 use avocet_testkit::{Faults, Query, Response, name, question};
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::{Ede, FoldedName, Question, Rcode};
 
 use crate::world::{World, any_address, plan, rule};
 
 fn is_cached(world: &World, owner: &str, rtype: u16) -> bool {
     let at = ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
     let owner = name(owner);
-    let key = RrsetKey { owner: &owner, rtype, class: 1 };
+    let key = RrsetKey { owner: FoldedName::new(&owner).unwrap(), rtype, class: 1 };
     world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_some()
 }
 
@@ -238,7 +238,12 @@ fn a_dname_from_above_does_not_reach_into_another_rules_zone() {
     let assembled = |name: &str| {
         let question = question(name);
         let at = ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
-        let wanted = Wanted { question: &question, dnssec_ok: false, checking_disabled: false, at };
+        let wanted = Wanted {
+            question: Question::new(&question).unwrap(),
+            dnssec_ok: false,
+            checking_disabled: false,
+            at,
+        };
         Assembler::default().assemble(&plan, &world.rrsets, &wanted, &mut Answers::default())
     };
     assert!(matches!(assembled("www.corp.evil. A"), Assembled::Complete { .. }));

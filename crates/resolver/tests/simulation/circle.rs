@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use avocet_cache::{FailureCache, RrsetCache};
 use avocet_resolver::{Action, Actions, Ask, Context, Resolver, SocketId};
 use avocet_testkit::{Faults, Network, Query, question};
+use avocet_wire::Question;
 use avocet_wire::hash::HashKey;
 
 use crate::world::{START_MS, TTL, addr, plan, rule};
@@ -64,7 +65,7 @@ impl Side {
         let question = [&qname.to_ascii_lowercase()[..], fixed].concat();
         let hash = HashKey::new([3; 32]).hash(&question, 0);
         let ask = Ask {
-            question: &question,
+            question: Question::new(&question).unwrap(),
             hash,
             dnssec_ok: false,
             checking_disabled: false,

@@ -52,28 +52,6 @@ fn questions_beyond_the_limit_are_not_taken_while_none_is_slow() {
 }
 
 #[test]
-fn a_question_whose_name_is_none_is_not_taken() {
-    let malformed = [
-        &b"\x05ab\x00\x00\x01\x00\x01"[..],
-        b"\xc0\x0c\x00\x01\x00\x01",
-        b"\x01a\x00\x01\x00\x01",
-        b"\x00",
-        b"",
-    ];
-    for zone in [".", "other."] {
-        let mut world = World::new(1, Faults::NONE, plan(vec![rule(zone, &[1])]));
-        for question in malformed {
-            let submitted = world.submit_octets(question, Some(7));
-            assert!(
-                matches!(submitted, Submitted::Shed { reason: Shed::Malformed, waiter: Some(7) }),
-                "{question:?}"
-            );
-        }
-        assert_eq!(world.resolver.in_flight(), 0);
-    }
-}
-
-#[test]
 fn a_prefetch_gives_way_to_a_client() {
     let mut world = limited(10, 100);
     world.submit("ahead.example. A", None);

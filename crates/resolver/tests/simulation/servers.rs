@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use avocet_resolver::{Plan, SocketId, SocketSlot, Strategy, Transport};
 use avocet_testkit::{Faults, Query, Response};
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::{Ede, FoldedName, Rcode};
 
 use crate::world::{START_MS, Tcp, World, address, any_address, plan, rule, settings};
 
@@ -133,7 +133,8 @@ fn a_reply_truncated_over_tcp_is_not_used_and_the_next_server_is_asked() {
     assert_eq!((answer.rcode(), answer.ede()), (Rcode::SERVFAIL, Some(Ede::INVALID_DATA.0)));
     let at = avocet_cache::ReadAt { now: (world.net.now_ms / 1000) as u32, stale_window: 0 };
     let owner = avocet_testkit::name("www.example.");
-    let key = avocet_cache::RrsetKey { owner: &owner, rtype: 1, class: 1 };
+    let key =
+        avocet_cache::RrsetKey { owner: FoldedName::new(&owner).unwrap(), rtype: 1, class: 1 };
     assert!(
         world.rrsets.lookup(&key, at, &mut vec![0; 70_000]).is_none(),
         "half an RRset is not kept"

@@ -11,7 +11,7 @@ use avocet_resolver::{
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
-use avocet_wire::{MessageView, Rcode, rdata};
+use avocet_wire::{MessageView, Question, Rcode, rdata};
 
 pub(crate) const TTL: TtlBounds =
     TtlBounds { min: 0, max: 86_400, negative_min: 0, negative_max: 3600 };
@@ -204,7 +204,7 @@ impl World {
             (self.dnssec_ok, self.ecs.clone(), self.client, self.stale_available);
         let hash = self.hash_key.hash(question, 0);
         let ask = Ask {
-            question,
+            question: Question::new(question).unwrap(),
             hash,
             dnssec_ok,
             checking_disabled: false,

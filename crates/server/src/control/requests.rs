@@ -25,7 +25,7 @@ use avocet_nameserver::query::asked::Entrance;
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
-use avocet_wire::NameBuf;
+use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::{PATIENCE, status};
 use crate::explain;
@@ -35,7 +35,6 @@ use crate::running::Running;
 use crate::running::switches::{self, Change};
 use crate::trace::{self, TraceQuestion, dump};
 
-const ROOT: &[u8] = &[0];
 /// The client for `why` without a client.
 const THIS_MACHINE: &str = "127.0.0.1";
 
@@ -250,26 +249,23 @@ enum Extent {
 }
 
 /// Parses and folds a name.
-fn folded(name: &str) -> Result<NameBuf, ControlError> {
+fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
     let wire = typed_name(name).map_err(|error| ControlError::InvalidName(error.to_string()))?;
-    match NameBuf::from_wire(&wire) {
-        Ok(name) => Ok(name.folded()),
-        Err(error) => Err(ControlError::InvalidName(error.to_string())),
-    }
+    FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
 }
 
 /// Removes a name from the caches, with all final answers: one may contain the name behind an
 /// alias. They are assembled again from the RRset cache.
-fn flush(running: &Running, name: &NameBuf, extent: Extent) -> Flushed {
+fn flush(running: &Running, name: &FoldedNameBuf, extent: Extent) -> Flushed {
     let shared = &running.shared;
     let rrsets = match extent {
-        Extent::Name => shared.name_server.rrsets.flush_name(name.wire()),
-        Extent::Tree => shared.name_server.rrsets.flush(name.wire()),
+        Extent::Name => shared.name_server.rrsets.flush_name(name.view()),
+        Extent::Tree => shared.name_server.rrsets.flush(name.view()),
     };
-    shared.name_server.failures.flush(name.wire());
+    shared.name_server.failures.flush(name.view());
     // An NSEC range around this name may deny other names, and its keys may validate them.
     shared.forget_proofs();
-    shared.name_server.packets.flush(ROOT);
+    shared.name_server.packets.flush(FoldedName::ROOT);
     tracing::info!(%name, rrsets, "flushed");
     Flushed { rrsets }
 }

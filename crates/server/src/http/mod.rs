@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use avocet_wire::NameBuf;
+use avocet_wire::FoldedNameBuf;
 use avocet_wire::name::MAX_NAME;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -218,7 +218,7 @@ const PRIVATE_DOMAINS: [&str; 9] = [
 fn whose_host(host: &[u8], running: &Running) -> Whose {
     let state = running.shared.snapshot();
     let is_record =
-        |name: &str| text_to_name(name).is_some_and(|name| state.names.local.has(name.wire()));
+        |name: &str| text_to_name(name).is_some_and(|name| state.names.local.has(name.view()));
     let names = &state.config.server.http_names;
     judge_host(host, |name| names.iter().any(|known| known == name) || is_record(name))
 }
@@ -239,10 +239,10 @@ fn judge_host(host: &[u8], is_known: impl Fn(&str) -> bool) -> Whose {
     if is_address || is_private || is_known(&name) { Whose::Ours } else { Whose::Foreign }
 }
 
-fn text_to_name(text: &str) -> Option<NameBuf> {
+fn text_to_name(text: &str) -> Option<FoldedNameBuf> {
     let mut wire = [0; MAX_NAME];
     let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire).ok()?;
-    NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
+    FoldedNameBuf::from_wire(wire.get(..len)?).ok()
 }
 
 /// The body of a request is never read: no path accepts one.

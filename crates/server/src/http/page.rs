@@ -17,7 +17,7 @@ use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::NamedTimeZone;
 use avocet_wire::name::MAX_NAME;
-use avocet_wire::{NameBuf, Rtype, text};
+use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, text};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -105,7 +105,7 @@ impl Visit {
     }
 
     /// The decision on the name for this client; `None` if it is not blocked or rewritten.
-    fn verdict(&self, state: &Snapshot, name: &NameBuf, at_secs: u64) -> Option<Outcome> {
+    fn verdict(&self, state: &Snapshot, name: &FoldedNameBuf, at_secs: u64) -> Option<Outcome> {
         let mut types =
             if self.ip.is_ipv4() { [Rtype::A, Rtype::AAAA] } else { [Rtype::AAAA, Rtype::A] }
                 .into_iter();
@@ -113,7 +113,7 @@ impl Visit {
             let inquiry = Inquiry {
                 ip: self.ip,
                 entrance: Entrance::of_server(&state.config.server),
-                qname: name.wire(),
+                qname: name.view(),
                 qtype,
                 at: At::Now(at_secs),
             };
@@ -129,8 +129,8 @@ impl Drop for Visit {
     }
 }
 
-/// The folded name in a Host header (RFC 9110 §7.2); `None` if it is an address or not a name.
-fn host_name(host: &[u8]) -> Option<NameBuf> {
+/// The name in a Host header (RFC 9110 §7.2); `None` if it is an address or not a name.
+fn host_name(host: &[u8]) -> Option<FoldedNameBuf> {
     let host =
         str::from_utf8(host).ok().filter(|host| host.len() <= MAX_HOST && host.is_ascii())?;
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
@@ -140,7 +140,7 @@ fn host_name(host: &[u8]) -> Option<NameBuf> {
     }
     let mut wire = [0; MAX_NAME];
     let len = text::name_to_wire(name.as_bytes(), Some(&[0]), &mut wire).ok()?;
-    NameBuf::from_wire(wire.get(..len)?).ok().map(|name| name.folded())
+    FoldedNameBuf::from_wire(wire.get(..len)?).ok()
 }
 
 /// The time in the configured time zone.

@@ -128,7 +128,7 @@ fn read(path: &Path, shared: &Shared) -> Result<Option<SnapshotCounts>, Snapshot
     };
     let state = shared.snapshot();
     let hash = |key: &PacketKey<'_>| {
-        packet_hash(shared.name_server.key.hash(key.question, 0), key.profile, key.flags)
+        packet_hash(shared.name_server.key.hash(key.question.octets(), 0), key.profile, key.flags)
     };
     avocet_cache::load(
         &mut file,

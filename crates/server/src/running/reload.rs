@@ -25,7 +25,7 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
-use avocet_wire::NameBuf;
+use avocet_wire::{FoldedName, FoldedNameBuf};
 use ipnet::IpNet;
 
 use crate::error::BackgroundError;
@@ -241,7 +241,7 @@ impl Reloader {
     pub(crate) fn change_trust(
         &self,
         change: impl FnOnce(&mut LearntTrust),
-        judged_anew: &[NameBuf],
+        judged_anew: &[FoldedNameBuf],
     ) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let mut trust = LearntTrust::clone(&unconfigured.trust);
@@ -276,7 +276,7 @@ impl Reloader {
     }
 
     fn flush(&self, zones: &[Box<[u8]>]) {
-        for zone in zones {
+        for zone in zones.iter().filter_map(|zone| FoldedName::new(zone)) {
             self.shared.name_server.rrsets.flush(zone);
             self.shared.name_server.failures.flush(zone);
         }
@@ -428,7 +428,8 @@ mod tests {
     fn records_and_answers_from_before_a_zone_was_rerouted_end_whenever_they_are_stored() {
         const OWNER: &[u8] = b"\x03www\x04corp\x07example\0";
         const FAILED: FailureKey<'_> = FailureKey {
-            question: b"\x03www\x04corp\x07example\0\0\x01\0\x01",
+            question: avocet_wire::Question::new(b"\x03www\x04corp\x07example\0\0\x01\0\x01")
+                .unwrap(),
             checking_disabled: false,
         };
         let path = std::env::temp_dir().join(format!("avocet-reroute-{}.toml", std::process::id()));
@@ -454,7 +455,11 @@ mod tests {
                 };
                 let records: &[&[u8]] = &[&[192, 0, 2, 66]];
                 let new = ReceivedRrset { provenance, ttl: 300, records, signatures: &[] };
-                rrsets.insert(&RrsetKey { owner: OWNER, rtype: 1, class: 1 }, &new, 100);
+                rrsets.insert(
+                    &RrsetKey { owner: FoldedName::new(OWNER).unwrap(), rtype: 1, class: 1 },
+                    &new,
+                    100,
+                );
                 let epoch = shared.snapshot().epoch;
                 drop(old);
                 epoch
@@ -465,7 +470,7 @@ mod tests {
         let epoch = worker.join().unwrap();
         std::fs::remove_file(&path).unwrap();
         let at = ReadAt { now: 101, stale_window: 0 };
-        let key = RrsetKey { owner: OWNER, rtype: 1, class: 1 };
+        let key = RrsetKey { owner: FoldedName::new(OWNER).unwrap(), rtype: 1, class: 1 };
         let NameServer { rrsets, .. } = &shared.name_server;
         assert!(rrsets.lookup(&key, at, &mut [0; 65_536]).is_none());
         let plan = shared.snapshot().generations.plan;

@@ -16,10 +16,9 @@ use avocet_dnssec::negative::NegativeAnchor;
 use avocet_dnssec::rollover::KeyState;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::miss::Miss;
-use avocet_nameserver::query::octets::Octets;
 use avocet_nameserver::trust::LearntTrust;
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{Class, NameBuf, Rtype};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, QuestionBuf, Rtype};
 
 use crate::mailbox::Letter;
 use crate::running::Running;
@@ -53,18 +52,17 @@ impl KeptTrust {
 }
 
 impl Asker for Shared {
-    fn ask_anew(&self, name: &NameBuf, rtype: Rtype) {
-        self.name_server.rrsets.flush_name(name.wire());
+    fn ask_anew(&self, name: &FoldedNameBuf, rtype: Rtype) {
+        self.name_server.rrsets.flush_name(name.view());
         self.tell(name, rtype);
     }
 
-    fn tell(&self, name: &NameBuf, rtype: Rtype) {
-        let mut question = name.folded().wire().to_vec();
-        question.extend_from_slice(&rtype.0.to_be_bytes());
-        question.extend_from_slice(&Class::IN.0.to_be_bytes());
-        let hash = QuestionKey::new(&question, &self.name_server.key, 0).hash;
+    fn tell(&self, name: &FoldedNameBuf, rtype: Rtype) {
+        let question = QuestionBuf::new(name.view(), rtype, Class::IN);
+        let question = question.view();
+        let hash = QuestionKey::new(question.octets(), &self.name_server.key, 0).hash;
         let miss = Miss {
-            question: Octets::new(&question),
+            question: question.into(),
             hash,
             dnssec_ok: true,
             checking_disabled: true,
@@ -89,7 +87,7 @@ fn validates(config: &Config) -> bool {
 impl Running {
     /// Puts the saved state in force before the caches are filled from disk, because their final
     /// answers depend on it. Returns the negative anchors that ended while no server ran.
-    pub(crate) fn begin_trust(&self) -> Vec<NameBuf> {
+    pub(crate) fn begin_trust(&self) -> Vec<FoldedNameBuf> {
         let ended = self.trust.negative().expire(wall_secs());
         let followed = self.trust.anchors().followed();
         let negative = self.trust.negative().anchors().to_vec();
@@ -99,12 +97,12 @@ impl Running {
     }
 
     /// Drops data that ended negative anchors exempted from validation from the caches.
-    pub(crate) fn drop_below(&self, names: &[NameBuf]) {
+    pub(crate) fn drop_below(&self, names: &[FoldedNameBuf]) {
         for name in names {
-            self.shared.name_server.rrsets.flush(name.wire());
-            self.shared.name_server.failures.flush(name.wire());
+            self.shared.name_server.rrsets.flush(name.view());
+            self.shared.name_server.failures.flush(name.view());
             // Other answers may lead there by an alias.
-            self.shared.name_server.packets.flush(&[0]);
+            self.shared.name_server.packets.flush(FoldedName::ROOT);
         }
     }
 
@@ -145,7 +143,7 @@ impl Running {
         [negative.unsaved(), anchors.unsaved()].into_iter().flatten().map(str::to_owned).collect()
     }
 
-    fn put_negative_in_force(&self, judged_anew: &[NameBuf]) {
+    fn put_negative_in_force(&self, judged_anew: &[FoldedNameBuf]) {
         let negative = self.trust.negative().anchors().to_vec();
         self.reloader.change_trust(|trust| trust.negative = negative, judged_anew);
     }
@@ -178,7 +176,7 @@ impl Running {
     /// The number is out of bounds, or there are too many anchors.
     pub(crate) fn add_negative(
         &self,
-        name: &NameBuf,
+        name: &FoldedNameBuf,
         lifetime_secs: u64,
     ) -> Result<NegativeAdded, ControlError> {
         if !(1..=MAX_LIFETIME_SECS).contains(&lifetime_secs) {
@@ -199,7 +197,10 @@ impl Running {
     ///
     /// # Errors
     /// The name has none.
-    pub(crate) fn remove_negative(&self, name: &NameBuf) -> Result<NegativeRemoved, ControlError> {
+    pub(crate) fn remove_negative(
+        &self,
+        name: &FoldedNameBuf,
+    ) -> Result<NegativeRemoved, ControlError> {
         let mut list = self.trust.negative();
         if !list.remove(name) {
             return Err(ControlError::NoNegativeAnchor(name.to_string()));
@@ -214,7 +215,7 @@ impl Running {
     /// Returns all negative anchors, those of the configuration first.
     pub(crate) fn show_negative(&self) -> NegativeAnchors {
         let configured = self.shared.snapshot().config.dnssec.negative_anchors.clone();
-        let configured = configured.iter().filter_map(|name| NameBuf::from_wire(name).ok());
+        let configured = configured.iter().filter_map(|name| FoldedNameBuf::from_wire(name).ok());
         let configured = configured.map(|name| NegativeAnchor { name, expires_at_secs: None });
         let anchors = configured.chain(self.trust.negative().anchors().to_vec());
         let shown = |anchor: NegativeAnchor| NegativeAnchorStatus {

@@ -67,7 +67,7 @@ pub(super) fn rrset(key: &RrsetKey<'_>, held: Held<'_>) -> CacheEntry {
     };
     let to_find_servers = key.class == DELEGATIONS;
     CacheEntry::Rrset(CachedRrset {
-        name: shown(key.owner),
+        name: shown(&key.owner),
         class: if to_find_servers { Class::IN } else { Class(key.class) }.to_string(),
         to_find_servers,
         content,
@@ -79,7 +79,6 @@ pub(super) fn rrset(key: &RrsetKey<'_>, held: Held<'_>) -> CacheEntry {
 }
 
 fn packet(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> CachedPacket {
-    let (name, [t0, t1, c0, c1]) = key.question.split_last_chunk().unwrap_or((&[], &[0; 4]));
     let flags = [
         (packet_flags::RD, QueryFlag::Rd),
         (packet_flags::CD, QueryFlag::Cd),
@@ -87,9 +86,9 @@ fn packet(key: &PacketKey<'_>, header: &[u8; 12], remaining_secs: u32) -> Cached
     ];
     let set = flags.iter().filter(|(bit, _)| key.flags & bit != 0);
     CachedPacket {
-        name: shown(name),
-        rtype: Rtype(u16::from_be_bytes([*t0, *t1])).to_string(),
-        class: Class(u16::from_be_bytes([*c0, *c1])).to_string(),
+        name: key.question.qname().to_string(),
+        rtype: key.question.qtype().to_string(),
+        class: key.question.qclass().to_string(),
         rcode: Rcode(u16::from(header[3] & 0xf)).to_string(),
         flags: set.map(|(_, flag)| *flag).collect(),
         ttl: remaining_secs,

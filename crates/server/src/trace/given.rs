@@ -30,7 +30,7 @@ pub(crate) fn section(
         Ended::Wait(_) => (&[][..], None),
     };
     WhySection::Answer(GivenAnswer {
-        name: shown(qname),
+        name: shown(&qname),
         rtype: qtype.to_string(),
         client: ip.to_string(),
         from: stage(decision.map_or(Stage::Failed, |decision| decision.stage)),

@@ -16,16 +16,16 @@ use avocet_control::trace::TraceReport;
 use avocet_control::why::{CachedFailure, CachedName, FailedTrace, ResolvedTrace, WhySection};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::Obtained;
-use avocet_nameserver::query::question::LocalQuestion;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
 use avocet_nameserver::query::respond::draft_empty;
 use avocet_resolver::{Step, Trace};
 use avocet_wire::header::HEADER_LEN;
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{Class, Ede, MessageView, Rcode, Rtype, name, rdata};
+use avocet_wire::{
+    Class, Ede, FoldedName, FoldedNameBuf, MessageView, Question, QuestionBuf, Rcode, Rtype, name,
+    rdata,
+};
 
-use self::dump::shown;
-use self::report::rtype_of;
 use crate::mailbox::{KeptOrder, Letter, TraceOrder};
 use crate::state::Shared;
 
@@ -35,9 +35,8 @@ const TRACE_PATIENCE: Duration = Duration::from_secs(12);
 const LOOK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A question of a control client.
-#[derive(Default)]
 pub(crate) struct TraceQuestion {
-    qname: Vec<u8>,
+    qname: FoldedNameBuf,
     /// `None`: all types, or A where one is needed.
     rtype: Option<Rtype>,
     pub(crate) dnssec_ok: bool,
@@ -77,8 +76,9 @@ impl TraceQuestion {
             .filter(|_| rtype.is_some_and(|word| word.eq_ignore_ascii_case("PTR")));
         let qname = address
             .map_or_else(|| typed_name(shown), |address| Ok(reverse_name(address)))
-            .map_err(|error| ControlError::InvalidName(error.to_string()))?
-            .to_ascii_lowercase();
+            .map_err(|error| ControlError::InvalidName(error.to_string()))?;
+        let qname = FoldedNameBuf::from_wire(&qname)
+            .map_err(|error| ControlError::InvalidName(error.to_string()))?;
         let rtype = rtype
             .map(|word| {
                 rdata::from_mnemonic(word)
@@ -86,13 +86,17 @@ impl TraceQuestion {
                     .ok_or_else(|| ControlError::UnknownType(word.to_owned()))
             })
             .transpose()?;
-        Ok(Self { qname, rtype, ..Self::default() })
+        Ok(Self::about(qname, rtype))
     }
 
-    /// Wraps a question in folded wire form.
-    pub(crate) fn of(question: &[u8]) -> Self {
-        let LocalQuestion { qname, qtype, .. } = LocalQuestion::of(question);
-        Self { qname: qname.to_vec(), rtype: Some(qtype), ..Self::default() }
+    /// Takes the name and the type of a question.
+    pub(crate) fn of(question: Question<'_>) -> Self {
+        Self::about(question.qname().to_buf(), Some(question.qtype()))
+    }
+
+    fn about(qname: FoldedNameBuf, rtype: Option<Rtype>) -> Self {
+        let (dnssec_ok, checking_disabled, servers) = (false, false, Box::default());
+        Self { qname, rtype, dnssec_ok, checking_disabled, servers }
     }
 
     /// Directs the question to these servers, if there are any.
@@ -100,14 +104,14 @@ impl TraceQuestion {
         Self { servers: servers.into(), ..self }
     }
 
-    /// Returns the folded name, and the type; A if none was given.
-    pub(crate) fn name_and_type(&self) -> (&[u8], Rtype) {
-        (&self.qname, self.rtype.unwrap_or(Rtype::A))
+    /// Returns the name, and the type; A if none was given.
+    pub(crate) fn name_and_type(&self) -> (FoldedName<'_>, Rtype) {
+        (self.qname.view(), self.rtype.unwrap_or(Rtype::A))
     }
 
-    pub(crate) fn question(&self) -> Vec<u8> {
-        let rtype = self.rtype.unwrap_or(Rtype::A);
-        [&self.qname[..], &rtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()].concat()
+    pub(crate) fn question(&self) -> QuestionBuf {
+        let (qname, rtype) = self.name_and_type();
+        QuestionBuf::new(qname, rtype, Class::IN)
     }
 }
 
@@ -117,20 +121,13 @@ impl TraceQuestion {
 /// The worker does not accept the question, or does not complete it in time.
 pub(crate) fn resolve(shared: &Shared, asked: &TraceQuestion) -> Result<Resolution, ControlError> {
     let question = asked.question();
-    let hash = QuestionKey::new(&question, &shared.name_server.key, 0).hash;
+    let hash = QuestionKey::new(question.view().octets(), &shared.name_server.key, 0).hash;
     // The worker that would resolve it for a client also traces it.
     let owner = (hash >> 48) as usize % shared.mailboxes.len();
     let (reply, traced) = channel();
     let (dnssec_ok, checking_disabled) = (asked.dnssec_ok, asked.checking_disabled);
     let servers = asked.servers.clone();
-    let order = TraceOrder {
-        question: question.into(),
-        hash,
-        dnssec_ok,
-        checking_disabled,
-        servers,
-        reply,
-    };
+    let order = TraceOrder { question, hash, dnssec_ok, checking_disabled, servers, reply };
     if shared.mailboxes[owner].send(Letter::Trace(Box::new(order))).is_err() {
         return Err(ControlError::Overloaded);
     }
@@ -161,7 +158,7 @@ pub(crate) fn trace(
     let state = shared.snapshot();
     let ip = IpAddr::from(Ipv4Addr::LOCALHOST);
     let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, At::Now(wall_secs()));
-    let miss = match rehearsal.begin_without_policy(&asked.question()) {
+    let miss = match rehearsal.begin_without_policy(asked.question().view()) {
         Ended::Wait(miss) => miss,
         ended => return Ok(vec![given::section(&state, &asked, ip, &ended)]),
     };
@@ -173,7 +170,7 @@ pub(crate) fn trace(
     };
     let TraceQuestion { dnssec_ok, checking_disabled, .. } = asked;
     let target =
-        TraceQuestion { dnssec_ok, checking_disabled, ..TraceQuestion::of(&miss.question) };
+        TraceQuestion { dnssec_ok, checking_disabled, ..TraceQuestion::of(miss.question.view()) };
     let Resolution { trace, message, failure } = resolve(shared, &target)?;
     let ede = failure.map(|failure| (Ede(failure.ede), failure.text));
     let rcode = rcode(&message);
@@ -199,9 +196,9 @@ pub(crate) fn rcode(message: &[u8]) -> Rcode {
 }
 
 /// Returns the reply to a question for which no server is configured.
-pub(crate) fn refusal(question: &[u8]) -> Vec<u8> {
-    let mut message = vec![0; HEADER_LEN + question.len()];
-    draft_empty(&mut message, Some(question), Rcode::REFUSED);
+pub(crate) fn refusal(question: Question<'_>) -> Vec<u8> {
+    let mut message = vec![0; HEADER_LEN + question.octets().len()];
+    draft_empty(&mut message, Some(question.octets()), Rcode::REFUSED);
     message
 }
 
@@ -223,7 +220,7 @@ pub(crate) fn failed_before(shared: &Shared, asked: &TraceQuestion) -> Vec<WhySe
 fn kept(shared: &Shared, asked: &TraceQuestion) -> Vec<Trace> {
     let looks = shared.mailboxes.iter().filter_map(|mailbox| {
         let (reply, traces): (_, Receiver<Vec<Trace>>) = channel();
-        let order = KeptOrder { qname: asked.qname.clone().into(), reply };
+        let order = KeptOrder { qname: asked.qname.view().into(), reply };
         mailbox.send(Letter::Kept(Box::new(order))).ok().map(|()| traces)
     });
     let looks: Vec<_> = looks.collect();
@@ -232,7 +229,8 @@ fn kept(shared: &Shared, asked: &TraceQuestion) -> Vec<Trace> {
         .filter_map(|traces| traces.recv_timeout(LOOK_PATIENCE).ok())
         .flatten()
         .collect();
-    traces.retain(|trace| asked.rtype.is_none_or(|rtype| rtype_of(trace.question()) == rtype));
+    let is_of = |trace: &Trace, rtype| trace.question().map(Question::qtype) == Some(rtype);
+    traces.retain(|trace| asked.rtype.is_none_or(|rtype| is_of(trace, rtype)));
     traces.sort_by_key(Trace::began_wall_secs);
     traces
 }
@@ -248,10 +246,10 @@ fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let failure = shared
         .name_server
         .failures
-        .lookup(&FailureKey { question: &asked.question(), checking_disabled: false }, now)?;
+        .lookup(&FailureKey { question: asked.question().view(), checking_disabled: false }, now)?;
     let ede = Ede(failure.ede);
     Some(WhySection::FailureCache(CachedFailure {
-        name: shown(&asked.qname),
+        name: asked.qname.to_string(),
         ede: ede.0,
         text: ede.meaning().to_owned(),
     }))
@@ -266,9 +264,9 @@ fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let mut lines = Vec::new();
     let visited: Result<(), std::convert::Infallible> =
         shared.name_server.rrsets.try_visit(at, |key, held| {
-            let is_here = *key.owner == *asked.qname;
+            let is_here = key.owner == asked.qname.view();
             let is_above =
-                !is_here && name::is_under(&asked.qname, key.owner) && key.owner.len() > 1;
+                !is_here && name::is_under(asked.qname.wire(), &key.owner) && key.owner.len() > 1;
             let rtype = Rtype(key.rtype);
             let is_asked = asked.rtype.is_none_or(|asked| asked == rtype) || rtype == Rtype::CNAME;
             if is_here && is_asked
@@ -281,7 +279,7 @@ fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     let Ok(()) = visited;
     // The closest ancestor comes first.
     lines.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
-    let has_any = lines.iter().any(|(len, _)| *len == asked.qname.len());
+    let has_any = lines.iter().any(|(len, _)| *len == asked.qname.wire().len());
     let rrsets = lines.into_iter().map(|(_, line)| line).collect();
-    has_any.then(|| WhySection::Cache(CachedName { name: shown(&asked.qname), rrsets }))
+    has_any.then(|| WhySection::Cache(CachedName { name: asked.qname.to_string(), rrsets }))
 }

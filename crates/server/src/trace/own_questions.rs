@@ -41,13 +41,13 @@ fn of_type(shared: &Shared, host: &str, rtype: &str) -> Result<Vec<IpAddr>, Look
         IpAddr::from(Ipv4Addr::LOCALHOST),
         At::Now(wall_secs()),
     );
-    let message = match rehearsal.begin_without_policy(&asked.question()) {
+    let message = match rehearsal.begin_without_policy(asked.question().view()) {
         Ended::Reply { message, .. } => message,
         Ended::Silent(_) => return Err(LookupError::NoAnswer(host.to_owned())),
         // The name itself, or the target of local aliases.
         Ended::Wait(miss) => {
             let Resolution { message, failure, .. } =
-                trace::resolve(shared, &TraceQuestion::of(&miss.question))?;
+                trace::resolve(shared, &TraceQuestion::of(miss.question.view()))?;
             if let Some(failure) = failure {
                 return Err(LookupError::Unresolved(host.to_owned(), failure.text));
             }

@@ -12,31 +12,23 @@ use avocet_control::trace::{
 use avocet_dnssec::{Reason, Verdict};
 use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::view::{RecordSection, RecordView};
-use avocet_wire::{MessageView, Rtype, rdata};
+use avocet_wire::{MessageView, Question, Rtype, rdata};
 
 use super::dump::{security, shown};
 
 /// Returns the report of a trace.
 pub(super) fn of(trace: &Trace) -> TraceReport {
     let question = trace.question();
-    let name = question.split_last_chunk::<4>().map_or(&[][..], |(name, _)| name);
     let is_query = |event: &&Event| matches!(event.step, Step::Sent { .. });
     TraceReport {
-        name: shown(name),
-        rtype: rtype_of(question).to_string(),
+        name: question.map_or_else(String::new, |question| question.qname().to_string()),
+        rtype: question.map_or(Rtype(0), Question::qtype).to_string(),
         at: trace.began_wall_secs(),
         took_ms: trace.took_ms(),
         queries: trace.events().iter().filter(is_query).count(),
         steps: nested(&mut trace.events().iter().peekable(), 0),
         steps_left_out: trace.dropped(),
     }
-}
-
-/// Returns the type in a question in wire form.
-pub(super) fn rtype_of(question: &[u8]) -> Rtype {
-    question
-        .last_chunk::<4>()
-        .map_or(Rtype(0), |[high, low, ..]| Rtype(u16::from_be_bytes([*high, *low])))
 }
 
 /// Returns the steps of one depth. Deeper steps belong to the step before them.

@@ -19,7 +19,7 @@ use avocet_dnssec::anchor::{Anchor, Anchors};
 use avocet_dnssec::rollover::{HOLD_DOWN_SECS, KeyState, Rollover};
 use avocet_dnssec::signal::key_tag_query;
 use avocet_dnssec::{Budget, Policy, Rrset};
-use avocet_wire::{Class, NameBuf, Rtype};
+use avocet_wire::{Class, FoldedNameBuf, Rtype};
 
 use super::state_file::StateFile;
 
@@ -41,9 +41,9 @@ const FALLBACK: &str = "using the configured trust anchors";
 /// The actions that [`TrustAnchors`] needs from the server.
 pub(crate) trait Asker {
     /// Drops the cached RRset of a name, and resolves it again.
-    fn ask_anew(&self, name: &NameBuf, rtype: Rtype);
+    fn ask_anew(&self, name: &FoldedNameBuf, rtype: Rtype);
     /// Sends a query and ignores the answer.
-    fn tell(&self, name: &NameBuf, rtype: Rtype);
+    fn tell(&self, name: &FoldedNameBuf, rtype: Rtype);
 }
 
 /// The current time.
@@ -87,7 +87,7 @@ struct Point {
 #[derive(Clone, Debug)]
 pub(crate) struct KeyStatus {
     /// The zone.
-    pub(crate) zone: NameBuf,
+    pub(crate) zone: FoldedNameBuf,
     /// The key's tag.
     pub(crate) tag: u16,
     /// Its state; `None` for a configured anchor whose key was not seen.
@@ -125,7 +125,7 @@ impl TrustAnchors {
 
     /// Resets to these anchors; `state` supplies the state of zones that remain.
     fn configure(&mut self, configured: &Anchors, state: &str, now: Now) {
-        let mut zones: Vec<NameBuf> = Vec::new();
+        let mut zones: Vec<FoldedNameBuf> = Vec::new();
         for anchor in configured.iter() {
             if !zones.contains(anchor.zone()) && zones.len() < MAX_ZONES {
                 zones.push(*anchor.zone());
@@ -142,7 +142,7 @@ impl TrustAnchors {
     }
 
     /// The tracked keys, which replace the configured anchors.
-    pub(crate) fn followed(&self) -> Vec<(NameBuf, Vec<Anchor>)> {
+    pub(crate) fn followed(&self) -> Vec<(FoldedNameBuf, Vec<Anchor>)> {
         self.points.iter().map(|point| (*point.rollover.zone(), point.rollover.anchors())).collect()
     }
 
@@ -189,10 +189,10 @@ impl std::fmt::Display for TrustAnchors {
 
 /// Returns the zones that have lost trusted keys. Replacing a digest with its key is not a loss.
 pub(crate) fn less_trusted(
-    before: &[(NameBuf, Vec<Anchor>)],
-    now: &[(NameBuf, Vec<Anchor>)],
-) -> Vec<NameBuf> {
-    let holds = |(zone, trusted): &&(NameBuf, Vec<Anchor>)| {
+    before: &[(FoldedNameBuf, Vec<Anchor>)],
+    now: &[(FoldedNameBuf, Vec<Anchor>)],
+) -> Vec<FoldedNameBuf> {
+    let holds = |(zone, trusted): &&(FoldedNameBuf, Vec<Anchor>)| {
         let now = now.iter().find(|(other, _)| other == zone);
         let is_covered = |anchor: &Anchor, now: &[Anchor]| now.iter().any(|key| key.covers(anchor));
         now.is_some_and(|(_, now)| trusted.iter().all(|anchor| is_covered(anchor, now)))
@@ -201,14 +201,14 @@ pub(crate) fn less_trusted(
 }
 
 /// The lines of a state for a zone: `STATE SECONDS ZONE ...`.
-fn lines_of(state: &str, zone: &NameBuf) -> String {
+fn lines_of(state: &str, zone: &FoldedNameBuf) -> String {
     let zone = zone.to_string();
     let is_of = |line: &&str| line.split(' ').nth(2) == Some(&zone) && !line.starts_with(';');
     state.lines().filter(is_of).map(|line| format!("{line}\n")).collect()
 }
 
 impl Point {
-    fn begin(zone: &NameBuf, configured: &Anchors, until_secs: u32) -> Self {
+    fn begin(zone: &FoldedNameBuf, configured: &Anchors, until_secs: u32) -> Self {
         Self {
             rollover: Rollover::begin(zone, configured),
             phase: Phase::Resting { until_secs },
@@ -245,7 +245,7 @@ impl Point {
     fn observe(&mut self, policy: Policy, now: Now, cache: &RrsetCache) -> bool {
         let mut buffer = vec![0; avocet_cache::MAX_PAYLOAD_BYTES];
         let zone = *self.rollover.zone();
-        let key = RrsetKey { owner: zone.wire(), rtype: Rtype::DNSKEY.0, class: Class::IN.0 };
+        let key = RrsetKey { owner: zone.view(), rtype: Rtype::DNSKEY.0, class: Class::IN.0 };
         let found = cache.lookup(&key, ReadAt { now: now.secs, stale_window: 0 }, &mut buffer);
         let Some(Cached::Rrset(view)) = found else { return false };
         let Freshness::Fresh { remaining_secs: ttl_secs } = view.freshness else { return false };

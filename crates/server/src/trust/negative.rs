@@ -6,7 +6,7 @@ use std::path::Path;
 
 use avocet_control::ControlError;
 use avocet_dnssec::negative::{MAX_NEGATIVE_ANCHORS, NegativeAnchor};
-use avocet_wire::{NameBuf, name, text};
+use avocet_wire::{FoldedNameBuf, name, text};
 
 use super::state_file::StateFile;
 
@@ -47,7 +47,11 @@ impl NegativeList {
     /// # Errors
     ///
     /// There are too many.
-    pub(crate) fn add(&mut self, name: &NameBuf, expires_at_secs: u64) -> Result<(), ControlError> {
+    pub(crate) fn add(
+        &mut self,
+        name: &FoldedNameBuf,
+        expires_at_secs: u64,
+    ) -> Result<(), ControlError> {
         self.anchors.retain(|anchor| anchor.name != *name);
         if self.anchors.len() >= MAX_NEGATIVE_ANCHORS {
             return Err(ControlError::TooManyNegativeAnchors(MAX_NEGATIVE_ANCHORS));
@@ -58,7 +62,7 @@ impl NegativeList {
     }
 
     /// Removes an anchor; returns whether it existed.
-    pub(crate) fn remove(&mut self, name: &NameBuf) -> bool {
+    pub(crate) fn remove(&mut self, name: &FoldedNameBuf) -> bool {
         let before = self.anchors.len();
         self.anchors.retain(|anchor| anchor.name != *name);
         let is_removed = self.anchors.len() < before;
@@ -69,10 +73,10 @@ impl NegativeList {
     }
 
     /// Removes and returns the anchors that have expired by this wall time.
-    pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<NameBuf> {
+    pub(crate) fn expire(&mut self, now_secs: u64) -> Vec<FoldedNameBuf> {
         let has_ended =
             |anchor: &&NegativeAnchor| anchor.expires_at_secs.is_some_and(|end| end <= now_secs);
-        let ended: Vec<NameBuf> =
+        let ended: Vec<FoldedNameBuf> =
             self.anchors.iter().filter(has_ended).map(|anchor| anchor.name).collect();
         if !ended.is_empty() {
             self.anchors.retain(|anchor| !ended.contains(&anchor.name));
@@ -114,7 +118,7 @@ fn read_line(line: &str) -> Option<NegativeAnchor> {
     let (owner, end) = line.split_once(' ')?;
     let mut wire = [0; name::MAX_NAME];
     let len = text::name_to_wire(owner.as_bytes(), None, &mut wire).ok()?;
-    let name = NameBuf::from_wire(&wire[..len]).ok()?.folded();
+    let name = FoldedNameBuf::from_wire(&wire[..len]).ok()?;
     Some(NegativeAnchor { name, expires_at_secs: Some(end.parse().ok()?) })
 }
 
@@ -123,8 +127,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn name(wire: &[u8]) -> NameBuf {
-        NameBuf::from_wire(wire).unwrap()
+    fn name(wire: &[u8]) -> FoldedNameBuf {
+        FoldedNameBuf::from_wire(wire).unwrap()
     }
 
     #[test]

@@ -9,7 +9,7 @@ use avocet_cache::{
 use avocet_resolver::{Answers, AskedFor, Assembled, Assembler, Plan, Resolved, Wanted};
 use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::query::QuestionKey;
-use avocet_wire::{Ede, Rcode};
+use avocet_wire::{Ede, Question, Rcode};
 
 use super::config::Config;
 
@@ -131,7 +131,7 @@ impl Caches {
             (asked.dnssec_ok, packet_flags::DO),
             (asked.checking_disabled, packet_flags::CD),
         ];
-        let key = packet_key(question, &set);
+        let key = packet_key(Question::from_folded_unchecked(question), &set);
         if resolved.rcode != Rcode::SERVFAIL {
             self.insert(asked.hash, &key, (resolved, answers), now_secs);
         }
@@ -160,7 +160,7 @@ impl Caches {
     }
 }
 
-fn packet_key<'q>(question: &'q [u8], flags: &[(bool, u8)]) -> PacketKey<'q> {
+fn packet_key<'q>(question: Question<'q>, flags: &[(bool, u8)]) -> PacketKey<'q> {
     let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |set, (_, flag)| set | flag);
     PacketKey { profile: 0, flags, question }
 }

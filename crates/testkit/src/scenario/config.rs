@@ -12,7 +12,7 @@ use avocet_resolver::{
     ZoneRule,
 };
 use avocet_wire::suffix::SuffixMap;
-use avocet_wire::{DNS_PORT, NameBuf, Rtype};
+use avocet_wire::{DNS_PORT, FoldedNameBuf, Rtype};
 
 use super::read::without_comment;
 use super::record::{wire_name, word};
@@ -256,7 +256,7 @@ impl Config {
         let anchors = Anchors::of(anchors.collect::<Result<_, _>>()?);
         let mut negative = NegativeAnchors::default();
         for name in &self.negative_anchors {
-            let name = NameBuf::from_wire(name).map_err(|error| error.to_string())?;
+            let name = FoldedNameBuf::from_wire(name).map_err(|error| error.to_string())?;
             let anchor = NegativeAnchor { name, expires_at_secs: None };
             negative.insert(anchor).map_err(|_| "too many negative anchors")?;
         }

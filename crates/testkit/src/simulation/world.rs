@@ -197,7 +197,10 @@ impl World {
     fn wrong(&self, number: usize, (fault, what): Found) -> Wrong {
         let asked = &self.asked[number];
         let wire = asked.question();
-        let traces = self.server.kept_traces().filter(|trace| trace.question() == wire);
+        let traces = self
+            .server
+            .kept_traces()
+            .filter(|trace| trace.question().is_some_and(|question| question.octets() == wire));
         let steps = traces.last().map(steps).unwrap_or_default();
         Wrong {
             fault,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use avocet_cache::{Provenance, Rank, ReceivedRrset, Security, TtlBounds};
-use avocet_wire::rdata;
+use avocet_wire::{FoldedName, FoldedNameBuf, rdata};
 
 use super::*;
 
@@ -64,11 +64,11 @@ const AFTER: Keys = (
 struct Notes(RefCell<Vec<String>>);
 
 impl Asker for Notes {
-    fn ask_anew(&self, name: &NameBuf, rtype: Rtype) {
+    fn ask_anew(&self, name: &FoldedNameBuf, rtype: Rtype) {
         self.0.borrow_mut().push(format!("{name} {rtype}"));
     }
 
-    fn tell(&self, name: &NameBuf, rtype: Rtype) {
+    fn tell(&self, name: &FoldedNameBuf, rtype: Rtype) {
         self.0.borrow_mut().push(format!("{name} {rtype}"));
     }
 }
@@ -141,8 +141,9 @@ impl World {
             records: &keys.iter().map(Vec::as_slice).collect::<Vec<_>>(),
             signatures: &signatures.iter().map(Vec::as_slice).collect::<Vec<_>>(),
         };
-        let key = RrsetKey { owner: EXAMPLE, rtype: Rtype::DNSKEY.0, class: 1 };
-        self.cache.flush(EXAMPLE);
+        let key =
+            RrsetKey { owner: FoldedName::new(EXAMPLE).unwrap(), rtype: Rtype::DNSKEY.0, class: 1 };
+        self.cache.flush(FoldedName::new(EXAMPLE).unwrap());
         self.cache.insert(&key, &rrset, self.now.secs);
     }
 
@@ -221,7 +222,7 @@ fn a_key_in_place_of_its_digest_is_no_loss_of_trust_and_a_revoked_one_is() {
     world.look(REVOKED);
     assert_eq!(
         less_trusted(&added, &world.anchors.followed()),
-        [NameBuf::from_wire(EXAMPLE).unwrap()]
+        [FoldedNameBuf::from_wire(EXAMPLE).unwrap()]
     );
     world.clean();
 }
@@ -240,7 +241,7 @@ fn keys_are_asked_for_when_they_are_due() {
     world.tick();
     assert_eq!(world.notes.0.borrow().len(), 2);
     world.pass(1);
-    world.cache.flush(EXAMPLE);
+    world.cache.flush(FoldedName::new(EXAMPLE).unwrap());
     world.tick();
     assert_eq!(world.notes.0.borrow().len(), 4, "asked for again");
     world.pass(PATIENCE_SECS);

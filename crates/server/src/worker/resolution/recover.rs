@@ -2,7 +2,6 @@
 
 use avocet_nameserver::query;
 use avocet_nameserver::query::miss::{Miss, Waiter};
-use avocet_nameserver::query::octets::Octets;
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_resolver::{Abandoned, Actions, Resolver, Shed};
 use avocet_wire::MAX_MESSAGE;
@@ -43,7 +42,7 @@ impl Resolution {
             }
             waiter.is_resumed = true;
             self.misses.push(Miss {
-                question: Octets::new(&question),
+                question: question.view().into(),
                 hash,
                 dnssec_ok,
                 checking_disabled,

@@ -50,7 +50,7 @@ impl Resolution {
         }
         let servers = waiter.as_ref().and_then(|waiter| waiter.servers.clone());
         let ask = Ask {
-            question: &question,
+            question: question.view(),
             hash,
             dnssec_ok,
             checking_disabled,

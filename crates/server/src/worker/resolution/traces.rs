@@ -28,7 +28,7 @@ impl Resolution {
         wanted.last += 1;
         wanted.orders.push((wanted.last, order.reply));
         let ask = Ask {
-            question: &order.question,
+            question: order.question.view(),
             hash: order.hash,
             dnssec_ok: order.dnssec_ok,
             checking_disabled: order.checking_disabled,
@@ -46,7 +46,7 @@ impl Resolution {
     /// Sends the kept traces of a name.
     pub(crate) fn show_kept(&self, order: &KeptOrder) {
         let is_of = |trace: &&Trace| {
-            trace.question().split_last_chunk::<4>().is_some_and(|(name, _)| *name == *order.qname)
+            trace.question().is_some_and(|question| question.qname() == order.qname.view())
         };
         // The control client may be gone.
         let _ = order.reply.send(self.resolver.kept_traces().filter(is_of).cloned().collect());
