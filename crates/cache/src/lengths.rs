@@ -24,6 +24,12 @@ impl LengthsSeen {
         self.words[word].load(Ordering::Relaxed) & bit != 0
     }
 
+    /// Reports whether no entry was ever recorded.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| word.load(Ordering::Relaxed) == 0)
+    }
+
     /// Records that an entry exists for a name of this length.
     pub(crate) fn note(&self, name: &[u8]) {
         let (word, bit) = Self::place(name);
@@ -54,11 +60,12 @@ mod tests {
     fn only_lengths_that_were_noted_are_contained() {
         let seen = LengthsSeen::default();
         let name = [0; 255];
+        assert!(seen.is_empty());
         for len in [1, 63, 64, 65, 255] {
             assert!(!seen.contain(&name[..len]));
             seen.note(&name[..len]);
             assert!(seen.contain(&name[..len]));
         }
-        assert!(!seen.contain(&name[..2]));
+        assert!(!seen.contain(&name[..2]) && !seen.is_empty());
     }
 }

@@ -326,6 +326,13 @@ impl RrsetCache {
         self.store.prefetch_index(self.hash_key.hash(&owner, 0));
     }
 
+    /// Reports whether a DNAME may be cached. False as long as none was ever stored.
+    #[inline]
+    #[must_use]
+    pub fn may_hold_dnames(&self) -> bool {
+        !self.dnames.is_empty()
+    }
+
     /// Returns the entry at the key. `buf` should hold [`crate::MAX_PAYLOAD_BYTES`]: a longer entry
     /// than it holds is not found. Takes no lock, allocates nothing.
     pub fn lookup<'b>(

@@ -115,8 +115,7 @@ impl Assembler {
         }
     }
 
-    /// Returns whether a DNAME above the name of a question is cached that applies to it. If none
-    /// was ever stored, this costs a comparison for each label.
+    /// Returns whether a DNAME above the name of a question is cached that applies to it.
     pub(crate) fn has_dname_above(
         &mut self,
         plan: &Plan,
@@ -124,7 +123,11 @@ impl Assembler {
         wanted: &Wanted<'_>,
     ) -> bool {
         let (qname, qtype) = (wanted.question.qname(), wanted.question.qtype());
-        if qtype == Rtype::DS || qtype.is_meta() || qtype.is_dnssec_proof() {
+        if !cache.may_hold_dnames()
+            || qtype == Rtype::DS
+            || qtype.is_meta()
+            || qtype.is_dnssec_proof()
+        {
             return false;
         }
         let class = wanted.question.qclass().0;

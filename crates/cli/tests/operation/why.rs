@@ -202,7 +202,8 @@ fn why_shows_the_steps_of_a_failure() {
     assert!(text.contains("The failure is cached"), "{text}");
     let json = site.avocet_text(&["why", "www.example", "--json"]);
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
-    assert_eq!((&first["section"], &first["queries"]), (&Value::from("failed"), &Value::from(1)));
+    // The second query is in lower case: the first may have been refused for its letters.
+    assert_eq!((&first["section"], &first["queries"]), (&Value::from("failed"), &Value::from(2)));
 }
 
 #[test]
