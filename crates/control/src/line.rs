@@ -49,6 +49,10 @@ pub fn of_request(request: impl Into<Request>) -> String {
 /// # Errors
 /// [`ControlError::NotARequest`].
 pub fn read_request(line: &[u8]) -> Result<Request, ControlError> {
+    if !line.trim_ascii_start().starts_with(b"{") {
+        let message = "expected an object such as {\"command\":\"status\"}";
+        return Err(ControlError::NotARequest(message.to_owned()));
+    }
     serde_json::from_slice(line).map_err(|error| ControlError::NotARequest(error.to_string()))
 }
 
@@ -147,4 +151,21 @@ pub fn read_reply<C: Call>(line: &str) -> Result<ReplyLine<C>, ReplyError> {
         false => serde_json::from_str(line).map(ReplyLine::Part),
     };
     read.map_err(ReplyError::Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_object_is_refused_without_names_of_types() {
+        for line in ["null", " null", "3", "[]", "\"status\"", ""] {
+            let error = read_request(line.as_bytes()).unwrap_err().to_string();
+            assert!(error.contains("{\"command\":\"status\"}"), "{line}: {error}");
+            assert!(!error.contains("enum"), "{line}: {error}");
+        }
+        assert!(read_request(b" {\"command\":\"status\"}").is_ok());
+        let error = read_request(b"{}").unwrap_err().to_string();
+        assert!(error.contains("command") && !error.contains("enum"), "{error}");
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
-use avocet_config::{Config, ConfigErrors, environment};
+use avocet_config::{Config, ConfigErrors, OpenAddress, environment};
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -45,13 +45,51 @@ const MIN_POOL: usize = 16;
 /// of ID and letter case.
 const FEW_PORTS: u32 = 256;
 
+/// Why the server cannot listen on an address.
+#[derive(Debug)]
+pub struct ListenFault {
+    address: SocketAddr,
+    /// The listener that has the address; `None`: `[server]`.
+    listener: Option<String>,
+    error: io::Error,
+}
+
+impl ListenFault {
+    fn of(one: &OpenAddress) -> impl Fn(io::Error) -> StartError + '_ {
+        |error| {
+            let (address, listener) = (one.address, one.listener.clone());
+            StartError::Listen(Self { address, listener, error })
+        }
+    }
+}
+
+impl fmt::Display for ListenFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot listen on {}: ", self.address)?;
+        match (self.error.kind(), &self.listener) {
+            (io::ErrorKind::AddrInUse, None) => {
+                f.write_str("another server is using it; stop that one, or change [server] listen")
+            }
+            (io::ErrorKind::AddrInUse, Some(name)) => write!(
+                f,
+                "another server is using it; stop that one, or change `listen` of the \
+                 [[listener]] {name:?}"
+            ),
+            (io::ErrorKind::PermissionDenied, _) => {
+                f.write_str("not permitted; ports below 1024 need CAP_NET_BIND_SERVICE or root")
+            }
+            _ => self.error.fmt(f),
+        }
+    }
+}
+
 /// Why the server did not start.
 #[derive(Debug)]
 pub enum StartError {
     /// The configuration is invalid.
     Config(ConfigErrors),
     /// The server cannot listen on an address.
-    Listen(SocketAddr, io::Error),
+    Listen(ListenFault),
     /// Another system error, and what failed.
     System(String, io::Error),
     /// The configuration cannot be put in force.
@@ -68,21 +106,7 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(errors) => errors.fmt(f),
-            Self::Listen(addr, error) if error.kind() == io::ErrorKind::AddrInUse => {
-                write!(
-                    f,
-                    "cannot listen on {addr}: another server is using it; stop that one, or \
-                     change [server] listen"
-                )
-            }
-            Self::Listen(addr, error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                write!(
-                    f,
-                    "cannot listen on {addr}: not permitted; ports below 1024 need \
-                     CAP_NET_BIND_SERVICE or root"
-                )
-            }
-            Self::Listen(addr, error) => write!(f, "cannot listen on {addr}: {error}"),
+            Self::Listen(fault) => fault.fmt(f),
             Self::System(what, error) => write!(f, "cannot {what}: {error}"),
             Self::State(error) => error.fmt(f),
             Self::NotADirectory(path) => {
@@ -97,7 +121,7 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Listen(_, error) | Self::System(_, error) => Some(error),
+            Self::Listen(ListenFault { error, .. }) | Self::System(_, error) => Some(error),
             Self::Config(error) => error.source(),
             Self::State(error) => error.source(),
             Self::NotADirectory(_) => None,
@@ -149,7 +173,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
     create_directory(&config)?;
     process::keep_files_private();
-    let (workers, addresses) = (config.server.workers, config.server.addresses());
+    let (workers, addresses) = (config.server.workers, config.server.open_addresses());
     let (sockets, mut taken) = if start.take_over {
         let (sockets, taken) =
             operate::take_over::request(&config).map_err(StartError::TakeOver)?;
@@ -249,10 +273,10 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
 
 /// Checks that the addresses are free. The workers' sockets use `SO_REUSEPORT`, with which a second
 /// server would share the addresses silently.
-fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
-    for &addr in listen {
-        let local =
-            avocet_io::probe::probe(addr).map_err(|error| StartError::Listen(addr, error))?;
+fn probe(listen: &[OpenAddress]) -> Result<(), StartError> {
+    for one in listen {
+        let addr = one.address;
+        let local = avocet_io::probe::probe(addr).map_err(ListenFault::of(one))?;
         if local == Local::NotYet {
             tracing::warn!(
                 "this host does not have the address {} yet; the server will answer on it once it \
@@ -264,16 +288,16 @@ fn probe(listen: &[SocketAddr]) -> Result<(), StartError> {
     Ok(())
 }
 
-fn bind(listen: &[SocketAddr], workers: usize) -> Result<Vec<Listeners>, StartError> {
+fn bind(listen: &[OpenAddress], workers: usize) -> Result<Vec<Listeners>, StartError> {
     (0..workers).map(|_| bind_one(listen)).collect()
 }
 
-fn bind_one(listen: &[SocketAddr]) -> Result<Listeners, StartError> {
+fn bind_one(listen: &[OpenAddress]) -> Result<Listeners, StartError> {
     let mut listeners = Listeners::default();
-    for &addr in listen {
-        let failed = |error| StartError::Listen(addr, error);
-        listeners.datagrams.push(UdpListener::bind(addr).map_err(failed)?);
-        listeners.streams.push(TcpListener::bind(addr).map_err(failed)?);
+    for one in listen {
+        let (addr, failed) = (one.address, ListenFault::of(one));
+        listeners.datagrams.push(UdpListener::bind(addr).map_err(&failed)?);
+        listeners.streams.push(TcpListener::bind(addr).map_err(&failed)?);
     }
     Ok(listeners)
 }
@@ -284,24 +308,24 @@ fn bind_one(listen: &[SocketAddr]) -> Result<Listeners, StartError> {
 fn adopt(
     mut taken: Vec<TakenSocket>,
     workers: usize,
-    listen: &[SocketAddr],
+    listen: &[OpenAddress],
 ) -> Result<Vec<Listeners>, StartError> {
     let former = taken.iter().map(|socket| socket.worker + 1).max().unwrap_or(0);
     let mut sets: Vec<Listeners> = Vec::new();
     for worker in 0..former.max(workers) {
         let mut set = Listeners::default();
-        for &addr in listen {
-            let failed = |error| StartError::Listen(addr, error);
+        for one in listen {
+            let (addr, failed) = (one.address, ListenFault::of(one));
             set.datagrams.push(
                 match take(&mut taken, &SocketPlace { worker, transport: Transport::Udp, addr }) {
-                    Some(fd) => UdpListener::from_fd(fd).map_err(failed)?,
-                    None => UdpListener::bind(addr).map_err(failed)?,
+                    Some(fd) => UdpListener::from_fd(fd).map_err(&failed)?,
+                    None => UdpListener::bind(addr).map_err(&failed)?,
                 },
             );
             set.streams.push(
                 match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
-                    Some(fd) => TcpListener::from_fd(fd).map_err(failed)?,
-                    None => TcpListener::bind(addr).map_err(failed)?,
+                    Some(fd) => TcpListener::from_fd(fd).map_err(&failed)?,
+                    None => TcpListener::bind(addr).map_err(&failed)?,
                 },
             );
         }
@@ -505,7 +529,7 @@ mod tests {
             std::fs::write(&file, text).unwrap();
             let config = Config::load(Some(&file), Vec::new()).unwrap();
             std::fs::remove_dir_all(&directory).unwrap();
-            let sockets = bind(&config.server.addresses(), 1).unwrap();
+            let sockets = bind(&config.server.open_addresses(), 1).unwrap();
             let (pollers, mailboxes) = mailboxes(1).unwrap();
             let snapshot =
                 Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();

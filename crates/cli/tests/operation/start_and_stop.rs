@@ -5,7 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use crate::server::{PATIENCE, Server, Site, exists, first_record, query, udp_client};
+use crate::server::{
+    PATIENCE, Server, Site, exists, first_record, free_address, query, udp_client,
+};
 use crate::upstream::{ADDRESS, Upstream};
 
 fn refused(site: &Site) -> String {
@@ -39,6 +41,14 @@ fn a_port_in_use_is_reported_in_one_line() {
     );
     drop(http);
     site.start().stop();
+
+    let guest = free_address();
+    let listener = format!("[[listener]]\nname = \"guest\"\nlisten = [\"{guest}\"]\n");
+    site.configure(upstream.addr, "", &listener);
+    let _udp = UdpSocket::bind(guest).unwrap();
+    let advice = "another server is using it; stop that one, or change `listen` of the \
+                  [[listener]] \"guest\"";
+    assert_eq!(refused(&site), format!("avocet: cannot listen on {guest}: {advice}"));
 }
 
 #[test]

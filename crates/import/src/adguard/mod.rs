@@ -251,6 +251,10 @@ fn blocked_hosts(written: Vec<String>, draft: &mut Draft) {
         .into_iter()
         .partition(|name| ["version.bind", "id.server", "hostname.bind"].contains(&name.as_str()));
     for name in of_server {
+        if name == "version.bind" {
+            draft.set("server", "version", "", "dns.blocked_hosts");
+            continue;
+        }
         draft.quiet(format!("dns.blocked_hosts: {name}"));
     }
     if !names.is_empty() {

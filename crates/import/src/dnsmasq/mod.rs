@@ -268,6 +268,14 @@ impl State {
         let is_block =
             target.is_empty() || target == "#" || address.is_some_and(|ip| ip.is_unspecified());
         for written in names {
+            if written == "#" {
+                draft.note(
+                    statement,
+                    "it means all names, and is not carried over: write a [[rule]] with when = \
+                     'true'",
+                );
+                continue;
+            }
             let Some(owner) =
                 name::domain(written.trim_start_matches("*.")).filter(|owner| owner != ".")
             else {

@@ -150,6 +150,17 @@ fn names_that_adguard_home_refuses_are_dropped() {
     let rule = "when = 'list(\"refused-names\")'\naction = \"drop\"";
     assert!(imported.config.contains(rule), "{}", imported.config);
     assert!(imported.files[0].1.ends_with("||evil.example^\n"));
+    assert!(imported.config.contains("version = \"\""), "{}", imported.config);
+}
+
+#[test]
+fn an_address_for_all_names_in_dnsmasq_is_reported_as_that() {
+    for target in ["", "#", "192.0.2.1"] {
+        let text = format!("no-resolv\nserver=192.0.2.1\naddress=/#/{target}\n");
+        let notes = config(Origin::Dnsmasq, &text).notes;
+        let is_clear = |note: &String| note.contains("all names") && note.contains("not carried");
+        assert!(notes.iter().any(is_clear), "{notes:?}");
+    }
 }
 
 #[test]
