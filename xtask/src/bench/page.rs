@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::peer::{Kind, Peer};
-use super::publication::{self, Publication, RESULTS, wrapped};
+use super::publication::{self, Publication, RESULTS, item, wrapped};
 use super::report::Report;
 use super::svg::{self, Marks, Row, Standing};
 use super::workload::{Measure, Workload};
@@ -96,7 +96,7 @@ fn page(publication: &Publication) -> String {
     let source = format!("From {}.\n", publication.link(UP));
     let machine = [Some(publication.origin()), publication.noise()];
     let machine = machine.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    let versions = publication.versions().into_iter().map(|line| format!("- {line}\n"));
+    let versions = publication.versions().into_iter().map(|line| item(&line));
     let values = [
         ("SOURCE", source.clone()),
         ("MACHINE", wrapped(&machine)),
@@ -139,7 +139,7 @@ fn workloads(report: &Report, source: &str) -> String {
 fn left_out(report: &Report) -> String {
     // The first line of a reason says what went wrong; the rest is a log.
     let line = |what: String, reason: &str| {
-        format!("- {what}: {}\n", reason.lines().next().unwrap_or_default())
+        item(&format!("{what}: {}", reason.lines().next().unwrap_or_default()))
     };
     let failures = report.failures.iter().map(|failure| {
         line(format!("{}, {}", failure.peer.name(), failure.workload.name()), &failure.reason)

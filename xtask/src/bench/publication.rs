@@ -181,17 +181,27 @@ pub(crate) fn commit_of(path: &str) -> Option<&str> {
     name.split('-').nth(3)
 }
 
-/// A paragraph in lines of at most 100 columns.
+/// Returns a paragraph in lines of at most 100 columns.
 pub(super) fn wrapped(text: &str) -> String {
+    filled(text, "")
+}
+
+/// Returns an item of a list in lines of at most 100 columns.
+pub(super) fn item(text: &str) -> String {
+    filled(&format!("- {text}"), "  ")
+}
+
+/// Fills lines of at most 100 columns; `indent` precedes all lines but the first.
+fn filled(text: &str, indent: &str) -> String {
     const COLUMNS: usize = 100;
     let (mut lines, mut columns) = (String::new(), 0);
     for word in text.split_whitespace() {
         let length = word.chars().count();
         if columns > 0 && columns + 1 + length > COLUMNS {
             lines.push('\n');
-            columns = 0;
-        }
-        if columns > 0 {
+            lines.push_str(indent);
+            columns = indent.len();
+        } else if columns > 0 {
             lines.push(' ');
             columns += 1;
         }
