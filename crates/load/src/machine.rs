@@ -17,10 +17,15 @@ pub(crate) fn read() -> Machine {
         .unwrap_or_default();
     Machine {
         cpu,
-        cpus: online().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)),
+        cpus: cores(),
         memory_bytes: memory_kib * 1024,
         kernel: kernel.trim().to_owned(),
     }
+}
+
+/// Returns the number of cores, also of those that this process may not use.
+pub(crate) fn cores() -> usize {
+    online().unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
 }
 
 fn field(text: &str, name: &str) -> Option<String> {

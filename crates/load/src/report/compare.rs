@@ -86,6 +86,16 @@ impl Values {
         }
     }
 
+    /// Returns the distance of the extremes, relative to the median.
+    fn spread(&self) -> f64 {
+        let median = self.median();
+        let (least, most) = (self.0.first(), self.0.last());
+        match (least, most) {
+            (Some(least), Some(most)) if median > 0.0 => (most - least) / median,
+            _ => 0.0,
+        }
+    }
+
     /// Returns the share of the pairs in which the value of `later` is higher.
     fn below(&self, later: &Self) -> f64 {
         let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b > a));
@@ -175,6 +185,15 @@ impl<'a> Sides<'a> {
         }
     }
 
+    /// Returns the larger spread of the CPU time on the two sides.
+    fn cpu_spread(&self) -> f64 {
+        let spread = |runs: &'a [Report]| {
+            let cpu = |run: &Report| run.server_cpu.as_ref().map(|cpu| cpu.total_us);
+            Values::of(runs, cpu).map_or(0.0, |values| values.spread())
+        };
+        spread(self.earlier).max(spread(self.later))
+    }
+
     fn wrong(&mut self) {
         let count = |count: f64| format!("{count:.0}");
         let wrong = |run: &Report| Some(run.outcome.wrong.total as f64);
@@ -204,6 +223,14 @@ pub(crate) fn compare(earlier: &[Report], later: &[Report], limits: RegressionAr
     sides.loss();
     sides.wrong();
     let mut remarks = remarks(&sides);
+    let spread = sides.cpu_spread();
+    if has_enough && spread > limit {
+        remarks.push(format!(
+            "the CPU time of equal runs differs by up to {:.0}%: smaller differences than that may \
+             stay unseen; take more and longer runs, in turns, on a quiet machine",
+            spread * 100.0
+        ));
+    }
     if latency_limit.is_none() && is_open {
         remarks.push(format!(
             "latency is not judged: that takes {ENOUGH_RUNS} runs on each side, or \
@@ -324,6 +351,16 @@ mod tests {
         assert!(compare(&runs(&as_before), &runs(&slower), DEFAULTS).is_worse());
         assert!(!compare(&runs(&slower), &runs(&as_before), DEFAULTS).is_worse());
         assert!(!compare(&runs(&[1.0]), &runs(&[1.05]), DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn a_spread_above_the_limit_is_remarked() {
+        let remarked = |factors: &[f64]| {
+            let comparison = compare(&runs(factors), &runs(&[1.0, 1.0, 1.0]), DEFAULTS);
+            comparison.text().contains("equal runs differs by up to 20%")
+        };
+        assert!(remarked(&[0.9, 1.0, 1.1]));
+        assert!(!remarked(&[0.99, 1.0, 1.01]) && !remarked(&[0.9, 1.1]));
     }
 
     #[test]
