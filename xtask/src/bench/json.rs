@@ -25,6 +25,11 @@ pub(super) fn string(text: &str) -> Json {
     Json(quoted + "\"")
 }
 
+/// A parsed value; an object in the order of its keys.
+pub(super) fn value(value: &serde_json::Value) -> Json {
+    Json(value.to_string())
+}
+
 /// A number to three decimal places; `null` if it is not finite.
 pub(super) fn number(value: f64) -> Json {
     if !value.is_finite() {

@@ -25,6 +25,7 @@ mod page;
 mod peer;
 mod peers;
 mod plan;
+mod pool;
 pub(crate) mod process;
 mod profile;
 mod publication;
@@ -61,12 +62,14 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
         ("publish", _) => publish::run(words),
+        ("pool", [first, others @ ..]) if !others.is_empty() => pool::run(first, others),
+        ("pool", _) => Err("bench pool wants the paths of two results or more".to_owned()),
         ("page", []) => page::write_newest(),
         ("page", [result]) => page::write(result, &crate::root()),
         ("page", _) => Err("bench page wants the path of one result, or none".to_owned()),
         _ => Err(format!(
-            "there is no bench `{kind}`: quick, publish, peers, abreast, page, micro, crates, instr, \
-             syscalls or reload"
+            "there is no bench `{kind}`: quick, publish, peers, abreast, pool, page, micro, crates, \
+             instr, syscalls or reload"
         )),
     }
 }

@@ -60,9 +60,16 @@ impl Publication {
         } else {
             ""
         };
+        let further =
+            self.document["runs"].as_array().map_or(0, |runs| runs.len().saturating_sub(1));
+        let runs = match further {
+            0 => String::new(),
+            1 => " and once more, pooled by `bench pool`".to_owned(),
+            more => format!(" and {more} times more, pooled by `bench pool`"),
+        };
         let system = self.of_machine("system").map(|system| format!("{system}, "));
         format!(
-            "Measured on {} at commit `{}` by `{}`: {}, on {} cores of {}, {}Linux {}.{trial}",
+            "Measured on {} at commit `{}` by `{}`{runs}: {}, on {} cores of {}, {}Linux {}.{trial}",
             self.text("date"),
             self.text("commit"),
             self.text("command"),
