@@ -33,6 +33,8 @@ const USAGE: &str = "usage:
   cargo xtask bench abreast        close calls: servers that are up together take turns of some \
                      tenths of a second
                                    (hot, hot-edns, tcp, miss)
+  cargo xtask bench pool FIRST OTHER...
+                                   add the rounds of further results of `publish` to the first
   cargo xtask bench page [FILE]    write README's figures and the page on performance from a \
                      result, the newest
                                    published one if none is named
