@@ -205,7 +205,11 @@ fn random_names_types_and_classes_add_no_metrics() {
     let server = Setup::forwarding_to(upstream.addr).http().start();
     server.ask(&Ask::of("www.example.", "A"));
     server.ask_tcp(&Ask::of("www.example.", "A"));
-    let before = series(&server);
+    // The workers report to the metrics every half second, this series with the first query.
+    let before = crate::harness::until("the metrics of the upstream query", || {
+        let series = series(&server);
+        series.contains("avocet_upstream_unpredictable_bits").then_some(series)
+    });
     assert!(before.len() > 50, "{before:?}");
     let mut connection = crate::harness::Tcp::to(server.addr);
     for batch in 0..20 {
