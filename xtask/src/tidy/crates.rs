@@ -35,6 +35,7 @@ const ALL: &[&str] = &[
     "avocet-resolver",
     "avocet-load",
     "avocet-import",
+    "avocet-querylog",
 ];
 
 /// Dependencies point downward. A new edge needs a decision record.
@@ -43,6 +44,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-cache", &["avocet-wire"]),
     pure("avocet-policy", &["avocet-wire"]),
     pure("avocet-dnssec", &["avocet-wire"]),
+    pure("avocet-querylog", &["avocet-wire"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),

@@ -1,0 +1,135 @@
+//! The files of the log and their names.
+//!
+//! The names are the whole protocol between the writer, the upkeep and a search, which may be
+//! different threads or processes:
+//!
+//! ```text
+//! lock                                        locked by the process that writes
+//! head-FIRST.blocks                           entries from id FIRST on; the last one grows
+//! queries-TIME-FIRST-LAST-TAIL-CRC.parquet    a sealed segment with ids FIRST to LAST
+//! *.part                                      a file that is not complete; renamed when it is
+//! ```
+//!
+//! FIRST and LAST are ids in hexadecimal. Every entry has one id for good. A segment therefore
+//! replaces all heads and segments with ids inside its range, whether or not they are deleted yet:
+//! [`Listing`] leaves them out. A crash between rename and deletion loses and doubles nothing.
+
+use std::fs;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use crate::error::LogError;
+
+/// A file of the head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HeadName {
+    pub(crate) path: PathBuf,
+    pub(crate) first_id: u64,
+}
+
+/// A sealed segment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentName {
+    pub(crate) path: PathBuf,
+    /// Ids of the entries. Retention may have removed some of them.
+    pub(crate) ids: RangeInclusive<u64>,
+    /// Octets from the end of the last row group to the end of the file: indexes and footer.
+    pub(crate) tail: u64,
+    /// CRC-32 of these octets.
+    pub(crate) crc: u32,
+}
+
+/// The files of a log that count, in the order of their ids.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Listing {
+    pub(crate) segments: Vec<SegmentName>,
+    pub(crate) heads: Vec<HeadName>,
+    /// Files that a segment has replaced.
+    pub(crate) replaced: Vec<PathBuf>,
+    /// Files that a process began and did not complete.
+    pub(crate) parts: Vec<PathBuf>,
+    /// Parquet files with names that are not ours.
+    pub(crate) foreign: Vec<PathBuf>,
+}
+
+impl Listing {
+    /// Reads the directory of a log.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub(crate) fn read(directory: &Path) -> Result<Self, LogError> {
+        let mut listing = Self::default();
+        for file in fs::read_dir(directory).map_err(LogError::file("read", directory))? {
+            let path = file.map_err(LogError::file("read", directory))?.path();
+            listing.add(path);
+        }
+        listing.drop_replaced();
+        Ok(listing)
+    }
+
+    fn add(&mut self, path: PathBuf) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.ends_with(".part") {
+            self.parts.push(path);
+        } else if let Some(first_id) = head_id(name) {
+            self.heads.push(HeadName { path, first_id });
+        } else if let Some(segment) = segment(name, &path) {
+            self.segments.push(segment);
+        } else if name.ends_with(".parquet") {
+            self.foreign.push(path);
+        }
+    }
+
+    fn drop_replaced(&mut self) {
+        // The larger one of two ranges with the same start comes first.
+        self.segments.sort_by_key(|segment| (*segment.ids.start(), u64::MAX - segment.ids.end()));
+        self.heads.sort_by_key(|head| head.first_id);
+        let mut last: Option<u64> = None;
+        let replaced = &mut self.replaced;
+        self.segments.retain(|segment| {
+            let is_inside = last.is_some_and(|last| *segment.ids.end() <= last);
+            if is_inside {
+                replaced.push(segment.path.clone());
+            }
+            last = last.max(Some(*segment.ids.end()));
+            !is_inside
+        });
+        let segments = &self.segments;
+        self.heads.retain(|head| {
+            let is_inside = segments.iter().any(|segment| segment.ids.contains(&head.first_id));
+            if is_inside {
+                replaced.push(head.path.clone());
+            }
+            !is_inside
+        });
+    }
+
+    /// Returns the first id after all segments.
+    pub(crate) fn id_after_segments(&self) -> u64 {
+        self.segments.last().map_or(0, |segment| segment.ids.end() + 1)
+    }
+}
+
+/// Returns the path of the head that begins with an id.
+pub(crate) fn head_path(directory: &Path, first_id: u64) -> PathBuf {
+    directory.join(format!("head-{first_id:016x}.blocks"))
+}
+
+fn head_id(name: &str) -> Option<u64> {
+    hex(name.strip_prefix("head-")?.strip_suffix(".blocks")?, 16)
+}
+
+fn segment(name: &str, path: &Path) -> Option<SegmentName> {
+    let mut parts = name.strip_prefix("queries-")?.strip_suffix(".parquet")?.split('-').skip(1);
+    let mut number = |digits| hex(parts.next()?, digits);
+    let (first, last, tail) = (number(16)?, number(16)?, number(8)?);
+    let crc = u32::try_from(number(8)?).ok()?;
+    let is_valid = first <= last && last < u64::MAX && parts.next().is_none();
+    is_valid.then(|| SegmentName { path: path.to_owned(), ids: first..=last, tail, crc })
+}
+
+fn hex(text: &str, digits: usize) -> Option<u64> {
+    let is_plain = text.len() == digits
+        && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    if is_plain { u64::from_str_radix(text, 16).ok() } else { None }
+}

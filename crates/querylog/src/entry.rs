@@ -1,0 +1,209 @@
+//! The record of one answer, as a worker writes it.
+//!
+//! An [`Entry`] borrows all that is longer than a few octets: the worker copies them once, into its
+//! [ring](crate::ring). Things with a name, such as a rule, are numbers here. The writer of the log
+//! translates them through [`Labels`], once for each number and revision, so that the path of a
+//! query touches no text. The summary of the answer is also left to the writer: the worker hands
+//! over the first octets of the answer section.
+
+use std::net::IpAddr;
+
+/// Octets of the answer section that an entry holds: a record of an alias and four addresses, or
+/// two of IPv6, without parsing them on the path of a query.
+pub const MAX_ANSWER_OCTETS: usize = 96;
+/// Lists that an entry names. A name that is on more lists shows the first of them.
+pub const MAX_ENTRY_LISTS: usize = 15;
+/// Octets of a name in wire form (RFC 1035 §2.3.4).
+pub(crate) const MAX_QNAME: usize = 255;
+
+/// One answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry<'a> {
+    /// All that has a fixed size.
+    pub facts: Facts,
+    /// QNAME in uncompressed wire form, as asked or folded. Empty if no question was read.
+    pub qname: &'a [u8],
+    /// Numbers of all lists with the name, as [`Label::List`]; at most [`MAX_ENTRY_LISTS`] are
+    /// kept.
+    pub lists: &'a [u16],
+    /// The reply from the end of its question on; at most [`MAX_ANSWER_OCTETS`] are kept. Empty if
+    /// there is no answer section.
+    pub answer: &'a [u8],
+}
+
+/// The part of an [`Entry`] with a fixed size.
+///
+/// A number of a label is that of the revision of the configuration; see [`Label`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Facts {
+    /// Time of the answer in microseconds since the epoch.
+    pub time_us: u64,
+    /// Address of the client.
+    pub client: IpAddr,
+    /// Time from query to answer in microseconds.
+    pub response_delay_us: u32,
+    /// Round-trip time of the upstream that answered, in microseconds; zero if none was queried.
+    pub upstream_rtt_us: u32,
+    /// Revision of the configuration that decided.
+    pub revision: u32,
+    /// Number of the client's groups, as [`Label::Groups`].
+    pub profile: u16,
+    /// Number of the client's name, as [`Label::Device`]; zero if it has none.
+    pub device: u16,
+    /// Number of the listener, as [`Label::Listener`]; zero if it has no name.
+    pub listener: u16,
+    /// Number of the upstream that answered, as [`Label::Upstream`]; zero if none was queried.
+    pub upstream: u16,
+    /// Number of the rule or list that decided, as [`Label::Rule`]; zero if none did.
+    pub rule: u16,
+    /// QTYPE.
+    pub qtype: u16,
+    /// QCLASS.
+    pub qclass: u16,
+    /// The second 16 bits of the reply's header: QR to RCODE (RFC 1035 §4.1.1).
+    pub flags: u16,
+    /// RCODE with the bits from OPT (RFC 6891 §6.1.3).
+    pub rcode: u16,
+    /// INFO-CODE of the extended error (RFC 8914); [`NO_EDE`] if there is none.
+    pub ede: u16,
+    /// ANCOUNT of the reply.
+    pub answer_count: u16,
+    /// Octets of the query.
+    pub query_size: u16,
+    /// Octets of the reply; zero if none was sent.
+    pub response_size: u16,
+    /// Number of the stage that decided, as [`Label::Stage`].
+    pub stage: u8,
+    /// Number of the transport, as [`Label::Transport`].
+    pub transport: u8,
+    /// Number of what the caches had, as [`Label::Cache`].
+    pub cache: u8,
+    /// Number of what validation found, as [`Label::Validation`].
+    pub validation: u8,
+    /// How the query ended.
+    pub outcome: Outcome,
+    /// What the log may show of the client and its question.
+    pub privacy: Privacy,
+}
+
+/// The value of [`Facts::ede`] without an extended error. The registry reserves it for private use.
+pub const NO_EDE: u16 = u16::MAX;
+
+/// How a query ended, in the few kinds that overviews, retention and filters use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Answered with data or a denial, from upstream or from a cache.
+    Answered = 0,
+    /// Answered from local records or special names.
+    Local = 1,
+    /// Blocked by a rule or list.
+    Blocked = 2,
+    /// Answered with different data, by a rule.
+    Rewritten = 3,
+    /// Refused: the client is not allowed, or a rate limit applies.
+    Refused = 4,
+    /// No reply was sent.
+    Dropped = 5,
+    /// Resolution failed.
+    Failed = 6,
+    /// The query was malformed or of a kind that is not implemented.
+    Malformed = 7,
+}
+
+/// The names of the outcomes, in the order of [`Outcome`].
+pub const OUTCOMES: [&str; 8] =
+    ["answered", "local", "blocked", "rewritten", "refused", "dropped", "failed", "malformed"];
+
+impl Outcome {
+    /// All outcomes in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::Answered,
+        Self::Local,
+        Self::Blocked,
+        Self::Rewritten,
+        Self::Refused,
+        Self::Dropped,
+        Self::Failed,
+        Self::Malformed,
+    ];
+
+    /// Returns the outcome with a name of [`OUTCOMES`].
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        OUTCOMES.iter().position(|outcome| *outcome == name).map(|index| Self::ALL[index])
+    }
+
+    /// Returns the name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        OUTCOMES[self as usize]
+    }
+
+    pub(crate) fn from_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Answered)
+    }
+}
+
+/// What the log shows of a client and its questions. Answers to clients that are off are not pushed
+/// at all.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(u8)]
+pub enum Privacy {
+    /// Everything.
+    #[default]
+    Full = 0,
+    /// The address is cut to /24 or /56, and the client's name is left out.
+    Truncated = 1,
+    /// The address is encrypted (ipcrypt-deterministic), and the client's name is left out.
+    Pseudonym = 2,
+    /// The question's name and the answer are left out. The query counts.
+    NoNames = 3,
+}
+
+impl Privacy {
+    pub(crate) fn from_number(number: u8) -> Self {
+        match number {
+            1 => Self::Truncated,
+            2 => Self::Pseudonym,
+            3 => Self::NoNames,
+            _ => Self::Full,
+        }
+    }
+}
+
+/// The kind of a number in [`Facts`] that has a text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[repr(u8)]
+pub enum Label {
+    /// A stage of the query path.
+    Stage = 0,
+    /// A transport, such as `udp`.
+    Transport = 1,
+    /// A state of the caches, such as `hit`.
+    Cache = 2,
+    /// A result of validation, such as `secure`.
+    Validation = 3,
+    /// A listener.
+    Listener = 4,
+    /// The name of a client.
+    Device = 5,
+    /// An upstream.
+    Upstream = 6,
+    /// A rule.
+    Rule = 7,
+    /// The groups of a client: any number of texts.
+    Groups = 8,
+    /// A block list.
+    List = 9,
+}
+
+/// The texts of numbers.
+///
+/// Only the thread of the writer calls it, once for each number and revision while it remembers
+/// them. A revision that is no longer known has no texts.
+pub trait Labels {
+    /// Calls `found` with each text of a number: once, or for [`Label::Groups`] any number of
+    /// times.
+    fn texts(&self, revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str));
+}

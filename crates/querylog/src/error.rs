@@ -1,0 +1,49 @@
+//! Errors of the log. None ends the service: the writer counts what it loses and goes on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// An error of the query log.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// A file or the directory cannot be used: permissions, a full disk, a failing device.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    File {
+        /// The verb.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// Another process writes the log in this directory.
+    #[error("{} is in use by another process; stop it or choose another directory", .0.display())]
+    Locked(PathBuf),
+    /// A file is damaged. It is not used.
+    #[error("{} is damaged: {reason}", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The problem.
+        reason: &'static str,
+    },
+    /// The compressor has no memory.
+    #[error("cannot compress: {0}")]
+    Compressor(#[source] io::Error),
+}
+
+impl LogError {
+    /// Returns a closure that adds what was attempted to an error of the system.
+    pub(crate) fn file<'a>(
+        action: &'static str,
+        path: &'a Path,
+    ) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self::File { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, reason: &'static str) -> Self {
+        Self::Damaged { path: path.to_owned(), reason }
+    }
+}

@@ -1,0 +1,214 @@
+//! The head: the latest entries, in files that only grow.
+//!
+//! A file of the head is a sequence of [blocks](crate::block). The writer appends whole blocks and
+//! continues in a new file at each start, so it never has to repair one. A reader accepts a block
+//! if its checksum matches. Otherwise it looks for the next block that matches and counts what it
+//! passed over: a truncated or damaged block costs its own entries only.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::block::{Block, BlockHeader, HEADER, MAGIC};
+use crate::error::LogError;
+
+/// Octets that a search for the next block reads at once.
+const WINDOW: usize = 1 << 16;
+
+/// The file of the head that the writer appends to.
+pub(crate) struct HeadFile {
+    file: File,
+    path: PathBuf,
+    pub(crate) octets: u64,
+    pub(crate) entries: u64,
+    /// Whether blocks were appended since the last [`sync`](Self::sync).
+    is_dirty: bool,
+}
+
+impl HeadFile {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// The file exists or cannot be created.
+    pub(crate) fn create(path: PathBuf) -> Result<Self, LogError> {
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(LogError::file("create", &path))?;
+        Ok(Self { file, path, octets: 0, entries: 0, is_dirty: false })
+    }
+
+    /// Appends a block.
+    ///
+    /// # Errors
+    /// The block cannot be written. A part of it that was written is cut off if possible.
+    pub(crate) fn append(&mut self, block: &[u8], header: &BlockHeader) -> Result<(), LogError> {
+        if let Err(source) = self.file.write_all(block) {
+            // If this fails too, readers pass over the part.
+            let _ = self.file.set_len(self.octets);
+            return Err(LogError::file("write", &self.path)(source));
+        }
+        self.octets += block.len() as u64;
+        self.entries += u64::from(header.count);
+        self.is_dirty = true;
+        Ok(())
+    }
+
+    /// Waits until all blocks are on the disk.
+    ///
+    /// # Errors
+    /// The disk fails.
+    pub(crate) fn sync(&mut self) -> Result<(), LogError> {
+        if std::mem::take(&mut self.is_dirty) {
+            self.file.sync_data().map_err(LogError::file("sync", &self.path))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a reader passed over.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct HeadLoss {
+    /// Octets that belong to no intact block.
+    pub octets: u64,
+    /// Entries that the headers of damaged blocks promise.
+    pub entries: u64,
+}
+
+/// A block in a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockPlace {
+    pub(crate) offset: u64,
+    pub(crate) header: BlockHeader,
+}
+
+/// A file of the head, open for reading.
+pub(crate) struct HeadReader {
+    file: File,
+    path: PathBuf,
+    pub(crate) blocks: Vec<BlockPlace>,
+    pub(crate) loss: HeadLoss,
+    /// Octets that were scanned.
+    scanned: u64,
+}
+
+impl HeadReader {
+    /// Opens a file and finds its blocks.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn open(path: &Path) -> Result<Self, LogError> {
+        let file = File::open(path).map_err(LogError::file("open", path))?;
+        let (blocks, loss) = (Vec::new(), HeadLoss::default());
+        let mut reader = Self { file, path: path.to_owned(), blocks, loss, scanned: 0 };
+        reader.scan().map_err(LogError::file("read", path))?;
+        Ok(reader)
+    }
+
+    /// Finds the blocks that were appended since the last call.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub(crate) fn refresh(&mut self) -> Result<(), LogError> {
+        self.scan().map_err(LogError::file("read", &self.path))
+    }
+
+    fn scan(&mut self) -> std::io::Result<()> {
+        let len = self.file.metadata()?.len();
+        let mut payload = Vec::new();
+        // The loss at the end may be a block that is being written, so it is counted again.
+        let mut lost = HeadLoss::default();
+        let mut at = self.scanned;
+        while at + HEADER as u64 <= len {
+            match self.intact(at, len, &mut payload)? {
+                Ok(header) => {
+                    self.loss.octets += std::mem::take(&mut lost.octets);
+                    self.loss.entries += std::mem::take(&mut lost.entries);
+                    self.blocks.push(BlockPlace { offset: at, header });
+                    at += (HEADER + header.stored as usize) as u64;
+                    self.scanned = at;
+                }
+                Err(promised) => {
+                    lost.entries += promised;
+                    let next = self.next_magic(at + 1, len)?;
+                    lost.octets += next - at;
+                    at = next;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the loss, including that at the end of a file that is complete.
+    pub(crate) fn final_loss(&self) -> HeadLoss {
+        let len = self.file.metadata().map_or(self.scanned, |metadata| metadata.len());
+        let rest = len.saturating_sub(self.scanned);
+        HeadLoss { octets: self.loss.octets + rest, entries: self.loss.entries + self.promised() }
+    }
+
+    /// Returns the entries that the header after the last intact block promises.
+    fn promised(&self) -> u64 {
+        let mut octets = [0; HEADER];
+        let is_read = self.file.read_exact_at(&mut octets, self.scanned).is_ok();
+        let header = if is_read { BlockHeader::read(&octets) } else { None };
+        header.map_or(0, |header| u64::from(header.count))
+    }
+
+    /// Checks the block at an offset. The error has the number of entries that its header promises.
+    fn intact(
+        &self,
+        at: u64,
+        len: u64,
+        payload: &mut Vec<u8>,
+    ) -> std::io::Result<Result<BlockHeader, u64>> {
+        let mut octets = [0; HEADER];
+        self.file.read_exact_at(&mut octets, at)?;
+        let Some(header) = BlockHeader::read(&octets) else { return Ok(Err(0)) };
+        let promised = Err(u64::from(header.count));
+        if at + (HEADER as u64) + u64::from(header.stored) > len {
+            return Ok(promised);
+        }
+        payload.resize(header.stored as usize, 0);
+        self.file.read_exact_at(payload, at + HEADER as u64)?;
+        Ok(if header.matches(&octets, payload) { Ok(header) } else { promised })
+    }
+
+    /// Returns the offset of the next octets that may begin a block, or the end.
+    fn next_magic(&self, from: u64, len: u64) -> std::io::Result<u64> {
+        let mut window = vec![0; WINDOW];
+        let mut at = from;
+        while at + (MAGIC.len() as u64) <= len {
+            let count = usize::try_from(len - at).unwrap_or(WINDOW).min(WINDOW);
+            self.file.read_exact_at(&mut window[..count], at)?;
+            let found = window[..count].windows(MAGIC.len()).position(|octets| octets == MAGIC);
+            if let Some(found) = found {
+                return Ok(at + found as u64);
+            }
+            at += (count - MAGIC.len() + 1) as u64;
+        }
+        Ok(len)
+    }
+
+    /// Reads a block.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the block is not of this format.
+    pub(crate) fn block(&self, place: &BlockPlace) -> Result<Block, LogError> {
+        let mut payload = vec![0; place.header.stored as usize];
+        self.file
+            .read_exact_at(&mut payload, place.offset + HEADER as u64)
+            .map_err(LogError::file("read", &self.path))?;
+        Block::open(place.header, &payload)
+            .ok_or_else(|| LogError::damaged(&self.path, "a block has an unknown format"))
+    }
+
+    /// Returns the id after the last entry, if there is an entry.
+    pub(crate) fn end_id(&self) -> Option<u64> {
+        self.blocks.last().map(|place| place.header.ids().end)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! The query log: octets and time in, files out.
+//!
+//! This crate has no clock, no socket and no thread of its own. The server uses it like this:
+//!
+//! 1. For each worker it creates a [`ring()`]. The worker keeps the [`Producer`] and calls
+//!    [`Producer::push`] with an [`Entry`] for each answer, unless the client's privacy is `off`.
+//!    This takes no lock, allocates nothing and never waits.
+//! 2. One thread owns the [`Writer`] and all [`Consumer`]s. A few dozen times a second it calls
+//!    [`Writer::drain`] and then [`Writer::tick`], and it logs and counts their errors: the writer
+//!    goes on by itself. It also adds up [`Consumer::dropped`].
+//! 3. The server implements [`Labels`]: the texts of the numbers in an entry, by revision.
+//!
+//! ```text
+//!  worker ──push──> ring ──drain──> Writer ──append──> head-*.blocks
+//! ```
+//!
+//! The parts share nothing but the directory; `directory.rs` describes its files.
+
+#![forbid(unsafe_code)]
+
+pub mod entry;
+pub mod ring;
+mod sync;
+
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod batch;
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod block;
+#[cfg(not(loom))]
+mod collect;
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+pub mod column;
+#[cfg(not(loom))]
+mod directory;
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod error;
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod head;
+#[cfg(not(loom))]
+mod privacy;
+#[cfg(not(loom))]
+mod summary;
+#[cfg(not(loom))]
+#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod varint;
+#[cfg(not(loom))]
+mod writer;
+
+pub use entry::{Entry, Facts, Label, Labels, NO_EDE, OUTCOMES, Outcome, Privacy};
+pub use ring::{Consumer, Producer, Record, ring};
+
+#[cfg(not(loom))]
+pub use error::LogError;
+#[cfg(not(loom))]
+pub use head::HeadLoss;
+#[cfg(not(loom))]
+pub use writer::{DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Writer, WriterCounters, WriterOptions};

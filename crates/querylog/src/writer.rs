@@ -1,0 +1,256 @@
+//! The writer: takes entries from the rings and appends them to the head.
+//!
+//! ```text
+//!  rings ──drain──> batch ──flush──> block ──append──> head-FIRST.blocks
+//!                   up to a second            synced once a second; a file takes an hour or
+//!                   or BLOCK_ENTRIES          a number of entries, then the next one begins
+//! ```
+//!
+//! It runs on one thread, which also sets the pace: [`Writer::drain`] whenever it is awake and
+//! [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
+//! one block, which are counted, and the next block goes to another file.
+
+use std::fs::{self, File, TryLockError};
+use std::path::PathBuf;
+
+use crate::block::Encoder;
+use crate::collect::Collector;
+use crate::directory::{self, Listing};
+use crate::entry::Labels;
+use crate::error::LogError;
+use crate::head::{HeadFile, HeadReader};
+use crate::privacy::Concealment;
+use crate::ring::{Consumer, Record};
+
+/// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
+const BLOCK_ENTRIES: usize = 8192;
+/// Octets of a block before compression: names may be long.
+const BLOCK_OCTETS: usize = 1 << 20;
+/// Entries that one call of [`Writer::drain`] takes, so that the caller's other work has its turn.
+const MAX_DRAIN: usize = 1 << 16;
+/// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
+/// loses at most what arrived during it.
+const FLUSH_US: u64 = 1_000_000;
+const LOCK: &str = "lock";
+
+/// Settings of a [`Writer`].
+#[derive(Clone, Debug)]
+pub struct WriterOptions {
+    /// The directory of the log, which is created if it is missing.
+    pub directory: PathBuf,
+    /// Entries of a file of the head. Such a file becomes one row group of a segment.
+    pub head_entries: u64,
+    /// Seconds of a file of the head.
+    pub head_secs: u64,
+    /// The secret key of pseudonyms; see [`Privacy::Pseudonym`](crate::Privacy::Pseudonym).
+    pub pseudonym_key: [u8; 16],
+}
+
+/// Entries of a file of the head if nothing else is set: sealing it needs about 48 MiB.
+pub const DEFAULT_HEAD_ENTRIES: u64 = 1 << 18;
+/// Seconds of a file of the head if nothing else is set.
+pub const DEFAULT_HEAD_SECS: u64 = 3600;
+
+/// Numbers since the writer was opened, for metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct WriterCounters {
+    /// Entries in blocks that were written.
+    pub written: u64,
+    /// Entries that were lost as a block could not be written.
+    pub lost: u64,
+    /// Octets of blocks that were written.
+    pub octets: u64,
+    /// Attempts to write or sync that failed.
+    pub failures: u64,
+}
+
+/// The writer of a log. There is one for each directory.
+pub struct Writer {
+    options: WriterOptions,
+    /// Holds the lock of the directory.
+    _lock: File,
+    collector: Collector,
+    encoder: Encoder,
+    record: Record,
+    block: Vec<u8>,
+    head: Option<HeadFile>,
+    /// Time at which the file of the head was begun.
+    head_since_us: u64,
+    /// Time of the last flush.
+    flushed_us: u64,
+    next_id: u64,
+    counters: WriterCounters,
+}
+
+impl Writer {
+    /// Opens the log in a directory and begins a file of the head with the first entry.
+    ///
+    /// # Errors
+    /// The directory cannot be used, or another process writes there. The caller may try again
+    /// later; meanwhile the rings count what they drop.
+    pub fn open(options: WriterOptions, now_us: u64) -> Result<Self, LogError> {
+        let directory = &options.directory;
+        fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
+        let lock = lock(&options)?;
+        let next_id = next_id(&options)?;
+        Ok(Self {
+            collector: Collector::new(Concealment::new(&options.pseudonym_key)),
+            encoder: Encoder::new().map_err(LogError::Compressor)?,
+            record: Record::default(),
+            block: Vec::new(),
+            head: None,
+            head_since_us: now_us,
+            flushed_us: now_us,
+            next_id,
+            counters: WriterCounters::default(),
+            _lock: lock,
+            options,
+        })
+    }
+
+    /// Takes the entries that wait in the rings, up to a bound, and returns their number.
+    ///
+    /// # Errors
+    /// A block cannot be written. Its entries are lost and counted; the others are taken.
+    pub fn drain(
+        &mut self,
+        rings: &mut [Consumer],
+        labels: &dyn Labels,
+        now_us: u64,
+    ) -> Result<usize, LogError> {
+        let mut taken = 0;
+        let mut outcome = Ok(());
+        for ring in rings {
+            while taken < MAX_DRAIN && ring.pop(&mut self.record) {
+                self.collector.add(&self.record.entry(), labels);
+                taken += 1;
+                if self.is_full() {
+                    outcome = self.flush(now_us).and(outcome);
+                }
+            }
+        }
+        outcome.map(|()| taken)
+    }
+
+    /// Does what is due: writes the block, waits for the disk and begins the next file of the head.
+    ///
+    /// # Errors
+    /// A file cannot be written. The entries of the block are lost and counted.
+    pub fn tick(&mut self, now_us: u64) -> Result<(), LogError> {
+        // A clock that was set back is also a reason.
+        let is_due = now_us.checked_sub(self.flushed_us).is_none_or(|passed| passed >= FLUSH_US);
+        if !is_due {
+            return Ok(());
+        }
+        self.flush(now_us)?;
+        self.flushed_us = now_us;
+        self.sync()?;
+        let head_us = self.options.head_secs.saturating_mul(1_000_000);
+        let is_over = now_us.checked_sub(self.head_since_us).is_none_or(|age| age >= head_us);
+        if is_over {
+            self.head = None;
+        }
+        Ok(())
+    }
+
+    /// Writes what was taken and waits until it is on the disk.
+    ///
+    /// # Errors
+    /// As [`tick`](Self::tick).
+    pub fn close(mut self, now_us: u64) -> Result<WriterCounters, LogError> {
+        self.flush(now_us)?;
+        self.sync()?;
+        Ok(self.counters)
+    }
+
+    /// Returns the numbers since the writer was opened.
+    #[must_use]
+    pub fn counters(&self) -> WriterCounters {
+        self.counters
+    }
+
+    fn is_full(&self) -> bool {
+        self.collector.batch.rows.len() >= BLOCK_ENTRIES
+            || self.collector.batch.octets() >= BLOCK_OCTETS
+    }
+
+    /// Writes the batch as a block.
+    fn flush(&mut self, now_us: u64) -> Result<(), LogError> {
+        let count = self.collector.batch.rows.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let written = self.append(now_us);
+        self.collector.clear();
+        if written.is_ok() {
+            self.counters.written += count;
+            self.counters.octets += self.block.len() as u64;
+        } else {
+            self.counters.lost += count;
+            self.fail();
+        }
+        written
+    }
+
+    fn append(&mut self, now_us: u64) -> Result<(), LogError> {
+        let batch = &mut self.collector.batch;
+        let header = self
+            .encoder
+            .encode(batch, self.next_id, &mut self.block)
+            .map_err(LogError::Compressor)?;
+        if self.head.is_none() {
+            let path = directory::head_path(&self.options.directory, self.next_id);
+            self.head = Some(HeadFile::create(path)?);
+            self.head_since_us = now_us;
+        }
+        // An id that was used once is not used again, even if the block is lost.
+        self.next_id = header.ids().end;
+        let Some(head) = &mut self.head else { return Ok(()) };
+        head.append(&self.block, &header)?;
+        if head.entries >= self.options.head_entries {
+            head.sync()?;
+            self.head = None;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), LogError> {
+        let synced = self.head.as_mut().map_or(Ok(()), HeadFile::sync);
+        if synced.is_err() {
+            self.fail();
+        }
+        synced
+    }
+
+    /// Counts a failure and leaves the file, which may be the cause.
+    fn fail(&mut self) {
+        self.counters.failures += 1;
+        self.head = None;
+    }
+}
+
+fn lock(options: &WriterOptions) -> Result<File, LogError> {
+    let path = options.directory.join(LOCK);
+    let file = File::options()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(LogError::file("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(LogError::Locked(options.directory.clone())),
+        Err(TryLockError::Error(source)) => Err(LogError::file("lock", &path)(source)),
+    }
+}
+
+/// Returns the id after those of all files.
+fn next_id(options: &WriterOptions) -> Result<u64, LogError> {
+    let listing = Listing::read(&options.directory)?;
+    let mut next = listing.id_after_segments();
+    for head in &listing.heads {
+        let end = HeadReader::open(&head.path)?.end_id().unwrap_or(0);
+        // A file without an intact block still has its name.
+        next = next.max(end).max(head.first_id + 1);
+    }
+    Ok(next)
+}
