@@ -206,7 +206,7 @@ fn random_names_types_and_classes_add_no_metrics() {
     server.ask(&Ask::of("www.example.", "A"));
     server.ask_tcp(&Ask::of("www.example.", "A"));
     // The workers report to the metrics every half second, this series with the first query.
-    let before = crate::harness::until("the metrics of the upstream query", || {
+    let before = until("the metrics of the upstream query", || {
         let series = series(&server);
         series.contains("avocet_upstream_unpredictable_bits").then_some(series)
     });

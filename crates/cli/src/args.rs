@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use avocet_config as config;
+use avocet_control::access::{AccessScope, Role};
 use avocet_load::LoadArgs;
 use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
@@ -57,6 +58,10 @@ pub(crate) enum Command {
     Nta(NtaArgs),
     /// Reload the configuration of the running server
     Reload(ControlArgs),
+    /// Manage the users of the HTTP API
+    User(UserArgs),
+    /// Manage the tokens of the HTTP API
+    Token(TokenArgs),
     /// Print shell completions
     Completions {
         /// The shell
@@ -324,6 +329,90 @@ pub(crate) struct ImportArgs {
     /// File to write; must not exist [default: standard output]
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// Arguments of `avocet user`.
+#[derive(Debug, Args)]
+pub(crate) struct UserArgs {
+    /// The command
+    #[command(subcommand)]
+    pub(crate) command: UserCommand,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands of `avocet user`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum UserCommand {
+    /// Add a user; reads the password from the terminal, or as a line of standard input
+    Add {
+        /// The name
+        name: String,
+        /// Role: viewer, operator or admin
+        #[arg(long, default_value = "viewer", value_parser = role)]
+        role: Role,
+    },
+    /// Change the password, the role or the second factor of a user, and end its sessions
+    Passwd {
+        /// The name
+        name: String,
+        /// Another role: viewer, operator or admin; the password stays
+        #[arg(long, value_parser = role)]
+        role: Option<Role>,
+        /// Remove the second factor, for a user who lost it; the password stays
+        #[arg(long)]
+        remove_second_factor: bool,
+    },
+    /// List the users
+    List,
+    /// Remove a user and end its sessions
+    Remove {
+        /// The name
+        name: String,
+    },
+}
+
+/// Arguments of `avocet token`.
+#[derive(Debug, Args)]
+pub(crate) struct TokenArgs {
+    /// The command
+    #[command(subcommand)]
+    pub(crate) command: TokenCommand,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands of `avocet token`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenCommand {
+    /// Create a token and print it; the server cannot show it again
+    Create {
+        /// A name for people
+        name: String,
+        /// A scope, such as status:read; repeat it for several
+        #[arg(long = "scope", required = true, value_name = "SCOPE", value_parser = scope)]
+        scopes: Vec<AccessScope>,
+        /// Lifetime: 12h, 90d, 1w; at most five years
+        #[arg(long = "for", value_name = "TIME", default_value = "90d", value_parser = avocet_config::policy::duration_arg)]
+        lifetime: Duration,
+    },
+    /// List the tokens
+    List,
+    /// Revoke a token
+    Revoke {
+        /// Its identifier
+        id: String,
+    },
+}
+
+fn role(word: &str) -> Result<Role, CommandError> {
+    Role::of_word(word).ok_or(CommandError::UnknownRole)
+}
+
+fn scope(word: &str) -> Result<AccessScope, CommandError> {
+    AccessScope::of_word(word).ok_or_else(|| {
+        CommandError::UnknownScope(AccessScope::ALL.map(AccessScope::text).join(", "))
+    })
 }
 
 /// Arguments of `avocet cache`.

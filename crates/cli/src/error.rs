@@ -73,6 +73,18 @@ pub(crate) enum CommandError {
     /// The word names no server whose configuration can be imported.
     #[error("expected pihole, adguard, blocky or dnsmasq")]
     UnknownOrigin,
+    /// The word names no role.
+    #[error("expected viewer, operator or admin")]
+    UnknownRole,
+    /// The word names no scope. Holds all scopes.
+    #[error("expected one of {0}")]
+    UnknownScope(String),
+    /// No password was typed.
+    #[error("cannot read the password: {0}")]
+    NoPassword(#[source] io::Error),
+    /// The password was not typed twice in the same way.
+    #[error("the two passwords differ; nothing has changed")]
+    PasswordsDiffer,
     /// There is no configuration to check.
     #[error("there is no file to check: name one, or set AVOCET_CONFIG")]
     NothingToCheck,

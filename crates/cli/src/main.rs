@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod args;
 mod call;
 mod check;
@@ -15,6 +16,7 @@ mod import;
 mod lists;
 mod output;
 mod pages;
+mod password;
 mod policy;
 mod query;
 mod running;
@@ -66,6 +68,8 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Nta(args) => Ok(running::nta(&args)),
         Command::Reload(args) => Ok(running::reload(&args)),
         Command::Status(args) => Ok(running::status(&args)),
+        Command::User(args) => Ok(running::user(&args)),
+        Command::Token(args) => Ok(running::token(&args)),
         Command::Completions { shell } => pages::completions(shell),
         Command::ManPages { directory } => pages::manual(&directory),
     }

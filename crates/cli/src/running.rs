@@ -1,8 +1,11 @@
-//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace` and
-//! `reload`: the commands that send requests to the running server.
+//! `avocet status`, `cache`, `lists`, `anchors`, `nta`, `pause`, `grant`, `why`, `query +trace`,
+//! `reload`, `user` and `token`: the commands that send requests to the running server.
 
 use std::process::ExitCode;
 
+use avocet_control::access::{
+    TokenCreate, TokenList, TokenRevoke, UserAdd, UserChange, UserList, UserRemove,
+};
 use avocet_control::lists::Refreshed;
 use avocet_control::request::{
     Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
@@ -13,12 +16,12 @@ use avocet_policy::rule::Scope;
 
 use crate::args::{
     CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand,
-    PauseArgs, ScopeArgs, SpanArgs, WhyArgs,
+    PauseArgs, ScopeArgs, SpanArgs, TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
 };
 use crate::call::{Done, View, refuse, run, send, whereabouts};
 use crate::error::CommandError;
 use crate::policy::unix_secs;
-use crate::{dump, lists, state, switches, trust, why};
+use crate::{access, dump, lists, password, state, switches, trust, why};
 
 /// Runs `avocet cache`.
 pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
@@ -125,6 +128,51 @@ pub(crate) fn nta(args: &NtaArgs) -> ExitCode {
 /// Runs `avocet reload`.
 pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
     run(args, Reload {}, &View::of(state::reload_text))
+}
+
+/// Runs `avocet user`.
+pub(crate) fn user(args: &UserArgs) -> ExitCode {
+    let to = &args.control;
+    match &args.command {
+        UserCommand::Add { name, role } => match password::read() {
+            Ok(password) => {
+                let request = UserAdd { name: name.clone(), role: *role, password };
+                run(to, request, &View::of(access::user_text))
+            }
+            Err(error) => refuse(&error),
+        },
+        UserCommand::Passwd { name, role, remove_second_factor } => {
+            let (name, role, remove_second_factor) = (name.clone(), *role, *remove_second_factor);
+            let keeps_password = role.is_some() || remove_second_factor;
+            match (!keeps_password).then(password::read).transpose() {
+                Ok(password) => {
+                    let request = UserChange { name, role, password, remove_second_factor };
+                    run(to, request, &View::of(access::user_text))
+                }
+                Err(error) => refuse(&error),
+            }
+        }
+        UserCommand::List => run(to, UserList {}, &View::of(access::users_text)),
+        UserCommand::Remove { name } => {
+            run(to, UserRemove { name: name.clone() }, &View::of(access::removed_text))
+        }
+    }
+}
+
+/// Runs `avocet token`.
+pub(crate) fn token(args: &TokenArgs) -> ExitCode {
+    let to = &args.control;
+    match &args.command {
+        TokenCommand::Create { name, scopes, lifetime } => {
+            let (name, scopes, secs) = (name.clone(), scopes.clone(), lifetime.as_secs());
+            let request = TokenCreate { name, scopes, secs };
+            run(to, request, &View::of(access::created_text))
+        }
+        TokenCommand::List => run(to, TokenList {}, &View::of(access::tokens_text)),
+        TokenCommand::Revoke { id } => {
+            run(to, TokenRevoke { id: id.clone() }, &View::of(access::revoked_text))
+        }
+    }
 }
 
 /// Runs `avocet status`.

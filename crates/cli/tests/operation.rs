@@ -4,6 +4,8 @@
 
 #[path = "operation/agreement.rs"]
 mod agreement;
+#[path = "operation/api.rs"]
+mod api;
 #[path = "operation/block_page.rs"]
 mod block_page;
 #[path = "operation/confined.rs"]

@@ -87,7 +87,8 @@ pub(super) struct ServerSpec {
     /// Pin each worker thread to one core.
     #[schemars(extend("default" = false))]
     pub(super) pin_workers: Setting<bool>,
-    /// Address with port for metrics and health over HTTP, loopback or private; "" turns it off.
+    /// Address with port for metrics, health and the API over HTTP, loopback or private; "" turns
+    /// it off.
     #[schemars(extend("default" = "127.0.0.1:8053"))]
     pub(super) http: Setting<String>,
     /// Networks that may send queries; all others are refused. "local" means private networks and
@@ -111,8 +112,8 @@ pub(super) struct ServerSpec {
     /// Account to switch to after the sockets are bound; "" keeps the current user.
     #[schemars(extend("default" = ""))]
     pub(super) user: Setting<String>,
-    /// Additional names in the `Host` of requests for metrics; addresses and names of the local
-    /// network are always accepted.
+    /// Additional names in the `Host` of requests for metrics and the API; addresses and names of
+    /// the local network are always accepted.
     #[schemars(extend("default" = []))]
     pub(super) http_names: Setting<List<String>>,
     /// Group that may use the control socket; "" allows only the account of the server.

@@ -9,12 +9,17 @@ use std::io::{self, Write};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::access::{
+    TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
+    UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
+};
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
-use crate::error::ControlError;
+use crate::error::{ControlError, ErrorCode};
 use crate::line;
 use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
-use crate::part::{NoPart, Part, Parts};
+use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
 use crate::reload::Reloaded;
 use crate::request::{
@@ -92,6 +97,36 @@ pub trait Control {
 
     /// Reads the configuration again and puts it in force.
     fn reload(&self, request: Reload) -> Result<Reloaded, ControlError>;
+
+    /// Returns all users.
+    fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError>;
+
+    /// Adds a user.
+    fn user_add(&self, request: UserAdd) -> Result<UserReport, ControlError>;
+
+    /// Changes a user and ends its sessions.
+    fn user_change(&self, request: UserChange) -> Result<UserReport, ControlError>;
+
+    /// Removes a user and ends its sessions.
+    fn user_remove(&self, request: UserRemove) -> Result<UserRemoved, ControlError>;
+
+    /// Returns all API tokens.
+    fn token_list(&self, request: TokenList) -> Result<TokensReport, ControlError>;
+
+    /// Creates an API token.
+    fn token_create(&self, request: TokenCreate) -> Result<TokenCreated, ControlError>;
+
+    /// Revokes an API token.
+    fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError>;
+}
+
+/// Whether a request changes something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It only reads.
+    Reads,
+    /// It changes state, and the audit log records it.
+    Changes,
 }
 
 /// A request, with the types of its reply.
@@ -107,7 +142,7 @@ pub trait Call: Into<Request> + JsonSchema {
     /// Those of the method.
     fn call(
         self,
-        control: &impl Control,
+        control: &(impl Control + ?Sized),
         parts: Parts<'_, Self::Part>,
     ) -> Result<Self::Reply, ControlError>;
 }
@@ -145,7 +180,7 @@ macro_rules! calls {
 
                 fn call(
                     self,
-                    control: &impl Control,
+                    control: &(impl Control + ?Sized),
                     _parts: Parts<'_, Self::Part>,
                 ) -> Result<$reply, ControlError> {
                     control.$method(self $(, { let parts: Parts<'_, $part> = _parts; parts })?)
@@ -154,13 +189,40 @@ macro_rules! calls {
         )*
 
         impl Request {
-            /// Calls the method of the request and writes the lines of its reply.
+            /// Calls the method of the request and writes the lines of its reply. Returns the code
+            /// of an error in it.
             ///
             /// # Errors
             /// The client is gone, or does not read.
-            pub fn answer(self, control: &impl Control, out: &mut impl Write) -> io::Result<()> {
+            pub fn answer(
+                self,
+                control: &(impl Control + ?Sized),
+                out: &mut impl Write,
+            ) -> io::Result<Option<ErrorCode>> {
                 match self {
                     $(Self::$request(request) => line::answer(request, control, out),)*
+                }
+            }
+
+            /// Calls the method of the request, for front ends with a form of their own. Each part
+            /// and the end of the reply are JSON.
+            ///
+            /// # Errors
+            /// Those of the method.
+            pub fn perform(
+                self,
+                control: &(impl Control + ?Sized),
+                part: &mut dyn FnMut(Value) -> Result<(), Disconnected>,
+            ) -> Result<Value, ControlError> {
+                match self {
+                    $(Self::$request(request) => line::perform(request, control, part),)*
+                }
+            }
+
+            /// Returns the command, as the control socket names it.
+            pub fn command(&self) -> String {
+                match self {
+                    $(Self::$request(_) => stringify!($method).replace('_', "-"),)*
                 }
             }
         }
@@ -214,6 +276,53 @@ calls! {
     NtaRemove => nta_remove -> NegativeRemoved;
     /// Reads the configuration again.
     Reload => reload -> Reloaded;
+    /// All users.
+    UserList => user_list -> UsersReport;
+    /// Adds a user.
+    UserAdd => user_add -> UserReport;
+    /// Changes a user.
+    UserChange => user_change -> UserReport;
+    /// Removes a user.
+    UserRemove => user_remove -> UserRemoved;
+    /// All API tokens.
+    TokenList => token_list -> TokensReport;
+    /// Creates an API token.
+    TokenCreate => token_create -> TokenCreated;
+    /// Revokes an API token.
+    TokenRevoke => token_revoke -> TokenRevoked;
+}
+
+impl Request {
+    /// Returns whether the request changes something.
+    pub const fn effect(&self) -> Effect {
+        match self {
+            Self::Stats(_)
+            | Self::Dump(_)
+            | Self::Status(_)
+            | Self::ListsStatus(_)
+            | Self::ListsCheck(_)
+            | Self::Switches(_)
+            | Self::Trace(_)
+            | Self::Why(_)
+            | Self::Anchors(_)
+            | Self::NtaList(_)
+            | Self::UserList(_)
+            | Self::TokenList(_) => Effect::Reads,
+            Self::Flush(_)
+            | Self::FlushTree(_)
+            | Self::ListsRefresh(_)
+            | Self::Pause(_)
+            | Self::Grant(_)
+            | Self::NtaAdd(_)
+            | Self::NtaRemove(_)
+            | Self::Reload(_)
+            | Self::UserAdd(_)
+            | Self::UserChange(_)
+            | Self::UserRemove(_)
+            | Self::TokenCreate(_)
+            | Self::TokenRevoke(_) => Effect::Changes,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::access::AccessFault;
 use crate::part::Disconnected;
 use crate::words::words;
 
@@ -83,6 +84,8 @@ pub enum ControlError {
     NotResolved,
     /// The query is invalid.
     InvalidQuery,
+    /// Users or tokens are not changed.
+    Access(AccessFault),
 }
 
 words! {
@@ -149,6 +152,7 @@ impl ControlError {
             }
             Self::ResolutionTimeout => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Internal,
+            Self::Access(fault) => fault.code(),
         }
     }
 
@@ -162,6 +166,7 @@ impl ControlError {
             Self::ClientWithoutAddress(_) => "give --client an address",
             Self::ListNotFetched(_) => "see `avocet lists status`",
             Self::TooManyNegativeAnchors(_) => "remove one",
+            Self::Access(fault) => return fault.next(),
             _ => return None,
         })
     }
@@ -220,6 +225,7 @@ impl fmt::Display for ControlError {
                 f.write_str("the server does not resolve it: no rule, or overload")
             }
             Self::InvalidQuery => f.write_str("the query is not valid"),
+            Self::Access(fault) => fault.fmt(f),
         }
     }
 }
@@ -229,5 +235,11 @@ impl std::error::Error for ControlError {}
 impl From<Disconnected> for ControlError {
     fn from(_: Disconnected) -> Self {
         Self::Disconnected
+    }
+}
+
+impl From<AccessFault> for ControlError {
+    fn from(fault: AccessFault) -> Self {
+        Self::Access(fault)
     }
 }

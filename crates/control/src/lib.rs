@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod cache;
 pub mod call;
 pub mod error;
@@ -38,7 +39,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-pub use call::{Call, Control, Request};
+pub use call::{Call, Control, Effect, Request};
 pub use error::ControlError;
 pub use part::{Disconnected, NoPart, Part, Parts};
 

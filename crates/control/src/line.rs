@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::call::{Call, Control, Request};
 use crate::error::{ControlError, ErrorCode};
@@ -56,12 +57,12 @@ pub fn read_request(line: &[u8]) -> Result<Request, ControlError> {
     serde_json::from_slice(line).map_err(|error| ControlError::NotARequest(error.to_string()))
 }
 
-/// Calls the method of a request and writes its reply.
+/// Calls the method of a request and writes its reply. Returns the code of an error in it.
 pub(crate) fn answer<C: Call>(
     request: C,
-    control: &impl Control,
+    control: &(impl Control + ?Sized),
     out: &mut impl Write,
-) -> io::Result<()> {
+) -> io::Result<Option<ErrorCode>> {
     let mut fault = None;
     let mut write_part = |part: C::Part| {
         let written = write(out, &part).and_then(|()| match C::Part::IS_URGENT {
@@ -76,9 +77,24 @@ pub(crate) fn answer<C: Call>(
     let result = request.call(control, &mut write_part);
     match (fault, result) {
         (Some(fault), _) => Err(fault),
-        (None, Ok(reply)) => write(out, &End { done: true, reply }),
-        (None, Err(error)) => write_error(out, &error),
+        (None, Ok(reply)) => write(out, &End { done: true, reply }).map(|()| None),
+        (None, Err(error)) => write_error(out, &error).map(|()| Some(error.code())),
     }
+}
+
+/// Calls the method of a request with parts and reply as JSON.
+pub(crate) fn perform<C: Call>(
+    request: C,
+    control: &(impl Control + ?Sized),
+    part: &mut dyn FnMut(Value) -> Result<(), Disconnected>,
+) -> Result<Value, ControlError> {
+    let mut convert = |value: C::Part| part(json(&value));
+    request.call(control, &mut convert).map(|reply| json(&reply))
+}
+
+/// Returns a reply as JSON. Replies have texts and numbers, which JSON can hold.
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 /// Writes the line of an error.

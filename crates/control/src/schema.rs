@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, Schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
 
 use crate::call::{Call, Visitor, visit};
@@ -40,6 +40,43 @@ impl InterfaceSchema {
     }
 }
 
+/// The schemas of one request, as references into a generator.
+#[derive(Debug)]
+pub struct CommandSchemas {
+    /// The command, as the control socket names it.
+    pub command: String,
+    /// The fields.
+    pub request: Schema,
+    /// Each part, if there are any.
+    pub part: Option<Schema>,
+    /// The end of the reply.
+    pub reply: Schema,
+}
+
+/// Returns the schemas of all requests, with their definitions in `generator`.
+pub fn all_in(generator: &mut SchemaGenerator) -> Vec<CommandSchemas> {
+    let mut references = References { generator, found: Vec::new() };
+    visit(&mut references);
+    references.found
+}
+
+struct References<'g> {
+    generator: &'g mut SchemaGenerator,
+    found: Vec<CommandSchemas>,
+}
+
+impl Visitor for References<'_> {
+    fn call<C: Call>(&mut self, command: &str) {
+        let has_parts = C::Part::schema_name() != NoPart::schema_name();
+        self.found.push(CommandSchemas {
+            command: command.to_owned(),
+            request: self.generator.subschema_for::<C>(),
+            part: has_parts.then(|| self.generator.subschema_for::<C::Part>()),
+            reply: self.generator.subschema_for::<C::Reply>(),
+        });
+    }
+}
+
 struct Commands(BTreeMap<String, CallSchema>);
 
 impl Visitor for Commands {
@@ -66,7 +103,7 @@ mod tests {
     fn every_command_has_a_request_and_a_reply() {
         let schema = serde_json::to_value(InterfaceSchema::of_all()).unwrap();
         let commands = schema["commands"].as_object().unwrap();
-        assert_eq!(commands.len(), 18);
+        assert_eq!(commands.len(), 25);
         for (command, schemas) in commands {
             assert_eq!(schemas["request"]["type"], "object", "{command}");
             assert_eq!(schemas["reply"]["type"], "object", "{command}");

@@ -29,6 +29,7 @@ pub mod signals;
 mod slots;
 mod syscall;
 pub mod tcp;
+pub mod terminal;
 pub mod udp;
 pub mod upstream;
 pub mod uring;

@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::{io, ptr};
 
@@ -183,6 +184,28 @@ pub fn is_root() -> bool {
 pub fn give_to_user(path: &Path, user: &str) -> io::Result<()> {
     let (uid, gid) = find_user(user)?;
     std::os::unix::fs::chown(path, Some(uid), Some(gid))
+}
+
+/// Returns the account of the process at the other end of a unix socket, at the time when it
+/// connected (SO_PEERCRED).
+///
+/// # Errors
+/// The socket is not a connected unix socket.
+pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the descriptor is open while it is borrowed; both pointers outlive the call, and
+    // `len` is the size of `peer`.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(peer.uid)
 }
 
 /// Changes the group of a file or directory.

@@ -30,6 +30,7 @@ const ALL: &[&str] = &[
     "avocet-nameserver",
     "avocet-client",
     "avocet-control",
+    "avocet-web",
     "avocet-server",
     "avocet-dnssec",
     "avocet-resolver",
@@ -66,6 +67,7 @@ const LAYERS: &[Layer] = &[
     rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
     rim("avocet-control", &["avocet-policy"]),
+    rim("avocet-web", &["avocet-control"]),
     rim(
         "avocet-server",
         &[
@@ -79,6 +81,7 @@ const LAYERS: &[Layer] = &[
             "avocet-nameserver",
             "avocet-policy",
             "avocet-resolver",
+            "avocet-web",
             TESTKIT,
         ],
     ),

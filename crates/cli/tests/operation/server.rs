@@ -205,6 +205,11 @@ impl Server {
         Self { child, log, seen: Vec::new() }
     }
 
+    /// The log lines so far.
+    pub(crate) fn seen(&self) -> &[String] {
+        &self.seen
+    }
+
     /// Waits for a log line that contains `text`.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         let line = self.find_line(text);

@@ -26,9 +26,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, thread};
 
-use avocet_control::{ControlError, MAX_LINE, SOCKET, connect, hand_over, line};
+use avocet_control::error::ErrorCode;
+use avocet_control::{ControlError, Effect, MAX_LINE, Request, SOCKET, connect, hand_over, line};
 use avocet_io::poll::{Poller, Waker};
-use avocet_io::process::give_to_group;
+use avocet_io::process::{give_to_group, peer_uid};
+use avocet_nameserver::clock::wall_secs;
+use avocet_web::audit::{AuditEntry, recorded};
+use zeroize::Zeroizing;
 
 use crate::running::{OperationError, Running};
 use turns::Turns;
@@ -184,7 +188,8 @@ impl ControlClient {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut request = Vec::new();
+        // It may hold a password. The room is given at once: a vector that grows leaves copies.
+        let mut request = Zeroizing::new(Vec::with_capacity(MAX_LINE));
         BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut request)?;
         if hand_over::is_request(&request) {
             orders.send(stream);
@@ -195,10 +200,40 @@ impl ControlClient {
             Err(error) => line::write_error(&mut out, &error)?,
             Ok(request) => match self.turns.take(TURN_PATIENCE) {
                 None => line::write_error(&mut out, &ControlError::Busy)?,
-                Some(_turn) => request.answer(&*self.running, &mut out)?,
+                Some(_turn) => self.answer(request, &mut out)?,
             },
         }
         out.flush()
+    }
+
+    /// Answers a request; a change gets an entry in the audit log.
+    fn answer(&self, request: Request, out: &mut BufWriter<&UnixStream>) -> io::Result<()> {
+        let what = request.command();
+        let fields = match request.effect() {
+            Effect::Reads => return request.answer(&*self.running, out).map(drop),
+            Effect::Changes => serde_json::to_value(&request),
+        };
+        let who = match peer_uid(out.get_ref().as_fd()) {
+            Ok(uid) => format!("uid {uid}"),
+            Err(_) => "unknown".to_owned(),
+        };
+        let answered = request.answer(&*self.running, out);
+        let result = match &answered {
+            Ok(None) => "ok",
+            Ok(Some(code)) => code.text(),
+            Err(_) => ErrorCode::Disconnected.text(),
+        };
+        let fields = fields.ok().and_then(|fields| fields.as_object().map(recorded));
+        self.running.audit.record(&AuditEntry {
+            at: wall_secs(),
+            who,
+            by: "socket".to_owned(),
+            from: String::new(),
+            what,
+            fields: fields.unwrap_or_default(),
+            result: result.to_owned(),
+        });
+        answered.map(drop)
     }
 }
 

@@ -5,6 +5,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use avocet_cache::StoreStats;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::policy::MAX_SPAN;
+use avocet_control::access::{
+    TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
+    UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
+};
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
@@ -192,6 +196,34 @@ impl Control for Running {
             removed: done.removed.by_kind(),
             removed_text: done.removed.to_string(),
         })
+    }
+
+    fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {
+        Ok(self.access.user_list())
+    }
+
+    fn user_add(&self, request: UserAdd) -> Result<UserReport, ControlError> {
+        Ok(self.access.user_add(request)?)
+    }
+
+    fn user_change(&self, request: UserChange) -> Result<UserReport, ControlError> {
+        Ok(self.access.user_change(request)?)
+    }
+
+    fn user_remove(&self, request: UserRemove) -> Result<UserRemoved, ControlError> {
+        Ok(self.access.user_remove(&request.name)?)
+    }
+
+    fn token_list(&self, TokenList {}: TokenList) -> Result<TokensReport, ControlError> {
+        Ok(self.access.token_list())
+    }
+
+    fn token_create(&self, request: TokenCreate) -> Result<TokenCreated, ControlError> {
+        Ok(self.access.token_create(request)?)
+    }
+
+    fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
+        Ok(self.access.token_revoke(&request.id)?)
     }
 }
 

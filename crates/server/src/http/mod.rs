@@ -1,22 +1,24 @@
-//! The HTTP listeners. One serves `/metrics` for Prometheus, and `/health` and `/ready` for the
-//! supervisor of the process. Others serve the block page to browsers that the answer for a blocked
-//! name led here. They share one thread apart from the workers, and serve one request per
-//! connection, bounded in time, size and number.
+//! The HTTP listeners. One serves `/metrics` for Prometheus, `/health` and `/ready` for the
+//! supervisor of the process, and the API of the crate `avocet_web`. Others serve the block page to
+//! browsers that the answer for a blocked name led here. They share one thread apart from the
+//! workers, and serve one request per connection, bounded in time, size and number.
 
 mod exposition;
 mod metrics;
 mod page;
+mod surroundings;
+mod watched;
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr, TcpListener as StdTcpListener};
+use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use avocet_wire::FoldedNameBuf;
-use avocet_wire::name::MAX_NAME;
+use avocet_web::host::HostOwner;
+use avocet_web::{Body, LinkSecurity, Peer, Web};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
@@ -30,6 +32,8 @@ use tokio::time::timeout;
 
 use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::running::Running;
+use surroundings::{RunningSurroundings, owner_of_host};
+use watched::Watched;
 
 /// Connections of the first listener that are served at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 32;
@@ -40,8 +44,13 @@ const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// How long a request may take to arrive.
 const REQUEST_TIME: Duration = Duration::from_secs(5);
-/// The longest duration of a connection.
-const CONNECTION_TIME: Duration = Duration::from_secs(15);
+/// The longest duration of a connection: a fetch of lists may take minutes. A client that does not
+/// read is disconnected earlier.
+const CONNECTION_TIME: Duration = Duration::from_secs(300);
+/// The same for the block page.
+const PAGE_TIME: Duration = Duration::from_secs(15);
+/// Most threads for requests that wait for the server: eight, and four for long replies.
+const MAX_BLOCKING: usize = 12;
 /// Most octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.
@@ -86,8 +95,12 @@ impl HttpServer {
         });
         let copies = copies.collect::<io::Result<_>>()?;
         let (stop, stopped) = oneshot::channel();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(MAX_BLOCKING)
+            .thread_name("http-work")
+            .build()?;
         let serve = move || runtime.block_on(run(listeners, running, stopped));
         thread::Builder::new().name("http".to_owned()).spawn(serve)?;
         Ok(Self { listeners: copies, _stop: stop })
@@ -102,8 +115,8 @@ impl HttpServer {
 async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
     let Listeners { own, pages } = listeners;
     if let Some(listener) = own.and_then(listen) {
-        let running = running.clone();
-        tokio::spawn(async move { accept(&listener, running).await });
+        let site = Arc::new(Site::new(running.clone()));
+        tokio::spawn(async move { accept(&listener, site).await });
     }
     for listener in pages.into_iter().filter_map(listen) {
         let running = running.clone();
@@ -119,7 +132,32 @@ fn listen(listener: StdTcpListener) -> Option<TcpListener> {
         .ok()
 }
 
-async fn accept(listener: &TcpListener, running: Arc<Running>) {
+/// What the first listener serves.
+struct Site {
+    running: Arc<Running>,
+    web: Web,
+}
+
+impl Site {
+    fn new(running: Arc<Running>) -> Self {
+        let surroundings = Arc::new(RunningSurroundings(running.clone()));
+        let stores = (running.access.clone(), running.audit.clone());
+        Self { web: Web::new(running.clone(), surroundings, stores), running }
+    }
+
+    async fn respond(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+        let path = request.uri().path();
+        if !OWN_PATHS.contains(&path) {
+            let peer = Peer { address: peer, security: LinkSecurity::Plain };
+            return self.web.respond(request.map(Body::new), peer).await;
+        }
+        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+        let asks = Asks { path, owner: owner_of_host(host, &self.running) };
+        respond(request.method(), &asks, &self.running).map(Body::new)
+    }
+}
+
+async fn accept(listener: &TcpListener, site: Arc<Site>) {
     let (places, clients) =
         (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(ConnectionCounts::default()));
     loop {
@@ -130,15 +168,9 @@ async fn accept(listener: &TcpListener, running: Arc<Running>) {
                 if clients.open(ip, &LIMITS).is_err() {
                     continue;
                 }
-                let running = running.clone();
+                let site = site.clone();
                 tokio::spawn(async move {
-                    let respond = |request: &Request<Incoming>| {
-                        let host =
-                            request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
-                        let asks =
-                            Asks { path: request.uri().path(), whose: whose_host(host, &running) };
-                        respond(request.method(), &asks, &running)
-                    };
+                    let respond = |request: Request<Incoming>| site.respond(request, ip);
                     // Slow and closed connections are normal.
                     let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
                     clients.close(ip);
@@ -160,104 +192,55 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
         };
         let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else { continue };
         tokio::spawn(async move {
-            let _ = timeout(
-                CONNECTION_TIME,
-                serve(stream, |request: &Request<Incoming>| visit.respond(request)),
-            )
-            .await;
+            let respond = |request: Request<Incoming>| {
+                let response = visit.respond(&request).map(Body::new);
+                async move { response }
+            };
+            let _ = timeout(PAGE_TIME, serve(stream, respond)).await;
         });
     }
 }
 
-fn serve(
-    stream: TcpStream,
-    respond: impl Fn(&Request<Incoming>) -> Response<Full<Bytes>>,
-) -> impl Future<Output = hyper::Result<()>> {
+async fn serve<F, R>(stream: TcpStream, respond: F) -> hyper::Result<()>
+where
+    F: Fn(Request<Incoming>) -> R,
+    R: Future<Output = Response<Body>>,
+{
     let service = service_fn(move |request: Request<Incoming>| {
-        let response = respond(&request);
-        async move { Ok::<_, Infallible>(response) }
+        let response = respond(request);
+        async move { Ok::<_, Infallible>(response.await) }
     });
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME)
         .max_buf_size(MAX_HEAD)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Watched::new(stream)), service)
+        .await
 }
+
+/// The paths that need no log-in.
+const OWN_PATHS: [&str; 3] = ["/metrics", "/health", "/ready"];
 
 /// The relevant parts of a request.
 struct Asks<'a> {
     path: &'a str,
-    whose: Whose,
+    owner: HostOwner,
 }
 
-/// The owner of the name in the `Host` of a request.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Whose {
-    /// An address, or a name of this network.
-    Ours,
-    /// A foreign name that resolves to this address: a web page of its owner could read the
-    /// response in a browser of this network.
-    Foreign,
-}
-
-/// Domains of private networks: RFC 6762, RFC 8375, RFC 6761, and others that are reserved or used
-/// for this purpose.
-const PRIVATE_DOMAINS: [&str; 9] = [
-    "localhost",
-    "local",
-    "lan",
-    "home.arpa",
-    "internal",
-    "intranet",
-    "home",
-    "localdomain",
-    "test",
-];
-
-fn whose_host(host: &[u8], running: &Running) -> Whose {
-    let state = running.shared.snapshot();
-    let is_record =
-        |name: &str| text_to_name(name).is_some_and(|name| state.names.local.has(name.view()));
-    let names = &state.config.server.http_names;
-    judge_host(host, |name| names.iter().any(|known| known == name) || is_record(name))
-}
-
-fn judge_host(host: &[u8], is_known: impl Fn(&str) -> bool) -> Whose {
-    let Ok(host) = std::str::from_utf8(host) else { return Whose::Foreign };
-    let is_address = host.parse::<SocketAddr>().is_ok()
-        || host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().is_ok();
-    let name = host
-        .rsplit_once(':')
-        .map_or(host, |(name, _)| name)
-        .trim_end_matches('.')
-        .to_ascii_lowercase();
-    let is_below = |domain: &&str| {
-        name.strip_suffix(*domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-    };
-    let is_private = !name.contains('.') || PRIVATE_DOMAINS.iter().any(is_below);
-    if is_address || is_private || is_known(&name) { Whose::Ours } else { Whose::Foreign }
-}
-
-fn text_to_name(text: &str) -> Option<FoldedNameBuf> {
-    let mut wire = [0; MAX_NAME];
-    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire).ok()?;
-    FoldedNameBuf::from_wire(wire.get(..len)?).ok()
-}
-
-/// The body of a request is never read: no path accepts one.
+/// Serves one of [`OWN_PATHS`]. None of them reads a body.
 fn respond(method: &Method, asks: &Asks<'_>, running: &Running) -> Response<Full<Bytes>> {
     let (status, kind, body) = match asks.path {
         _ if method != Method::GET && method != Method::HEAD => {
             (StatusCode::METHOD_NOT_ALLOWED, PLAIN, "only GET and HEAD are supported\n".to_owned())
         }
-        "/metrics" if asks.whose == Whose::Foreign => {
+        "/metrics" if asks.owner == HostOwner::Foreign => {
             let text = "the name in Host does not belong to this network: use an address, or add \
                         the name to [server] http-names\n";
             (StatusCode::FORBIDDEN, PLAIN, text.to_owned())
         }
         "/metrics" => (StatusCode::OK, exposition::CONTENT_TYPE, metrics::text(running)),
-        "/health" if running.is_healthy() && asks.whose == Whose::Foreign => {
+        "/health" if running.is_healthy() && asks.owner == HostOwner::Foreign => {
             (StatusCode::OK, PLAIN, "healthy\n".to_owned())
         }
         "/health" if running.is_healthy() => {
@@ -288,39 +271,4 @@ fn response(status: StatusCode, kind: &'static str, body: String) -> Response<Fu
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_that_strangers_can_register_is_foreign() {
-        let of = |host: &str| judge_host(host.as_bytes(), |name| name == "dns.example.net");
-        for host in [
-            "",
-            "127.0.0.1",
-            "127.0.0.1:8053",
-            "[::1]:8053",
-            "[fd00::1]",
-            "localhost:8053",
-            "router",
-            "NAS.lan:80",
-            "dns.home.arpa.",
-            "dns.example.net:8053",
-            "Dns.Example.Net",
-        ] {
-            assert_eq!(of(host), Whose::Ours, "{host:?}");
-        }
-        for host in [
-            "evil.example",
-            "evil.example:8053",
-            "127.0.0.1.evil.example",
-            "lan.example",
-            "evillan.example",
-            "notlan.xlan.example",
-        ] {
-            assert_eq!(of(host), Whose::Foreign, "{host:?}");
-        }
-    }
 }

@@ -37,6 +37,8 @@ use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
+use avocet_web::access::Access;
+use avocet_web::audit::AuditLog;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
 use crate::http::{self, HttpServer};
@@ -140,6 +142,8 @@ impl Operation {
             lists: Keeping::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
+            access: Arc::new(Access::open(&config.data.directory, Arc::new(wall_secs))),
+            audit: Arc::new(AuditLog::new(&config.data.directory)),
             reach: Reach::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
@@ -152,6 +156,9 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
+        if let Some(address) = listeners.as_ref().and_then(|_| config.server.http) {
+            offer_setup(&running.access, address);
+        }
         let http =
             listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
@@ -400,6 +407,19 @@ fn open(
         None => listen(addr).map_err(|error| OperationError::Http(addr, error))?,
     };
     Ok((control, Some(listener)))
+}
+
+/// Writes the link for the first user to the log, if there are no users.
+fn offer_setup(access: &Access, address: SocketAddr) {
+    match access.draw_setup() {
+        Ok(None) => {}
+        Ok(Some(link)) => tracing::info!(
+            "there are no users yet; to add the first, open http://{address}/setup#{} within a \
+             day, from this network",
+            link.reveal()
+        ),
+        Err(error) => tracing::warn!(%error, "there is no set-up link"),
+    }
 }
 
 fn is_at(listener: &TcpListener, addr: SocketAddr) -> bool {

@@ -29,6 +29,8 @@ use std::{fmt, io};
 
 use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
+use avocet_web::access::Access;
+use avocet_web::audit::AuditLog;
 
 use crate::lists::Keeping;
 use crate::root::RootKeeping;
@@ -126,6 +128,10 @@ pub(crate) struct Running {
     pub(crate) names: ClientNames,
     /// Visits to the block page.
     pub(crate) visits: Visits,
+    /// Users, sessions and API tokens.
+    pub(crate) access: Arc<Access>,
+    /// The audit log.
+    pub(crate) audit: Arc<AuditLog>,
     /// The check whether names can be resolved.
     pub(crate) reach: Reach,
     /// The present defects of its environment.

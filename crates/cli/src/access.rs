@@ -1,0 +1,49 @@
+//! The replies about users and tokens as text.
+
+use avocet_control::access::{
+    AccessScope, TokenCreated, TokenReport, TokenRevoked, TokensReport, UserRemoved, UserReport,
+    UsersReport,
+};
+
+/// Returns the text of a user that was added or changed.
+pub(crate) fn user_text(user: &UserReport) -> String {
+    let factor = if user.second_factor { ", with a second factor" } else { "" };
+    format!("{} {}{factor}", user.name, user.role)
+}
+
+/// Returns the text of `avocet user list`.
+pub(crate) fn users_text(report: &UsersReport) -> String {
+    if report.users.is_empty() {
+        return "; there are no users".to_owned();
+    }
+    report.users.iter().map(user_text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the text of `avocet user remove`.
+pub(crate) fn removed_text(removed: &UserRemoved) -> String {
+    format!("removed {}", removed.name)
+}
+
+/// Returns the text of `avocet token create`: only the token, for scripts.
+pub(crate) fn created_text(created: &TokenCreated) -> String {
+    created.token.reveal().to_owned()
+}
+
+/// Returns the text of `avocet token list`.
+pub(crate) fn tokens_text(report: &TokensReport) -> String {
+    if report.tokens.is_empty() {
+        return "; there are no tokens".to_owned();
+    }
+    report.tokens.iter().map(token_text).collect::<Vec<_>>().join("\n")
+}
+
+fn token_text(token: &TokenReport) -> String {
+    let scopes: Vec<&str> = token.scopes.iter().map(|scope: &AccessScope| scope.text()).collect();
+    let until = token.expires_at;
+    format!("{} {} until {until} (Unix seconds): {}", token.id, token.name, scopes.join(" "))
+}
+
+/// Returns the text of `avocet token revoke`.
+pub(crate) fn revoked_text(revoked: &TokenRevoked) -> String {
+    format!("revoked {}", revoked.id)
+}

@@ -1,0 +1,154 @@
+//! The HTTP API of the running server, its users and its tokens.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::server::Site;
+use crate::upstream::Upstream;
+
+fn get(site: &Site, path: &str, token: &str) -> (u16, Value) {
+    let head = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}");
+    let (status, body) = site.http(&format!("{head}\r\n\r\n"));
+    (status, serde_json::from_str(&body).unwrap_or_default())
+}
+
+fn post(site: &Site, path: &str, headers: &str, fields: &Value) -> (u16, Value) {
+    let body = fields.to_string();
+    let (status, body) = site.http(&format!(
+        "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n{headers}\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    (status, serde_json::from_str(&body).unwrap_or_default())
+}
+
+/// Runs `avocet` with a line of standard input.
+fn avocet_with_input(site: &Site, arguments: &[&str], line: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
+    command.args(arguments).arg("--config").arg(site.file());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(line.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_token_of_the_command_line_reads_and_changes_what_its_scopes_allow() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    assert_eq!(site.http_get("/api/v1/status").0, 401);
+    let create = ["token", "create", "test", "--scope", "status:read", "--scope", "cache:write"];
+    let token = site.avocet_text(&create).trim_end().to_owned();
+    let (status, json) = get(&site, "/api/v1/status", &token);
+    assert_eq!((status, &json["mode"]), (200, &json!("forward")));
+    assert_eq!(get(&site, "/api/v1/users", &token).0, 403);
+
+    site.ask("www.example");
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let flush = |name| post(&site, "/api/v1/cache/flush", &bearer, &json!({"name": name}));
+    assert_eq!(flush("www.example"), (200, json!({"rrsets": 1})));
+    let (status, problem) = flush("a..b");
+    assert_eq!((status, &problem["code"]), (422, &json!("invalid-value")));
+
+    let listed = site.avocet_text(&["token", "list"]);
+    let id = listed.split(' ').next().unwrap();
+    assert!(listed.contains(" test until ") && !listed.contains(&token), "{listed}");
+    site.avocet_text(&["token", "revoke", id]);
+    assert_eq!(get(&site, "/api/v1/status", &token).0, 401);
+    assert_eq!(site.http_get("/health").0, 200, "health needs no token");
+}
+
+#[test]
+fn the_link_in_the_log_adds_the_first_user_once() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    let log = server.stop();
+    let offer = |log: &[String]| {
+        let line = log.iter().find(|line| line.contains("/setup#"))?;
+        let link = line.split_once("/setup#").unwrap().1.split(' ').next().unwrap();
+        Some(link.to_owned())
+    };
+    let outdated = offer(&log).unwrap();
+
+    let server = site.start();
+    let link = offer(server.seen()).unwrap();
+    let set_up = |link: &str| {
+        let fields = json!({"link": link, "name": "ada", "password": "correct horse"});
+        post(&site, "/api/v1/setup", "", &fields)
+    };
+    assert_eq!(set_up(&outdated).0, 409);
+    assert_eq!(set_up(&link).0, 200);
+    assert_eq!(set_up(&link).0, 409);
+    let log_in = json!({"name": "ada", "password": "correct horse"});
+    let (status, session) = post(&site, "/api/v1/session", "", &log_in);
+    assert_eq!((status, &session["name"]), (200, &json!("ada")));
+    assert_eq!(site.avocet_text(&["user", "list"]), "ada admin\n");
+    server.stop();
+    let log = site.start().stop();
+    assert_eq!(offer(&log), None, "there is a user");
+}
+
+#[test]
+fn users_of_the_command_line_are_kept_and_recorded() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    let add = ["user", "add", "bob", "--role", "operator"];
+    let output = avocet_with_input(&site, &add, "correct horse\n");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "bob operator\n", "{output:?}");
+    let again = avocet_with_input(&site, &add, "correct horse\n");
+    assert_eq!(again.status.code(), Some(1));
+    let short = avocet_with_input(&site, &["user", "passwd", "bob"], "short\n");
+    assert!(String::from_utf8_lossy(&short.stderr).contains("10 to 256 octets"), "{short:?}");
+    server.stop();
+
+    let _server = site.start();
+    let log_in = json!({"name": "bob", "password": "correct horse"});
+    assert_eq!(post(&site, "/api/v1/session", "", &log_in).0, 200);
+    assert_eq!(site.avocet_text(&["user", "remove", "bob"]), "removed bob\n");
+    assert_eq!(post(&site, "/api/v1/session", "", &log_in).0, 401);
+
+    let audit = site.data().join("audit.jsonl");
+    for file in [&audit, &site.data().join("access.json")] {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    let text = fs::read_to_string(audit).unwrap();
+    assert!(!text.contains("horse"), "{text}");
+    let entries: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let results: Vec<_> = entries
+        .iter()
+        .map(|entry| format!("{} {}", entry["what"].as_str().unwrap(), entry["result"]))
+        .collect();
+    assert_eq!(
+        results,
+        [
+            "user-add \"ok\"",
+            "user-add \"conflict\"",
+            "user-change \"invalid-value\"",
+            "POST /api/v1/session \"ok\"",
+            "user-remove \"ok\"",
+            "POST /api/v1/session \"unauthenticated\"",
+        ]
+    );
+    assert!(entries[0]["who"].as_str().unwrap().starts_with("uid "), "{}", entries[0]);
+}
+
+#[test]
+fn a_body_that_never_ends_does_not_hold_a_connection() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let head = "POST /api/v1/session HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: \
+                application/json\r\n";
+    let (status, body) = site.http(&format!("{head}Content-Length: 100\r\n\r\n{{"));
+    assert_eq!(status, 408, "{body}");
+    let (status, body) = site.http(&format!("{head}Content-Length: 99999999999\r\n\r\n"));
+    assert_eq!(status, 413, "{body}");
+}

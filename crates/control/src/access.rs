@@ -1,0 +1,377 @@
+//! Requests and replies about users and API tokens, and what each may do.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroize;
+
+use crate::error::ErrorCode;
+use crate::words::words;
+
+/// A password or token. Its text is not in logs, and is erased from memory when it is dropped.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a text secret.
+    pub fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// Returns the text, for the place that checks or shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+words! {
+    /// The role of a user: a set of scopes.
+    pub enum Role {
+        /// Reads everything but users, tokens and the audit log.
+        Viewer = "viewer",
+        /// Also changes what the server does at present: caches, lists, pauses, trust.
+        Operator = "operator",
+        /// Also changes configuration, users and tokens.
+        Admin = "admin",
+    }
+}
+
+words! {
+    /// A right to a part of the interface.
+    pub enum AccessScope {
+        /// Read the state of the server, its caches, lists, upstreams, policy and trust anchors.
+        StatusRead = "status:read",
+        /// Read the names that clients query.
+        QueriesRead = "queries:read",
+        /// Explain answers and trace resolution, which sends queries to other servers.
+        Explain = "explain",
+        /// Remove names from the caches.
+        CacheWrite = "cache:write",
+        /// Fetch lists.
+        ListsWrite = "lists:write",
+        /// Begin and end pauses and grants.
+        PolicyWrite = "policy:write",
+        /// Add and remove negative trust anchors.
+        TrustWrite = "trust:write",
+        /// Reload the configuration.
+        ConfigWrite = "config:write",
+        /// Read users, tokens and the audit log.
+        AccessRead = "access:read",
+        /// Change users and tokens.
+        AccessWrite = "access:write",
+    }
+}
+
+impl AccessScope {
+    /// All scopes.
+    pub const ALL: [Self; 10] = [
+        Self::StatusRead,
+        Self::QueriesRead,
+        Self::Explain,
+        Self::CacheWrite,
+        Self::ListsWrite,
+        Self::PolicyWrite,
+        Self::TrustWrite,
+        Self::ConfigWrite,
+        Self::AccessRead,
+        Self::AccessWrite,
+    ];
+
+    /// Returns whether the scope permits changes.
+    pub const fn is_write(self) -> bool {
+        match self {
+            Self::StatusRead | Self::QueriesRead | Self::Explain | Self::AccessRead => false,
+            Self::CacheWrite
+            | Self::ListsWrite
+            | Self::PolicyWrite
+            | Self::TrustWrite
+            | Self::ConfigWrite
+            | Self::AccessWrite => true,
+        }
+    }
+
+    /// Returns the scope with this word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|scope| scope.text() == word)
+    }
+}
+
+impl Role {
+    /// Returns the scopes of the role.
+    pub fn scopes(self) -> Vec<AccessScope> {
+        AccessScope::ALL.into_iter().filter(|scope| self.may(*scope)).collect()
+    }
+
+    /// Returns whether the role has a scope.
+    pub const fn may(self, scope: AccessScope) -> bool {
+        match scope {
+            AccessScope::StatusRead | AccessScope::QueriesRead | AccessScope::Explain => true,
+            AccessScope::CacheWrite
+            | AccessScope::ListsWrite
+            | AccessScope::PolicyWrite
+            | AccessScope::TrustWrite => !matches!(self, Self::Viewer),
+            AccessScope::ConfigWrite | AccessScope::AccessRead | AccessScope::AccessWrite => {
+                matches!(self, Self::Admin)
+            }
+        }
+    }
+
+    /// Returns the role with this word.
+    pub fn of_word(word: &str) -> Option<Self> {
+        [Self::Viewer, Self::Operator, Self::Admin].into_iter().find(|role| role.text() == word)
+    }
+}
+
+/// A request to add a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserAdd {
+    /// The name: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
+    pub name: String,
+    /// The role.
+    pub role: Role,
+    /// The password, of 10 octets at least.
+    pub password: Secret,
+}
+
+/// A request to change a user. All sessions of the user end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UserChange {
+    /// The name.
+    pub name: String,
+    /// Another role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// Another password.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Secret>,
+    /// Whether to remove the second factor, for a user who lost it.
+    #[serde(default)]
+    pub remove_second_factor: bool,
+}
+
+/// A request for all users.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserList {}
+
+/// A request to remove a user, whose sessions end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserRemove {
+    /// The name.
+    pub name: String,
+}
+
+/// A request to create an API token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenCreate {
+    /// A name for people: 1 to 64 letters, digits, `.`, `-`, `_` or `@`.
+    pub name: String,
+    /// The scopes.
+    pub scopes: Vec<AccessScope>,
+    /// The lifetime in seconds, at most five years.
+    pub secs: u64,
+}
+
+/// A request for all API tokens.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenList {}
+
+/// A request to revoke an API token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TokenRevoke {
+    /// The identifier of the token.
+    pub id: String,
+}
+
+/// All users.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsersReport {
+    /// The users, by name.
+    pub users: Vec<UserReport>,
+}
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct UserReport {
+    /// The name.
+    pub name: String,
+    /// The role.
+    pub role: Role,
+    /// Whether log-in needs a second factor (TOTP).
+    pub second_factor: bool,
+    /// The Unix second at which the user was added.
+    pub created_at: u64,
+}
+
+/// A user that was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserRemoved {
+    /// The name.
+    pub name: String,
+}
+
+/// All API tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokensReport {
+    /// The tokens, the first to expire first.
+    pub tokens: Vec<TokenReport>,
+}
+
+/// An API token, without its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TokenReport {
+    /// Its identifier.
+    pub id: String,
+    /// Its name.
+    pub name: String,
+    /// Its scopes.
+    pub scopes: Vec<AccessScope>,
+    /// The Unix second at which it was created.
+    pub created_at: u64,
+    /// The Unix second at which it expires.
+    pub expires_at: u64,
+}
+
+/// An API token that was created.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenCreated {
+    /// The text of the token. The server keeps only its digest, and cannot show it again.
+    pub token: Secret,
+    /// The rest.
+    #[serde(flatten)]
+    pub report: TokenReport,
+}
+
+/// An API token that was revoked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenRevoked {
+    /// Its identifier.
+    pub id: String,
+}
+
+/// The reason why users or tokens are not changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AccessFault {
+    /// The name of a user or token is invalid.
+    InvalidName(String),
+    /// The password is too short or too long: the bounds in octets.
+    PasswordLength {
+        /// The shortest.
+        least: usize,
+        /// The longest.
+        most: usize,
+    },
+    /// A user has the name.
+    UserExists(String),
+    /// No user has the name.
+    UnknownUser(String),
+    /// No token has the identifier.
+    UnknownToken(String),
+    /// Nobody could change users any more.
+    LastAdmin,
+    /// There are too many users or tokens: the limit.
+    TooMany(usize),
+    /// A token without scopes has no use.
+    NoScopes,
+    /// The lifetime of a token is out of bounds: the longest in seconds.
+    Lifetime(u64),
+    /// The disk does not take the change, which has no effect: the reason.
+    Unsaved(String),
+}
+
+impl AccessFault {
+    /// Returns the code of the error.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::InvalidName(_)
+            | Self::PasswordLength { .. }
+            | Self::NoScopes
+            | Self::Lifetime(_) => ErrorCode::InvalidValue,
+            Self::UnknownUser(_) | Self::UnknownToken(_) => ErrorCode::NotFound,
+            Self::UserExists(_) | Self::LastAdmin => ErrorCode::Conflict,
+            Self::TooMany(_) => ErrorCode::LimitReached,
+            Self::Unsaved(_) => ErrorCode::Unavailable,
+        }
+    }
+
+    /// Returns what to do next, if the message does not say it.
+    pub const fn next(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::UserExists(_) => "choose another name, or change this user",
+            Self::LastAdmin => "make another user admin first",
+            Self::TooMany(_) => "remove one",
+            Self::NoScopes => "name at least one scope",
+            Self::UnknownUser(_) => "see `avocet user list`",
+            Self::UnknownToken(_) => "see `avocet token list`",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for AccessFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidName(name) => write!(
+                f,
+                "{name:?} is not a name: expected 1 to 64 letters, digits, `.`, `-`, `_` or `@`"
+            ),
+            Self::PasswordLength { least, most } => {
+                write!(f, "expected a password of {least} to {most} octets")
+            }
+            Self::UserExists(name) => write!(f, "there is already a user {name:?}"),
+            Self::UnknownUser(name) => write!(f, "there is no user {name:?}"),
+            Self::UnknownToken(id) => write!(f, "there is no token {id:?}"),
+            Self::LastAdmin => f.write_str("this is the last user with the role admin"),
+            Self::TooMany(most) => write!(f, "there are already {most}"),
+            Self::NoScopes => f.write_str("the token has no scopes"),
+            Self::Lifetime(most) => write!(f, "expected a lifetime of 1 to {most} seconds"),
+            Self::Unsaved(reason) => write!(f, "the change cannot be saved: {reason}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_what_the_one_below_may() {
+        let [viewer, operator, admin] = [Role::Viewer, Role::Operator, Role::Admin];
+        assert!(viewer.scopes().iter().all(|scope| !scope.is_write() && operator.may(*scope)));
+        assert!(operator.scopes().iter().all(|scope| admin.may(*scope)));
+        assert_eq!(admin.scopes(), AccessScope::ALL);
+        assert!(!operator.may(AccessScope::AccessRead));
+    }
+
+    #[test]
+    fn a_secret_does_not_show_in_debug_output() {
+        let add = UserAdd {
+            name: "ada".to_owned(),
+            role: Role::Admin,
+            password: Secret::new("correct horse".to_owned()),
+        };
+        assert!(!format!("{add:?}").contains("horse"));
+    }
+}

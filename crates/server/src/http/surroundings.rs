@@ -1,0 +1,47 @@
+//! What the HTTP interface asks about the configuration and the network.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use avocet_web::Surroundings;
+use avocet_web::host::{HostOwner, host_owner};
+use avocet_wire::FoldedNameBuf;
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::special_purpose::Scope;
+
+use crate::running::Running;
+
+/// The running server, as the HTTP interface sees it.
+pub(super) struct RunningSurroundings(pub(super) Arc<Running>);
+
+impl Surroundings for RunningSurroundings {
+    fn is_known_host(&self, name: &str) -> bool {
+        is_known_host(name, &self.0)
+    }
+
+    fn is_trusted_proxy(&self, _: IpAddr) -> bool {
+        false
+    }
+
+    fn is_local(&self, address: IpAddr) -> bool {
+        Scope::Local.contains(address)
+    }
+}
+
+/// Judges the `Host` of a request.
+pub(super) fn owner_of_host(host: &[u8], running: &Running) -> HostOwner {
+    host_owner(host, |name| is_known_host(name, running))
+}
+
+/// Whether a name is configured as one of this server, or has a local record.
+fn is_known_host(name: &str, running: &Running) -> bool {
+    let state = running.shared.snapshot();
+    let is_record = || text_to_name(name).is_some_and(|name| state.names.local.has(name.view()));
+    state.config.server.http_names.iter().any(|known| known == name) || is_record()
+}
+
+fn text_to_name(text: &str) -> Option<FoldedNameBuf> {
+    let mut wire = [0; MAX_NAME];
+    let len = avocet_wire::text::name_to_wire(text.as_bytes(), Some(&[0]), &mut wire).ok()?;
+    FoldedNameBuf::from_wire(wire.get(..len)?).ok()
+}

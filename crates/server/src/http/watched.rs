@@ -1,0 +1,70 @@
+//! A connection that ends when its client does not read.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Longest time for which a client may not read.
+const WRITE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A stream with a limit on the time of each write.
+pub(super) struct Watched<S> {
+    stream: S,
+    /// The end of the patience, while a write waits.
+    deadline: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S) -> Self {
+        Self { stream, deadline: None }
+    }
+
+    /// Ends a write that waits for too long.
+    fn watch<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.deadline = None;
+            return written;
+        }
+        let end = || Box::pin(sleep_until(Instant::now() + WRITE_PATIENCE));
+        let deadline = self.deadline.get_or_insert_with(end);
+        deadline.as_mut().poll(cx).map(|()| Err(io::Error::from(io::ErrorKind::TimedOut)))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        octets: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, octets);
+        self.watch(written, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watch(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

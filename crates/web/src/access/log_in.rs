@@ -1,0 +1,295 @@
+//! Log-in, log-out, set-up and the second factor.
+
+use std::net::IpAddr;
+use std::sync::PoisonError;
+
+use avocet_control::access::{AccessFault, Role, Secret, UserReport};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::file::StoredUser;
+use super::password::PasswordHash;
+use super::secrets::{digest_of, is_equal};
+use super::throttle::GuessSource;
+use super::totp::{self, CodeCheck, SecondFactor};
+use super::{Access, BegunSession, Principal, Proof, check_name, find, insert};
+
+/// A log-in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Login {
+    /// The name of the user.
+    pub name: String,
+    /// The password.
+    pub password: Secret,
+    /// The code of the second factor, or a recovery code, if the user has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Secret>,
+}
+
+/// A second factor that was drawn and waits for a code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SecondFactorBegun {
+    /// The shared secret, in base32.
+    pub secret: Secret,
+    /// The same as a URI for authenticator applications.
+    pub uri: Secret,
+}
+
+/// Why nobody was logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoginFault {
+    /// Too many failures: seconds until the next attempt.
+    Throttled(u64),
+    /// The name, the password or the code is wrong; which of them is not said.
+    Wrong,
+    /// The password is right, and the user has a second factor.
+    CodeNeeded,
+    /// The set-up link is wrong, was used, or has expired.
+    SetupOver,
+    /// There is no second factor to confirm.
+    NothingToConfirm,
+    /// A value is invalid, or the disk refuses the change.
+    Access(AccessFault),
+}
+
+impl From<AccessFault> for LoginFault {
+    fn from(fault: AccessFault) -> Self {
+        Self::Access(fault)
+    }
+}
+
+impl Access {
+    /// Begins a session for a user who knows the password and, if there is one, has the second
+    /// factor. Attempts are checked one after another: parallel guesses gain nothing.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn log_in(&self, login: &Login, from: IpAddr) -> Result<BegunSession, LoginFault> {
+        let _one = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
+        // Other names cannot exist: their counts would only take room.
+        check_name(&login.name).map_err(|_| LoginFault::Wrong)?;
+        let sources = [GuessSource::of_address(from), GuessSource::User(login.name.clone())];
+        self.admit(&sources)?;
+        match self.check_password(&login.name, &login.password) {
+            Some(true) => match &login.code {
+                None => return Err(LoginFault::CodeNeeded),
+                Some(code) if self.use_code(&login.name, code)? == CodeCheck::Accepted => {}
+                Some(_) => return Err(self.refuse(&sources)),
+            },
+            Some(false) => {}
+            None => return Err(self.refuse(&sources)),
+        }
+        let now = self.now();
+        let mut state = self.state();
+        state.throttle.succeeded(&sources);
+        Ok(state.sessions.begin(&login.name, now)?)
+    }
+
+    fn admit(&self, sources: &[GuessSource]) -> Result<(), LoginFault> {
+        match self.state().throttle.wait_secs(sources, self.now()) {
+            0 => Ok(()),
+            secs => Err(LoginFault::Throttled(secs)),
+        }
+    }
+
+    fn refuse(&self, sources: &[GuessSource]) -> LoginFault {
+        self.state().throttle.failed(sources, self.now());
+        LoginFault::Wrong
+    }
+
+    /// Returns `None` if the name or the password is wrong, otherwise whether the user has a second
+    /// factor. The state is not locked while the password is hashed.
+    fn check_password(&self, name: &str, password: &Secret) -> Option<bool> {
+        let state = self.state();
+        let user = state.stored.users.iter().find(|user| user.name == name);
+        let found = user.map(|user| (user.password.clone(), user.second_factor.is_some()));
+        drop(state);
+        let Some((hash, has_factor)) = found else {
+            PasswordHash::waste(password);
+            return None;
+        };
+        hash.is_of(password).then_some(has_factor)
+    }
+
+    /// Checks a code and saves that it was used.
+    fn use_code(&self, name: &str, code: &Secret) -> Result<CodeCheck, AccessFault> {
+        let now = self.now();
+        self.change(|stored| {
+            let factor = find(stored, name)?.second_factor.as_mut();
+            Ok(factor.map_or(CodeCheck::Refused, |factor| factor.check(code.reveal(), now)))
+        })
+    }
+
+    /// Returns the user of a session.
+    pub fn of_session(&self, id: &str) -> Option<Principal> {
+        let now = self.now();
+        let mut state = self.state();
+        let session = state.sessions.of(id, now)?;
+        let (name, csrf) = (session.user.clone(), session.csrf());
+        let user = state.stored.users.iter().find(|user| user.name == name)?;
+        Some(Principal { scopes: user.role.scopes(), name, proof: Proof::Session(csrf) })
+    }
+
+    /// Returns whether a value is the one against forged requests of a session.
+    pub fn has_csrf(&self, id: &str, value: &str) -> bool {
+        let now = self.now();
+        self.state().sessions.of(id, now).is_some_and(|session| session.has_csrf(value))
+    }
+
+    /// Ends a session.
+    pub fn log_out(&self, id: &str) {
+        self.state().sessions.end(id);
+    }
+
+    /// Adds the first user, as admin, with the text of the set-up link, which then is used up.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn set_up(
+        &self,
+        link: &Secret,
+        user: (String, Secret),
+        from: IpAddr,
+    ) -> Result<UserReport, LoginFault> {
+        let sources = [GuessSource::of_address(from)];
+        self.admit(&sources)?;
+        let (name, password) = user;
+        self.check_setup(link).inspect_err(|_| {
+            self.state().throttle.failed(&sources, self.now());
+        })?;
+        check_name(&name)?;
+        let hash = self.hash(&password)?;
+        let now = self.now();
+        let user = StoredUser {
+            name,
+            role: Role::Admin,
+            created_at: now,
+            password: hash,
+            second_factor: None,
+        };
+        let report = user.report();
+        // Another request may have used the link meanwhile: `change` sees its user.
+        let added = self.change(|stored| {
+            Ok(match stored.users.is_empty() {
+                true => Some(insert(stored, user)?),
+                false => None,
+            })
+        })?;
+        self.state().setup = None;
+        added.map(|()| report).ok_or(LoginFault::SetupOver)
+    }
+
+    fn check_setup(&self, link: &Secret) -> Result<(), LoginFault> {
+        let (state, digest) = (self.state(), digest_of(link.reveal()));
+        let is_right = state
+            .setup
+            .as_ref()
+            .is_some_and(|setup| setup.until > self.now() && is_equal(&setup.digest, &digest));
+        if is_right { Ok(()) } else { Err(LoginFault::SetupOver) }
+    }
+
+    /// Changes the own password of the user of a session, and ends all its sessions.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn change_password(
+        &self,
+        user: &str,
+        passwords: (&Secret, &Secret),
+        from: IpAddr,
+    ) -> Result<(), LoginFault> {
+        let (present, next) = passwords;
+        self.prove(user, present, from)?;
+        let hash = self.hash(next)?;
+        self.change(|stored| {
+            find(stored, user)?.password = hash;
+            Ok(())
+        })?;
+        self.state().sessions.end_all_of(user);
+        Ok(())
+    }
+
+    /// Checks the password of a user that has a session already.
+    fn prove(&self, user: &str, password: &Secret, from: IpAddr) -> Result<(), LoginFault> {
+        let _one = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
+        let sources = [GuessSource::of_address(from), GuessSource::User(user.to_owned())];
+        self.admit(&sources)?;
+        match self.check_password(user, password) {
+            Some(_) => Ok(()),
+            None => Err(self.refuse(&sources)),
+        }
+    }
+
+    /// Draws a second factor for the user of a session. It is in force once a code confirms it.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn begin_second_factor(
+        &self,
+        session: &str,
+        password: &Secret,
+        from: IpAddr,
+    ) -> Result<SecondFactorBegun, LoginFault> {
+        let user = self.user_of(session)?;
+        self.prove(&user, password, from)?;
+        let secret = totp::draw_secret()?;
+        let now = self.now();
+        match self.state().sessions.of(session, now) {
+            Some(session) => session.pending_factor = Some(secret.clone()),
+            None => return Err(LoginFault::Wrong),
+        }
+        Ok(SecondFactorBegun { uri: totp::uri(&user, &secret), secret })
+    }
+
+    /// Puts the second factor in force, which replaces an earlier one. Returns the recovery codes.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn confirm_second_factor(
+        &self,
+        session: &str,
+        code: &Secret,
+    ) -> Result<Vec<Secret>, LoginFault> {
+        let user = self.user_of(session)?;
+        let now = self.now();
+        let pending =
+            self.state().sessions.of(session, now).and_then(|one| one.pending_factor.clone());
+        let pending = pending.ok_or(LoginFault::NothingToConfirm)?;
+        let begun = SecondFactor::begin(pending, code.reveal(), now)?;
+        let (factor, codes) = begun.ok_or(LoginFault::Wrong)?;
+        self.change(|stored| {
+            find(stored, &user)?.second_factor = Some(factor);
+            Ok(())
+        })?;
+        if let Some(session) = self.state().sessions.of(session, now) {
+            session.pending_factor = None;
+        }
+        Ok(codes)
+    }
+
+    /// Removes the second factor of the user of a session.
+    ///
+    /// # Errors
+    /// See [`LoginFault`].
+    pub fn remove_second_factor(
+        &self,
+        session: &str,
+        password: &Secret,
+        from: IpAddr,
+    ) -> Result<(), LoginFault> {
+        let user = self.user_of(session)?;
+        self.prove(&user, password, from)?;
+        self.change(|stored| {
+            find(stored, &user)?.second_factor = None;
+            Ok(())
+        })?;
+        Ok(())
+    }
+
+    fn user_of(&self, session: &str) -> Result<String, LoginFault> {
+        let now = self.now();
+        let mut state = self.state();
+        Ok(state.sessions.of(session, now).ok_or(LoginFault::Wrong)?.user.clone())
+    }
+}

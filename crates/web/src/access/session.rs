@@ -1,0 +1,157 @@
+//! Sessions of users in browsers. They are in memory only: a restart ends them.
+
+use std::collections::HashMap;
+
+use avocet_control::access::{AccessFault, Secret};
+
+use super::secrets::{Digest, digest_of, is_equal, random_text};
+
+/// Most sessions; the one that was unused for longest gives way.
+const MAX_SESSIONS: usize = 1024;
+/// Most sessions of one user; likewise.
+const MAX_SESSIONS_PER_USER: usize = 20;
+/// Seconds without a request after which a session ends.
+const IDLE_SECS: u64 = 3600;
+/// Longest duration of a session in seconds.
+const LIFETIME_SECS: u64 = 12 * 3600;
+
+/// A session.
+pub(crate) struct Session {
+    pub(crate) user: String,
+    /// The value that each change has to repeat in `X-CSRF-Token`.
+    csrf: Secret,
+    began: u64,
+    used: u64,
+    /// A second factor that the user has not confirmed yet.
+    pub(crate) pending_factor: Option<Secret>,
+}
+
+/// What a browser gets after a log-in.
+pub struct BegunSession {
+    /// The identifier, for the cookie.
+    pub id: Secret,
+    /// The value for `X-CSRF-Token`.
+    pub csrf: Secret,
+    /// Seconds until the session ends at the latest.
+    pub lifetime_secs: u64,
+}
+
+/// All sessions, by the digest of their identifier.
+#[derive(Default)]
+pub(crate) struct Sessions(HashMap<Digest, Session>);
+
+impl Sessions {
+    /// Begins a session. The identifier is always drawn here: one that a client brings is never
+    /// used, so that nobody can fix it in advance.
+    ///
+    /// # Errors
+    /// The system has no random octets.
+    pub(crate) fn begin(&mut self, user: &str, now: u64) -> Result<BegunSession, AccessFault> {
+        self.0.retain(|_, session| session.is_alive(now));
+        let of_user = |session: &Session| session.user == user;
+        while self.0.values().filter(|session| of_user(session)).count() >= MAX_SESSIONS_PER_USER {
+            self.end_oldest(of_user);
+        }
+        while self.0.len() >= MAX_SESSIONS {
+            self.end_oldest(|_| true);
+        }
+        let (id, csrf) = (Secret::new(random_text()?), Secret::new(random_text()?));
+        let session = Session {
+            user: user.to_owned(),
+            csrf: csrf.clone(),
+            began: now,
+            used: now,
+            pending_factor: None,
+        };
+        self.0.insert(digest_of(id.reveal()), session);
+        Ok(BegunSession { id, csrf, lifetime_secs: LIFETIME_SECS })
+    }
+
+    fn end_oldest(&mut self, fits: impl Fn(&Session) -> bool) {
+        let candidates = self.0.iter().filter(|(_, session)| fits(session));
+        let oldest = candidates.min_by_key(|(_, session)| session.used).map(|(digest, _)| *digest);
+        if let Some(oldest) = oldest {
+            self.0.remove(&oldest);
+        }
+    }
+
+    /// Returns a session that has not ended, and counts the use.
+    pub(crate) fn of(&mut self, id: &str, now: u64) -> Option<&mut Session> {
+        let digest = digest_of(id);
+        if !self.0.get(&digest)?.is_alive(now) {
+            self.0.remove(&digest);
+            return None;
+        }
+        let session = self.0.get_mut(&digest)?;
+        session.used = now;
+        Some(session)
+    }
+
+    /// Ends a session.
+    pub(crate) fn end(&mut self, id: &str) {
+        self.0.remove(&digest_of(id));
+    }
+
+    /// Ends all sessions of a user.
+    pub(crate) fn end_all_of(&mut self, user: &str) {
+        self.0.retain(|_, session| session.user != user);
+    }
+}
+
+impl Session {
+    fn is_alive(&self, now: u64) -> bool {
+        now.saturating_sub(self.used) < IDLE_SECS && now.saturating_sub(self.began) < LIFETIME_SECS
+    }
+
+    /// Returns whether a request repeats the value against forged requests.
+    pub(crate) fn has_csrf(&self, value: &str) -> bool {
+        is_equal(self.csrf.reveal().as_bytes(), value.as_bytes())
+    }
+
+    /// Returns that value.
+    pub(crate) fn csrf(&self) -> Secret {
+        self.csrf.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_ends_without_use_and_after_its_lifetime() {
+        let mut sessions = Sessions::default();
+        let idle = sessions.begin("ada", 0).unwrap().id;
+        assert!(sessions.of(idle.reveal(), IDLE_SECS - 1).is_some());
+        assert!(sessions.of(idle.reveal(), 2 * IDLE_SECS - 2).is_some());
+        assert!(sessions.of(idle.reveal(), 3 * IDLE_SECS).is_none());
+        let busy = sessions.begin("ada", 0).unwrap().id;
+        for at in (0..LIFETIME_SECS).step_by(600) {
+            assert!(sessions.of(busy.reveal(), at).is_some());
+        }
+        assert!(sessions.of(busy.reveal(), LIFETIME_SECS).is_none());
+    }
+
+    #[test]
+    fn sessions_are_bounded_for_a_user_and_in_all() {
+        let mut sessions = Sessions::default();
+        let first = sessions.begin("ada", 0).unwrap().id;
+        for at in 1..=MAX_SESSIONS_PER_USER as u64 {
+            sessions.begin("ada", at).unwrap();
+        }
+        assert!(sessions.of(first.reveal(), 30).is_none());
+        for number in 0..2 * MAX_SESSIONS {
+            sessions.begin(&format!("user{number}"), 100).unwrap();
+        }
+        assert!(sessions.0.len() <= MAX_SESSIONS);
+    }
+
+    #[test]
+    fn the_csrf_value_belongs_to_one_session() {
+        let mut sessions = Sessions::default();
+        let (one, other) = (sessions.begin("a", 0).unwrap(), sessions.begin("a", 0).unwrap());
+        let session = sessions.of(one.id.reveal(), 0).unwrap();
+        assert!(session.has_csrf(one.csrf.reveal()));
+        assert!(!session.has_csrf(other.csrf.reveal()) && !session.has_csrf(""));
+    }
+}

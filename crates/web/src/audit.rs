@@ -1,0 +1,227 @@
+//! The audit log: who changed what, from where, and with which result. One JSON object a line in
+//! `audit.jsonl` of the data directory, apart from the query log and for its owner only.
+//!
+//! The files are bounded: a full one becomes `audit.1.jsonl`, then `audit.2.jsonl`, and so on.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Octets of a file after which the next one begins.
+const MAX_FILE: u64 = 8 << 20;
+/// Full files that are kept.
+const KEPT: usize = 4;
+/// Most octets of the fields of one request that are recorded.
+const MAX_FIELDS: usize = 2048;
+/// Most entries of one reply.
+pub(crate) const MAX_ENTRIES: usize = 1000;
+/// Fields whose values are never recorded.
+const SECRET_FIELDS: [&str; 5] = ["password", "next-password", "code", "token", "link"];
+
+/// An entry of the audit log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditEntry {
+    /// The Unix second.
+    pub at: u64,
+    /// The user or token, the account at the control socket, or empty if nobody was logged in.
+    pub who: String,
+    /// The way: `session`, `token`, `socket` or `none`.
+    pub by: String,
+    /// The address of the client; empty for the control socket.
+    pub from: String,
+    /// The command of the control socket, or the method and path of a request.
+    pub what: String,
+    /// The fields of the request without secrets.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub fields: Map<String, Value>,
+    /// `ok`, or the code of the error.
+    pub result: String,
+}
+
+/// The audit log.
+pub struct AuditLog {
+    path: PathBuf,
+    file: Mutex<Option<File>>,
+    lost: AtomicU64,
+}
+
+impl AuditLog {
+    /// Creates the audit log of a data directory. The file opens with the first entry.
+    pub fn new(directory: &Path) -> Self {
+        Self {
+            path: directory.join("audit.jsonl"),
+            file: Mutex::default(),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Writes an entry. An entry that the disk does not take is counted and goes to the log of the
+    /// server: what it records has happened already.
+    pub fn record(&self, entry: &AuditEntry) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = self.write(&mut file, entry) {
+            *file = None;
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(
+                %error,
+                who = entry.who,
+                what = entry.what,
+                result = entry.result,
+                "cannot write {}",
+                self.path.display()
+            );
+        }
+    }
+
+    /// Returns the number of entries that the disk did not take.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn write(&self, slot: &mut Option<File>, entry: &AuditEntry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        if let Some(file) = &*slot
+            && file.metadata()?.len() >= MAX_FILE
+        {
+            self.rotate()?;
+            *slot = None;
+        }
+        if slot.is_none() {
+            let mut options = OpenOptions::new();
+            *slot = Some(options.append(true).create(true).mode(0o600).open(&self.path)?);
+        }
+        match slot {
+            Some(file) => file.write_all(&line),
+            None => Ok(()),
+        }
+    }
+
+    fn rotate(&self) -> io::Result<()> {
+        for number in (1..KEPT).rev() {
+            let _ = fs::rename(self.numbered(number), self.numbered(number + 1));
+        }
+        fs::rename(&self.path, self.numbered(1))
+    }
+
+    fn numbered(&self, number: usize) -> PathBuf {
+        self.path.with_file_name(format!("audit.{number}.jsonl"))
+    }
+
+    /// Returns the newest entries of the present file, the newest first. Lines that are cut off are
+    /// left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn newest(&self, count: usize) -> io::Result<Vec<AuditEntry>> {
+        let file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let (count, mut newest) = (count.min(MAX_ENTRIES), VecDeque::new());
+        for line in BufReader::new(file).lines() {
+            newest.push_front(line?);
+            newest.truncate(count);
+        }
+        Ok(newest.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+}
+
+/// Returns the fields of a request as they are recorded: without secrets, and without those for
+/// which there is no room.
+pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
+    let mut room = MAX_FIELDS;
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        let value = match SECRET_FIELDS.contains(&name.as_str()) {
+            true => Value::from("(secret)"),
+            false => value.clone(),
+        };
+        let Some(left) = room.checked_sub(name.len() + value.to_string().len()) else { continue };
+        room = left;
+        if name != "command" && !value.is_null() {
+            kept.insert(name.clone(), value);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn entry(at: u64) -> AuditEntry {
+        let fields = serde_json::json!({"name": "a\n\"b", "password": "correct horse"});
+        AuditEntry {
+            at,
+            who: "ada".to_owned(),
+            by: "session".to_owned(),
+            from: "10.0.0.1".to_owned(),
+            what: "POST /api/v1/users".to_owned(),
+            fields: recorded(fields.as_object().unwrap()),
+            result: "ok".to_owned(),
+        }
+    }
+
+    fn directory(name: &str) -> PathBuf {
+        let directory =
+            std::env::temp_dir().join(format!("avocet-audit-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        directory
+    }
+
+    #[test]
+    fn entries_come_back_without_secrets_the_newest_first() {
+        let directory = directory("back");
+        let log = AuditLog::new(&directory);
+        assert_eq!(log.newest(10).unwrap(), []);
+        for at in 1..=3 {
+            log.record(&entry(at));
+        }
+        assert_eq!(log.newest(2).unwrap(), [entry(3), entry(2)]);
+        let path = directory.join("audit.jsonl");
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text.lines().count(), 3);
+        assert!(!text.contains("horse"), "{text}");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_full_file_makes_room_and_the_oldest_goes() {
+        let directory = directory("full");
+        let log = AuditLog::new(&directory);
+        for round in 0..KEPT as u64 + 3 {
+            log.record(&entry(round));
+            let file = OpenOptions::new().write(true).open(directory.join("audit.jsonl")).unwrap();
+            file.set_len(MAX_FILE).unwrap();
+        }
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), KEPT + 1);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn a_disk_that_takes_nothing_is_counted() {
+        let log = AuditLog::new(Path::new("/nonexistent"));
+        log.record(&entry(1));
+        assert_eq!(log.lost(), 1);
+    }
+
+    #[test]
+    fn fields_are_bounded() {
+        let fields = serde_json::json!({"a": "x".repeat(4000), "b": "y"});
+        let kept = recorded(fields.as_object().unwrap());
+        assert_eq!(kept.keys().collect::<Vec<_>>(), ["b"]);
+    }
+}

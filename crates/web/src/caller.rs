@@ -1,0 +1,128 @@
+//! The client of a request: its address, how it is connected, and where it is.
+
+use std::net::IpAddr;
+
+use axum::http::HeaderMap;
+
+use crate::own::Nearness;
+
+/// Most addresses of `X-Forwarded-For` that are considered.
+const MAX_HOPS: usize = 16;
+
+/// What the interface asks about its surroundings. The answers follow the configuration.
+pub trait Surroundings: Send + Sync {
+    /// Returns whether a name in `Host` belongs to this network by configuration.
+    fn is_known_host(&self, name: &str) -> bool;
+    /// Returns whether the headers of a proxy are believed.
+    fn is_trusted_proxy(&self, address: IpAddr) -> bool;
+    /// Returns whether an address belongs to this machine or its network.
+    fn is_local(&self, address: IpAddr) -> bool;
+}
+
+/// The protection of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkSecurity {
+    /// HTTP.
+    Plain,
+    /// HTTPS.
+    Tls,
+}
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// Its address.
+    pub address: IpAddr,
+    /// The protection of the connection.
+    pub security: LinkSecurity,
+}
+
+/// The client, which may be behind a proxy.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) address: IpAddr,
+    pub(crate) security: LinkSecurity,
+    pub(crate) nearness: Nearness,
+}
+
+impl Caller {
+    /// Finds the client. Only a proxy that the configuration names may speak for another address.
+    pub(crate) fn of(peer: Peer, headers: &HeaderMap, surroundings: &dyn Surroundings) -> Self {
+        let mut address = peer.address.to_canonical();
+        let mut security = peer.security;
+        if surroundings.is_trusted_proxy(address) {
+            let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+            if text("x-forwarded-proto").is_some_and(|proto| proto.eq_ignore_ascii_case("https")) {
+                security = LinkSecurity::Tls;
+            }
+            address = forwarded_for(headers, surroundings).unwrap_or(address);
+        }
+        let is_local = address.is_loopback() || surroundings.is_local(address);
+        let nearness = if is_local { Nearness::Local } else { Nearness::Remote };
+        Self { address, security, nearness }
+    }
+}
+
+/// Returns the last address of `X-Forwarded-For` that is not that of a trusted proxy. Those before
+/// it are claims of the client.
+fn forwarded_for(headers: &HeaderMap, surroundings: &dyn Surroundings) -> Option<IpAddr> {
+    let mut hops: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|header| header.to_str().ok())
+        .flat_map(|header| header.split(','))
+        .collect();
+    hops.reverse();
+    let mut nearest = None;
+    for hop in hops.into_iter().take(MAX_HOPS) {
+        let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
+        nearest = Some(address.to_canonical());
+        if !surroundings.is_trusted_proxy(address.to_canonical()) {
+            break;
+        }
+    }
+    nearest
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderValue;
+
+    use super::*;
+
+    struct Home;
+
+    impl Surroundings for Home {
+        fn is_known_host(&self, _: &str) -> bool {
+            false
+        }
+        fn is_trusted_proxy(&self, address: IpAddr) -> bool {
+            address == IpAddr::from([10, 0, 0, 1])
+        }
+        fn is_local(&self, address: IpAddr) -> bool {
+            matches!(address, IpAddr::V4(v4) if v4.is_private())
+        }
+    }
+
+    #[track_caller]
+    fn check(peer: &str, forwarded: &str, expected: &str) {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", HeaderValue::from_str(forwarded).unwrap());
+        headers.insert("x-forwarded-proto", HeaderValue::from_static("https"));
+        let peer = Peer { address: peer.parse().unwrap(), security: LinkSecurity::Plain };
+        let caller = Caller::of(peer, &headers, &Home);
+        let security = if caller.security == LinkSecurity::Tls { "tls" } else { "plain" };
+        assert_eq!(format!("{} {security} {:?}", caller.address, caller.nearness), expected);
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_speaks_for_others() {
+        check("10.0.0.1", "192.0.2.7", "192.0.2.7 tls Remote");
+        check("10.0.0.1", "127.0.0.1, 192.0.2.7", "192.0.2.7 tls Remote");
+        check("10.0.0.1", "127.0.0.1, 192.0.2.7, 10.0.0.1", "192.0.2.7 tls Remote");
+        check("10.0.0.1", "nonsense", "10.0.0.1 tls Local");
+        check("10.0.0.2", "127.0.0.1", "10.0.0.2 plain Local");
+        check("::ffff:10.0.0.2", "127.0.0.1", "10.0.0.2 plain Local");
+        check("192.0.2.1", "127.0.0.1", "192.0.2.1 plain Remote");
+    }
+}

@@ -1,0 +1,472 @@
+//! One request to a route, from its headers to the response.
+//!
+//! ```text
+//!   author (token, session) ─> scope ─> forged? ─> fields ─> turn ─> blocking thread:
+//!                                                             If-Match ─> server ─> audit ─> reply
+//! ```
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use avocet_control::access::{AccessScope, Secret};
+use avocet_control::{Control, ControlError, Disconnected, Request as ControlRequest};
+use axum::body::Body;
+use axum::http::header::{
+    AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, ORIGIN, SET_COOKIE,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::access::{Access, Principal, Proof};
+use crate::audit::{AuditEntry, AuditLog, recorded};
+use crate::caller::{Caller, LinkSecurity};
+use crate::conditional::{IdempotencyKeys, KeptReply, KeyUse, MAX_KEY, fingerprint, matches, tag};
+use crate::input;
+use crate::openapi::Interface;
+use crate::own::{self, CookieChange, OwnContext, OwnReply};
+use crate::problem::{
+    BUSY, CHANGED, FORBIDDEN, FORGED, INTERNAL, INVALID_VALUE, KEY_REUSED, LIMIT_REACHED,
+    MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
+};
+use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
+use crate::stream;
+
+/// Most requests that the server works on at once, so that they leave CPU time to the workers.
+const MAX_REQUESTS: usize = 8;
+/// Most replies of unknown length at once.
+const MAX_STREAMS: usize = 4;
+/// Longest wait of a request for its turn: longer than a trace takes.
+const TURN_PATIENCE: Duration = Duration::from_secs(15);
+/// Most parts of a reply that are collected.
+const MAX_PARTS: usize = 10_000;
+/// The cookie of a session over HTTP and over HTTPS. With `__Host-`, browsers accept it only from
+/// HTTPS and for this host.
+const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) control: Arc<dyn Control + Send + Sync>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) interface: Interface,
+    pub(crate) document: Vec<u8>,
+    turns: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    /// Held by a write that compared its resource with `If-Match`.
+    writes: Mutex<()>,
+    keys: IdempotencyKeys,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        control: Arc<dyn Control + Send + Sync>,
+        access: Arc<Access>,
+        audit: Arc<AuditLog>,
+    ) -> Self {
+        let interface = Interface::generate();
+        let document = serde_json::to_vec(&interface.document).unwrap_or_default();
+        Self {
+            control,
+            access,
+            audit,
+            interface,
+            document,
+            turns: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            writes: Mutex::default(),
+            keys: IdempotencyKeys::default(),
+        }
+    }
+}
+
+/// Serves a request to a route.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    route: &'static Route,
+    request: Request<Body>,
+) -> Response<Body> {
+    let (head, body) = request.into_parts();
+    if route.does == Does::Own(OwnCall::Document) {
+        return json_response(shared.document.clone());
+    }
+    match Exchange::begin(shared, route, head) {
+        Ok(exchange) => exchange.run(body).await.unwrap_or_else(|problem| problem.response()),
+        Err(problem) => problem.response(),
+    }
+}
+
+/// A request that its author may send.
+struct Exchange {
+    shared: Arc<Shared>,
+    route: &'static Route,
+    head: Parts,
+    caller: Caller,
+    author: Option<Principal>,
+    session: Option<Secret>,
+}
+
+/// The result of the work on the blocking thread.
+struct WebReply {
+    status: StatusCode,
+    body: Zeroizing<Vec<u8>>,
+    tag: Option<String>,
+    cookie: CookieChange,
+}
+
+impl Exchange {
+    /// Checks who sends the request, whether it may, and whether its browser sends it for another
+    /// site.
+    fn begin(shared: Arc<Shared>, route: &'static Route, head: Parts) -> Result<Self, Problem> {
+        let caller = head.extensions.get::<Caller>().cloned();
+        let caller = caller.ok_or_else(|| INTERNAL.of("the request has no address"))?;
+        let session = cookie(&head.headers, caller.security);
+        let author = author(&shared.access, &head.headers, session.as_ref())?;
+        let exchange = Self { shared, route, head, caller, author, session };
+        exchange.check_forgery()?;
+        exchange.check_scope().inspect_err(|problem| {
+            if exchange.route.verb != Verb::Get && exchange.author.is_some() {
+                exchange.record(&Map::new(), problem.code().to_owned());
+            }
+        })?;
+        Ok(exchange)
+    }
+
+    fn check_scope(&self) -> Result<(), Problem> {
+        match (self.route.needs, &self.author) {
+            (Needs::Nothing, _) => Ok(()),
+            (_, None) => Err(UNAUTHENTICATED.of("the request has neither session nor token")),
+            (Needs::Session, Some(Principal { proof: Proof::Session(_), .. })) => Ok(()),
+            (Needs::Session, Some(_)) => {
+                Err(UNAUTHENTICATED.of("this needs the session of a user, not a token"))
+            }
+            (Needs::Scope(scope), Some(author)) if author.scopes.contains(&scope) => Ok(()),
+            (Needs::Scope(scope), Some(author)) => Err(lacks(author, scope)),
+        }
+    }
+
+    /// Refuses a change that another site may have made the browser send.
+    fn check_forgery(&self) -> Result<(), Problem> {
+        let header = |name: &str| self.head.headers.get(name).and_then(|value| value.to_str().ok());
+        if self.route.verb == Verb::Get {
+            return Ok(());
+        }
+        if header("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
+            return Err(FORGED.of("the browser sends it for another site"));
+        }
+        if let Some(origin) = header(ORIGIN.as_str()) {
+            let host = header(HOST.as_str()).unwrap_or_default();
+            let from = origin.split_once("://").map_or("", |(_, from)| from);
+            if !from.eq_ignore_ascii_case(host) {
+                return Err(FORGED.of(format!("it comes from {origin:?}")));
+            }
+        }
+        let is_session = matches!(&self.author, Some(Principal { proof: Proof::Session(_), .. }));
+        if !is_session || self.route.needs == Needs::Nothing {
+            return Ok(());
+        }
+        let session = self.session.as_ref().map_or("", Secret::reveal);
+        let has_csrf = |value| self.shared.access.has_csrf(session, value);
+        match header("x-csrf-token").is_some_and(has_csrf) {
+            true => Ok(()),
+            false => Err(FORGED.of("the header X-CSRF-Token is missing or wrong")),
+        }
+    }
+
+    async fn run(self, body: Body) -> Result<Response<Body>, Problem> {
+        let fields = match self.route.verb.has_body() {
+            true => input::of_body(&self.head.headers, body).await?,
+            false => {
+                let kinds = self.shared.interface.kinds(self.route);
+                input::of_query(&self.head.uri, kinds)?
+            }
+        };
+        if let Does::Call(command, ReplyForm::Lines) = self.route.does {
+            return self.stream(request(command, fields)?);
+        }
+        let turn = self.turn().await?;
+        let security = self.caller.security;
+        let work = move || {
+            let _turn = turn;
+            self.work(fields)
+        };
+        let reply = tokio::task::spawn_blocking(work).await;
+        let reply = reply.map_err(|_| INTERNAL.of("a panic interrupted the work"))??;
+        Ok(response(reply, security))
+    }
+
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let turn = timeout(TURN_PATIENCE, self.shared.turns.clone().acquire_owned()).await;
+        let busy = || BUSY.of("too many requests at once").after(1);
+        turn.map_err(|_| busy())?.map_err(|_| busy())
+    }
+
+    fn stream(self, request: ControlRequest) -> Result<Response<Body>, Problem> {
+        let place = self.shared.streams.clone().try_acquire_owned();
+        let place = place.map_err(|_| BUSY.of("too many long replies at once").after(5))?;
+        let (sender, body) = stream::lines();
+        let control = self.shared.control.clone();
+        tokio::task::spawn_blocking(move || {
+            let _place = place;
+            sender.answer(request, &*control);
+        });
+        let mut response = Response::new(body);
+        let media = HeaderValue::from_static("application/jsonl");
+        response.headers_mut().insert(CONTENT_TYPE, media);
+        Ok(response)
+    }
+
+    /// Serves the request on a thread that may block, even if the client is gone: a change and its
+    /// entry in the audit log belong together.
+    fn work(self, fields: Map<String, Value>) -> Result<WebReply, Problem> {
+        let key = self.key(&fields)?;
+        if let Some((key, fingerprint)) = &key {
+            let now = self.shared.access.now();
+            match self.shared.keys.begin(key, fingerprint, now) {
+                KeyUse::First => {}
+                KeyUse::Repeated(kept) => return Ok(repeated(kept)),
+                KeyUse::InProgress => return Err(REPEATED.of("the first request is at work")),
+                KeyUse::OtherRequest => {
+                    return Err(KEY_REUSED.of("the first request with this key was another one"));
+                }
+                KeyUse::Full => return Err(BUSY.of("too many idempotency keys at once").after(1)),
+            }
+        }
+        let recorded = recorded(&fields);
+        let result = self.perform(fields);
+        if self.route.verb != Verb::Get {
+            let code = result.as_ref().err().map_or("ok", Problem::code);
+            // Attempts that are slowed down must not fill the audit log.
+            if code != "throttled" {
+                self.record(&recorded, code.to_owned());
+            }
+        }
+        if let Some((key, _)) = &key {
+            match &result {
+                Ok(reply) => self.shared.keys.finish(key, kept(reply)),
+                Err(_) => self.shared.keys.abandon(key),
+            }
+        }
+        result
+    }
+
+    /// Returns the idempotency key of the request with that of its author, and the fingerprint of
+    /// the request.
+    fn key(&self, fields: &Map<String, Value>) -> Result<Option<(String, String)>, Problem> {
+        let Some(key) = self.head.headers.get("idempotency-key") else { return Ok(None) };
+        if self.route.verb != Verb::Post || !matches!(self.route.does, Does::Call(..)) {
+            return Ok(None);
+        }
+        if !(1..=MAX_KEY).contains(&key.len()) {
+            let message = format!("Idempotency-Key: expected 1 to {MAX_KEY} octets");
+            return Err(INVALID_VALUE.of(message));
+        }
+        let author = match &self.author {
+            Some(Principal { proof: Proof::Token(id), .. }) => id,
+            Some(Principal { name, .. }) => name,
+            None => "",
+        };
+        let by = self.proof();
+        let content = Zeroizing::new(Value::Object(fields.clone()).to_string());
+        let request = fingerprint(&[self.route.path.as_bytes(), content.as_bytes()]);
+        let key = fingerprint(&[by.as_bytes(), author.as_bytes(), key.as_bytes()]);
+        Ok(Some((key, request)))
+    }
+
+    fn perform(&self, fields: Map<String, Value>) -> Result<WebReply, Problem> {
+        match self.route.does {
+            Does::Own(call) => {
+                let context = OwnContext {
+                    access: &self.shared.access,
+                    audit: &self.shared.audit,
+                    author: self.author.as_ref(),
+                    session: self.session.as_ref(),
+                    from: self.caller.address,
+                    nearness: self.caller.nearness,
+                };
+                let OwnReply { value, cookie } = own::perform(call, fields, &context)?;
+                Ok(WebReply { cookie, ..WebReply::of(value) })
+            }
+            Does::Call(command, form) => {
+                let _write = self.route.guards.map(|path| {
+                    let write = self.shared.writes.lock().unwrap_or_else(PoisonError::into_inner);
+                    self.compare(path).map(|()| write)
+                });
+                let _write = _write.transpose()?;
+                let value = call(&*self.shared.control, request(command, fields)?, form)?;
+                let tag = self.is_tagged().then(|| tag(&value));
+                let header = self.head.headers.get(IF_NONE_MATCH).and_then(|one| one.to_str().ok());
+                let is_known = tag
+                    .as_ref()
+                    .is_some_and(|tag| header.is_some_and(|header| matches(header, tag)));
+                let mut reply = WebReply { tag, ..WebReply::of(value) };
+                if is_known {
+                    (reply.status, reply.body) = (StatusCode::NOT_MODIFIED, Zeroizing::default());
+                }
+                Ok(reply)
+            }
+        }
+    }
+
+    /// Returns whether writes compare the resource of this route.
+    fn is_tagged(&self) -> bool {
+        self.route.verb == Verb::Get
+            && ROUTES.iter().any(|other| other.guards == Some(self.route.path))
+    }
+
+    /// Compares a resource with `If-Match`, if the request has it.
+    fn compare(&self, path: &str) -> Result<(), Problem> {
+        let Some(header) = self.head.headers.get(IF_MATCH) else { return Ok(()) };
+        let mut routes = ROUTES.iter().filter(|one| one.path == path && one.verb == Verb::Get);
+        let Some(Does::Call(command, form)) = routes.next().map(|route| route.does) else {
+            return Ok(());
+        };
+        let present = call(&*self.shared.control, request(command, Map::new())?, form)?;
+        let present = tag(&present);
+        match header.to_str().is_ok_and(|header| matches(header, &present)) {
+            true => Ok(()),
+            false => Err(CHANGED.of(format!("its ETag is {present}"))),
+        }
+    }
+
+    fn proof(&self) -> &'static str {
+        match self.author.as_ref().map(|author| &author.proof) {
+            Some(Proof::Session(_)) => "session",
+            Some(Proof::Token(_)) => "token",
+            None => "none",
+        }
+    }
+
+    fn record(&self, fields: &Map<String, Value>, result: String) {
+        // Before a log-in, the name is the one that the client claims.
+        let claimed = || fields.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        self.shared.audit.record(&AuditEntry {
+            at: self.shared.access.now(),
+            who: self.author.as_ref().map_or_else(claimed, |author| author.name.clone()),
+            by: self.proof().to_owned(),
+            from: self.caller.address.to_string(),
+            what: format!("{} {}", self.route.verb.method(), self.route.full_path()),
+            fields: fields.clone(),
+            result,
+        });
+    }
+}
+
+fn lacks(author: &Principal, scope: AccessScope) -> Problem {
+    FORBIDDEN.of(format!("{:?} does not have the scope {scope}", author.name))
+}
+
+/// Returns the author of a request. A token goes before a session.
+fn author(
+    access: &Access,
+    headers: &HeaderMap,
+    session: Option<&Secret>,
+) -> Result<Option<Principal>, Problem> {
+    if let Some(header) = headers.get(AUTHORIZATION) {
+        let header = header.to_str().unwrap_or_default();
+        let token =
+            header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let owner = token.and_then(|(_, token)| access.of_token(token.trim()));
+        let wrong = || UNAUTHENTICATED.of("the token is wrong, was revoked, or has expired");
+        return owner.map(Some).ok_or_else(wrong);
+    }
+    Ok(session.and_then(|id| access.of_session(id.reveal())))
+}
+
+/// Returns the cookie of the session.
+fn cookie(headers: &HeaderMap, security: LinkSecurity) -> Option<Secret> {
+    let name = COOKIES[security as usize];
+    let headers = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
+    let mut pairs = headers.flat_map(|header| header.split(';'));
+    pairs.find_map(|pair| {
+        let (key, value) = pair.trim().split_once('=')?;
+        (key == name).then(|| Secret::new(value.to_owned()))
+    })
+}
+
+fn request(command: &str, mut fields: Map<String, Value>) -> Result<ControlRequest, Problem> {
+    fields.insert("command".to_owned(), command.into());
+    serde_json::from_value(Value::Object(fields)).map_err(|error| MALFORMED.of(error.to_string()))
+}
+
+/// Calls the server, and forms the reply.
+fn call(
+    control: &(dyn Control + Send + Sync),
+    request: ControlRequest,
+    form: ReplyForm,
+) -> Result<Value, Problem> {
+    let mut parts = Vec::new();
+    let mut is_full = false;
+    let mut collect = |part: Value| {
+        if matches!(form, ReplyForm::WithParts(_)) {
+            is_full = parts.len() >= MAX_PARTS;
+            if is_full {
+                return Err(Disconnected);
+            }
+            parts.push(part);
+        }
+        Ok(())
+    };
+    let end = request.perform(control, &mut collect);
+    if is_full {
+        return Err(LIMIT_REACHED.of(format!("the reply has more than {MAX_PARTS} parts")));
+    }
+    let mut end = end.map_err(|error: ControlError| Problem::from(error))?;
+    if let Value::Object(fields) = &mut end {
+        match form {
+            ReplyForm::End | ReplyForm::Lines => {}
+            ReplyForm::Fields(names) => fields.retain(|name, _| names.contains(&name.as_str())),
+            ReplyForm::WithParts(name) => drop(fields.insert(name.to_owned(), parts.into())),
+        }
+    }
+    Ok(end)
+}
+
+impl WebReply {
+    fn of(value: Value) -> Self {
+        let body = Zeroizing::new(serde_json::to_vec(&value).unwrap_or_default());
+        Self { status: StatusCode::OK, body, tag: None, cookie: CookieChange::None }
+    }
+}
+
+fn kept(reply: &WebReply) -> KeptReply {
+    KeptReply { status: reply.status.as_u16(), body: reply.body.clone() }
+}
+
+fn repeated(kept: KeptReply) -> WebReply {
+    let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
+    WebReply { status, body: kept.body, tag: None, cookie: CookieChange::None }
+}
+
+fn json_response(body: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    let media = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, media);
+    response
+}
+
+fn response(mut reply: WebReply, security: LinkSecurity) -> Response<Body> {
+    let mut response = json_response(std::mem::take(&mut *reply.body));
+    *response.status_mut() = reply.status;
+    if let Some(tag) = reply.tag.and_then(|tag| HeaderValue::from_str(&tag).ok()) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    let (name, secure) =
+        (COOKIES[security as usize], if security == LinkSecurity::Tls { "; Secure" } else { "" });
+    let rest = format!("Path=/; HttpOnly; SameSite=Strict{secure}");
+    let cookie = match reply.cookie {
+        CookieChange::None => None,
+        CookieChange::Clear => Some(format!("{name}=; Max-Age=0; {rest}")),
+        CookieChange::Set(session) => {
+            let (id, secs) = (session.id.reveal(), session.lifetime_secs);
+            Some(format!("{name}={id}; Max-Age={secs}; {rest}"))
+        }
+    };
+    if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}

@@ -1,0 +1,140 @@
+//! The fields of a request: from the query for GET and DELETE, from the body for POST and PUT.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, Uri};
+use serde_json::{Map, Value};
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE};
+
+/// Most octets of a body. The requests are names, passwords and numbers.
+const MAX_BODY: usize = 16 << 10;
+/// Longest time for which a body may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(5);
+/// Most octets of a query.
+const MAX_QUERY: usize = 4096;
+
+/// The types of fields in a query, where everything is text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldKind {
+    /// A text.
+    Text,
+    /// An integer.
+    Number,
+    /// `true` or `false`.
+    Flag,
+}
+
+/// Reads the fields of a query. Unknown ones stay texts, and are refused with the request.
+///
+/// # Errors
+/// The query is malformed, or has a field twice.
+pub(crate) fn of_query(
+    uri: &Uri,
+    kinds: &BTreeMap<String, FieldKind>,
+) -> Result<Map<String, Value>, Problem> {
+    let query = uri.query().unwrap_or_default();
+    if query.len() > MAX_QUERY {
+        return Err(TOO_LARGE.of(format!("the query has more than {MAX_QUERY} octets")));
+    }
+    let mut fields = Map::new();
+    for (name, text) in form_urlencoded::parse(query.as_bytes()) {
+        let value = match kinds.get(&*name) {
+            Some(FieldKind::Number) => {
+                let number = text.parse::<u64>();
+                number
+                    .map(Value::from)
+                    .map_err(|_| MALFORMED.of(format!("{name}: expected an integer from 0")))?
+            }
+            Some(FieldKind::Flag) => match &*text {
+                "true" => Value::Bool(true),
+                "false" => Value::Bool(false),
+                _ => return Err(MALFORMED.of(format!("{name}: expected true or false"))),
+            },
+            Some(FieldKind::Text) | None => Value::from(&*text),
+        };
+        if fields.insert(name.clone().into_owned(), value).is_some() {
+            return Err(MALFORMED.of(format!("the query has {name} twice")));
+        }
+    }
+    Ok(fields)
+}
+
+/// Reads the fields of a body. An empty body has none.
+///
+/// # Errors
+/// The body is too large or too slow, or is not an object in JSON.
+pub(crate) async fn of_body(
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Map<String, Value>, Problem> {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|len: u64| len > MAX_BODY as u64) {
+        return Err(too_large());
+    }
+    let octets = timeout(BODY_TIME, collect(body)).await;
+    let octets = octets.map_err(|_| TIMEOUT.of("the body did not arrive within 5 seconds"))??;
+    if octets.is_empty() {
+        return Ok(Map::new());
+    }
+    // Other sites can make a browser send the other types without asking first.
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(JSON)) {
+        return Err(NOT_JSON.of(format!("the body has the type {kind:?}")));
+    }
+    match serde_json::from_slice(&octets) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(MALFORMED.of("expected an object in JSON")),
+        Err(error) => Err(MALFORMED.of(error.to_string())),
+    }
+}
+
+const JSON: &str = "application/json";
+
+fn too_large() -> Problem {
+    TOO_LARGE.of(format!("the body has more than {MAX_BODY} octets"))
+}
+
+/// Collects a body into memory that is erased afterwards: it may hold a password.
+async fn collect(mut body: Body) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    // The full room at once: a vector that grows leaves copies.
+    let mut octets = Zeroizing::new(Vec::with_capacity(MAX_BODY));
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame.map_err(|error| MALFORMED.of(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if octets.len() + data.len() > MAX_BODY {
+            return Err(too_large());
+        }
+        octets.extend_from_slice(&data);
+    }
+    Ok(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_is_read_by_the_types_of_its_fields() {
+        let kinds = BTreeMap::from([
+            ("at".to_owned(), FieldKind::Number),
+            ("force".to_owned(), FieldKind::Flag),
+            ("name".to_owned(), FieldKind::Text),
+        ]);
+        let read = |query: &str| of_query(&format!("/x?{query}").parse().unwrap(), &kinds);
+        let fields = read("name=a%0Ab+c&at=17&force=true&x=1").unwrap();
+        let expected = serde_json::json!({"name": "a\nb c", "at": 17, "force": true, "x": "1"});
+        assert_eq!(Value::Object(fields), expected);
+        for wrong in ["at=-1", "at=x", "at=", "force=1", "name=a&name=b"] {
+            assert_eq!(read(wrong).unwrap_err().code(), "malformed", "{wrong}");
+        }
+        assert_eq!(read(&"a".repeat(5000)).unwrap_err().code(), "too-large");
+    }
+}

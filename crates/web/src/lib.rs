@@ -1,0 +1,142 @@
+//! The HTTP API: routes, access, audit log and the pages for set-up and for its document.
+//!
+//! ```text
+//!   request ──> Host ──> router (route.rs) ──> exchange ──> Control ──> reply
+//!                                                └─ access: users, sessions, tokens
+//! ```
+//! The only way into the server is [`Control`], so that tests need no server. Sockets, TLS and the
+//! limits of connections belong to the server; this crate bounds bodies, pages, streams and the
+//! requests that are at work. [`route::ROUTES`] is the table of all routes.
+
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod audit;
+mod caller;
+mod conditional;
+mod exchange;
+pub mod host;
+mod input;
+mod openapi;
+mod own;
+mod pages;
+mod problem;
+pub mod route;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use avocet_control::Control;
+use axum::Router;
+pub use axum::body::Body;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, REFERRER_POLICY,
+    STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderValue, Method, Request, Response};
+use axum::routing::{MethodFilter, on};
+use tower_service::Service;
+
+use access::Access;
+use audit::AuditLog;
+use caller::Caller;
+pub use caller::{LinkSecurity, Peer, Surroundings};
+use exchange::Shared;
+use host::{HostOwner, host_owner};
+use problem::{FOREIGN_HOST, NO_METHOD, NOT_FOUND};
+use route::{ROUTES, Verb};
+
+/// The interface of one server.
+pub struct Web {
+    router: Router,
+    surroundings: Arc<dyn Surroundings>,
+}
+
+impl Web {
+    /// Creates the interface of a server.
+    pub fn new(
+        control: Arc<dyn Control + Send + Sync>,
+        surroundings: Arc<dyn Surroundings>,
+        (access, audit): (Arc<Access>, Arc<AuditLog>),
+    ) -> Self {
+        let shared = Arc::new(Shared::new(control, access, audit));
+        Self { router: router(&shared), surroundings }
+    }
+
+    /// Serves a request.
+    pub async fn respond(&self, mut request: Request<Body>, peer: Peer) -> Response<Body> {
+        let caller = Caller::of(peer, request.headers(), &*self.surroundings);
+        let security = caller.security;
+        let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
+        let owner = host_owner(host, |name| self.surroundings.is_known_host(name));
+        let mut response = match owner {
+            HostOwner::Foreign => FOREIGN_HOST.of("a foreign name leads to this server").response(),
+            HostOwner::Ours => {
+                request.extensions_mut().insert(caller);
+                match self.router.clone().call(request).await {
+                    Ok(response) => response,
+                    Err(never) => match never {},
+                }
+            }
+        };
+        secure(&mut response, security);
+        response
+    }
+}
+
+fn router(shared: &Arc<Shared>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let shared = shared.clone();
+        let serve = move |request: Request<Body>| exchange::serve(shared.clone(), route, request);
+        router = router.route(&route.full_path(), on(filter(route.verb), serve));
+    }
+    for page in pages::PAGES {
+        router =
+            router.route(page.path, on(MethodFilter::GET, move || async move { page.response() }));
+    }
+    router
+        .method_not_allowed_fallback(|method: Method| async move {
+            NO_METHOD.of(format!("the path does not take {method}")).response()
+        })
+        .fallback(|| async { NOT_FOUND.of("there is nothing at this path").response() })
+}
+
+const fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Put => MethodFilter::PUT,
+        Verb::Delete => MethodFilter::DELETE,
+    }
+}
+
+/// Forbids caching, framing, content sniffing and everything that a page could load from elsewhere.
+fn secure(response: &mut Response<Body>, security: LinkSecurity) {
+    let is_page = response
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    let policy = if is_page { pages::POLICY } else { NO_CONTENT };
+    let all = [
+        (CACHE_CONTROL, "no-store"),
+        (CONTENT_SECURITY_POLICY, policy),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    ];
+    for (header, value) in all {
+        response.headers_mut().insert(header, HeaderValue::from_static(value));
+    }
+    if security == LinkSecurity::Tls {
+        let year = HeaderValue::from_static("max-age=31536000");
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, year);
+    }
+}
+
+/// The content policy of data.
+const NO_CONTENT: &str = "default-src 'none'; frame-ancestors 'none'";

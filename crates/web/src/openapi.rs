@@ -1,0 +1,295 @@
+//! The OpenAPI 3.1 document, generated from the table of routes and the schemas of the requests of
+//! the control socket. `openapi.json` of this crate is its checked-in copy.
+
+use std::collections::{BTreeMap, HashMap};
+
+use avocet_control::schema::{self, CommandSchemas};
+use schemars::SchemaGenerator;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::input::FieldKind;
+use crate::own::{self, OwnSchemas};
+use crate::problem::{PROBLEM_JSON, ProblemBody};
+use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
+
+/// Where the definitions are in the document.
+const DEFINITIONS: &str = "/components/schemas";
+
+/// The interface as data: its document, and the types of the fields of each route.
+pub(crate) struct Interface {
+    /// The document.
+    pub(crate) document: Value,
+    kinds: HashMap<(Verb, &'static str), BTreeMap<String, FieldKind>>,
+}
+
+/// The schemas of the request and the reply of a route, with references into the definitions.
+struct RouteSchemas {
+    request: Value,
+    reply: Value,
+}
+
+impl Interface {
+    /// Generates the document.
+    pub(crate) fn generate() -> Self {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = DEFINITIONS.into());
+        let mut generator = settings.into_generator();
+        let commands = schema::all_in(&mut generator);
+        let own: Vec<_> = ROUTES.iter().map(|route| own_schemas(route, &mut generator)).collect();
+        let problem = generator.subschema_for::<ProblemBody>().to_value();
+        let definitions = generator.take_definitions(true);
+        let (mut paths, mut kinds) = (Map::new(), HashMap::new());
+        for (route, own) in ROUTES.iter().zip(own) {
+            let schemas = schemas_of(route, own, &commands, &definitions);
+            let fields = fields(&schemas.request, &definitions);
+            let path = paths.entry(route.full_path()).or_insert_with(|| json!({}));
+            path[route.verb.method().as_str().to_ascii_lowercase()] =
+                operation(route, &schemas, &fields);
+            let kinds_of = fields.into_iter().map(|field| (field.name, field.kind));
+            kinds.insert((route.verb, route.path), kinds_of.collect());
+        }
+        Self { document: document(paths, definitions, problem), kinds }
+    }
+
+    /// Returns the types of the fields of a route.
+    pub(crate) fn kinds(&self, route: &Route) -> &BTreeMap<String, FieldKind> {
+        static NONE: BTreeMap<String, FieldKind> = BTreeMap::new();
+        self.kinds.get(&(route.verb, route.path)).unwrap_or(&NONE)
+    }
+}
+
+fn own_schemas(route: &Route, generator: &mut SchemaGenerator) -> Option<OwnSchemas> {
+    match route.does {
+        Does::Own(call) => Some(own::schemas(call, generator)),
+        Does::Call(..) => None,
+    }
+}
+
+fn schemas_of(
+    route: &Route,
+    own: Option<OwnSchemas>,
+    commands: &[CommandSchemas],
+    definitions: &Map<String, Value>,
+) -> RouteSchemas {
+    if let Some(OwnSchemas { request, reply }) = own {
+        return RouteSchemas { request: request.to_value(), reply: reply.to_value() };
+    }
+    let Does::Call(command, form) = route.does else {
+        return RouteSchemas { request: json!({}), reply: json!({}) };
+    };
+    // A test compares the commands of the table with those of the control socket.
+    let Some(schemas) = commands.iter().find(|one| one.command == command) else {
+        return RouteSchemas { request: json!({}), reply: json!({}) };
+    };
+    let (request, end) = (schemas.request.clone().to_value(), schemas.reply.clone().to_value());
+    let part = schemas.part.clone().map(schemars::Schema::to_value).unwrap_or_default();
+    let reply = match form {
+        ReplyForm::End => end,
+        ReplyForm::Fields(names) => only(resolve(&end, definitions), names),
+        ReplyForm::WithParts(name) => json!({
+            "type": "object",
+            "properties": { name: { "type": "array", "items": part } },
+            "required": [name],
+        }),
+        ReplyForm::Lines => part,
+    };
+    RouteSchemas { request, reply }
+}
+
+/// Returns an object schema with some of its properties.
+fn only(schema: &Value, names: &[&str]) -> Value {
+    let properties: Map<String, Value> =
+        names.iter().map(|name| ((*name).to_owned(), schema["properties"][name].clone())).collect();
+    json!({ "type": "object", "properties": properties, "required": names })
+}
+
+/// Follows a reference into the definitions.
+fn resolve<'v>(schema: &'v Value, definitions: &'v Map<String, Value>) -> &'v Value {
+    let name = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+    name.and_then(|name| definitions.get(name)).unwrap_or(schema)
+}
+
+/// A field of a request.
+struct Field {
+    name: String,
+    kind: FieldKind,
+    schema: Value,
+    is_required: bool,
+}
+
+fn fields(request: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
+    let request = resolve(request, definitions);
+    let required = request["required"].as_array();
+    let is_required =
+        |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    let Some(properties) = request["properties"].as_object() else { return Vec::new() };
+    let field = |(name, schema): (&String, &Value)| Field {
+        name: name.clone(),
+        kind: field_kind(schema),
+        schema: schema.clone(),
+        is_required: is_required(name),
+    };
+    properties.iter().map(field).collect()
+}
+
+fn field_kind(schema: &Value) -> FieldKind {
+    let kinds = &schema["type"];
+    let has = |kind: &str| {
+        kinds == kind || kinds.as_array().is_some_and(|all| all.iter().any(|one| one == kind))
+    };
+    match (has("integer"), has("boolean")) {
+        (true, _) => FieldKind::Number,
+        (_, true) => FieldKind::Flag,
+        _ => FieldKind::Text,
+    }
+}
+
+fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
+    let words = route.path.trim_matches('/').replace(['/', '.'], "-");
+    let verb = route.verb.method().as_str().to_ascii_lowercase();
+    let media = match route.does {
+        Does::Call(_, ReplyForm::Lines) => "application/jsonl",
+        _ => "application/json",
+    };
+    let mut operation = json!({
+        "operationId": format!("{verb}-{words}"),
+        "summary": route.summary,
+        "tags": [words.split('-').next().unwrap_or_default()],
+        "responses": {
+            "200": { "description": "Done", "content": { media: { "schema": schemas.reply } } },
+            "4XX": { "$ref": "#/components/responses/Problem" },
+            "5XX": { "$ref": "#/components/responses/Problem" },
+        },
+        "security": security(route.needs),
+    });
+    let mut parameters: Vec<Value> = Vec::new();
+    if route.verb.has_body() {
+        operation["requestBody"] = json!({
+            "required": fields.iter().any(|field| field.is_required),
+            "content": { "application/json": { "schema": schemas.request } },
+        });
+    } else {
+        parameters.extend(fields.iter().map(query_parameter));
+    }
+    if route.guards.is_some() {
+        parameters.push(header_parameter("If-Match", "The ETag of the resource that it changes"));
+    }
+    if route.verb == Verb::Post && matches!(route.does, Does::Call(..)) {
+        let text = "A repetition with the same key gets the first reply, for ten minutes";
+        parameters.push(header_parameter("Idempotency-Key", text));
+    }
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    operation
+}
+
+fn query_parameter(field: &Field) -> Value {
+    let mut schema = field.schema.clone();
+    let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+    json!({
+        "name": field.name,
+        "in": "query",
+        "required": field.is_required,
+        "description": description,
+        "schema": schema,
+    })
+}
+
+fn header_parameter(name: &str, description: &str) -> Value {
+    json!({
+        "name": name,
+        "in": "header",
+        "required": false,
+        "description": description,
+        "schema": { "type": "string" },
+    })
+}
+
+fn security(needs: Needs) -> Value {
+    match needs {
+        Needs::Nothing => json!([]),
+        Needs::Session => json!([{ "session": [] }]),
+        Needs::Scope(scope) => json!([{ "token": [scope.text()] }, { "session": [scope.text()] }]),
+    }
+}
+
+fn document(paths: Map<String, Value>, definitions: Map<String, Value>, problem: Value) -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Avocet",
+            "version": "1",
+            "description": "Requests to the running server. GET and DELETE take fields from the \
+                            query, POST and PUT from a JSON body. Changes in a session need the \
+                            header X-CSRF-Token.",
+            "license": { "name": "MIT OR Apache-2.0" },
+        },
+        "servers": [{ "url": "/" }],
+        "paths": paths,
+        "components": {
+            "schemas": definitions,
+            "responses": {
+                "Problem": {
+                    "description": "Problem details (RFC 9457) with a next step",
+                    "content": { PROBLEM_JSON: { "schema": problem } },
+                },
+            },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": "avocet-session" },
+            },
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rewrites the copy: `AVOCET_UPDATE=yes cargo test -p avocet-web`.
+    #[test]
+    fn the_checked_in_document_is_the_generated_one() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+        let document = Interface::generate().document;
+        let text = format!("{}\n", serde_json::to_string_pretty(&document).unwrap());
+        if std::env::var_os("AVOCET_UPDATE").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        let stored = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(stored == text, "openapi.json is not up to date: run with AVOCET_UPDATE=yes");
+    }
+
+    #[test]
+    fn every_reference_leads_to_a_definition() {
+        let document = Interface::generate().document;
+        fn visit(value: &Value, document: &Value) {
+            match value {
+                Value::Object(fields) => {
+                    if let Some(path) = fields.get("$ref").and_then(Value::as_str) {
+                        let pointer = path.strip_prefix('#').unwrap();
+                        assert!(document.pointer(pointer).is_some(), "{path}");
+                    }
+                    fields.values().for_each(|value| visit(value, document));
+                }
+                Value::Array(items) => items.iter().for_each(|value| visit(value, document)),
+                _ => {}
+            }
+        }
+        visit(&document, &document);
+        assert!(document["paths"]["/api/v1/status"]["get"].is_object());
+        let at = &document["paths"]["/api/v1/explain"]["get"]["parameters"];
+        let names: Vec<_> = at.as_array().unwrap().iter().map(|one| &one["name"]).collect();
+        assert_eq!(names.len(), 5, "{names:?}");
+    }
+
+    #[test]
+    fn fields_of_queries_have_types() {
+        let interface = Interface::generate();
+        let route = ROUTES.iter().find(|route| route.path == "/explain").unwrap();
+        let kinds = interface.kinds(route);
+        assert_eq!(kinds["at"], FieldKind::Number);
+        assert_eq!(kinds["name"], FieldKind::Text);
+    }
+}

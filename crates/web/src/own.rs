@@ -1,0 +1,260 @@
+//! The requests that belong to this interface: set-up, sessions, the second factor, the audit log.
+
+use std::net::IpAddr;
+
+use avocet_control::access::{AccessScope, Secret, UserReport};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::access::{Access, BegunSession, Login, Principal, Proof, SecondFactorBegun};
+use crate::audit::{AuditEntry, AuditLog, MAX_ENTRIES};
+use crate::problem::{INTERNAL, MALFORMED, NOT_LOCAL, Problem, UNAUTHENTICATED};
+use crate::route::OwnCall;
+
+/// The first user.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetUp {
+    /// The part of the set-up link after `#`.
+    link: Secret,
+    /// The name of the user, who becomes admin.
+    name: String,
+    /// The password, of 10 octets at least.
+    password: Secret,
+}
+
+/// Another password.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct PasswordChange {
+    /// The present password.
+    password: Secret,
+    /// The next one, of 10 octets at least.
+    next_password: Secret,
+}
+
+/// The password of the user, again.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PasswordProof {
+    /// The password.
+    password: Secret,
+}
+
+/// A code of the second factor.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CodeProof {
+    /// The code.
+    code: Secret,
+}
+
+/// A request for entries of the audit log.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AuditQuery {
+    /// Most entries, up to 1000; 100 without it.
+    limit: Option<u64>,
+}
+
+/// A request without fields.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NoFields {}
+
+/// Who is logged in.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct SessionReport {
+    /// The name of the user.
+    name: String,
+    /// What the user may do.
+    scopes: Vec<AccessScope>,
+    /// The value that each change repeats in the header `X-CSRF-Token`.
+    csrf: Secret,
+}
+
+/// A second factor that is in force.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+struct FactorConfirmed {
+    /// Codes that replace the second factor, once each. They are not shown again.
+    recovery_codes: Vec<Secret>,
+}
+
+/// Entries of the audit log.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct AuditReport {
+    /// The entries, the newest first.
+    entries: Vec<AuditEntry>,
+}
+
+/// The end of a request without a result.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Done {}
+
+/// What happens to the cookie of the session.
+#[derive(Default)]
+pub(crate) enum CookieChange {
+    /// Nothing.
+    #[default]
+    None,
+    /// A session begins.
+    Set(BegunSession),
+    /// The session ended.
+    Clear,
+}
+
+/// A reply, and what happens to the cookie.
+pub(crate) struct OwnReply {
+    pub(crate) value: Value,
+    pub(crate) cookie: CookieChange,
+}
+
+/// What a request has in addition to its fields.
+pub(crate) struct OwnContext<'a> {
+    pub(crate) access: &'a Access,
+    pub(crate) audit: &'a AuditLog,
+    pub(crate) author: Option<&'a Principal>,
+    /// The identifier of the session.
+    pub(crate) session: Option<&'a Secret>,
+    pub(crate) from: IpAddr,
+    pub(crate) nearness: Nearness,
+}
+
+/// Where a client is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Nearness {
+    /// On this machine or in its network.
+    Local,
+    /// Elsewhere.
+    Remote,
+}
+
+/// Serves a request.
+pub(crate) fn perform(
+    call: OwnCall,
+    fields: Map<String, Value>,
+    context: &OwnContext<'_>,
+) -> Result<OwnReply, Problem> {
+    let OwnContext { access, from, .. } = *context;
+    let session = || context.session.ok_or_else(|| UNAUTHENTICATED.of("there is no session"));
+    match call {
+        OwnCall::SessionShow => {
+            let NoFields {} = read(fields)?;
+            show(context)
+        }
+        OwnCall::SessionBegin => {
+            let login: Login = read(fields)?;
+            let begun = access.log_in(&login, from)?;
+            // The session that the browser had before is of no use any more.
+            if let Some(former) = context.session {
+                access.log_out(former.reveal());
+            }
+            begin(access, begun)
+        }
+        OwnCall::SessionEnd => {
+            let NoFields {} = read(fields)?;
+            access.log_out(session()?.reveal());
+            Ok(OwnReply { value: json(&Done {}), cookie: CookieChange::Clear })
+        }
+        OwnCall::SetUp => {
+            let SetUp { link, name, password } = read(fields)?;
+            if context.nearness == Nearness::Remote {
+                return Err(NOT_LOCAL.of(format!("the request comes from {from}")));
+            }
+            Ok(plain(&access.set_up(&link, (name, password), from)?))
+        }
+        OwnCall::PasswordChange => {
+            let PasswordChange { password, next_password } = read(fields)?;
+            let name = context.author.map_or("", |author| &author.name);
+            access.change_password(name, (&password, &next_password), from)?;
+            Ok(OwnReply { value: json(&Done {}), cookie: CookieChange::Clear })
+        }
+        OwnCall::FactorBegin => {
+            let PasswordProof { password } = read(fields)?;
+            Ok(plain(&access.begin_second_factor(session()?.reveal(), &password, from)?))
+        }
+        OwnCall::FactorConfirm => {
+            let CodeProof { code } = read(fields)?;
+            let recovery_codes = access.confirm_second_factor(session()?.reveal(), &code)?;
+            Ok(plain(&FactorConfirmed { recovery_codes }))
+        }
+        OwnCall::FactorRemove => {
+            let PasswordProof { password } = read(fields)?;
+            access.remove_second_factor(session()?.reveal(), &password, from)?;
+            Ok(plain(&Done {}))
+        }
+        OwnCall::Audit => {
+            let AuditQuery { limit } = read(fields)?;
+            let limit = limit.map_or(100, |limit| limit.min(MAX_ENTRIES as u64) as usize);
+            let entries = context.audit.newest(limit);
+            let entries = entries.map_err(|error| INTERNAL.of(error.to_string()))?;
+            Ok(plain(&AuditReport { entries }))
+        }
+        // The exchange serves it from memory.
+        OwnCall::Document => Ok(plain(&Done {})),
+    }
+}
+
+fn show(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
+    match context.author {
+        Some(Principal { name, scopes, proof: Proof::Session(csrf) }) => {
+            Ok(plain(&SessionReport {
+                name: name.clone(),
+                scopes: scopes.clone(),
+                csrf: csrf.clone(),
+            }))
+        }
+        _ => Err(UNAUTHENTICATED.of("there is no session")),
+    }
+}
+
+fn begin(access: &Access, begun: BegunSession) -> Result<OwnReply, Problem> {
+    let principal = access.of_session(begun.id.reveal());
+    let Principal { name, scopes, .. } =
+        principal.ok_or_else(|| UNAUTHENTICATED.of("the session has ended already"))?;
+    let report = SessionReport { name, scopes, csrf: begun.csrf.clone() };
+    Ok(OwnReply { value: json(&report), cookie: CookieChange::Set(begun) })
+}
+
+fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Problem> {
+    serde_json::from_value(Value::Object(fields)).map_err(|error| MALFORMED.of(error.to_string()))
+}
+
+fn json(value: &impl Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
+}
+
+fn plain(value: &impl Serialize) -> OwnReply {
+    OwnReply { value: json(value), cookie: CookieChange::None }
+}
+
+/// The schemas of a request and its reply.
+pub(crate) struct OwnSchemas {
+    pub(crate) request: Schema,
+    pub(crate) reply: Schema,
+}
+
+/// Returns the schemas of a request.
+pub(crate) fn schemas(call: OwnCall, generator: &mut SchemaGenerator) -> OwnSchemas {
+    fn of<Q: JsonSchema, R: JsonSchema>(generator: &mut SchemaGenerator) -> OwnSchemas {
+        OwnSchemas {
+            request: generator.subschema_for::<Q>(),
+            reply: generator.subschema_for::<R>(),
+        }
+    }
+    match call {
+        OwnCall::SessionShow => of::<NoFields, SessionReport>(generator),
+        OwnCall::SessionBegin => of::<Login, SessionReport>(generator),
+        OwnCall::SessionEnd => of::<NoFields, Done>(generator),
+        OwnCall::SetUp => of::<SetUp, UserReport>(generator),
+        OwnCall::PasswordChange => of::<PasswordChange, Done>(generator),
+        OwnCall::FactorBegin => of::<PasswordProof, SecondFactorBegun>(generator),
+        OwnCall::FactorConfirm => of::<CodeProof, FactorConfirmed>(generator),
+        OwnCall::FactorRemove => of::<PasswordProof, Done>(generator),
+        OwnCall::Audit => of::<AuditQuery, AuditReport>(generator),
+        OwnCall::Document => of::<NoFields, Map<String, Value>>(generator),
+    }
+}

@@ -1,0 +1,56 @@
+//! Pages for browsers: set-up and the viewer of the OpenAPI document. They load nothing from
+//! elsewhere, and put nothing into markup: their scripts only set texts.
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderValue, Response};
+
+/// The content policy of pages.
+pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
+                                 connect-src 'self'; img-src 'self'; form-action 'none'; base-uri \
+                                 'none'; frame-ancestors 'none'";
+
+const HTML: &str = "text/html; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
+
+/// A file that is served as it is.
+pub(crate) struct Page {
+    /// The whole path.
+    pub(crate) path: &'static str,
+    kind: &'static str,
+    text: &'static str,
+}
+
+/// All pages, and what they load.
+pub(crate) const PAGES: &[Page] = &[
+    Page { path: "/setup", kind: HTML, text: include_str!("pages/setup.html") },
+    Page { path: "/setup.js", kind: SCRIPT, text: include_str!("pages/setup.js") },
+    Page { path: "/api/v1/docs", kind: HTML, text: include_str!("pages/viewer.html") },
+    Page { path: "/api/v1/viewer.js", kind: SCRIPT, text: include_str!("pages/viewer.js") },
+    Page { path: "/api/v1/style.css", kind: STYLE, text: include_str!("pages/style.css") },
+];
+
+impl Page {
+    pub(crate) fn response(&self) -> Response<Body> {
+        let mut response = Response::new(Body::from(self.text));
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_load_nothing_from_elsewhere_and_build_no_markup() {
+        for page in PAGES {
+            for banned in
+                ["http://", "https://", "//cdn", "innerHTML", "eval(", "style=", "onclick"]
+            {
+                assert!(!page.text.contains(banned), "{} has {banned}", page.path);
+            }
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The table of all routes. It is the source of the router, of the scopes that requests need, of
+//! the OpenAPI document and of the comparison with the command line.
+
+use avocet_control::access::AccessScope;
+use axum::http::Method;
+
+/// The path below which all routes are.
+pub const PREFIX: &str = "/api/v1";
+
+/// A route.
+#[derive(Debug)]
+pub struct Route {
+    /// The method.
+    pub verb: Verb,
+    /// The path, below [`PREFIX`].
+    pub path: &'static str,
+    /// What the author of the request needs.
+    pub needs: Needs,
+    /// What it does.
+    pub does: Does,
+    /// The same in words, for the OpenAPI document.
+    pub summary: &'static str,
+    /// The path of the resource that it changes, if its state can be lost: `If-Match` compares it.
+    pub guards: Option<&'static str>,
+}
+
+/// The method of a route. GET and DELETE take fields from the query, POST and PUT from the body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// Reads.
+    Get,
+    /// Adds or does something.
+    Post,
+    /// Replaces something.
+    Put,
+    /// Removes something.
+    Delete,
+}
+
+/// What the author of a request needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: the route reveals nothing, or logs in.
+    Nothing,
+    /// A session; a token has no user.
+    Session,
+    /// A session or token with a scope.
+    Scope(AccessScope),
+}
+
+/// What a route does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Does {
+    /// Calls the server with a request of the control socket.
+    Call(&'static str, ReplyForm),
+    /// Something that belongs to this interface.
+    Own(OwnCall),
+}
+
+/// The form of the reply to a request of the control socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplyForm {
+    /// The end of the reply; its parts, which are only signs of life, are left out.
+    End,
+    /// These fields of the end.
+    Fields(&'static [&'static str]),
+    /// The end, with all parts in an array of this name.
+    WithParts(&'static str),
+    /// Each part as a line, then the end as a line.
+    Lines,
+}
+
+/// What only this interface does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnCall {
+    /// Shows the user of the session.
+    SessionShow,
+    /// Logs in.
+    SessionBegin,
+    /// Logs out.
+    SessionEnd,
+    /// Adds the first user.
+    SetUp,
+    /// Changes the own password.
+    PasswordChange,
+    /// Draws a second factor.
+    FactorBegin,
+    /// Puts it in force.
+    FactorConfirm,
+    /// Removes it.
+    FactorRemove,
+    /// Shows the audit log.
+    Audit,
+    /// Shows the OpenAPI document.
+    Document,
+}
+
+impl Verb {
+    /// Returns the method in HTTP.
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Get => Method::GET,
+            Self::Post => Method::POST,
+            Self::Put => Method::PUT,
+            Self::Delete => Method::DELETE,
+        }
+    }
+
+    /// Returns whether the fields of a request are in its body.
+    pub const fn has_body(self) -> bool {
+        matches!(self, Self::Post | Self::Put)
+    }
+}
+
+impl Route {
+    const fn call(verb: Verb, path: &'static str, scope: AccessScope, calls: Calls) -> Self {
+        let Calls(command, form, summary) = calls;
+        let (needs, does) = (Needs::Scope(scope), Does::Call(command, form));
+        Self { verb, path, needs, does, summary, guards: None }
+    }
+
+    const fn own(
+        verb: Verb,
+        path: &'static str,
+        needs: Needs,
+        own: OwnCall,
+        summary: &'static str,
+    ) -> Self {
+        Self { verb, path, needs, does: Does::Own(own), summary, guards: None }
+    }
+
+    const fn guarding(mut self, path: &'static str) -> Self {
+        self.guards = Some(path);
+        self
+    }
+
+    /// Returns the whole path.
+    pub fn full_path(&self) -> String {
+        format!("{PREFIX}{}", self.path)
+    }
+}
+
+/// A request of the control socket, the form of its reply, and what it does in words.
+struct Calls(&'static str, ReplyForm, &'static str);
+
+use AccessScope::{
+    AccessRead, AccessWrite, CacheWrite, ConfigWrite, Explain, ListsWrite, PolicyWrite,
+    QueriesRead, StatusRead, TrustWrite,
+};
+use ReplyForm::{End, Fields, Lines, WithParts};
+use Verb::{Delete, Get, Post, Put};
+
+/// The fields of the status that concern health.
+const HEALTH: &[&str] = &["healthy", "serving", "warnings"];
+
+/// All routes.
+pub const ROUTES: &[Route] = &[
+    Route::call(Get, "/status", StatusRead, Calls("status", End, "Show the state of the server")),
+    Route::call(Get, "/health", StatusRead, Calls("status", Fields(HEALTH), "Show the health")),
+    Route::call(
+        Get,
+        "/upstreams",
+        StatusRead,
+        Calls("status", Fields(&["upstreams"]), "Show the upstreams and their health"),
+    ),
+    Route::call(Get, "/cache/stats", StatusRead, Calls("stats", End, "Count the caches")),
+    Route::call(
+        Get,
+        "/cache/entries",
+        QueriesRead,
+        Calls("dump", Lines, "Show everything in the caches, one entry a line"),
+    ),
+    Route::call(
+        Post,
+        "/cache/flush",
+        CacheWrite,
+        Calls("flush", End, "Remove a name from the caches"),
+    ),
+    Route::call(
+        Post,
+        "/cache/flush-tree",
+        CacheWrite,
+        Calls("flush-tree", End, "Remove a name and all names below it from the caches"),
+    ),
+    Route::call(
+        Get,
+        "/explain",
+        Explain,
+        Calls("why", WithParts("sections"), "Explain the answer that a client gets for a name"),
+    ),
+    Route::call(
+        Post,
+        "/trace",
+        Explain,
+        Calls("trace", WithParts("sections"), "Resolve a question again and show how"),
+    ),
+    Route::call(Get, "/lists", StatusRead, Calls("lists-status", End, "Show the lists")),
+    Route::call(
+        Get,
+        "/lists/check",
+        StatusRead,
+        Calls("lists-check", End, "Show the lines of a list that have no effect"),
+    ),
+    Route::call(
+        Post,
+        "/lists/refresh",
+        ListsWrite,
+        Calls("lists-refresh", End, "Fetch lists and put them in force"),
+    ),
+    Route::call(
+        Get,
+        "/policy",
+        StatusRead,
+        Calls("switches", End, "Show pauses, grants, and the counts of rules and lists"),
+    ),
+    Route::call(
+        Post,
+        "/policy/pause",
+        PolicyWrite,
+        Calls("pause", End, "Suspend filtering for a while, or end that"),
+    )
+    .guarding("/policy"),
+    Route::call(
+        Post,
+        "/policy/grant",
+        PolicyWrite,
+        Calls("grant", End, "Allow a name for a while, or end that"),
+    )
+    .guarding("/policy"),
+    Route::call(Get, "/trust/anchors", StatusRead, Calls("anchors", End, "Show trust anchors")),
+    Route::call(
+        Get,
+        "/trust/negative",
+        StatusRead,
+        Calls("nta-list", End, "Show negative trust anchors"),
+    ),
+    Route::call(
+        Post,
+        "/trust/negative",
+        TrustWrite,
+        Calls("nta-add", End, "Suspend validation below a name for a while"),
+    )
+    .guarding("/trust/negative"),
+    Route::call(
+        Delete,
+        "/trust/negative",
+        TrustWrite,
+        Calls("nta-remove", End, "Validate below a name again"),
+    )
+    .guarding("/trust/negative"),
+    Route::call(
+        Post,
+        "/config/reload",
+        ConfigWrite,
+        Calls("reload", End, "Read the configuration again"),
+    ),
+    Route::call(Get, "/users", AccessRead, Calls("user-list", End, "Show the users")),
+    Route::call(Post, "/users", AccessWrite, Calls("user-add", End, "Add a user"))
+        .guarding("/users"),
+    Route::call(Put, "/users", AccessWrite, Calls("user-change", End, "Change a user"))
+        .guarding("/users"),
+    Route::call(Delete, "/users", AccessWrite, Calls("user-remove", End, "Remove a user"))
+        .guarding("/users"),
+    Route::call(Get, "/tokens", AccessRead, Calls("token-list", End, "Show the API tokens")),
+    Route::call(Post, "/tokens", AccessWrite, Calls("token-create", End, "Create an API token"))
+        .guarding("/tokens"),
+    Route::call(Delete, "/tokens", AccessWrite, Calls("token-revoke", End, "Revoke an API token"))
+        .guarding("/tokens"),
+    Route::own(
+        Get,
+        "/audit",
+        Needs::Scope(AccessRead),
+        OwnCall::Audit,
+        "Show the newest entries of the audit log",
+    ),
+    Route::own(Post, "/setup", Needs::Nothing, OwnCall::SetUp, "Add the first user"),
+    Route::own(Get, "/session", Needs::Session, OwnCall::SessionShow, "Show who is logged in"),
+    Route::own(Post, "/session", Needs::Nothing, OwnCall::SessionBegin, "Log in"),
+    Route::own(Delete, "/session", Needs::Session, OwnCall::SessionEnd, "Log out"),
+    Route::own(
+        Put,
+        "/session/password",
+        Needs::Session,
+        OwnCall::PasswordChange,
+        "Change the own password; all own sessions end",
+    ),
+    Route::own(
+        Post,
+        "/session/second-factor",
+        Needs::Session,
+        OwnCall::FactorBegin,
+        "Draw a second factor (TOTP), which a code has to confirm",
+    ),
+    Route::own(
+        Post,
+        "/session/second-factor/confirm",
+        Needs::Session,
+        OwnCall::FactorConfirm,
+        "Put the second factor in force, and get recovery codes",
+    ),
+    Route::own(
+        Post,
+        "/session/second-factor/remove",
+        Needs::Session,
+        OwnCall::FactorRemove,
+        "Remove the second factor",
+    ),
+    Route::own(
+        Get,
+        "/openapi.json",
+        Needs::Nothing,
+        OwnCall::Document,
+        "Show this document (OpenAPI 3.1)",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use avocet_control::schema;
+    use schemars::generate::SchemaSettings;
+
+    use super::*;
+
+    #[test]
+    fn whatever_the_command_line_can_do_the_interface_can_do() {
+        let mut generator = SchemaSettings::draft2020_12().into_generator();
+        let commands: BTreeSet<String> =
+            schema::all_in(&mut generator).into_iter().map(|one| one.command).collect();
+        let called: BTreeSet<String> = ROUTES
+            .iter()
+            .filter_map(|route| match route.does {
+                Does::Call(command, _) => Some(command.to_owned()),
+                Does::Own(_) => None,
+            })
+            .collect();
+        assert_eq!(called, commands);
+    }
+
+    #[test]
+    fn no_two_routes_are_equal_and_guards_name_what_can_be_read() {
+        let routes: BTreeSet<_> = ROUTES.iter().map(|route| (route.path, route.verb)).collect();
+        assert_eq!(routes.len(), ROUTES.len());
+        for route in ROUTES {
+            assert!(route.path.starts_with('/') && !route.summary.ends_with('.'));
+            if let Some(guarded) = route.guards {
+                assert_ne!(route.verb, Get);
+                assert!(routes.contains(&(guarded, Get)), "{guarded}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_change_needs_a_scope_for_changes_and_each_read_one_for_reads() {
+        for route in ROUTES {
+            match route.needs {
+                // A trace changes nothing, but sends queries.
+                Needs::Scope(Explain) => {}
+                Needs::Scope(scope) => {
+                    assert_eq!(scope.is_write(), route.verb != Get, "{}", route.path);
+                }
+                Needs::Session => assert!(route.path.starts_with("/session")),
+                Needs::Nothing => {
+                    assert!(["/setup", "/session", "/openapi.json"].contains(&route.path));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The interface as clients see it, with a server that only remembers requests.
+
+mod attacks;
+mod routes;
+mod server;
+mod sessions;
+mod writes;

@@ -1,0 +1,172 @@
+//! The table of all routes: who may send what.
+
+use avocet_control::Effect;
+use avocet_control::access::{AccessScope, Role};
+use serde_json::{Map, Value, json};
+
+use super::server::{ENTRIES, Sent, Site};
+use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
+
+/// Fields with which the server serves a route.
+fn fields(route: &Route) -> Value {
+    match (route.verb, route.path) {
+        (Verb::Post, "/cache/flush" | "/cache/flush-tree" | "/trace")
+        | (Verb::Get, "/explain" | "/lists/check")
+        | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
+        (Verb::Post, "/lists/refresh") => json!({"name": null, "force": false}),
+        (Verb::Post, "/policy/pause") => json!({"scope": "all", "secs": 60}),
+        (Verb::Post, "/policy/grant") => json!({"name": "a.example.", "secs": 60}),
+        (Verb::Post, "/trust/negative") => json!({"name": "a.example.", "secs": 60}),
+        (Verb::Post, "/users") => {
+            json!({"name": "bob", "role": "viewer", "password": "correct horse"})
+        }
+        (Verb::Put, "/users") => json!({"name": "ada", "role": "admin"}),
+        (Verb::Delete, "/users") => json!({"name": "nobody"}),
+        (Verb::Post, "/tokens") => {
+            json!({"name": "t", "scopes": ["status:read"], "secs": 60})
+        }
+        (Verb::Delete, "/tokens") => json!({"id": "none"}),
+        _ => json!({}),
+    }
+}
+
+fn sent(route: &Route) -> Sent {
+    let fields = fields(route);
+    let path = route.full_path();
+    let method = route.verb.method().to_string();
+    if route.verb.has_body() {
+        return Sent::new(&method, &path).json(&fields);
+    }
+    let pairs = fields.as_object().unwrap().iter();
+    let query: Vec<_> =
+        pairs.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+    Sent::new(&method, &format!("{path}?{}", query.join("&")))
+}
+
+fn scope(route: &Route) -> Option<AccessScope> {
+    match route.needs {
+        Needs::Scope(scope) => Some(scope),
+        Needs::Session | Needs::Nothing => None,
+    }
+}
+
+#[test]
+fn nobody_gets_anything_without_log_in_but_log_in_and_the_document() {
+    let site = Site::new();
+    for route in ROUTES.iter().filter(|route| route.needs != Needs::Nothing) {
+        let reply = site.send(sent(route));
+        reply.check(401, "unauthenticated");
+        assert_eq!(reply.header("www-authenticate"), "Bearer realm=\"avocet\"");
+    }
+    for token in ["", "avocet_wrong", "x"] {
+        let reply = site.send(Sent::new("GET", "/api/v1/status").token(token));
+        reply.check(401, "unauthenticated");
+    }
+    assert_eq!(site.seen(), [""; 0], "the server saw none of them");
+}
+
+#[test]
+fn each_route_needs_its_scope_and_no_other() {
+    let site = Site::new();
+    for route in ROUTES {
+        let Some(needed) = scope(route) else { continue };
+        let others: Vec<_> =
+            AccessScope::ALL.into_iter().filter(|scope| *scope != needed).collect();
+        let reply = site.send(sent(route).token(&site.token(&others)));
+        reply.check(403, "forbidden");
+        assert!(reply.json()["detail"].as_str().unwrap().contains(needed.text()));
+        assert_eq!(site.seen(), [""; 0], "{}", route.path);
+        let reply = site.send(sent(route).token(&site.token(&[needed])));
+        let (status, path) = (reply.status.as_u16(), route.path);
+        assert!(status == 200 || status == 404, "{path}: {:?}", reply.json());
+        let calls = site.seen();
+        match route.does {
+            Does::Call(command, _) => assert_eq!(calls, [command], "{path}"),
+            Does::Own(_) => assert_eq!(calls, [""; 0], "{path}"),
+        }
+    }
+}
+
+#[test]
+fn a_role_may_send_exactly_the_requests_of_its_scopes() {
+    let site = Site::new();
+    site.add("viewer", Role::Viewer);
+    site.add("operator", Role::Operator);
+    for (name, role) in [("viewer", Role::Viewer), ("operator", Role::Operator)] {
+        let browser = site.log_in(name);
+        for route in ROUTES {
+            let Some(needed) = scope(route) else { continue };
+            let reply = site.send(sent(route).by(&browser));
+            assert_eq!(reply.status != 403, role.may(needed), "{name} {}", route.path);
+        }
+    }
+}
+
+#[test]
+fn what_changes_the_server_is_not_read_by_get() {
+    for route in ROUTES {
+        let Does::Call(command, _) = route.does else { continue };
+        let mut fields: Map<String, Value> = fields(route).as_object().unwrap().clone();
+        fields.insert("command".to_owned(), command.into());
+        let request: avocet_control::Request =
+            serde_json::from_value(Value::Object(fields)).unwrap();
+        let is_change = request.effect() == Effect::Changes;
+        let is_write = scope(route).is_some_and(AccessScope::is_write);
+        assert_eq!(is_change, is_write, "{}", route.path);
+        assert!(!is_change || route.verb != Verb::Get, "{}", route.path);
+    }
+}
+
+#[test]
+fn a_reply_with_some_fields_has_no_others() {
+    let site = Site::new();
+    let token = site.token(&[AccessScope::StatusRead]);
+    let reply = site.send(Sent::new("GET", "/api/v1/health").token(&token)).json();
+    assert_eq!(reply, json!({"healthy": true, "serving": true, "warnings": ["w"]}));
+    let route = ROUTES.iter().find(|route| route.path == "/explain").unwrap();
+    let token = site.token(&[AccessScope::Explain]);
+    assert_eq!(site.send(sent(route).token(&token)).json(), json!({"sections": []}));
+}
+
+#[test]
+fn a_long_reply_is_lines_of_json_whatever_the_names() {
+    let site = Site::new();
+    let token = site.token(&[AccessScope::QueriesRead]);
+    let reply = site.send(Sent::new("GET", "/api/v1/cache/entries").token(&token));
+    assert_eq!(reply.header("content-type"), "application/jsonl");
+    assert_eq!(reply.header("x-content-type-options"), "nosniff");
+    let text = String::from_utf8(reply.body).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), ENTRIES + 1);
+    assert_eq!(lines[0]["name"], "<script>0\\010.example.");
+    assert_eq!(lines[ENTRIES], json!({"done": true, "rrsets": 0, "packets": ENTRIES}));
+    assert!(ROUTES.iter().any(|route| matches!(route.does, Does::Call(_, ReplyForm::Lines))));
+}
+
+#[test]
+fn paths_methods_and_fields_that_do_not_exist_are_problems() {
+    let site = Site::new();
+    let token = site.token(&AccessScope::ALL);
+    for path in
+        ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/x", "/api/v1/status/", "/api/v2/status"]
+    {
+        site.send(Sent::new("GET", path).token(&token)).check(404, "not-found");
+    }
+    let reply = site.send(Sent::new("PATCH", "/api/v1/users").token(&token));
+    reply.check(405, "method-not-allowed");
+    assert!(reply.header("allow").contains("PUT"), "{reply:?}");
+    let get = |path: &str| site.send(Sent::new("GET", path).token(&token));
+    get("/api/v1/status?x=1").check(400, "malformed");
+    get("/api/v1/explain").check(400, "malformed");
+    get("/api/v1/explain?name=a&at=soon").check(400, "malformed");
+    get("/api/v1/explain?name=a&client=tv").check(404, "not-found");
+    assert_eq!(site.seen(), ["why"]);
+    let post = |fields: &Value| {
+        site.send(Sent::new("POST", "/api/v1/cache/flush").token(&token).json(fields))
+    };
+    post(&json!({"name": 1})).check(400, "malformed");
+    post(&json!({"name": "a", "command": "reload"}));
+    assert_eq!(site.seen(), ["flush"], "the route decides on the command");
+    post(&json!([])).check(400, "malformed");
+    post(&json!({"name": "panic."})).check(500, "internal");
+}

@@ -1,0 +1,398 @@
+//! A server that remembers requests, and a client of its interface.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use avocet_control::access::{
+    AccessScope, Role, Secret, TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked,
+    TokensReport, UserAdd, UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
+};
+use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use avocet_control::policy::{PolicyStatus, SwitchesChanged};
+use avocet_control::reload::Reloaded;
+use avocet_control::request::{
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
+    NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+};
+use avocet_control::status::ServerStatus;
+use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
+use avocet_control::why::{Explained, WhySection};
+use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, Request, StatusCode};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::access::Access;
+use crate::audit::AuditLog;
+use crate::{LinkSecurity, Peer, Surroundings, Web};
+
+pub(super) const PASSWORD: &str = "correct horse";
+
+/// The server. It has negative trust anchors, users and tokens, and no other state.
+pub(super) struct Remembering {
+    pub(super) access: Arc<Access>,
+    pub(super) seen: Mutex<Vec<String>>,
+    anchors: Mutex<Vec<String>>,
+}
+
+impl Remembering {
+    fn saw(&self, request: impl Into<ControlRequest>) {
+        self.seen.lock().unwrap().push(request.into().command());
+    }
+}
+
+fn of<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn counts() -> Value {
+    json!({"entries": 1, "bytes": 2, "bytes-limit": 3, "inserts": 4, "evictions": 5, "expired": 6,
+           "hits": 7, "misses": 8})
+}
+
+/// Entries of the dump: more than fit into the chunks that wait for a client.
+pub(super) const ENTRIES: usize = 5000;
+
+impl Control for Remembering {
+    fn stats(&self, request: Stats) -> Result<CacheStats, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"packet-cache": counts(), "rrset-cache": counts(),
+                     "failure-cache": counts(), "stale-answers": 0, "prefetches": 0})))
+    }
+
+    fn dump(&self, request: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError> {
+        self.saw(request);
+        for number in 0..ENTRIES {
+            let name = format!("<script>{number}\\010.example.");
+            entries(of(json!({"cache": "packet", "name": name, "type": "A", "class": "IN",
+                              "rcode": "NOERROR", "flags": [], "ttl": 1})))?;
+        }
+        Ok(Dumped { rrsets: 0, packets: ENTRIES as u64 })
+    }
+
+    fn flush(&self, request: Flush) -> Result<Flushed, ControlError> {
+        if request.name == "panic." {
+            panic!("a defect");
+        }
+        self.saw(request);
+        Ok(Flushed { rrsets: 1 })
+    }
+
+    fn flush_tree(&self, request: FlushTree) -> Result<Flushed, ControlError> {
+        self.saw(request);
+        Ok(Flushed { rrsets: 2 })
+    }
+
+    fn status(&self, request: Status) -> Result<ServerStatus, ControlError> {
+        self.saw(request);
+        let queries = json!({"all": 0, "from-cache": 0, "local": 0, "blocked": 0, "rewritten": 0,
+                             "resolved": 0, "failed": 0, "refused": 0});
+        Ok(of(json!({"version": "1", "configuration": null, "listen": [], "mode": "recurse",
+                     "started-at": 0, "uptime-secs": 0, "healthy": true, "serving": true,
+                     "queries": queries, "lists": [], "upstreams": [], "warnings": ["w"]})))
+    }
+
+    fn lists_status(&self, request: ListsStatus) -> Result<ListsReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"lists": [], "image": null})))
+    }
+
+    fn lists_refresh(
+        &self,
+        request: ListsRefresh,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<Refreshed, ControlError> {
+        self.saw(request);
+        waiting(AtWork { waiting: true })?;
+        Ok(of(json!({"lists": [], "image": null})))
+    }
+
+    fn lists_check(&self, request: ListsCheck) -> Result<ListReport, ControlError> {
+        self.saw(request.clone());
+        Err(ControlError::UnknownList(request.name))
+    }
+
+    fn pause(&self, request: Pause) -> Result<SwitchesChanged, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pauses": [], "grants": [], "unsaved": null})))
+    }
+
+    fn grant(&self, request: Grant) -> Result<SwitchesChanged, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pauses": [], "grants": [], "unsaved": null})))
+    }
+
+    fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pauses": [], "grants": []})))
+    }
+
+    fn trace(&self, request: Trace, _: Parts<'_, WhySection>) -> Result<Explained, ControlError> {
+        self.saw(request);
+        Ok(Explained {})
+    }
+
+    fn why(&self, request: Why, _: Parts<'_, WhySection>) -> Result<Explained, ControlError> {
+        self.saw(request.clone());
+        match request.client.as_deref() {
+            Some(name) => Err(ControlError::UnknownClient(name.to_owned())),
+            None => Ok(Explained {}),
+        }
+    }
+
+    fn anchors(&self, request: Anchors) -> Result<AnchorsReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"validates": true, "followed": true, "anchors": [], "root-zone": null})))
+    }
+
+    fn nta_list(&self, request: NtaList) -> Result<NegativeAnchors, ControlError> {
+        self.saw(request);
+        let anchors = self.anchors.lock().unwrap();
+        let anchors: Vec<_> =
+            anchors.iter().map(|name| json!({"name": name, "until": 5})).collect();
+        // The time is another in each reply, as in the server.
+        let now = self.seen.lock().unwrap().len();
+        Ok(of(json!({"now": now, "anchors": anchors})))
+    }
+
+    fn nta_add(&self, request: NtaAdd) -> Result<NegativeAdded, ControlError> {
+        self.saw(request.clone());
+        self.anchors.lock().unwrap().push(request.name.clone());
+        Ok(NegativeAdded { name: request.name, until: 5, unsaved: None })
+    }
+
+    fn nta_remove(&self, request: NtaRemove) -> Result<NegativeRemoved, ControlError> {
+        self.saw(request.clone());
+        self.anchors.lock().unwrap().retain(|name| *name != request.name);
+        Ok(NegativeRemoved { name: request.name, unsaved: None })
+    }
+
+    fn reload(&self, request: Reload) -> Result<Reloaded, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"restart-needed-for": [], "opens-at-restart": [], "closes-at-restart": [],
+                     "removed": {}, "removed-text": ""})))
+    }
+
+    fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError> {
+        self.saw(request);
+        Ok(self.access.user_list())
+    }
+
+    fn user_add(&self, request: UserAdd) -> Result<UserReport, ControlError> {
+        self.saw(request.clone());
+        Ok(self.access.user_add(request)?)
+    }
+
+    fn user_change(&self, request: UserChange) -> Result<UserReport, ControlError> {
+        self.saw(request.clone());
+        Ok(self.access.user_change(request)?)
+    }
+
+    fn user_remove(&self, request: UserRemove) -> Result<UserRemoved, ControlError> {
+        self.saw(request.clone());
+        Ok(self.access.user_remove(&request.name)?)
+    }
+
+    fn token_list(&self, request: TokenList) -> Result<TokensReport, ControlError> {
+        self.saw(request);
+        Ok(self.access.token_list())
+    }
+
+    fn token_create(&self, request: TokenCreate) -> Result<TokenCreated, ControlError> {
+        self.saw(request.clone());
+        Ok(self.access.token_create(request)?)
+    }
+
+    fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
+        self.saw(request.clone());
+        Ok(self.access.token_revoke(&request.id)?)
+    }
+}
+
+struct Home;
+
+impl Surroundings for Home {
+    fn is_known_host(&self, name: &str) -> bool {
+        name == "dns.example.net"
+    }
+    fn is_trusted_proxy(&self, _: IpAddr) -> bool {
+        false
+    }
+    fn is_local(&self, address: IpAddr) -> bool {
+        matches!(address, IpAddr::V4(v4) if v4.is_private())
+    }
+}
+
+/// The interface of a server with its own data directory.
+pub(super) struct Site {
+    pub(super) server: Arc<Remembering>,
+    pub(super) audit: Arc<AuditLog>,
+    web: Web,
+    directory: PathBuf,
+    now: Arc<AtomicU64>,
+}
+
+impl Site {
+    /// Starts without users.
+    pub(super) fn empty() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("avocet-web-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let now = Arc::new(AtomicU64::new(1_000_000));
+        let clock = now.clone();
+        let access =
+            Arc::new(Access::open(&directory, Arc::new(move || clock.load(Ordering::Relaxed))));
+        let audit = Arc::new(AuditLog::new(&directory));
+        let server = Arc::new(Remembering {
+            access: access.clone(),
+            seen: Mutex::default(),
+            anchors: Mutex::default(),
+        });
+        let web = Web::new(server.clone(), Arc::new(Home), (access, audit.clone()));
+        Self { server, audit, web, directory, now }
+    }
+
+    /// Starts with the admin `ada`.
+    pub(super) fn new() -> Self {
+        let site = Self::empty();
+        site.add("ada", Role::Admin);
+        site
+    }
+
+    pub(super) fn add(&self, name: &str, role: Role) {
+        let password = Secret::new(PASSWORD.to_owned());
+        self.server.access.user_add(UserAdd { name: name.to_owned(), role, password }).unwrap();
+    }
+
+    pub(super) fn pass(&self, secs: u64) {
+        self.now.fetch_add(secs, Ordering::Relaxed);
+    }
+
+    /// Creates a token.
+    pub(super) fn token(&self, scopes: &[AccessScope]) -> String {
+        let request =
+            TokenCreate { name: "t".to_owned(), scopes: scopes.to_vec(), secs: 1_000_000 };
+        self.server.access.token_create(request).unwrap().token.reveal().to_owned()
+    }
+
+    /// The commands that the server got since the last call.
+    pub(super) fn seen(&self) -> Vec<String> {
+        std::mem::take(&mut *self.server.seen.lock().unwrap())
+    }
+
+    /// Sends a request from an address of this network.
+    pub(super) fn send(&self, request: Sent) -> Received {
+        self.send_from(request, IpAddr::from([10, 0, 0, 7]))
+    }
+
+    pub(super) fn send_from(&self, request: Sent, address: IpAddr) -> Received {
+        let peer = Peer { address, security: LinkSecurity::Plain };
+        runtime().block_on(async {
+            let response = self.web.respond(request.0, peer).await;
+            let (head, body) = response.into_parts();
+            let body = to_bytes(body, usize::MAX).await.unwrap();
+            Received { status: head.status, headers: head.headers, body: body.to_vec() }
+        })
+    }
+
+    /// Logs a user in. Returns the reply; the cookie and the value against forged requests are in
+    /// it.
+    pub(super) fn log_in(&self, name: &str) -> Browser {
+        let fields = json!({"name": name, "password": PASSWORD});
+        let reply = self.send(Sent::new("POST", "/api/v1/session").json(&fields));
+        assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+        Browser::of(&reply)
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A runtime whose clock stands still while requests are at work, and jumps when all wait.
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap()
+}
+
+/// A request.
+pub(super) struct Sent(pub(super) Request<Body>);
+
+impl Sent {
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        let request = Request::builder().method(method).uri(path).header("host", "127.0.0.1:8053");
+        Self(request.body(Body::empty()).unwrap())
+    }
+
+    pub(super) fn header(mut self, name: &'static str, value: &str) -> Self {
+        self.0.headers_mut().insert(name, value.parse().unwrap());
+        self
+    }
+
+    pub(super) fn body(mut self, body: impl Into<Body>) -> Self {
+        *self.0.body_mut() = body.into();
+        self
+    }
+
+    pub(super) fn json(self, fields: &Value) -> Self {
+        self.header("content-type", "application/json").body(fields.to_string())
+    }
+
+    pub(super) fn token(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Sends what a browser of this site sends.
+    pub(super) fn by(self, browser: &Browser) -> Self {
+        let sent = self.header("cookie", &format!("other=1; {}", browser.cookie));
+        sent.header("x-csrf-token", &browser.csrf).header("sec-fetch-site", "same-origin")
+    }
+}
+
+/// A browser with a session.
+pub(super) struct Browser {
+    pub(super) cookie: String,
+    pub(super) csrf: String,
+}
+
+impl Browser {
+    pub(super) fn of(reply: &Received) -> Self {
+        let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+        Self { cookie, csrf: reply.json()["csrf"].as_str().unwrap().to_owned() }
+    }
+}
+
+/// A response.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Vec<u8>,
+}
+
+impl Received {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Checks that it is a problem with a status and a code.
+    #[track_caller]
+    pub(super) fn check(&self, status: u16, code: &str) {
+        let json = self.json();
+        assert_eq!((self.status.as_u16(), json["code"].as_str()), (status, Some(code)), "{json}");
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(json["status"], status);
+        assert!(!json["next"].as_str().unwrap().is_empty(), "{json}");
+    }
+}
