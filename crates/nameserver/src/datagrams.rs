@@ -13,20 +13,20 @@ use crate::query::miss::{Miss, Way};
 use crate::query::{self, Client, Decision, Incoming, Output, QueryContext, Seen, Stage};
 use crate::snapshot::Snapshot;
 
-/// So many answers ahead, the entry of a question in the packet cache is asked for.
+/// How many datagrams ahead the packet-cache entry of a question is prefetched.
 const LOOK_AHEAD: usize = 3;
 
-/// A snapshot put in force after the worker began its turn: what comes in after that is answered by
-/// it.
+/// The snapshot that came into force after the worker began its turn, if any. It answers the
+/// datagrams that arrive after it.
 pub struct Newer {
-    /// The revision that the worker's own snapshot is of.
+    /// The revision of the latest snapshot that was seen.
     pub known: u64,
-    /// The later one.
+    /// The later snapshot.
     pub state: Option<Arc<Snapshot>>,
 }
 
 impl Newer {
-    /// Looks whether there is one, when something has come in.
+    /// Fetches the snapshot in force if its revision is a new one.
     #[inline]
     pub fn look(&mut self, shared: &NameServer) {
         let revision = shared.revision();
@@ -36,7 +36,7 @@ impl Newer {
         }
     }
 
-    /// Returns the context of the later snapshot, made in `place`, if there is one; else this one.
+    /// Returns the context of the later snapshot, built in `place`, or `cx` if there is none.
     #[inline]
     pub fn context<'p>(
         &'p self,
@@ -45,7 +45,7 @@ impl Newer {
     ) -> &'p QueryContext<'p> {
         match &self.state {
             None => cx,
-            // The wall clock may be why there is a later one.
+            // A step of the wall clock may be the reason for the later snapshot.
             Some(state) => place.insert(QueryContext {
                 state,
                 wall_secs: cx.shared.clock.wall_secs(cx.now),
@@ -55,21 +55,21 @@ impl Newer {
     }
 }
 
-/// Answers the datagrams of a listener, a batch at a time.
+/// The service of a listener: answers its datagrams, one batch at a time.
 pub struct Datagrams<'w> {
-    /// What they are answered by.
+    /// The context at the start of the turn.
     pub cx: QueryContext<'w>,
-    /// What they are answered by if it has come meanwhile.
+    /// The later snapshot, if one came into force during the turn.
     pub newer: Newer,
-    /// Where they are counted.
+    /// The worker's counters.
     pub metrics: &'w WorkerMetrics,
-    /// Number of the listener.
+    /// The listener's number.
     pub listener: u16,
-    /// The address that it listens on.
+    /// The address of the listener.
     pub entrance: Entrance,
-    /// Where those go that must wait.
+    /// The queries that wait for the network.
     pub misses: &'w mut Vec<Miss>,
-    /// Of the datagrams of the batch.
+    /// The results of the look-ahead, one for each datagram of a batch.
     pub seen: &'w mut [Seen; BATCH],
 }
 

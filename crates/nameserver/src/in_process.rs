@@ -1,7 +1,7 @@
-//! The way of a query without its sockets: what a worker does for each datagram, and nothing else.
+//! The query path without sockets: exactly the work of a worker for one datagram.
 //!
-//! For benches, and for tests of what an answer costs. Time stands still in it, until its owner
-//! lets it pass.
+//! It serves benches, and tests that measure the cost of an answer. Its clock advances only when
+//! the owner says so.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -34,10 +34,10 @@ use crate::query::{
 };
 use crate::snapshot::{Snapshot, Unconfigured};
 
-/// TTL of delegations that are taught.
+/// TTL of learned delegations, in seconds.
 const DELEGATION_SECS: u32 = 3_600;
 
-/// How an RRset came that nothing is known of but that its servers gave it.
+/// Provenance of an RRset that its own servers gave and nobody validated.
 const UNCHECKED: Provenance = Provenance {
     security: Security::Unchecked,
     unsupported: None,
@@ -46,19 +46,19 @@ const UNCHECKED: Provenance = Provenance {
     asked_with_cd: false,
 };
 
-/// A connection that no test looks at.
+/// A placeholder for the connection of a client, which no test uses.
 const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0 };
 
-/// For whom the answer of a server is.
+/// The clients that may get a resolved answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MeantFor {
     /// Every client.
     All,
-    /// The client that asked, as with an ECS scope (RFC 7871 §7.3.1).
+    /// Only the client that asked, as with an ECS scope (RFC 7871 §7.3.1).
     ClientAlone,
 }
 
-/// A server of one worker that nobody can reach but its owner.
+/// A server with one worker that only its owner can query.
 pub struct InProcess {
     unconfigured: Unconfigured,
     shared: NameServer,
@@ -72,10 +72,10 @@ pub struct InProcess {
     seen: Box<[Seen; BATCH]>,
 }
 
-/// Whose records are put into the RRset cache.
+/// The owner, type and TTL of records for the RRset cache.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordKey<'a> {
-    /// The owner in wire form.
+    /// Owner in wire form, folded.
     pub owner: &'a [u8],
     /// Type.
     pub rtype: u16,
@@ -88,11 +88,11 @@ fn delegation(owner: &[u8], rtype: Rtype) -> RecordKey<'_> {
 }
 
 impl InProcess {
-    /// A server with the configuration of this text, asked by `client`. Its secrets are always the
-    /// same.
+    /// Creates a server with the configuration in this text, which `client` queries. Its secrets
+    /// are always the same.
     ///
     /// # Errors
-    /// What is wrong with the configuration, as `avocet check` tells it.
+    /// The configuration is invalid, with the message of `avocet check`.
     pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, StateError> {
         let unconfigured = Unconfigured {
             limiter: [3; 32],
@@ -121,8 +121,7 @@ impl InProcess {
         })
     }
 
-    /// Puts a configuration in force, as a reload does. A query that waits stays a query that
-    /// waits.
+    /// Puts a configuration in force, as a reload does. A waiting query keeps waiting.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -132,35 +131,35 @@ impl InProcess {
         self.put_in_force(Arc::new(config), parts)
     }
 
-    /// Puts these pauses and grants in force, in place of those before.
+    /// Puts these pauses and grants in force in place of the previous ones.
     ///
     /// # Errors
-    /// There are too many kinds of clients.
+    /// The clients have too many different profiles.
     pub fn switch(&mut self, switches: Switches) -> Result<(), StateError> {
         let parts = Parts { switches, ..self.state.parts.clone() };
         self.put_in_force(self.state.config.clone(), parts)
     }
 
-    /// Puts another table of neighbours in force.
+    /// Puts another neighbour table in force.
     ///
     /// # Errors
-    /// There are too many kinds of clients.
+    /// The clients have too many different profiles.
     pub fn meet(&mut self, neighbours: &[Neighbour]) -> Result<(), StateError> {
         let parts = Parts { neighbours: neighbours.into(), ..self.state.parts.clone() };
         self.put_in_force(self.state.config.clone(), parts)
     }
 
-    /// Makes cookies with another secret.
+    /// Replaces the cookie secret.
     ///
     /// # Errors
-    /// None: no part is built.
+    /// None, because no part is built.
     pub fn rotate_cookie_secret(&mut self, current: [u8; 16]) -> Result<(), StateError> {
         self.unconfigured.cookies =
             CookieSecrets { current, previous: Some(self.unconfigured.cookies.current) };
         self.put_in_force(self.state.config.clone(), self.state.parts.clone())
     }
 
-    /// Returns the folded questions of the answers in the packet cache that still hold.
+    /// Returns the folded questions of the packet-cache entries that are still valid.
     pub fn kept(&self) -> Vec<Vec<u8>> {
         let mut kept = Vec::new();
         let holds = |stored: &StoredPacket<'_>| query::still_holds(&self.state, stored);
@@ -183,30 +182,29 @@ impl InProcess {
         Ok(())
     }
 
-    /// Asks as this client from now on.
+    /// Sends the following queries from this address.
     pub fn ask_as(&mut self, client: SocketAddr) {
         self.peer = client.into();
     }
 
-    /// The wall clock shows these Unix seconds from now on.
+    /// Sets the wall clock, in Unix seconds.
     pub fn set_wall_clock(&mut self, unix_secs: u64) {
         self.wall_secs = unix_secs;
     }
 
-    /// So many seconds pass, on all clocks.
+    /// Advances all clocks by this number of seconds.
     pub fn pass(&mut self, secs: u32) {
         self.now = self.now.plus_secs(secs);
         self.wall_secs += u64::from(secs);
     }
 
-    /// Puts an RRset into the RRset cache, as if a server had given it in an answer: folded owner,
+    /// Stores an RRset in the RRset cache as if a server had given it in an answer: folded owner,
     /// type, TTL in seconds, record data.
     pub fn learn(&self, owner: &[u8], rtype: u16, ttl_secs: u32, records: &[&[u8]]) {
         self.learn_in(Class::IN.0, RecordKey { owner, rtype, ttl_secs }, records);
     }
 
-    /// As [`Self::learn`], as a validator that asked for it judged it, with the signatures that
-    /// came along.
+    /// Stores an RRset with its signatures, as a validator judged it; otherwise as [`Self::learn`].
     pub fn learn_judged(
         &self,
         security: Security,
@@ -222,19 +220,19 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
-    /// How many queries each stage of the way has ended so far, by its name in metrics.
+    /// Returns how many queries each stage has ended, by the stage's name in metrics.
     pub fn ended_by_stage(&self) -> Vec<(&'static str, u64)> {
         STAGES.into_iter().zip(self.metrics.stages.iter().map(Counter::value)).collect()
     }
 
-    /// How many questions the last query would have sent to the network: its own, or one ahead of
-    /// need.
+    /// Returns the number of questions that the last query would have sent to the network: its own,
+    /// or a prefetch.
     pub fn waiting(&self) -> usize {
         self.misses.len()
     }
 
-    /// Puts the delegation of a zone into the RRset cache, as if a server above had told of it:
-    /// folded names of zone and name server, and the server's address.
+    /// Stores a delegation in the RRset cache as if a parent server had given it: folded names of
+    /// zone and name server, and the server's address.
     pub fn learn_delegation(&self, zone: &[u8], server: &[u8], address: [u8; 4]) {
         self.learn_in(DELEGATIONS, delegation(zone, Rtype::NS), &[server]);
         self.learn_in(DELEGATIONS, delegation(server, Rtype::A), &[&address]);
@@ -248,8 +246,8 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
-    /// Answers a datagram into `out`, of 4 KiB. None: it gets no answer, or none without the
-    /// network.
+    /// Answers a datagram into `out`, which has 4 KiB. Returns `None` if the query gets no answer,
+    /// or none without the network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen, .. } = self;
@@ -269,7 +267,7 @@ impl InProcess {
         datagrams.answer(0, Datagram { bytes: query, peer, truncated: false }, out)
     }
 
-    /// Answers a query that came over TCP into `out`. None: as with [`Self::answer`].
+    /// Answers a query over TCP into `out`. Returns `None` as [`Self::answer`].
     pub fn answer_over_tcp(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
         let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
         misses.clear();
@@ -287,15 +285,14 @@ impl InProcess {
         }
     }
 
-    /// The folded question that the last query wants the network to answer; none if it does not
-    /// wait.
+    /// Returns the folded question that the last query waits for, if it waits.
     pub fn waits_for(&self) -> Option<Question<'_>> {
         self.misses.iter().rfind(|miss| miss.waiter.is_some()).map(|miss| miss.question.view())
     }
 
-    /// Answers the last query that waits into `out`, as if the network had given what the RRset
-    /// cache has for its question, or had failed where that is not a whole answer. None: the query
-    /// gets no answer, or waits for another question.
+    /// Answers the last waiting query into `out`. The RRset cache replaces the network: an
+    /// incomplete answer there counts as a failure. Returns `None` if the query gets no answer or
+    /// waits for another question.
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
         let Self { shared, state, now, wall_secs, scratch, misses, .. } = self;
@@ -334,7 +331,7 @@ fn read(configuration: &str) -> Result<Config, StateError> {
     Ok(Config::from_text(None, configuration, &BTreeMap::new())?)
 }
 
-/// The parts with the lists and countries of a configuration.
+/// Returns the parts with the lists and countries of a configuration.
 fn parts_of(config: &Config, parts: Parts) -> Result<Parts, StateError> {
     let lists = policy::load::from_files(&config.policy, [9; 32])?.map(Arc::new);
     let countries = GeoDatabase::of(&config.policy)?;

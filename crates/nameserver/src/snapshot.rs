@@ -4,18 +4,18 @@
 //!
 //! ```text
 //! configuration    every key, as checked
-//! policy           lists, rules, clients: what is filtered, for whom
+//! policy           lists, rules, clients: what is filtered for which client
 //! plan             where and how names are resolved and validated
 //! names            local records, local zones, special names
 //! ```
 //!
-//! [`Snapshot::replaced`] makes the next snapshot. It builds the parts whose [`Inputs`] have
-//! changed, shares the others with the snapshot before, and gives the parts that changed the next
-//! number of [`Generations`]. Secrets, source ports and the networks of this host are in no part:
-//! to change them builds none.
+//! [`Snapshot::replaced`] makes the next snapshot. It builds the parts with changed [`Inputs`],
+//! shares the others with the previous snapshot, and gives the changed parts the next number of
+//! [`Generations`]. Secrets, source ports and the networks of this host are in no part, so a change
+//! of these builds none.
 //!
 //! An answer in the packet cache carries the number of the last change before it was made
-//! ([`Snapshot::epoch`]). It holds as long as no part that it depends on has changed since
+//! ([`Snapshot::epoch`]). It is valid while no part that it depends on has changed since
 //! ([`query::still_holds`](crate::query::still_holds)):
 //!
 //! | answer | policy | plan | names |
@@ -52,23 +52,23 @@ pub use generations::Generations;
 pub use inputs::Inputs;
 use inputs::Placement;
 
-/// All that queries are answered by at one time.
+/// The complete state that answers queries at one time.
 pub struct Snapshot {
     /// The configuration.
     pub config: Arc<Config>,
-    /// What is filtered; none where nothing is.
+    /// The policy; `None` if nothing is filtered.
     pub policy: Option<Arc<Policy>>,
-    /// Where and how names are resolved; it knows the own names, too.
+    /// Where and how names are resolved, including the own names.
     pub plan: Arc<Plan>,
     /// The names that this server answers by itself.
     pub names: Arc<Names>,
-    /// When each of these changed last.
+    /// The last change of each part.
     pub generations: Generations,
     /// The last change that may alter an answer: see [`Generations::epoch`].
     pub epoch: u32,
-    /// Who is answered.
+    /// The clients that are allowed.
     pub allow: Admitted,
-    /// The ports that queries to servers leave from. Unchanged, it is the one before.
+    /// The source ports of queries to servers, shared with the previous snapshot if unchanged.
     pub ports: Arc<SourcePorts>,
     /// Texts of class CH.
     pub chaos: ChaosTexts,
@@ -78,33 +78,33 @@ pub struct Snapshot {
     pub cookies: Option<CookieSecrets>,
     /// The rate limit, if it is on.
     pub rate_limit: Option<Arc<RateLimiter>>,
-    /// What the policy is made of besides the configuration.
+    /// The inputs of the policy other than the configuration.
     pub parts: Parts,
-    /// What the rest is made of besides the configuration.
+    /// The other inputs that are not configured.
     unconfigured: Unconfigured,
 }
 
-/// What goes with every snapshot and is not configured.
+/// The inputs of a snapshot that are not in the configuration.
 #[derive(Clone)]
 pub struct Unconfigured {
     /// Key of the hashes in the rate limiter.
     pub limiter: [u8; 32],
-    /// Cookie secrets of which the first is used where none is configured.
+    /// Cookie secrets; the first is used if none is configured.
     pub cookies: CookieSecrets,
-    /// What is trusted beside the configuration. Another one is of the plan.
+    /// Learned trust anchors. A change builds another plan.
     pub trust: Arc<LearntTrust>,
-    /// Where the copy of the root zone is found.
+    /// The copy of the root zone.
     pub local_root: LocalRootSlot,
     /// The networks of the host's own interfaces.
     pub own_networks: Arc<[IpNet]>,
-    /// The ports that the kernel keeps for other programs.
+    /// The ports that the kernel reserves for other programs.
     pub reserved_ports: Arc<[PortRange]>,
-    /// Counts how often records were dropped from the cache because their names are resolved or
-    /// validated in another way. Answers from before, which were made from these, do not hold.
+    /// The number of times that records were dropped from the cache because their names are
+    /// resolved or validated in another way. Earlier answers made from these records are not valid.
     pub drops: u32,
 }
 
-/// The parts of the snapshot before that do not serve for the next one.
+/// The parts of the previous snapshot that must be built again.
 struct Outdated {
     config: bool,
     policy: bool,
@@ -148,7 +148,7 @@ struct SnapshotParts {
     generations: Generations,
 }
 
-/// What is built with the parts and belongs to none, as no answer depends on it.
+/// Data that is built with the parts and belongs to none, because no answer depends on it.
 struct Extras {
     rate_limit: Option<Arc<RateLimiter>>,
     ports: Arc<SourcePorts>,
@@ -220,7 +220,7 @@ impl Snapshot {
         if outdated.plan || unconfigured.drops != self.unconfigured.drops {
             generations.plan = number;
         }
-        // A client over the limit stays so.
+        // A client over the limit stays over it.
         let rate_limit = match config.rate_limit == self.config.rate_limit {
             true => self.rate_limit.clone(),
             false => limiter(&config, unconfigured),
@@ -245,7 +245,7 @@ impl Snapshot {
         Ok(if ports == *self.ports { self.ports.clone() } else { ports.into() })
     }
 
-    /// Adds to the parts what takes no work to build.
+    /// Adds the data that takes no work to build.
     fn of(built: SnapshotParts, extras: Extras, unconfigured: &Unconfigured, parts: Parts) -> Self {
         let SnapshotParts { config, policy, plan, names, generations } = built;
         let server = &config.server;
@@ -287,7 +287,7 @@ fn limiter(config: &Config, unconfigured: &Unconfigured) -> Option<Arc<RateLimit
         .map(|limit| Arc::new(RateLimiter::new(limit, HashKey::new(unconfigured.limiter))))
 }
 
-/// The limits on TTLs of the cache and of the resolver.
+/// Returns the limits on TTLs of the cache and of the resolver.
 pub fn ttl_bounds(cache: &CacheConfig) -> TtlBounds {
     TtlBounds {
         min: cache.min_ttl_secs,

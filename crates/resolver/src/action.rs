@@ -1,4 +1,5 @@
-//! What the resolver wants done, in order. The driver does it and clears the list.
+//! The output of the resolver: what its driver must do, in order. The driver executes the list and
+//! clears it.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -6,54 +7,55 @@ use std::ops::Range;
 use crate::answer::{Answers, Resolved};
 use crate::exchange::endpoint::{EndpointId, SocketId};
 
-/// One thing to be done.
+/// One instruction to the driver.
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Send a message.
     Send {
-        /// From which socket or connection. One that is not open is to be opened, connected to the
-        /// server: a UDP socket from a port drawn at random from 1024 to 65535.
+        /// The socket or connection to send from. If it is not open, the driver opens it, connected
+        /// to the server: a UDP socket from a random port, from 1024 to 65535.
         socket: SocketId,
-        /// To whom.
+        /// The address of the server.
         to: SocketAddr,
-        /// First close the socket and open it again, from another port.
+        /// Whether to close the socket first and open it again with another port.
         renew: bool,
-        /// The message, over TCP without its length, within the octets of [`Actions`].
+        /// The message in the octets of [`Actions`]; over TCP without its length.
         octets: Range<usize>,
     },
-    /// Close a socket or connection that was for one query.
+    /// Close a socket or connection that served one query.
     Close {
-        /// Which.
+        /// The socket or connection.
         socket: SocketId,
     },
-    /// The plan no longer has this server and nothing is outstanding: close its pool and its
-    /// connection. The number may be given to another one.
+    /// Close the pool and the connection of a server: the plan no longer has it and no query is
+    /// outstanding. Another server may get its number.
     Forget {
-        /// Which.
+        /// The server.
         endpoint: EndpointId,
     },
-    /// The waiter has waited long enough for its question: answer it with stale data.
+    /// The waiter has waited long for its question: answer it with stale data.
     Overdue {
-        /// One, within the waiters of [`Actions`].
+        /// One waiter, in the waiters of [`Actions`].
         waiters: Range<usize>,
     },
-    /// The question is resolved, or cannot be: answer all of these.
+    /// The question is resolved or has failed: answer all its waiters.
     Finish {
-        /// Those that wait, within the waiters of [`Actions`]; none after a prefetch.
+        /// The waiters, in those of [`Actions`]; empty after a prefetch.
         waiters: Range<usize>,
-        /// The answer.
+        /// The result.
         resolved: Resolved,
-        /// What was asked for: with the question in the message, the answer's key in caches.
+        /// The question's parameters: with the question in the message they are the answer's cache
+        /// key.
         asked: AskedFor,
     },
 }
 
-/// What a question was submitted with.
+/// The parameters of a submitted question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AskedFor {
     /// Octets of the question.
     pub question_len: usize,
-    /// Its hash as given.
+    /// The hash as submitted.
     pub hash: u64,
     /// DO.
     pub dnssec_ok: bool,
@@ -61,10 +63,10 @@ pub struct AskedFor {
     pub checking_disabled: bool,
 }
 
-/// Actions and the octets and waiters that they point to. Memory is kept between uses.
+/// Actions with the octets and waiters that they refer to. The memory is reused.
 #[derive(Debug)]
 pub struct Actions<W> {
-    /// In the order in which they are to be done.
+    /// The actions in order.
     pub list: Vec<Action>,
     /// Queries.
     pub octets: Vec<u8>,
@@ -86,7 +88,7 @@ impl<W> Default for Actions<W> {
 }
 
 impl<W> Actions<W> {
-    /// Forgets all, once it is done.
+    /// Clears all lists, once the actions are executed.
     pub fn clear(&mut self) {
         self.list.clear();
         self.octets.clear();

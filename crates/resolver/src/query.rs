@@ -1,4 +1,4 @@
-//! Writing the query that goes to an upstream.
+//! Writes queries to upstreams.
 
 use avocet_wire::edns::option;
 #[cfg(test)]
@@ -6,10 +6,10 @@ use avocet_wire::header::{CD, RD};
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-/// UDP payload size that upstreams are told: no fragments on any usual path (DNS flag day 2020).
+/// UDP payload size in queries: no fragments on usual paths (DNS flag day 2020).
 pub(crate) const UDP_SIZE: u16 = 1232;
 
-/// What stands in the OPT record.
+/// The contents of an OPT record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OptOf<'a> {
     /// Most octets of a reply over UDP.
@@ -21,7 +21,7 @@ pub(crate) struct OptOf<'a> {
     pub(crate) ecs: &'a [u8],
 }
 
-/// Appends a query to `out`, with these header flags and the question's octets as given.
+/// Appends a query with these header flags and this question to `out`.
 pub(crate) fn write(
     out: &mut Vec<u8>,
     id: u16,
@@ -52,7 +52,7 @@ pub(crate) fn write(
 /// The highest bit of each octet.
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
-/// The highest bit of each octet that is a lower-case letter.
+/// Returns a word with the highest bit set in each octet that is a lower-case letter.
 const fn lowercase(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let low_bits = word & !HIGH_BITS;
@@ -61,28 +61,28 @@ const fn lowercase(word: u64) -> u64 {
     from_a & !past_z & !word & HIGH_BITS
 }
 
-/// Fewer than eight octets as a word; those that are missing are zero.
+/// Returns up to seven octets as a word, padded with zeros.
 fn word(octets: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..octets.len()].copy_from_slice(octets);
     u64::from_le_bytes(word)
 }
 
-/// Letters in a folded question's name: unpredictable bits that random case gives. Length
-/// octets are below the letters.
+/// Counts the letters in a folded name: the unpredictable bits of random letter case. Length octets
+/// are less than letters.
 pub(crate) fn letters(qname: &[u8]) -> u32 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let (words, rest) = qname.as_chunks();
-    // Each octet counts the letters at its place in all words, at most 32. The product adds them.
+    // Each octet counts the letters at its position in all words, at most 32. The product adds them
+    // up.
     let places = |octets: u64| lowercase(octets) >> 7;
     let counts: u64 = words.iter().map(|octets| places(u64::from_le_bytes(*octets))).sum();
     let counts = counts + places(word(rest));
     (counts.wrapping_mul(ONES) >> 56) as u32
 }
 
-/// Gives each letter of a folded name a random case (draft-vixie-dnsext-dns0x20). Eight octets at
-/// a time: each word takes another bit of every octet of the random number, which is drawn for 64
-/// octets.
+/// Randomises the case of each letter of a folded name (draft-vixie-dnsext-dns0x20), eight octets
+/// at a time: each word uses another bit of every octet of a random number, which serves 64 octets.
 pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) {
     let mut bits = 0;
     let mut cased = |number: usize, word: u64, places: u64| {

@@ -1,4 +1,4 @@
-//! Questions in flight and who waits for them.
+//! Questions in flight and their waiting clients.
 
 use std::sync::Arc;
 
@@ -16,31 +16,30 @@ use crate::iterate::Walk;
 use crate::plan::Route;
 use crate::trace::{Step, Trace};
 
-/// When a question is given up, in ms after it came: clients are told within five seconds.
+/// The deadline of a question, in ms after its arrival: clients get an answer within five seconds.
 const DEADLINE_MS: u64 = 4_900;
-/// When it is at the latest, if servers answer but much is lost on the way: many clients wait for
-/// so long.
+/// The extended deadline, if servers answer but much is lost: many clients wait that long.
 const LAST_DEADLINE_MS: u64 = 9_500;
 /// Most queries for one question, aliases included (BIND and PowerDNS: 50; in all 64).
 pub(crate) const MAX_SENDS: u32 = 64;
-/// Most octets of replies to one question after which it asks no more (PowerDNS: 100,000): as much
-/// as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1 ms,
-/// and a question 20 ms.
+/// Octets of replies to one question after which it sends no more queries (PowerDNS: 100,000): as
+/// many as 64 replies of 4,096 octets, or four of the longest. Reading a reply of 64 KiB may take 1
+/// ms, and a question 20 ms.
 const MAX_REPLY_OCTETS: usize = 262_144;
-/// Within so many ms before the deadline a server must have answered for that.
+/// How recently before the deadline a server must have answered for the extension, in ms.
 const PROGRESS_MS: u64 = 2_500;
 
 /// No task.
 const NONE: u32 = u32::MAX;
 
-/// A waiter and when it is to get stale data instead; `u64::MAX` for never.
+/// A waiter, and the time at which it gets stale data instead; `u64::MAX` for never.
 #[derive(Debug)]
 pub(crate) struct Waiting<W> {
     pub(crate) waiter: W,
     pub(crate) overdue_at_ms: u64,
 }
 
-/// What distinguishes questions in flight.
+/// The properties that distinguish questions in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key<'a> {
     pub(crate) question: Question<'a>,
@@ -49,7 +48,7 @@ pub(crate) struct Key<'a> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: &'a [u8],
-    /// The set of servers that is asked in place of those of the plan, by its rule.
+    /// The set of servers that a client's rule chose in place of the plan's.
     pub(crate) set: Option<u16>,
 }
 
@@ -61,47 +60,47 @@ pub(crate) struct Task<W> {
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) ecs: Vec<u8>,
-    /// As of its key. What such servers say is for the clients that asked them, and no cache of
-    /// ours keeps it.
+    /// The set of servers, as in its key. Their data is for the clients of that rule, and is not
+    /// cached.
     pub(crate) set: Option<u16>,
-    /// The plan by which it began and ends; none while the place is free.
+    /// The plan that applies from its beginning to its end; `None` while the place is free.
     pub(crate) bound: Option<Arc<Bound>>,
     pub(crate) waiters: Vec<Waiting<W>>,
     pub(crate) started_ms: u64,
-    /// When it is given up.
+    /// Its deadline.
     pub(crate) deadline_ms: u64,
-    /// When a server last answered what its walk asked.
+    /// When a server last answered a query of its walk.
     pub(crate) progress_ms: u64,
 
-    /// What is asked for now: the question, or the same type at a name that aliases led to.
+    /// The present question: the original one, or the same type at a name that aliases led to.
     pub(crate) target: QuestionBuf,
     pub(crate) route: Route,
     /// The aliases that led to the target.
     pub(crate) prefix: Gathered,
     pub(crate) restarts: usize,
 
-    /// What was done for it; while it has a walk, that has the trace.
+    /// Its trace, unless it has a walk, which has the trace then.
     trace: Trace,
-    /// The trace is wanted, under this number.
+    /// The number of the requested trace.
     pub(crate) traced: Option<u64>,
-    /// It is asked for its own sake and answers nobody (RFC 9567).
+    /// Whether it is an error report, which answers no client (RFC 9567).
     pub(crate) is_report: bool,
 
-    /// The question's way by recursion; none where it is forwarded.
+    /// Its walk, if it is resolved by recursion.
     pub(crate) walk: Option<Box<Walk>>,
 
-    /// What is tried of the target at the upstreams of the route.
+    /// The exchange with the upstreams of its route.
     pub(crate) exchange: Exchange,
-    /// Queries sent, for all targets.
+    /// Queries sent for all targets.
     pub(crate) sends: u32,
     /// Octets of the replies that were read for it.
     pub(crate) reply_octets: usize,
-    /// The longest SCOPE PREFIX-LENGTH of the replies that its answer is made of (RFC 7871 §7.2.1);
-    /// none: no reply had one.
+    /// The longest SCOPE PREFIX-LENGTH of the replies in its answer (RFC 7871 §7.2.1); `None` if no
+    /// reply had one.
     pub(crate) ecs_scope: Option<u8>,
-    /// Replies with data that is not as its type says.
+    /// Number of replies with data that does not match its type.
     pub(crate) malformed: u32,
-    /// The question came back from where it was sent: ask nobody any more.
+    /// Whether the question came back from an upstream: no more queries are sent.
     pub(crate) looped: bool,
     pub(crate) failure: Failure,
 
@@ -162,22 +161,23 @@ impl<W> Task<W> {
         self.begin_target();
     }
 
-    /// By which the cache of failures knows it.
+    /// Returns its key in the failure cache.
     pub(crate) fn failure_key(&self) -> FailureKey<'_> {
         FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }
 
-    /// Forgets what was tried for another target.
+    /// Resets the state of the previous target.
     pub(crate) fn begin_target(&mut self) {
         self.exchange.begin();
     }
 
-    /// The type that is asked for.
+    /// Returns the type of the target.
     pub(crate) fn target_type(&self) -> Rtype {
         self.target.view().qtype()
     }
 
-    /// Gives a walk that comes on more time. False if it has had all that there is.
+    /// Extends the deadline of a walk that makes progress. Returns `false` if it has had its
+    /// extension.
     pub(crate) fn extend_deadline(&mut self, now_ms: u64) -> bool {
         let deadline_ms = (self.progress_ms + PROGRESS_MS).min(self.started_ms + LAST_DEADLINE_MS);
         let may_go_on =
@@ -188,7 +188,7 @@ impl<W> Task<W> {
         may_go_on
     }
 
-    /// Writes down what happened now.
+    /// Records a step in the trace.
     pub(crate) fn record(&mut self, now_ms: u64, step: Step) {
         self.with_trace(|trace| {
             trace.turn_to(now_ms);
@@ -203,26 +203,25 @@ impl<W> Task<W> {
         }
     }
 
-    /// Returns whether the question has not yet cost all that one question may: queries sent and
-    /// octets read.
+    /// Returns whether the question is within its limits of queries sent and octets read.
     pub(crate) fn may_ask(&self) -> bool {
         self.sends < MAX_SENDS && self.reply_octets < MAX_REPLY_OCTETS
     }
 
-    /// Returns whether what was found is meant for some networks only, so that no cache keeps it
-    /// (RFC 7871 §7.3.1).
+    /// Returns whether the result is for some networks only, so that it is not cached (RFC 7871
+    /// §7.3.1).
     pub(crate) fn is_for_few(&self) -> bool {
         self.ecs_scope.is_some_and(|scope| scope > 0)
     }
 
-    /// Is its answer found by recursion?
+    /// Returns whether it is resolved by recursion.
     pub(crate) fn is_recursive(&self) -> bool {
         self.set.is_none()
             && self.bound.as_ref().is_some_and(|bound| bound.plan.recursion.is_some())
     }
 
-    /// Returns why the question fails, given what its walk ended with: where it may ask no more,
-    /// that is why links of a chain of trust were not asked for.
+    /// Returns why the question fails, given the failure of its walk. If the question has reached
+    /// its limits, that explains missing links of the chain of trust.
     pub(crate) fn cause(&self, failure: Failure) -> Failure {
         let is_not_asked = failure == Failure::Bogus(Reason::NotAsked.ede().0);
         match self.failure {
@@ -257,7 +256,7 @@ impl<W> Task<W> {
     }
 }
 
-/// All tasks: by number, by question, and in the order of their beginning.
+/// All tasks: by number, by question, and by age.
 #[derive(Debug)]
 pub(crate) struct Tasks<W> {
     all: Vec<Task<W>>,
@@ -286,7 +285,7 @@ impl<W> Tasks<W> {
         self.index.candidates(key.hash).find(|&at| self.all[at as usize].is_for(key))
     }
 
-    /// How many differ from `key` by the client subnet at most.
+    /// Returns how many tasks differ from `key` at most by the client subnet.
     pub(crate) fn same_question(&self, key: &Key<'_>) -> usize {
         self.index.candidates(key.hash).filter(|&at| self.all[at as usize].is_question(key)).count()
     }
@@ -326,12 +325,12 @@ impl<W> Tasks<W> {
         self.free.push(at);
     }
 
-    /// Takes the questions in flight out, whatever else is wrong with their lists.
+    /// Removes and returns the questions in flight, even if the other lists are inconsistent.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = Task<W>> {
         std::mem::take(&mut self.all).into_iter().filter(|task| task.bound.is_some())
     }
 
-    /// Tasks from the oldest on.
+    /// Returns the tasks, oldest first.
     pub(crate) fn by_age(&self) -> impl Iterator<Item = u32> + '_ {
         let first = (self.oldest != NONE).then_some(self.oldest);
         std::iter::successors(first, |&at| {

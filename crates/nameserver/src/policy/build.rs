@@ -1,4 +1,4 @@
-//! From the configuration, the lists and the switches to a [`Policy`].
+//! Builds a [`Policy`] from the configuration, the lists and the switches.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,31 +18,31 @@ use crate::StateError;
 use crate::policy::are_wanted;
 use crate::query::respond::Note;
 
-/// Octets of a zone's name that clients are told: every answer has room for so many.
+/// Most octets of a zone's name in an extended error; every answer has room for these.
 const MAX_ORIGIN: usize = 80;
 
-/// What a policy is made of besides the configuration.
+/// The inputs of a policy other than the configuration.
 #[derive(Clone)]
 pub struct Parts {
-    /// The lists, compiled.
+    /// The compiled lists.
     pub lists: Option<Arc<Lists>>,
     /// Pauses and grants.
     pub switches: Switches,
-    /// Who is behind which address.
+    /// The host behind each address.
     pub neighbours: Arc<[Neighbour]>,
-    /// Which country an address is in.
+    /// The country of each address.
     pub countries: Option<Arc<GeoDatabase>>,
     /// The buckets of rate limits, which outlive a policy.
     pub limiter: Arc<Limiter>,
-    /// How often rules and lists held, which outlives a policy too.
+    /// The matches of rules and lists, which outlive a policy too.
     pub counts: Arc<Counts>,
-    /// How often the wall clock was set: what the policy said holds by the clock as it was.
+    /// The number of steps of the wall clock. A verdict is valid for the clock that it was made by.
     pub clock_settings: u64,
 }
 
 impl Parts {
-    /// Without lists, switches, neighbours and countries, for one worker. The secret keeps
-    /// strangers from choosing whose bucket they share.
+    /// Creates the inputs for one worker without lists, switches, neighbours and countries. With
+    /// the secret, strangers cannot choose a client with which they share a bucket.
     pub fn new(secret: [u8; 32]) -> Self {
         Self {
             lists: None,
@@ -55,7 +55,7 @@ impl Parts {
         }
     }
 
-    /// Reports whether a policy of the same configuration is the same with these.
+    /// Reports whether these inputs make the same policy from the same configuration.
     pub(crate) fn build_the_same(&self, other: &Self) -> bool {
         let Self { lists, switches, neighbours, countries, limiter, counts, clock_settings } = self;
         is_one(lists.as_ref(), other.lists.as_ref())
@@ -72,7 +72,7 @@ fn is_one<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
     one.map(Arc::as_ptr) == other.map(Arc::as_ptr)
 }
 
-/// A policy and what it was built from.
+/// A policy with its configuration and inputs.
 pub(crate) struct PolicySources<'p> {
     config: &'p PolicyConfig,
     parts: &'p Parts,
@@ -80,7 +80,7 @@ pub(crate) struct PolicySources<'p> {
 }
 
 impl<'p> PolicySources<'p> {
-    /// Returns those of a policy that was built from the others.
+    /// Returns the sources of a policy that was built from these.
     pub(crate) fn of(
         config: &'p PolicyConfig,
         parts: &'p Parts,
@@ -90,7 +90,7 @@ impl<'p> PolicySources<'p> {
     }
 
     /// Reports whether each profile of `before` has the same number here and gets the same answers.
-    /// Clients may have moved from profile to profile.
+    /// Clients may have moved between profiles.
     pub(crate) fn say_the_same(&self, before: &Self) -> bool {
         match (self.policy, before.policy) {
             (None, None) => true,
@@ -104,8 +104,8 @@ impl<'p> PolicySources<'p> {
     }
 }
 
-/// What decides about the answers of a profile. Which lists are in force for it, and its groups,
-/// are facts of the profile.
+/// The configuration that decides the answers of a profile. The lists in force and the groups are
+/// facts of the profile.
 #[derive(PartialEq)]
 struct Judged<'p> {
     block: &'p BlockConfig,
@@ -133,7 +133,7 @@ impl<'p> Judged<'p> {
             rules,
             groups,
             listeners,
-            // They say who has which profile.
+            // They determine the profile of each client.
             clients: _,
             leases: _,
         } = config;
@@ -154,12 +154,12 @@ impl<'p> Judged<'p> {
 }
 
 impl Policy {
-    /// Builds the policy; none where nothing is filtered. `entrances` has the name of the listener
-    /// of each address of the server, empty for those of `[server]`. Profiles keep the numbers that
-    /// they have in the policy `before`, as far as they have the same facts.
+    /// Builds the policy, or returns `None` if nothing is filtered. `entrances` has the listener's
+    /// name for each address of the server, empty for those of `[server]`. Profiles keep their
+    /// numbers from the policy `before` if their facts are the same.
     ///
     /// # Errors
-    /// There are too many kinds of clients.
+    /// The clients have too many different profiles.
     pub fn build(
         config: &PolicyConfig,
         entrances: &[&str],
@@ -236,12 +236,12 @@ fn clients(
         };
         clients?.with_neighbours(&parts.neighbours)
     };
-    // Profiles that nobody has any more may be too many beside the new ones.
+    // The profiles that nobody has any more may exceed the limit together with the new ones.
     Ok(build(before).or_else(|_| build(None))?)
 }
 
-/// Adds what policy zones ask about clients: their triggers on addresses, and whether a query came
-/// over UDP where a trigger truncates its answer.
+/// Adds the tests of policy zones: triggers on client addresses, and the transport if a trigger
+/// truncates the answer over UDP.
 fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     let zones = lists.map(Lists::zones);
     let networks: BTreeSet<_> =
@@ -259,9 +259,9 @@ fn add_tests_of_zones(tests: &mut Vec<ClientTest>, lists: Option<&Lists>) {
     }
 }
 
-/// Where the lists of the image stand in the configuration. It may have changed since the image was
-/// made: lists are what their names say, those that it has no longer are in force for nobody, and
-/// new ones wait for the next image.
+/// Returns the index in the configuration of each list of the image. The configuration may be newer
+/// than the image: lists are matched by name, deleted lists apply to nobody, and new ones wait for
+/// the next image.
 fn places(config: &PolicyConfig, lists: Option<&Lists>) -> Vec<Option<usize>> {
     let place = |name: &str| config.lists.iter().position(|list| list.name == name);
     lists.into_iter().flat_map(|lists| lists.list_names()).map(place).collect()
@@ -280,7 +280,7 @@ fn in_force(clients: &Clients, places: &[Option<usize>]) -> Vec<ListSet> {
         .collect()
 }
 
-/// The zones in force, by profile: those whose lists are.
+/// Returns the zones in force for each profile: those with their list in force.
 fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
     let Some(lists) = lists else { return Vec::new() };
     let of = |set: &ListSet| {
@@ -294,15 +294,15 @@ fn zones_in_force(lists: Option<&Lists>, in_force: &[ListSet]) -> Vec<ZoneSet> {
     in_force.iter().map(of).collect()
 }
 
-/// The places in the configuration of the lists that are policy zones, in the order of the zones.
+/// Returns the indexes in the configuration of the policy zones, in the order of the zones.
 fn zone_lists(lists: Option<&Lists>, places: &[Option<usize>]) -> Vec<Option<usize>> {
     let Some(lists) = lists else { return Vec::new() };
     let zones = 0..lists.zones().all().count();
     zones.map(|zone| places.get(lists.list_of_zone(zone)?.place()).copied().flatten()).collect()
 }
 
-/// What clients are told of the policy's reasons (RFC 8914 §4): what others have listed is
-/// filtered, what the operator's own rules say is blocked or forged.
+/// Returns the extended errors of the policy (RFC 8914 §4): "Filtered" for lists, "Blocked" or
+/// "Forged Answer" for the operator's rules.
 fn notes(
     config: &PolicyConfig,
     (lists, zone_lists): (Option<&Lists>, &[Option<usize>]),
@@ -335,7 +335,8 @@ fn notes(
     notes.into()
 }
 
-/// The list, its zone and what of it fired. A zone with a long name is known by that of its list.
+/// Returns a text with the list, its zone and the kind of trigger. For a zone with a long name it
+/// has the list's name only.
 fn zone_note(list: &str, zone: &Zone, kind: TriggerKind) -> String {
     let origin = zone.origin().to_string();
     if origin.len() > MAX_ORIGIN || origin == "." {

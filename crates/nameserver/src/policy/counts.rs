@@ -92,7 +92,7 @@ impl Counts {
         }
     }
 
-    /// The number of look-ups that were cut short.
+    /// Returns the number of look-ups that were cut short.
     pub fn cut_short(&self) -> u64 {
         self.cut_short.load(Ordering::Relaxed)
     }
@@ -139,17 +139,17 @@ impl Places {
         counts.count(worker, self.rules.get(rule.0 as usize).copied().unwrap_or(OTHERS));
     }
 
-    /// The number of answers due to a list, given by its index in the configuration.
+    /// Returns the number of answers due to a list, given by its index in the configuration.
     pub(super) fn of_list(&self, counts: &Counts, place: usize) -> u64 {
         self.lists.get(place).map_or(0, |place| counts.total(*place))
     }
 
-    /// The number of a rule's matches.
+    /// Returns the number of a rule's matches.
     pub(super) fn of_rule(&self, counts: &Counts, rule: RuleId) -> u64 {
         self.rules.get(rule.0 as usize).map_or(0, |place| counts.total(*place))
     }
 
-    /// How often private addresses of public names were removed.
+    /// Returns how often private addresses of public names were removed.
     pub(super) fn of_rebinding(&self, counts: &Counts) -> u64 {
         counts.total(self.rebinding)
     }
@@ -182,23 +182,23 @@ impl PendingCounts {
         self.list = note;
     }
 
-    /// The note of the deciding list, if no answer carries it.
+    /// Returns the note of the deciding list, if no answer carries it.
     pub(super) fn list(&self) -> u16 {
         self.list
     }
 
-    /// The same, and removes it.
+    /// Returns the same, and removes it.
     pub(super) fn take_list(&mut self) -> Option<u16> {
         Some(std::mem::take(&mut self.list)).filter(|note| *note != 0)
     }
 
-    /// Removes and returns the rules, except one that is counted by its answer's note.
+    /// Removes the rules and returns them, without the one that its answer's note counts.
     pub(super) fn take(&mut self, counted: Option<RuleId>) -> impl Iterator<Item = RuleId> + '_ {
         self.rules.drain(..).filter(move |rule| Some(*rule) != counted)
     }
 }
 
-/// The rule of a note.
+/// Returns the rule of a note.
 pub(super) fn rule_of(note: u16) -> Option<RuleId> {
     usize::from(note).checked_sub(FIRST_RULE_NOTE).map(|rule| RuleId(rule as u32))
 }

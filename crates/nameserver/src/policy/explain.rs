@@ -1,4 +1,4 @@
-//! Why the policy says what it says, in words: made from the same verdicts that queries get.
+//! Explains the policy in words, from the same verdicts that queries get.
 
 use avocet_policy::list::{self, Decision};
 use avocet_policy::rpz::ZoneSet;
@@ -13,7 +13,8 @@ use super::{Asked, KnownAnswer, Lists, Moment, Policy, Scratch, names};
 use crate::query::decision::Stage;
 
 impl Policy {
-    /// What becomes of a question, and of its answer too, where that is known; and who says so.
+    /// Returns the outcome for a question and, if known, its answer, with the rule or list that
+    /// decides.
     pub fn outcome(
         &self,
         asked: &Asked<'_>,
@@ -27,7 +28,7 @@ impl Policy {
                 let AnswerRuling { verdict, note } = self.answer(asked, answered, moment, scratch);
                 self.said_of_answer(&verdict, note)
             }
-            // What a zone waits for is not known here: the name decides, as where there is no
+            // A trigger on the answer cannot be evaluated here: the name decides, as without an
             // answer.
             (QuestionVerdict::Pass, None) if by == Decider::List => {
                 match self.without_answer(asked, moment, scratch) {
@@ -40,23 +41,23 @@ impl Policy {
         (said, by)
     }
 
-    /// A verdict on a question in words, with its [note](super::QuestionRuling::note).
+    /// Describes a verdict on a question with its [note](super::QuestionRuling::note).
     pub fn said_of_question(&self, verdict: &QuestionVerdict<'_>, note: u16) -> Outcome {
         self.said(of_question(verdict), note)
     }
 
-    /// A verdict on an answer in words, with its [note](super::AnswerRuling::note).
+    /// Describes a verdict on an answer with its [note](super::AnswerRuling::note).
     pub fn said_of_answer(&self, verdict: &AnswerVerdict<'_>, note: u16) -> Outcome {
         self.said(of_answer(verdict), note)
     }
 
-    /// What a kept answer with this note says: see [`Policy::notes`].
+    /// Describes the verdict of a cached answer by its note; see [`Policy::notes`].
     pub fn said_by_note(&self, note: u16, stage: Stage) -> Outcome {
         let is_rewritten = stage == Stage::Rewritten;
         self.said(if is_rewritten { Treatment::Rewrite } else { Treatment::Block }, note)
     }
 
-    /// The text of a [note](Policy::notes); none for zero.
+    /// Returns the text of a [note](Policy::notes), or `None` for zero.
     pub fn note_text(&self, note: u16) -> Option<&str> {
         let place = usize::from(note).checked_sub(1)?;
         self.notes.get(place).map(|(_, text)| &**text)
@@ -67,9 +68,8 @@ impl Policy {
         Outcome { treatment, why: why.unwrap_or_default().to_owned() }
     }
 
-    /// Returns all that decides about a question, and about its answer if that is known: client,
-    /// rules, and every line of a list that names it or an alias in the answer. `outcome` is what
-    /// became of it.
+    /// Explains the decision on a question and, if known, its answer: client, rules, and each line
+    /// of a list that matches the name or an alias in the answer. `outcome` is the result.
     pub fn explain<'p>(
         &'p self,
         asked: &Asked<'_>,
@@ -80,12 +80,12 @@ impl Policy {
         let verdict = self.verdict(asked, answered, (moment, generation), scratch);
         let Outcome { treatment, why } = outcome.clone();
         let decided = verdict.decided.and_then(|id| self.program.rule(id));
-        // Safe search blocks nothing: a list has decided.
+        // Safe search does not block, so a list has decided.
         let decided = decided.filter(|rule| {
             !matches!(rule.action, Action::SafeSearch) || treatment != Treatment::Block
         });
         let why = match decided {
-            // An alias, silence and truncation carry no reason to the client.
+            // An alias, no response and truncation give the client no reason.
             Some(rule) if why.is_empty() && treatment != Treatment::Pass => {
                 format!("rule {}", rule.name)
             }
@@ -107,7 +107,7 @@ impl Policy {
         }
     }
 
-    /// What the rules say, of the answer too where that is known and one reads it.
+    /// Returns the verdict of the rules, including rules on the answer if it is known.
     fn verdict(
         &self,
         asked: &Asked<'_>,
@@ -130,7 +130,7 @@ impl Policy {
         }
     }
 
-    /// The countries of the addresses in an answer; none where no rule asks for them.
+    /// Returns the countries of the addresses in an answer, or `None` if no rule tests them.
     fn countries_of(&self, answered: &KnownAnswer<'_>) -> Option<Vec<String>> {
         let mut found = names::AnswerTargets::default();
         found.read(answered.message, answered.translation);
@@ -138,8 +138,8 @@ impl Policy {
         Some(found.countries.iter().copied().map(letters).collect())
     }
 
-    /// Every line of a list that is about the name or about an alias in its answer, in force for
-    /// the client or not.
+    /// Returns each line of a list that matches the name or an alias in its answer, whether the
+    /// list applies to the client or not.
     fn lines<'p>(
         &'p self,
         asked: &Asked<'_>,
@@ -164,8 +164,7 @@ impl Policy {
                 (name, line)
             }));
         }
-        // The first name that lists block counts; a name that they allow only where there is no
-        // such name.
+        // The first blocked name counts; an allowed name counts only if no name is blocked.
         let blocked = behind.iter().find(|(_, line)| line.blocks()).map(|(name, _)| *name);
         lines.extend(behind.into_iter().map(|(name, mut line)| {
             line.decides &= !is_named && blocked.is_none_or(|blocked| blocked == name);
@@ -212,8 +211,9 @@ impl Policy {
         lines.collect()
     }
 
-    /// The triggers of policy zones that fire for the question and its answer, in force for the
-    /// client or not: of each zone those of the name that comes first in the chain.
+    /// Returns the triggers of policy zones that match the question and its answer, whether the
+    /// zone applies to the client or not. For each zone these are the triggers for the first
+    /// matching name of the chain.
     fn triggers<'p>(
         &'p self,
         lists: &'p Lists,
@@ -248,7 +248,7 @@ impl Policy {
         shown
     }
 
-    /// The lists that a name is on, in force for anybody or not.
+    /// Returns the lists with this name, whether they are in force or not.
     pub fn on_lists(
         &self,
         qname: FoldedName<'_>,
@@ -265,41 +265,41 @@ impl Policy {
             .collect()
     }
 
-    /// Whether somebody behind one of these addresses goes by this name: a client of the
-    /// configuration, or a device whose name was learned.
+    /// Returns whether this address has a client with this name: one in the configuration, or a
+    /// device with a learned name.
     pub fn goes_by(&self, ip: std::net::IpAddr, name: &str) -> bool {
         let identity = self.clients.identify(ip);
         identity.client.as_deref() == Some(name)
             || identity.name.is_some_and(|known| known.eq_ignore_ascii_case(name))
     }
 
-    /// The name of a profile's client for a count by clients.
+    /// Returns the name under which counts by client show this address.
     pub fn client_name(&self, ip: std::net::IpAddr) -> String {
         self.clients.identify(ip).name.unwrap_or_else(|| ip.to_string())
     }
 
-    /// How many rules read the answer.
+    /// Returns the number of rules that test the answer.
     pub fn rules_on_answers(&self) -> usize {
         self.program.rules().iter().filter(|rule| rule.reads_answer()).count()
     }
 
-    /// What the numbers of [`Policy::profile`] stand for, as text.
+    /// Returns the facts of each [profile](Policy::profile) as text.
     pub fn meanings(&self) -> String {
         self.clients.meanings()
     }
 
-    /// How many different kinds of clients there are.
+    /// Returns the number of profiles.
     pub fn profiles(&self) -> usize {
         self.clients.profiles()
     }
 }
 
-/// Where a name stands that lists are asked about.
+/// The relation of a name to the question.
 #[derive(Clone, Copy)]
 enum Standing {
-    /// It is the one asked for.
+    /// The name in the question.
     Asked,
-    /// The answer leads to it.
+    /// A name that the answer leads to.
     Behind,
 }
 

@@ -7,17 +7,17 @@ use avocet_policy::list::Effect;
 use avocet_policy::rpz::{Action, TriggerKind};
 use avocet_policy::rule::{Lift, Rule};
 
-/// What becomes of a question, and why.
+/// The result of a query, with its reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// What becomes of it.
+    /// The treatment of the query.
     pub treatment: Treatment,
-    /// The rule or list; empty where it passes.
+    /// The rule or list that decided; empty if the query passes.
     pub why: String,
 }
 
 impl Outcome {
-    /// Nobody says anything.
+    /// Returns the outcome of a query that nothing matched.
     pub const fn passes() -> Self {
         Self { treatment: Treatment::Pass, why: String::new() }
     }
@@ -26,22 +26,22 @@ impl Outcome {
 /// What the policy does with a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Treatment {
-    /// Nothing.
+    /// No effect.
     Pass,
-    /// It answers that the name is blocked.
+    /// A response that the name is blocked.
     Block,
-    /// It answers with other records, or those of another name.
+    /// A response with other records, or with those of another name.
     Rewrite,
-    /// It names the servers that resolve it.
+    /// Resolution by servers that the policy names.
     Forward,
-    /// It sends no response.
+    /// No response.
     Drop,
-    /// It sends the client to TCP.
+    /// A truncated response, so that the client returns over TCP.
     Truncate,
 }
 
 impl Treatment {
-    /// Returns the participle that tells people what became of the query.
+    /// Returns the participle that describes the treatment.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Pass => "passes",
@@ -60,12 +60,12 @@ impl fmt::Display for Treatment {
     }
 }
 
-/// All that decides about a question, and about its answer if that is known.
+/// The explanation of the decision on a question and, if known, its answer.
 #[derive(Debug)]
 pub struct Explanation<'p> {
-    /// What became of the question, and why.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What is known of the client.
+    /// The client.
     pub identity: Identity,
     /// The rule that decided.
     pub rule: Option<&'p Rule>,
@@ -88,7 +88,7 @@ pub struct ExplainedLine<'p> {
     pub list: Option<&'p str>,
     /// The number of the line, from 1.
     pub line: u32,
-    /// What it is.
+    /// The entry of the line.
     pub entry: LineEntry<'p>,
     /// The alias that it matches; none if it matches the name.
     pub alias: Option<String>,
@@ -109,7 +109,7 @@ pub enum LineEntry<'p> {
     Trigger(TriggerKind, &'p Action),
 }
 
-/// Whether an entry goes before allow lists.
+/// Whether an entry takes precedence over allow lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Importance {
     /// It does.
@@ -119,7 +119,7 @@ pub enum Importance {
 }
 
 impl ExplainedLine<'_> {
-    /// Whether the line decides to block.
+    /// Returns whether the line decides to block.
     pub(super) fn blocks(&self) -> bool {
         self.decides && matches!(self.entry, LineEntry::Name(Effect::Block, _))
     }

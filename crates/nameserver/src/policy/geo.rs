@@ -1,4 +1,4 @@
-//! The file that says which country an address is in: `[policy] geo-database`.
+//! The database of the countries of addresses: `[policy] geo-database`.
 
 use std::io;
 use std::net::IpAddr;
@@ -12,32 +12,32 @@ use avocet_policy::rule::Country;
 use crate::file_watch::FileFingerprint;
 use crate::{StateError, disk};
 
-/// A database that was read. Reading one of countries takes some tenths of a second: no worker does
-/// it.
+/// A database in memory. Reading one takes some tenths of a second, so no worker does it.
 pub struct GeoDatabase {
     path: PathBuf,
-    /// The file when it was read.
+    /// The file's fingerprint when it was read.
     fingerprint: Option<FileFingerprint>,
     countries: Countries,
 }
 
 impl GeoDatabase {
-    /// The one that a configuration names; none where it names none, or where nothing is filtered.
+    /// Reads the database of a configuration; returns `None` if it names none, or if nothing is
+    /// filtered.
     ///
     /// # Errors
-    /// The file cannot be read, or is no database of countries. Without it rules on countries would
-    /// hold for nothing, and those on all other countries for everything: so there is no going on.
+    /// The file cannot be read, or is no database of countries. Without it, rules on countries
+    /// would match nothing, and rules on all other countries everything, so the error is fatal.
     pub fn of(config: &PolicyConfig) -> Result<Option<Arc<Self>>, StateError> {
         config.geo_file().map(|path| Self::read(path).map(Arc::new)).transpose()
     }
 
-    /// Reads a file.
+    /// Reads a database from a file.
     ///
     /// # Errors
     /// As [`Self::of`].
     pub fn read(path: &Path) -> Result<Self, StateError> {
         let unreadable = |source| StateError::GeoFile { path: path.to_owned(), source };
-        // Before it is read: what is written while it is read makes another one.
+        // Taken before reading: a file that changes meanwhile has another fingerprint.
         let fingerprint = FileFingerprint::of(path);
         let octets = disk::read(path, MAX_DATABASE_OCTETS).map_err(unreadable)?;
         let octets = octets.ok_or_else(|| unreadable(io::ErrorKind::NotFound.into()))?;
@@ -54,39 +54,39 @@ impl GeoDatabase {
         Ok(Self { path: path.to_owned(), fingerprint, countries })
     }
 
-    /// The country of an address. No allocation.
+    /// Returns the country of an address. Allocates nothing.
     #[inline]
     pub fn country(&self, address: IpAddr) -> Option<Country> {
         self.countries.country(address)
     }
 
-    /// Where the file is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file when it was read.
+    /// Returns the file's fingerprint when it was read.
     pub fn fingerprint(&self) -> Option<FileFingerprint> {
         self.fingerprint
     }
 
-    /// Equal for those that say the same.
+    /// Returns a digest, which is equal for databases with equal contents.
     pub fn digest(&self) -> u64 {
         self.countries.digest()
     }
 
-    /// What it says of itself.
+    /// Returns the metadata of the database.
     pub fn about(&self) -> &About {
         self.countries.about()
     }
 
-    /// Its octets in memory.
+    /// Returns its size in memory, in octets.
     pub fn octets(&self) -> usize {
         self.countries.octets()
     }
 }
 
-/// Two letters, as they are shown.
+/// Formats a country as its two letters.
 pub(super) fn letters(country: Country) -> String {
     country.iter().copied().map(char::from).collect()
 }

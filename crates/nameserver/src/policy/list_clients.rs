@@ -16,7 +16,7 @@ use super::Lists;
 /// Most names of clients and groups in the tests of lists; further ones match no client.
 const MAX_NAMED: usize = 1_024;
 
-/// The tests that profiles must distinguish for these lists, without duplicates.
+/// Returns the tests that profiles must distinguish for these lists, without duplicates.
 pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     let lower = |name: &str| name.to_ascii_lowercase();
     let clients = by_lower(config.clients.iter().map(|client| client.name.clone()));
@@ -53,7 +53,8 @@ pub(super) fn tests(config: &PolicyConfig, lists: &Lists) -> Vec<ClientTest> {
     tests
 }
 
-/// Names by their lower case form, which lists compare; several names may have the same.
+/// Returns names by their lower-case form, which lists compare. Several names may have the same
+/// form.
 fn by_lower(names: impl IntoIterator<Item = String>) -> HashMap<String, Vec<String>> {
     let mut by_lower: HashMap<String, Vec<String>> = HashMap::new();
     for name in names {
@@ -73,7 +74,7 @@ pub(super) struct ProfileLabels {
     pub(super) tags: Vec<Box<str>>,
 }
 
-/// Those of all profiles in order; empty if no list has such tests.
+/// Returns the labels of all profiles in order; empty if no list has such tests.
 pub(super) fn known(lists: Option<&Lists>, clients: &Clients) -> Vec<ProfileLabels> {
     let asks = |modifiers: &Modifiers| {
         let by_name =

@@ -1,4 +1,4 @@
-//! Lists from texts: compiled to one image, which knows what it was made of.
+//! Lists in memory: compiled to one image that records its sources.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -16,56 +16,55 @@ use serde::{Deserialize, Serialize};
 use crate::StateError;
 use crate::disk::PIECE;
 
-/// All lists of a configuration, compiled. The numbers in the image are places in
-/// [`Making::lists`], whatever the configuration has become since: they are read by the lists'
-/// names.
+/// All lists of a configuration, compiled. The numbers in the image are indexes of
+/// [`Making::lists`]. They are mapped to a later configuration by the names of the lists.
 pub struct Lists {
     image: Image<Vec<u8>>,
     making: Making,
     zones: Zones,
-    /// The numbers of the lists that the zones are.
+    /// The numbers of the lists that are policy zones.
     zone_lists: Vec<ListId>,
 }
 
 /// Policy zones with the numbers of their lists.
 pub type NumberedZones = Vec<(ListId, Zone)>;
 
-/// How an image came to be.
+/// The origin of an image.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Making {
-    /// Wall time in seconds.
+    /// Wall time of the compilation, in seconds.
     pub at_secs: u64,
-    /// How long it took in milliseconds.
+    /// Duration of the compilation, in milliseconds.
     pub millis: u64,
-    /// The lists by their numbers.
+    /// The lists by number.
     pub lists: Vec<Compiled>,
 }
 
-/// What was compiled of one list.
+/// The result for one list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Compiled {
     /// Its name.
     pub name: String,
-    /// What the configuration said of how it is read.
+    /// The settings that affect how the text is read.
     pub reading: String,
-    /// What tells its text from others; none where there was no text.
+    /// The version of the text; `None` without a text.
     pub stamp: Option<String>,
-    /// Its format, as it is configured or was told from the text.
+    /// The format, configured or detected.
     pub format: String,
-    /// Lines of the text.
+    /// Number of lines.
     pub lines: u32,
-    /// Entries taken.
+    /// Number of entries.
     pub entries: u64,
-    /// Lines that are none, such as comments.
+    /// Number of lines without an entry, such as comments.
     pub skipped: u64,
-    /// Broken lines.
+    /// Number of broken lines.
     pub faults: u64,
-    /// Of these, the lines for which there was no room beside the other lists.
+    /// Number of broken lines that exceeded a limit which all lists share.
     #[serde(default)]
     pub beyond_limits: u64,
-    /// Of a policy zone, its triggers by their kinds.
+    /// Of a policy zone, the number of triggers of each kind.
     #[serde(default)]
     pub triggers: Option<[u64; 5]>,
 }
@@ -74,36 +73,36 @@ impl Lists {
     /// Opens an image.
     ///
     /// # Errors
-    /// It is none, or damaged.
+    /// The octets are no image, or damaged.
     pub fn open(octets: Vec<u8>, zones: NumberedZones, making: Making) -> Result<Self, ImageError> {
         let image = Image::open(octets)?;
         let (zone_lists, zones) = zones.into_iter().unzip();
-        // The compiler takes no more of them than there may be.
+        // The compiler enforces the limit on their number.
         let zones = Zones::of(zones).unwrap_or_default();
         Ok(Self { image, making, zones, zone_lists })
     }
 
-    /// The lists that are policy zones, in the order of the configuration.
+    /// Returns the policy zones, in the order of the configuration.
     pub fn zones(&self) -> &Zones {
         &self.zones
     }
 
-    /// The list that is the zone at this place.
+    /// Returns the list of the zone with this index.
     pub fn list_of_zone(&self, zone: usize) -> Option<ListId> {
         self.zone_lists.get(zone).copied()
     }
 
-    /// How it came to be.
+    /// Returns the origin of the image.
     pub fn making(&self) -> &Making {
         &self.making
     }
 
-    /// Was it made for these lists, in this order, read in this way?
+    /// Returns whether the image was made from these lists, in this order, with the same settings.
     pub fn belong_to(&self, config: &PolicyConfig) -> bool {
         self.making.is_for(config)
     }
 
-    /// The names of the lists by their numbers.
+    /// Returns the names of the lists in the order of their numbers.
     pub fn list_names(&self) -> impl Iterator<Item = &str> {
         self.making.lists.iter().map(|list| list.name.as_str())
     }
@@ -131,14 +130,14 @@ impl Deref for Lists {
 }
 
 impl Making {
-    /// Was it made for these lists, in this order, read in this way?
+    /// Returns whether the image was made from these lists, in this order, with the same settings.
     pub fn is_for(&self, config: &PolicyConfig) -> bool {
         let made = self.lists.iter().map(|list| (list.name.as_str(), list.reading.clone()));
         made.eq(config.lists.iter().map(|list| (list.name.as_str(), reading(list))))
     }
 }
 
-/// What decides about how the text of a list is read.
+/// Returns the settings of a list that affect how its text is read.
 fn reading(list: &ListConfig) -> String {
     let kind = match list.kind {
         ListKind::Block => "block",
@@ -148,7 +147,7 @@ fn reading(list: &ListConfig) -> String {
 }
 
 impl Compiled {
-    /// What a report says of a text with this stamp; no report where there was no text.
+    /// Creates the result for a text with this stamp. Without a report there was no text.
     pub fn of(list: &ListConfig, report: Option<&Report>, stamp: Option<String>) -> Self {
         Self {
             name: list.name.clone(),
@@ -165,19 +164,19 @@ impl Compiled {
     }
 }
 
-/// What the texts of all lists became.
+/// The compilation of all lists.
 pub struct Compilation {
     /// The image.
     pub octets: Vec<u8>,
-    /// What is in no image.
+    /// The policy zones, which are not part of the image.
     pub zones: NumberedZones,
-    /// What was found in each list.
+    /// The report on each list.
     pub reports: Vec<io::Result<Option<Report>>>,
 }
 
-/// Compiles the texts of all lists; `open` gives that of each, or none where there is none yet.
-/// Files of this machine are read first: what all lists share is limited, and fetched ones must not
-/// use it up.
+/// Compiles the texts of all lists. `open` returns the text of a list, or `None` if there is none
+/// yet. Local files are read first, so that fetched lists cannot use up the limits that all lists
+/// share.
 pub fn compile<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],
@@ -207,10 +206,10 @@ fn origin(list: &ListConfig) -> Origin {
     }
 }
 
-/// Reads the policy zones alone, for an image that was made of these lists before.
+/// Reads the policy zones only, for an existing image of these lists.
 ///
 /// # Errors
-/// The text of one cannot be read.
+/// The text of a zone cannot be read.
 pub fn read_zones<R: Read>(
     (config, making): (&PolicyConfig, &Making),
     secret: [u8; 32],
@@ -225,7 +224,7 @@ pub fn read_zones<R: Read>(
     Ok(compiler.take_zones())
 }
 
-/// Reads the text of one list for itself: what would be taken of it.
+/// Reads the text of one list and reports its entries, without other lists.
 pub fn examine(list: &ListConfig, text: impl Read) -> io::Result<Report> {
     read(&mut Compiler::new([0; 32]), (0, list), text)
 }
@@ -255,7 +254,7 @@ fn read(
     }
 }
 
-/// The text of a list that is a file of this machine.
+/// Opens a list that is a local file.
 pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     match &list.source {
         ListSource::File(path) => open_regular(path).map(Some),
@@ -263,12 +262,12 @@ pub fn open_file(list: &ListConfig) -> io::Result<Option<File>> {
     }
 }
 
-/// The lists that are files of this machine, compiled for a server without a data directory.
+/// Compiles the lists that are local files, for a server without a data directory.
 pub fn from_files(config: &PolicyConfig, secret: [u8; 32]) -> Result<Option<Lists>, StateError> {
     from_texts(config, secret, open_file)
 }
 
-/// The lists compiled of the texts that `open` gives.
+/// Compiles lists from the texts that `open` returns.
 pub fn from_texts<R: Read>(
     config: &PolicyConfig,
     secret: [u8; 32],

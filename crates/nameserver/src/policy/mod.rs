@@ -47,33 +47,34 @@ pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
 
-/// What is filtered, rewritten and limited, for whom.
+/// The policy for all clients: block, rewrite and limit rules, and lists.
 pub struct Policy {
     clients: Clients,
     program: Program,
-    /// None where there is no list.
+    /// `None` without lists.
     lists: Option<Arc<Lists>>,
-    /// For each list of the image its place in the configuration; none where it has none any more.
+    /// For each list of the image its index in the configuration; `None` if it is no longer
+    /// configured.
     places: Vec<Option<usize>>,
-    /// The lists of the image that are in force, by profile.
+    /// The lists of the image in force, by profile.
     in_force: Vec<ListSet>,
-    /// The same for the lists that are policy zones.
+    /// The policy zones in force, by profile.
     zones_in_force: Vec<ZoneSet>,
-    /// What lists may ask of clients, by profile; empty where they ask nothing.
+    /// The names and tags that lists test, by profile; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
-    /// Of the first address of the server, by transport.
+    /// The origin of queries at the first address of the server, by transport.
     first_origins: [Origin; 2],
-    /// The same of the other addresses.
+    /// The same for the other addresses.
     other_origins: Box<[[Origin; 2]]>,
     block: BlockConfig,
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,
     notes: Arc<[Note]>,
-    /// Whether rules ask on which lists a name is.
+    /// Whether a rule tests on which lists a name is.
     asks_for_lists: bool,
-    /// Whether anything goes by the names of clients.
+    /// Whether anything depends on the names of clients.
     wants_names: bool,
-    /// None where no rule asks for countries.
+    /// `None` if no rule tests countries.
     countries: Option<Arc<GeoDatabase>>,
     counts: Arc<Counts>,
     counted: counts::Places,
@@ -82,11 +83,11 @@ pub struct Policy {
 /// A question as the policy sees it.
 #[derive(Clone, Copy)]
 pub struct Asked<'a> {
-    /// [`Policy::profile`] of the client.
+    /// The client's [`Policy::profile`].
     pub profile: u16,
     /// The client's address.
     pub ip: IpAddr,
-    /// How the query came.
+    /// The transport of the query.
     pub transport: Transport,
     /// QNAME.
     pub qname: FoldedName<'a>,
@@ -94,23 +95,23 @@ pub struct Asked<'a> {
     pub qtype: Rtype,
 }
 
-/// What was found for a question, as the policy sees it.
+/// An answer as the policy sees it.
 #[derive(Clone, Copy)]
 pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     /// The message.
     pub message: &'a [u8],
-    /// Whether the name has servers of its own in the configuration.
+    /// Whether the configuration names servers for the name.
     pub has_own_servers: bool,
-    /// How addresses in it may be translated.
+    /// The DNS64 that may have translated addresses.
     pub translation: Option<&'a Dns64>,
-    /// Who serves the zones that a name lies in; asked only where a policy zone wants to know.
+    /// Returns the name servers of the zones above a name; called only for policy zones.
     pub servers: F,
 }
 
-/// What explanations know of an answer.
+/// An answer for explanations.
 pub type KnownAnswer<'a> = Answered<'a, &'a dyn Fn(FoldedName<'_>) -> NameServers>;
 
-/// The time: schedules go by the wall clock, limits by the monotonic one.
+/// The time. Schedules use the wall clock, limits the monotonic one.
 #[derive(Clone, Copy)]
 pub struct Moment {
     /// Unix seconds.
@@ -119,42 +120,41 @@ pub struct Moment {
     pub millis: u64,
 }
 
-/// What a worker keeps between questions.
+/// Memory that a worker reuses for each question.
 #[derive(Default)]
 pub struct Scratch {
-    /// What holds of the time, for the program of the generation beside it.
+    /// The time conditions that hold now, for the program of the generation next to it.
     hours: Hours,
     generation: Option<u32>,
     lists: list::Scratch,
-    /// The same for lists that rules ask for by name, in force or not.
+    /// The same for lists that rules test by name, in force or not.
     named_lists: list::Scratch,
     found: names::AnswerTargets,
-    /// The rules that hold for the question, and for its answer where that was asked about, and do
-    /// not decide.
+    /// The matching rules that do not decide, for the question and its answer.
     noted: Vec<RuleId>,
-    /// Those of them that hold for the answer only.
+    /// Those of `noted` that match only with the answer.
     noted_later: Vec<RuleId>,
     held: counts::PendingCounts,
     tokens: Tokens,
 }
 
-/// What becomes of the tokens of rate limits.
+/// The use of rate-limit tokens.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Tokens {
-    /// One is taken for each query.
+    /// Takes one for each query.
     #[default]
     Take,
-    /// Nobody asks: it is only looked whether there is one.
+    /// Takes none, for explanations.
     Leave,
 }
 
 impl Scratch {
-    /// For explanations: no client's tokens are taken.
+    /// Creates the memory for explanations, which take no tokens.
     pub fn for_looking() -> Self {
         Self { tokens: Tokens::Leave, ..Self::default() }
     }
 
-    /// The note of a verdict of lists that was given last.
+    /// Returns the note of the last verdict of lists.
     pub(crate) fn note_of(&self, verdict: &QuestionVerdict<'_>) -> u16 {
         match verdict {
             QuestionVerdict::Pass => 0,
@@ -163,15 +163,15 @@ impl Scratch {
         }
     }
 
-    /// What a list said last has no effect.
+    /// Discards the last verdict of lists.
     pub fn forget_list(&mut self) {
         self.held.take_list();
     }
 }
 
 impl Policy {
-    /// The client's profile: all with the same one get the same answers. No allocation, a few
-    /// nanoseconds.
+    /// Returns the client's profile. All clients with the same profile get the same answers. Takes
+    /// a few nanoseconds and allocates nothing.
     #[inline]
     pub fn profile(&self, ip: IpAddr, entrance: Entrance, transport: Transport) -> u16 {
         let Profile(profile) = self.clients.profile(ip, self.origin(entrance, transport));
@@ -187,30 +187,30 @@ impl Policy {
         origins[transport as usize]
     }
 
-    /// Whether a rule asks for the time.
+    /// Reports whether a rule tests the time.
     pub fn goes_by_time(&self) -> bool {
         self.program.goes_by_time()
     }
 
-    /// Does anything go by the names of clients?
+    /// Reports whether anything depends on the names of clients.
     #[inline]
     pub fn wants_names(&self) -> bool {
         self.wants_names
     }
 
-    /// What clients are told of reasons, by the number in a [`Made`] less one.
+    /// Returns the reasons for clients; [`Made::note`] is an index from 1.
     pub fn notes(&self) -> &Arc<[Note]> {
         &self.notes
     }
 
-    /// Counts an answer that the policy gave, by its note.
+    /// Counts an answer of the policy by its note.
     #[inline]
     pub fn count_note(&self, worker: usize, note: u16) {
         self.counted.count_note(&self.counts, worker, note);
     }
 
-    /// Counts what held for what was asked last: the list that spoke without an answer of its own,
-    /// and the rules; `note` is that of the answer which is counted by it.
+    /// Counts the matches of the last question: the list that decided without an answer of its own,
+    /// and the rules. `note` is that of the answer, which is counted separately.
     pub fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
         if let Some(list) = scratch.held.take_list() {
             self.counted.count_note(&self.counts, worker, list);
@@ -220,7 +220,7 @@ impl Policy {
         }
     }
 
-    /// Each rule with how often it held.
+    /// Returns each rule with the number of its matches.
     pub fn rule_counts(&self) -> impl Iterator<Item = (&Rule, u64)> {
         let rules = self.program.rules().iter();
         (0..)
@@ -228,28 +228,28 @@ impl Policy {
             .map(|(place, rule)| (rule, self.counted.of_rule(&self.counts, RuleId(place))))
     }
 
-    /// How often answers were given for a list, by its place in the configuration.
+    /// Returns the number of answers due to a list, by its index in the configuration.
     pub fn list_count(&self, place: usize) -> u64 {
         self.counted.of_list(&self.counts, place)
     }
 
-    /// How often look-ups in lists were cut short, as they asked for more work than a question may
-    /// cost.
+    /// Returns how often look-ups in lists were cut short because they exceeded the work limit of a
+    /// question.
     pub fn cut_short_count(&self) -> u64 {
         self.counts.cut_short()
     }
 
-    /// How often private addresses of public names were taken out.
+    /// Returns how often private addresses of public names were removed.
     pub fn rebinding_count(&self) -> u64 {
         self.counted.of_rebinding(&self.counts)
     }
 
-    /// The place in the configuration of a list of the image.
+    /// Returns the index in the configuration of a list of the image.
     fn place_of(&self, list: ListId) -> Option<usize> {
         self.places.get(list.place()).copied().flatten()
     }
 
-    /// Whom an address belongs to. Searches and allocates: for explanations.
+    /// Returns the client at an address. Searches and allocates: for explanations only.
     pub fn identify(&self, ip: IpAddr) -> client::Identity {
         self.clients.identify(ip)
     }

@@ -11,8 +11,8 @@ use avocet_wire::{FoldedNameBuf, MessageView, NameBuf, Rtype};
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
 
-/// Most addresses, and most names, of one answer that are examined. A larger answer is not given to
-/// the client.
+/// Most addresses, and most names, of an answer that are examined. The client does not get a larger
+/// answer.
 const MAX_FOUND: usize = 512;
 /// Most aliases of one answer that are followed: more than resolution follows.
 const MAX_CHAIN: usize = 16;
@@ -57,7 +57,7 @@ impl AnswerTargets {
         }
     }
 
-    /// The names that lists, and conditions on lists, examine.
+    /// Returns the names that lists, and conditions on lists, examine.
     pub(super) fn judged(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         let is_freed = |place: usize| self.freed.get(place).is_some_and(|freed| *freed);
         self.names
@@ -67,12 +67,12 @@ impl AnswerTargets {
             .map(|(_, name)| name)
     }
 
-    /// The targets of SVCB and HTTPS records.
+    /// Returns the targets of SVCB and HTTPS records.
     pub(super) fn services(&self) -> impl Iterator<Item = &FoldedNameBuf> {
         self.services.iter().filter_map(|place| self.names.get(usize::from(*place)))
     }
 
-    /// The addresses that clients reach. One that DNS64 made only leads to an IPv4 address.
+    /// Returns the addresses that clients reach. One that DNS64 made only leads to an IPv4 address.
     pub(super) fn reached(&self, translation: Option<&Dns64>) -> impl Iterator<Item = IpAddr> {
         self.addresses.iter().copied().filter(move |address| match (address, translation) {
             (IpAddr::V6(address), Some(translation)) => translation.translated(*address).is_none(),
@@ -132,7 +132,7 @@ impl AnswerTargets {
         }
     }
 
-    /// Priority, target and parameters (RFC 9460 §2.2); the target is never compressed.
+    /// Reads priority, target and parameters (RFC 9460 §2.2); the target is never compressed.
     fn service(&mut self, rdata: &[u8]) {
         let Some(target) = rdata.get(2..) else { return };
         let Ok(len) = avocet_wire::name::wire_len(target) else { return };
@@ -163,7 +163,7 @@ impl AnswerTargets {
     }
 }
 
-/// The folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.
+/// Returns the folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.
 pub(super) fn chain(message: &[u8], asked: &Asked<'_>) -> Vec<Alias> {
     let mut chain: Vec<Alias> = Vec::new();
     if matches!(asked.qtype, Rtype::CNAME | Rtype::ANY) {

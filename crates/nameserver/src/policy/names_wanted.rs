@@ -3,7 +3,7 @@
 use avocet_config::policy::PolicyConfig;
 use avocet_policy::client::Id;
 
-/// Whether anything in the policy uses the host name of a client.
+/// Returns whether anything in the policy uses the host name of a client.
 pub fn are_wanted(policy: &PolicyConfig) -> bool {
     let is_name = |text: &String| matches!(text.parse(), Ok(Id::Name(_)));
     let is_client = |text: &String| policy.clients.iter().any(|client| client.name == *text);

@@ -29,7 +29,7 @@ pub struct Made<'p> {
 }
 
 impl<'p> Made<'p> {
-    /// This answer as a replacement for another.
+    /// Returns this answer as a replacement for another.
     pub(super) fn in_place_of_an_answer(self) -> AnswerRuling<'p> {
         AnswerRuling { note: self.note, verdict: AnswerVerdict::Answer(self) }
     }
@@ -55,7 +55,7 @@ impl Validity {
         Self { secs: secs.try_into().unwrap_or(u32::MAX), per_query: verdict.per_query }
     }
 
-    /// Seconds for which this server may cache the answer.
+    /// Returns seconds for which this server may cache the answer.
     pub fn kept_secs(self) -> u32 {
         if self.per_query { 0 } else { self.secs }
     }
@@ -126,7 +126,7 @@ pub enum AnswerVerdict<'p> {
 }
 
 impl<'p> QuestionVerdict<'p> {
-    /// The same verdict on an answer; `None` if the answer may be sent.
+    /// Returns the same verdict on an answer; `None` if the answer may be sent.
     pub fn in_place_of_an_answer(self) -> Option<AnswerVerdict<'p>> {
         match self {
             Self::Pass | Self::Forward(_) => None,

@@ -1,4 +1,4 @@
-//! What the policy says of a question and of an answer.
+//! The verdicts of the policy on a question and on an answer.
 
 use std::net::IpAddr;
 
@@ -21,9 +21,9 @@ use crate::query::asked::Transport;
 use crate::query::blocked::{Form, MAX_BLOCK_RECORDS};
 use crate::query::decision::Stage;
 
-/// The note of an answer with private addresses.
+/// The note of a removed private address.
 pub(super) const REBINDING_NOTE: u16 = 1;
-/// The note of an answer that leads to more than is looked at.
+/// The note of an answer with more names or addresses than are examined.
 const UNREAD_NOTE: u16 = 2;
 /// The note of the first list.
 pub(super) const FIRST_LIST_NOTE: usize = 3;
@@ -35,7 +35,7 @@ pub(super) const FIRST_RULE_NOTE: usize =
 /// Nanoseconds of a millisecond.
 const MILLI: u64 = 1_000_000;
 
-/// What deciding reads and writes beside the question.
+/// The memory that a decision uses.
 struct Rooms<'a> {
     hours: &'a Hours,
     named_lists: &'a mut list::Scratch,
@@ -56,9 +56,9 @@ impl Scratch {
 }
 
 impl Policy {
-    /// What becomes of a question, who says so, and for how long. Takes a token of each rate limit
-    /// that holds for it, but for [`Scratch::for_looking`]. `generation`
-    /// is that of this policy.
+    /// Decides on a question: the verdict, its reason and its validity. Takes a token of each
+    /// matching rate limit, except with [`Scratch::for_looking`]. `generation` is that of this
+    /// policy.
     pub fn question(
         &self,
         asked: &Asked<'_>,
@@ -99,7 +99,7 @@ impl Policy {
         QuestionRuling { verdict, by, validity, note }
     }
 
-    /// What becomes of an answer.
+    /// Decides on an answer.
     pub fn answer(
         &self,
         asked: &Asked<'_>,
@@ -125,8 +125,7 @@ impl Policy {
         );
         verdict.valid_until = verdict.valid_until.min(until);
         let validity = Validity::of(&verdict, moment);
-        // Also where the rule has decided on the question: it may have begun to hold while the
-        // query waited.
+        // A rule on the question may have started to match while the query waited.
         let rule = verdict.decided.map(rule_note).unwrap_or_default();
         if let Some(id) = verdict.decided {
             let (in_place, by) = self.by_rule_or_lists(id, asked, validity, scratch);
@@ -165,8 +164,8 @@ impl Policy {
         self.against_rebinding(asked, answered, (validity, &scratch.found)).unwrap_or(pass)
     }
 
-    /// Returns what replaces an answer with a private address for a public name. It is protection
-    /// and no filter, so a pause or a grant does not suspend it.
+    /// Replaces an answer that has a private address for a public name. This protects clients, so a
+    /// pause or a grant does not suspend it.
     fn against_rebinding(
         &self,
         asked: &Asked<'_>,
@@ -179,8 +178,7 @@ impl Policy {
         Some(Made { form: Form::Nodata, ..made }.in_place_of_an_answer())
     }
 
-    /// What becomes of a question to which there is no answer, where a policy zone has waited for
-    /// one.
+    /// Decides on a question without an answer after a policy zone has waited for one.
     pub fn without_answer(
         &self,
         asked: &Asked<'_>,
@@ -200,7 +198,7 @@ impl Policy {
         Some(self.by_zone(fired, asked, (Validity::of(&verdict, moment), &mut scratch.held)))
     }
 
-    /// Could what was not looked at in an answer change this verdict on it?
+    /// Returns whether the part of an answer that was not examined could change this verdict.
     fn reads_all_of(&self, asked: &Asked<'_>, verdict: &Verdict) -> bool {
         let is_open = verdict.decided.is_none();
         let is_filtered =
@@ -208,7 +206,8 @@ impl Policy {
         (is_filtered && verdict.lifted.is_none()) || (is_open && self.rebinding.is_some())
     }
 
-    /// What the rules say of a question. All that hold and do not decide are in `scratch.noted`.
+    /// Returns the verdict of the rules on a question. The matching rules that do not decide are in
+    /// `scratch.noted`.
     pub(super) fn decide(
         &self,
         asked: &Asked<'_>,
@@ -242,8 +241,8 @@ impl Policy {
         }
     }
 
-    /// Finds the names in an answer that a rule would let pass if they were asked for: an answer is
-    /// not blocked because it leads there. Returns until when that is so, in Unix seconds.
+    /// Finds the names in an answer that a rule would allow if they were queried: these names do
+    /// not block the answer. Returns the Unix second until which this holds.
     pub(super) fn free_names(
         &self,
         asked: &Asked<'_>,
@@ -270,8 +269,8 @@ impl Policy {
         until
     }
 
-    /// Asks the rules about a question, or about its answer after the verdict on the question.
-    /// `noted` gets all that hold and do not decide.
+    /// Evaluates the rules on a question, or on its answer after the verdict on the question.
+    /// `noted` receives all matching rules that do not decide.
     fn decide_with(
         &self,
         (question, after): (&rule::Question<'_>, Option<(&Answer<'_>, &Verdict)>),
@@ -284,7 +283,7 @@ impl Policy {
             Some(after) => self.program.decide_answer(question, after, hours, lists),
         };
         if verdict.overflowed {
-            // Of an answer those that held for the question are noted already.
+            // Those that match the question are noted already.
             let mut all = self.program.all_noted(
                 question,
                 (after.map(|(answer, _)| answer), verdict.decided),
@@ -344,7 +343,7 @@ impl Policy {
         noted_later.clone_from(noted);
         let verdict =
             self.decide_with((&question, Some((&answer, before))), hours, &Naming { on }, noted);
-        // From here on they are those that did not hold before.
+        // From here on, `noted` has rules that match only with the answer.
         let of_question = noted_later.len();
         for id in noted.iter() {
             if !noted_later[..of_question].contains(id) {
@@ -369,7 +368,7 @@ impl Policy {
             Tokens::Take => self.limiter.admit(id, limit, whose, now),
             Tokens::Leave => self.limiter.would_admit(id, limit, whose, now),
         };
-        // A query over TCP has come back already: what is behind this limit decides about it.
+        // The client has already returned over TCP, so the next rule decides.
         let is_decision = limit.over != Over::Truncate || asked.transport == Transport::Udp;
         (admission == Admission::Over && is_decision).then_some(limit.over)
     }
@@ -381,8 +380,7 @@ impl Policy {
         })
     }
 
-    /// What the rule that decided does with the question. Safe search takes nothing away from what
-    /// lists block.
+    /// Applies the deciding rule to the question. Safe search does not lift a block by lists.
     fn by_rule_or_lists(
         &self,
         id: RuleId,
@@ -485,7 +483,7 @@ impl Policy {
         }
     }
 
-    /// Blocks an answer that leads to a name which lists block: an alias does not hide it.
+    /// Blocks an answer that leads to a name on a block list: an alias does not hide it.
     fn by_lists_behind(
         &self,
         asked: &Asked<'_>,
@@ -504,8 +502,7 @@ impl Policy {
         for name in found.judged() {
             let behind = lists.lookup_behind(self.to_lists(asked, name.wire()), in_force, scratch);
             let form = match behind.decision() {
-                // A list that allows a name of the answer allows that one: its owner does not speak
-                // for the others.
+                // An allowed name does not allow the other names of the answer.
                 Decision::None | Decision::Allowed => continue,
                 Decision::Blocked => self.block_form(),
                 Decision::Rewritten => {
@@ -518,8 +515,8 @@ impl Policy {
         None
     }
 
-    /// Does a trigger of a zone go before what a list says? One that only ends what zones say does
-    /// not.
+    /// Returns whether a trigger of a zone takes precedence over a list. One that only ends the
+    /// evaluation of zones does not.
     fn goes_first(&self, found: &Found<'_>, list: Option<ListId>) -> bool {
         list.is_none_or(|list| {
             *found.action != rpz::Action::Passthru
@@ -527,7 +524,7 @@ impl Policy {
         })
     }
 
-    /// Does a list let the name through, whatever others say?
+    /// Returns whether a list allows the name regardless of other lists.
     fn is_allowed(&self, asked: &Asked<'_>, scratch: &mut list::Scratch) -> bool {
         self.lists_for(asked).is_some_and(|(lists, in_force)| {
             lists.lookup(self.to_lists(asked, &asked.qname), in_force, scratch).decision()
@@ -589,18 +586,18 @@ impl Policy {
     }
 }
 
-/// The note of a rule.
+/// Returns the note of a rule.
 fn rule_note(id: RuleId) -> u16 {
     (FIRST_RULE_NOTE + id.0 as usize) as u16
 }
 
-/// Does a line put the name on its list? On one of names to allow all lines do, on others
+/// Returns whether a line puts the name on its list. On an allow list every line does; on others,
 /// exceptions do not.
 pub(super) fn names_it(one: &list::Match<'_>) -> bool {
     one.effect == list::Effect::Block || one.is_of_allow_list
 }
 
-/// The lists that name the qname, and those that name what the answer leads to.
+/// The lists with the QNAME, and those with a name that the answer leads to.
 struct Naming {
     on: [ListSet; 2],
 }
@@ -636,7 +633,7 @@ fn to_form(form: BlockForm, addresses: &[IpAddr]) -> Form<'_> {
     }
 }
 
-/// How an answer without records says what a rewrite to an RCODE wants.
+/// Returns the form of an answer without records for a rewrite to an RCODE.
 fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
     match rewrite {
         Rewrite::Rcode(Rcode::NOERROR) => Some(Form::Nodata),
@@ -646,7 +643,7 @@ fn denial(rewrite: &Rewrite) -> Option<Form<'static>> {
     }
 }
 
-/// An alias to another name; a name that leads to itself goes its way.
+/// Returns an alias to another name. A name that leads to itself is resolved normally.
 fn rename(
     qname: FoldedName<'_>,
     target: &[u8],

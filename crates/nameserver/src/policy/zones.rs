@@ -31,14 +31,15 @@ pub(super) struct Fired<'p> {
 }
 
 impl Policy {
-    /// The zones, and which of them apply to a profile.
+    /// Returns the zones, and the set that applies to a profile.
     pub(super) fn zones_for(&self, profile: u16) -> Option<(&Zones, ZoneSet)> {
         let in_force =
             self.zones_in_force.get(usize::from(profile)).copied().filter(|set| !set.is_empty())?;
         Some((self.lists.as_ref()?.zones(), in_force))
     }
 
-    /// The trigger for a question that cannot be resolved: triggers on the answer do not fire.
+    /// Returns the trigger for a question that cannot be resolved: triggers on the answer do not
+    /// match.
     pub(super) fn zone_without_answer(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, _) =
@@ -46,7 +47,7 @@ impl Policy {
         Some(Fired { found, behind: Vec::new() })
     }
 
-    /// The trigger for the question, unless a trigger on the answer could take precedence.
+    /// Returns the trigger for the question, unless a trigger on the answer could take precedence.
     pub(super) fn zone_at_question(&self, asked: &Asked<'_>) -> Option<Fired<'_>> {
         let (zones, in_force) = self.zones_for(asked.profile)?;
         let (found, in_force) =
@@ -56,7 +57,7 @@ impl Policy {
             .then(|| Fired { found, behind: Vec::new() })
     }
 
-    /// The trigger for an answer: the first name of its chain with a trigger decides.
+    /// Returns the trigger for an answer: the first name of its chain with a trigger decides.
     pub(super) fn zone_at_answer(
         &self,
         asked: &Asked<'_>,
@@ -77,8 +78,8 @@ impl Policy {
         Some(Fired { found, behind: chain })
     }
 
-    /// All triggers of these zones that fire for a question, and for its answer if that is known,
-    /// at the first name of its chain with a trigger.
+    /// Returns all triggers of these zones that fire for a question, and for its answer if that is
+    /// known, at the first name of its chain with a trigger.
     pub(super) fn all_fired(
         &self,
         in_force: ZoneSet,
@@ -99,7 +100,8 @@ impl Policy {
         fired.find(|fired| !fired.is_empty()).unwrap_or_default()
     }
 
-    /// The indexes in the configuration of the zones with a trigger for a name, in force or not.
+    /// Returns the indexes in the configuration of the zones with a trigger for a name, in force or
+    /// not.
     pub(super) fn zones_naming<'p>(&'p self, name: &'p [u8]) -> impl Iterator<Item = usize> + 'p {
         let lists = self.lists.as_deref();
         let zones = lists
@@ -116,13 +118,12 @@ impl Policy {
         })
     }
 
-    /// The list of a trigger.
+    /// Returns the list of a trigger.
     pub(super) fn list_of(&self, found: &Found<'_>) -> Option<ListId> {
         self.lists.as_ref()?.list_of_zone(found.zone)
     }
 
-    /// The verdict of a trigger on the question. If no answer carries its note, adds the note to
-    /// `held`.
+    /// Applies a trigger to the question. If no answer carries its note, adds the note to `held`.
     pub(super) fn by_zone<'p>(
         &'p self,
         fired: Fired<'p>,
@@ -176,9 +177,9 @@ impl Policy {
     }
 }
 
-/// The first trigger from `find` that has an effect, with the zones that remained when it was
-/// found. Over TCP `rpz-tcp-only` has no effect: it ends the evaluation of its own zone, and the
-/// next zones are evaluated. Otherwise a client could evade their blocks by using TCP.
+/// Returns the first trigger from `find` that has an effect, with the zones that remained when it
+/// was found. Over TCP, `rpz-tcp-only` has no effect: it ends the evaluation of its own zone, and
+/// the next zones are evaluated. Otherwise a client could evade their blocks by using TCP.
 fn first_effective<'p>(
     asked: &Asked<'_>,
     mut in_force: ZoneSet,
@@ -200,8 +201,9 @@ fn on_question<'p>(
     Found::best(zones.on_client(in_force, asked.ip), zones.on_qname(in_force, &asked.qname))
 }
 
-/// The trigger for the targets of SVCB and HTTPS records, which hints let clients reach without a
-/// query. Anyone can refer to an allowed target, so an allowed target does not end the evaluation.
+/// Returns the trigger for the targets of SVCB and HTTPS records, which hints let clients reach
+/// without a query. Anyone can refer to an allowed target, so an allowed target does not end the
+/// evaluation.
 fn on_services<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     found: &names::AnswerTargets,
@@ -219,8 +221,8 @@ fn on_services<'p>(
     fired.map(Some).reduce(Found::best).flatten()
 }
 
-/// The triggers of each kind for the name at a position of an answer's chain, where the QNAME is
-/// the first.
+/// Returns the triggers of each kind for the name at a position of an answer's chain, where the
+/// QNAME is the first.
 fn fired_at<'p>(
     (zones, in_force): (&'p Zones, ZoneSet),
     asked: &Asked<'_>,

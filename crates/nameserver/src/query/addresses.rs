@@ -25,7 +25,8 @@ impl AddressSet {
         Self { v4: merged(v4), v6: merged(v6) }
     }
 
-    /// Whether an address is in one of the networks. An IPv4 address mapped to IPv6 counts as IPv4.
+    /// Returns whether an address is in one of the networks. An IPv4 address mapped to IPv6 counts
+    /// as IPv4.
     #[inline]
     pub fn contains(&self, ip: IpAddr) -> bool {
         match ip.to_canonical() {

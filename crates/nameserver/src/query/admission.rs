@@ -1,4 +1,4 @@
-//! Admission: queries that get no data, as they are malformed or of clients that are not allowed.
+//! Admission: rejects queries that are malformed or come from clients that are not allowed.
 
 use avocet_wire::edns::OPT_LEN;
 use avocet_wire::query::edns_without_question;
@@ -9,26 +9,26 @@ use super::context::{Client, QueryContext};
 use super::decision::Stage;
 use super::respond::{Draft, draft_empty};
 
-/// What becomes of a query that is not admitted.
+/// The response to a query that is not admitted.
 pub(super) enum Rejection<'q> {
-    /// It gets the draft in the buffer.
+    /// A draft in the buffer.
     Reply {
         /// The draft.
         draft: Draft,
-        /// What is known of the client's wishes.
+        /// The header and EDNS data that could be read.
         asked: Asked,
-        /// The question as sent; empty if none was read.
+        /// The question as received; empty if none was read.
         question: &'q [u8],
         /// QTYPE; zero if no question was read.
         qtype: Rtype,
         /// The stage to count.
         stage: Stage,
     },
-    /// It gets nothing.
+    /// No response.
     Silence(Stage),
 }
 
-/// Rejects octets that are no query.
+/// Rejects octets that are no query, or answers with an error.
 #[cold]
 pub(super) fn malformed<'q>(
     cx: &QueryContext<'_>,
@@ -79,8 +79,8 @@ fn cookie_alone<'q>(
     Some(Rejection::Reply { draft, asked, question, qtype, stage: Stage::Special })
 }
 
-/// Refuses a client that is not allowed. REFUSED is never larger than the query, so that it
-/// amplifies nothing: the extended error goes along only where it fits.
+/// Refuses a client that is not allowed. REFUSED is never larger than the query, so that it cannot
+/// be used for amplification: the extended error is added only if it fits.
 #[cold]
 pub(super) fn refused<'q>(
     cx: &QueryContext<'_>,
@@ -120,7 +120,7 @@ pub(super) fn bad_option<'q>(
         cookie_valid: false,
         cookie: None,
     });
-    // What options of another version look like is not for us to say.
+    // The format of options in other EDNS versions is unknown.
     let is_other_version = view.edns.is_some_and(|edns| edns.version != 0);
     let rcode = if is_other_version { Rcode::BADVERS } else { Rcode::FORMERR };
     let (question, qtype) = (view.question(), view.qtype);
@@ -128,7 +128,7 @@ pub(super) fn bad_option<'q>(
     Rejection::Reply { draft, asked, question, qtype, stage: Stage::Malformed }
 }
 
-/// Returns what a query of this client is read by.
+/// Returns the parameters for reading this client's query.
 #[inline]
 pub(super) fn reader<'p>(cx: &'p QueryContext<'_>, client: &Client<'_>) -> Reader<'p> {
     Reader {

@@ -1,4 +1,5 @@
-//! What the shape of an answer depends on beside the question: kept while a query waits.
+//! The properties of a query, besides its question, that determine the form of its answer. They are
+//! kept while the query waits.
 
 use std::net::IpAddr;
 
@@ -12,7 +13,7 @@ use super::cookie::{COOKIE_LEN, CookieSecrets};
 /// Smallest UDP message that every client takes, in octets (RFC 1035 §4.2.1).
 const MIN_UDP_SIZE: u16 = 512;
 
-/// How a query came.
+/// The transport of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// In a datagram.
@@ -21,7 +22,7 @@ pub enum Transport {
     Tcp = 1,
 }
 
-/// The number of the address at which a query arrived, in the order of
+/// The index of the address at which a query arrived, in the order of
 /// [`ServerConfig::addresses`](avocet_config::ServerConfig::addresses).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Entrance(pub u16);
@@ -34,61 +35,61 @@ impl Entrance {
     }
 }
 
-/// What a client's query said, without its question.
+/// The header and EDNS data of a query.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// Message ID.
     pub id: u16,
-    /// RD and CD as sent, to be echoed.
+    /// RD and CD as sent, to be copied to the response.
     pub flags: u16,
-    /// He understands AD: he set it, or DO (RFC 6840 §5.7).
+    /// The client understands AD: it set AD or DO in the query (RFC 6840 §5.7).
     pub wants_ad: bool,
-    /// Most octets that the answer may have.
+    /// Most octets of the response.
     pub limit: u16,
-    /// How it came.
+    /// The transport.
     pub transport: Transport,
-    /// What OPT said, if there was one.
+    /// The OPT record, if there was one.
     pub edns: Option<AskedEdns>,
 }
 
-/// What the OPT record of a query said.
+/// The contents of a query's OPT record.
 #[derive(Clone, Copy, Debug)]
 pub struct AskedEdns {
     /// DO.
     pub dnssec_ok: bool,
-    /// NSID is wanted.
+    /// An NSID request.
     pub nsid: bool,
-    /// edns-tcp-keepalive was sent.
+    /// An edns-tcp-keepalive option.
     pub keepalive: bool,
-    /// A client subnet was sent.
+    /// A client subnet option.
     pub subnet: bool,
-    /// The client proved its address by a server cookie of ours.
+    /// The client proved its address by a valid server cookie.
     pub cookie_valid: bool,
     /// The cookie to send back.
     pub cookie: Option<[u8; COOKIE_LEN]>,
 }
 
-/// Who asks, and by what rules his query is read.
+/// The client, and the settings for reading its query.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     /// The client's address.
     pub ip: IpAddr,
-    /// How the query came.
+    /// The transport of the query.
     pub transport: Transport,
-    /// Most octets of a UDP answer.
+    /// Most octets of a UDP response.
     pub max_udp_size: u16,
-    /// None when cookies are off.
+    /// `None` if cookies are off.
     pub cookies: Option<&'a CookieSecrets>,
     /// Wall time in seconds.
     pub wall_secs: u64,
 }
 
-/// An EDNS option is malformed: FORMERR.
+/// The error of a malformed EDNS option, which is answered with FORMERR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BadOption;
 
 impl Asked {
-    /// What is known when only the header could be read.
+    /// Returns the data of a query of which only the header could be read.
     pub fn from_header(header: Header, transport: Transport) -> Self {
         let (flags, wants_ad) = (header.flags & (RD | CD), header.has(AD));
         Self { id: header.id, flags, wants_ad, limit: MIN_UDP_SIZE, transport, edns: None }
@@ -100,7 +101,7 @@ impl Asked {
         Self::read_parts(query.header(), query.edns.as_ref(), reader)
     }
 
-    /// The same of a message without a question.
+    /// Reads the header and OPT of a message without a question.
     #[inline]
     pub fn read_parts(
         header: Header,
@@ -130,13 +131,13 @@ impl Asked {
         Ok(asked)
     }
 
-    /// DO was set.
+    /// Returns whether DO was set.
     #[inline]
     pub fn dnssec_ok(&self) -> bool {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
     }
 
-    /// The address is the client's own: it came over TCP or with a valid cookie.
+    /// Returns whether the client's address is verified: by TCP or by a valid cookie.
     pub fn is_verified(&self) -> bool {
         self.transport == Transport::Tcp || self.edns.is_some_and(|edns| edns.cookie_valid)
     }

@@ -104,7 +104,7 @@ fn deny(question: &LocalQuestion<'_>, rcode: Rcode, ttl_secs: u32, out: &mut [u8
     .unwrap_or_else(|Full| empty(question, rcode, out))
 }
 
-/// Type and octets of an address; IPv4 uses the first four octets.
+/// Returns type and octets of an address; IPv4 uses the first four octets.
 fn of_address(address: &IpAddr) -> (Rtype, [u8; 16]) {
     match address {
         IpAddr::V4(address) => {
@@ -120,7 +120,7 @@ fn address_octets(rtype: Rtype, room: &[u8; 16]) -> &[u8] {
     if rtype == Rtype::A { &room[..4] } else { room }
 }
 
-/// The records of the queried type, all with the same TTL.
+/// Returns the records of the queried type, all with the same TTL.
 fn of_type<'r>(
     question: &LocalQuestion<'_>,
     list: impl Iterator<Item = (Rtype, &'r [u8])>,
@@ -181,7 +181,7 @@ fn write(
     Ok(Draft { len: builder.finish(), rcode, ede: None, note: 0 })
 }
 
-/// SOA data with which clients cache the negative response for `ttl_secs` (RFC 2308 §4).
+/// Returns SOA data with which clients cache the negative response for `ttl_secs` (RFC 2308 §4).
 fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     let (names, rest) = room.split_at_mut(SOA_NAMES.len());
     names.copy_from_slice(SOA_NAMES);
@@ -192,7 +192,7 @@ fn soa(ttl_secs: u32, room: &mut [u8; SOA_ROOM]) -> &[u8] {
     &room[..SOA_NAMES.len() + 4 * numbers.len()]
 }
 
-/// The offsets of the TTL fields of one of our messages, up to the size of `room`.
+/// Returns the offsets of the TTL fields of one of our messages, up to the size of `room`.
 pub fn ttl_offsets(message: &[u8], room: &mut [u16; MAX_BLOCK_RECORDS]) -> usize {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else { return 0 };
     let mut count = 0;

@@ -1,5 +1,4 @@
-//! What a query is answered with and from: the state in force, the client, and the query as the
-//! stages see it.
+//! The context of a query: the state in force, the client, and the query as the stages see it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,16 +21,16 @@ use crate::name_server::NameServer;
 use crate::policy;
 use crate::snapshot::Snapshot;
 
-/// Profile of all clients where no policy tells them apart.
+/// The profile of all clients if the policy does not distinguish them.
 pub const PROFILE: u16 = 0;
 
-/// What a worker answers with, for the length of a batch.
+/// The state and memory of a worker while it answers a batch.
 pub struct QueryContext<'w> {
-    /// Caches, secrets.
+    /// Caches and secrets.
     pub shared: &'w NameServer,
     /// The configuration in force.
     pub state: &'w Snapshot,
-    /// When the batch came.
+    /// When the batch arrived.
     pub now: Moment,
     /// The same on the wall clock, in seconds.
     pub wall_secs: u64,
@@ -40,7 +39,7 @@ pub struct QueryContext<'w> {
 }
 
 impl QueryContext<'_> {
-    /// Returns the time for the policy, and its generation.
+    /// Returns the time, as the policy takes it, and the policy's generation.
     pub(super) fn moment(&self) -> (policy::Moment, u32) {
         let moment = policy::Moment { wall_secs: self.wall_secs, millis: self.now.millis() };
         (moment, self.state.generations.policy)
@@ -55,7 +54,7 @@ impl QueryContext<'_> {
         }
     }
 
-    /// Counts a reply that the policy made, for the rule or list that it is of.
+    /// Counts an answer of the policy for its rule or list.
     #[inline]
     pub fn count_note(&self, decision: &Decision) {
         if decision.note != 0
@@ -67,7 +66,7 @@ impl QueryContext<'_> {
     }
 }
 
-/// Who asks.
+/// The client of a query.
 #[derive(Clone, Copy)]
 pub struct Client<'c> {
     /// Address.
@@ -80,18 +79,19 @@ pub struct Client<'c> {
     pub route: Way<'c>,
 }
 
-/// Where the path writes to.
+/// The outputs of the query path.
 pub struct Output<'o> {
-    /// The reply.
+    /// The buffer for the reply.
     pub message: &'o mut [u8],
-    /// Questions to be resolved: of a query that waits, or of a popular name that soon expires.
+    /// Receives the questions to be resolved: that of a query that waits, or of a popular name that
+    /// soon expires.
     pub misses: &'o mut Vec<Miss>,
 }
 
-/// A query that was read and admitted: a new one, or one that has waited.
+/// An admitted query: one that has just arrived, or one that has waited.
 #[derive(Clone, Copy)]
 pub(super) struct Query<'q> {
-    /// What its header and OPT say.
+    /// Its header and EDNS data.
     pub(super) asked: &'q Asked,
     /// Its question.
     pub(super) key: &'q QuestionKey,
@@ -99,31 +99,31 @@ pub(super) struct Query<'q> {
     pub(super) hash: u64,
     /// See [`Policy::profile`](crate::policy::Policy::profile).
     pub(super) profile: u16,
-    /// The rule or list that lets the question through; see [`Decision::note`].
+    /// The rule or list that allows the question; see [`Decision::note`].
     pub(super) note: u16,
-    /// What the packet cache had.
+    /// The state of the packet cache.
     pub(super) cache: CacheState,
-    /// Where it comes from.
+    /// Its origin.
     pub(super) arrival: Arrival<'q>,
 }
 
-/// Where a query comes from.
+/// The origin of a query.
 #[derive(Clone, Copy)]
 pub(super) enum Arrival<'q> {
-    /// From its client, just now.
+    /// A client's message that was just received.
     New {
-        /// As it was sent.
+        /// The message.
         view: &'q QueryView<'q>,
         /// The client.
         client: &'q Client<'q>,
     },
-    /// It has waited.
+    /// A query that has waited.
     Waiting(&'q Waiter),
 }
 
 impl<'q> Query<'q> {
-    /// A query that has waited. Its profile is that of the policy in force now: the number that it
-    /// came with may stand for another one.
+    /// Creates the query of a waiting client. Its profile is that of the policy now in force,
+    /// because the earlier number may have another meaning.
     pub(super) fn waiting(cx: &QueryContext<'_>, waiter: &'q Waiter, key: &'q QuestionKey) -> Self {
         let asked = &waiter.asked;
         let profile = cx.profile(waiter.ip, waiter.entrance, asked.transport);
@@ -164,7 +164,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the aliases that led to the name which was resolved for the query.
+    /// Returns the aliases that led to the resolved name.
     pub(super) fn aliases(&self) -> &'q [Alias] {
         match self.arrival {
             Arrival::New { .. } => &[],
@@ -172,13 +172,14 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Whether a rule has put the question to servers of its own: no answer of others will do.
+    /// Returns whether a rule forwards the question to its own servers; answers of others do not
+    /// serve.
     pub(super) fn is_forwarded(&self) -> bool {
         matches!(self.arrival, Arrival::Waiting(waiter) if waiter.servers.is_some())
     }
 
-    /// Whether an answer may be kept: the policy and the records that let the question through are
-    /// still in force.
+    /// Returns whether an answer may be cached: the policy and records that allowed the question
+    /// are still in force.
     pub(super) fn is_current(&self, cx: &QueryContext<'_>) -> bool {
         match self.arrival {
             Arrival::New { .. } => true,
@@ -196,12 +197,12 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the question as this server's own names see it.
+    /// Returns the question in the form for this server's own names.
     pub(super) fn local(&self) -> LocalQuestion<'q> {
         LocalQuestion { qname: self.key.qname(), qtype: self.qtype(), turn: self.asked.id }
     }
 
-    /// Returns the question as the policy sees it.
+    /// Returns the question in the form for the policy.
     pub(super) fn for_policy(&self) -> policy::Asked<'q> {
         policy::Asked {
             profile: self.profile,
@@ -212,7 +213,7 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// The decision of a stage that sends nothing.
+    /// Returns the decision of a stage that sends nothing.
     pub(super) fn silent(&self, cx: &QueryContext<'_>, stage: Stage, note: u16) -> Decision {
         Decision {
             profile: self.profile,
@@ -223,8 +224,8 @@ impl<'q> Query<'q> {
         }
     }
 
-    /// Returns the question to be resolved for the query, with its client: its own, or that of the
-    /// last target of aliases.
+    /// Returns the question to be resolved, with the client: the query's own question, or that of
+    /// the last target of aliases.
     pub(super) fn miss(&self, cx: &QueryContext<'_>, next: Next) -> Miss {
         let (question, hash) = match next.aliases.last() {
             None => (self.key.question().into(), self.key.hash),
@@ -254,7 +255,7 @@ impl<'q> Query<'q> {
         Miss { subnet, stale_available, waiter: Some(waiter), ..self.miss_of(question, hash) }
     }
 
-    /// Returns the question of the query, to be resolved for no client.
+    /// Returns the question of the query for a prefetch, without a client.
     #[cold]
     pub(super) fn prefetch(&self) -> Miss {
         self.miss_of(self.key.question().into(), self.key.hash)
@@ -263,7 +264,7 @@ impl<'q> Query<'q> {
     fn miss_of(&self, question: WaitingQuestion, hash: u64) -> Miss {
         Miss {
             question,
-            // Of no profile: all who ask wait for the same resolution.
+            // All clients wait for the same resolution, so the profile does not matter.
             hash: packet_hash(hash, PROFILE, key_flags(self.asked)),
             dnssec_ok: self.asked.dnssec_ok(),
             checking_disabled: self.asked.flags & CD != 0,
@@ -274,18 +275,18 @@ impl<'q> Query<'q> {
     }
 }
 
-/// What a query waits for.
+/// The resolution that a query waits for.
 #[derive(Default)]
 pub(super) struct Next {
-    /// The last target of these aliases; the query's own question if there is none.
+    /// The aliases; the name to resolve is the last target, or the QNAME if there are none.
     pub(super) aliases: Vec<Alias>,
-    /// The servers of the rule that forwards the question; none: those of the plan.
+    /// The servers of the rule that forwards the question; `None` for those of the plan.
     pub(super) servers: Option<Arc<[SocketAddr]>>,
-    /// The rule or list that says so; see [`Decision::note`].
+    /// The rule or list that caused this; see [`Decision::note`].
     pub(super) note: u16,
 }
 
-/// Returns the question for the target of an alias in place of this one, and its hash.
+/// Returns the question for the target of an alias, and its hash.
 pub(super) fn question_behind(
     cx: &QueryContext<'_>,
     question: Question<'_>,
@@ -296,7 +297,7 @@ pub(super) fn question_behind(
     (behind.view().into(), cx.shared.key.hash(behind.view().octets(), 0))
 }
 
-/// Returns the client's ECS option, if the rule of the name passes it on.
+/// Returns the client's ECS option if the forwarding rule passes it on.
 fn subnet(
     cx: &QueryContext<'_>,
     view: &QueryView<'_>,
@@ -309,12 +310,12 @@ fn subnet(
     cx.state.plan.passes_ecs(question.qname()).then(|| data.into())
 }
 
-/// The bits of a query that make its answer another one.
+/// Returns the bits of a query that its answer depends on.
 pub(super) fn key_flags(asked: &Asked) -> u8 {
     flags_of(asked.flags, if asked.dnssec_ok() { packet_flags::DO } else { 0 })
 }
 
-/// The flag for the DO bit is given, those for bits of the header are added.
+/// Adds the bits of the header to the bit for DO.
 pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
     let bit = |set: bool, flag: u8| if set { flag } else { 0 };
     of_edns
@@ -322,9 +323,9 @@ pub(super) fn flags_of(header_flags: u16, of_edns: u8) -> u8 {
         | bit(header_flags & RD != 0, packet_flags::RD)
 }
 
-/// The hash under which an answer lies in the packet cache: that of the question, with the rest of
-/// the key in the bits that only tell entries of one place apart. So its place is known before
-/// anything but the question was read.
+/// Returns the hash of an answer in the packet cache: that of the question, with the rest of the
+/// key in the bits that distinguish entries of one bucket. The bucket is thus known as soon as the
+/// question is read.
 #[inline]
 pub fn packet_hash(question_hash: u64, profile: u16, flags: u8) -> u64 {
     let rest = (u64::from(profile) << 8 | u64::from(flags)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

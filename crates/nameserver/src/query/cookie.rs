@@ -41,7 +41,7 @@ impl std::fmt::Debug for CookieSecrets {
 }
 
 impl CookieSecrets {
-    /// The cookie for a client at `wall_secs`.
+    /// Returns the cookie for a client at `wall_secs`.
     pub fn make(&self, client: &[u8; 8], ip: IpAddr, wall_secs: u64) -> [u8; COOKIE_LEN] {
         let mut head = [0; 16];
         head[..8].copy_from_slice(client);
@@ -53,8 +53,9 @@ impl CookieSecrets {
         cookie
     }
 
-    /// Whether this server recently gave the cookie to this client; also the cookie to send now. A
-    /// valid cookie is renewed after half its lifetime, and after a rotation (RFC 9018 §4.3).
+    /// Returns whether this server recently gave the cookie to this client, and the cookie to send
+    /// now. A valid cookie is renewed after half its lifetime, and after a rotation (RFC 9018
+    /// §4.3).
     pub fn check(
         &self,
         client: &[u8; 8],
@@ -77,7 +78,7 @@ impl CookieSecrets {
         }
     }
 
-    /// The properties of a server cookie; `None` if it is not ours or has expired.
+    /// Returns the properties of a server cookie; `None` if it is not ours or has expired.
     fn standing(
         &self,
         client: &[u8; 8],
@@ -109,8 +110,8 @@ struct Standing {
     age_secs: i64,
 }
 
-/// The hash of the preceding part of a cookie and the client's address. Hashing in pieces takes
-/// twice as long.
+/// Returns the hash of the preceding part of a cookie and the client's address. Hashing in pieces
+/// takes twice as long.
 fn digest(secret: &Secret, head: &[u8; 16], ip: IpAddr) -> [u8; 8] {
     let hasher = SipHasher24::new_with_key(secret);
     let mut octets = [0; 32];

@@ -1,8 +1,8 @@
-//! The decision about a query, and the step that the server takes by it.
+//! The decision about a query, and the step that follows from it.
 //!
-//! A [`Decision`] is made where the query path decides, and every [`QueryStep`] that ends a query
-//! carries one, also a step that sends nothing. Counters, rate limits and explanations read it and
-//! decide nothing again.
+//! A [`Decision`] is made where the query path decides. Every [`QueryStep`] that ends a query
+//! carries one, including steps that send nothing. Counters, rate limits and explanations read it
+//! and never decide again.
 
 use avocet_resolver::EndpointId;
 use avocet_wire::header::AD;
@@ -10,10 +10,10 @@ use avocet_wire::{Ede, Rcode, Rtype};
 
 use super::asked::Transport;
 
-/// What becomes of a query.
+/// The result of the query path for one query.
 #[derive(Clone, Copy, Debug)]
 pub enum QueryStep {
-    /// The reply in the buffer is sent.
+    /// The reply in the buffer must be sent.
     Reply(Outgoing),
     /// Nothing is sent.
     Silent(Decision),
@@ -28,55 +28,56 @@ pub enum QueryStep {
 pub struct Outgoing {
     /// Length of the message in octets.
     pub len: usize,
-    /// Keyed hash of the question; zero where none was read.
+    /// Keyed hash of the question; zero if none was read.
     pub hash: u64,
-    /// Whether the client has proven its address by a cookie: the rate limit spares it.
+    /// Whether a cookie proves the client's address, so that the rate limit does not apply.
     pub is_verified: bool,
-    /// Why this reply is given.
+    /// The reason for this reply.
     pub decision: Decision,
 }
 
 impl Outgoing {
-    /// Tells equal replies for the rate limit: the same data, or any denial or error of one sort.
+    /// Returns a value that is equal for equal replies, as the rate limit counts them: the same
+    /// data, or denials and errors of one kind.
     pub fn kind(&self) -> u64 {
         let rcode = self.decision.rcode;
         if rcode == Rcode::NOERROR { self.hash } else { u64::from(rcode.0) }
     }
 }
 
-/// How a query ended, and why.
+/// The end of a query, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
     /// Revision of the configuration that decided: [`Snapshot::epoch`](crate::snapshot::Snapshot).
     pub revision: u32,
-    /// Profile of the client in the policy of that revision; zero where it was not asked.
+    /// Profile of the client in the policy of that revision; zero if no policy was evaluated.
     pub profile: u16,
-    /// Number of the rule, list or policy zone that decided, as the policy counts its
-    /// [notes](crate::policy::Policy::notes), from 1; zero where none did.
+    /// Number of the deciding rule, list or policy zone among the
+    /// [notes](crate::policy::Policy::notes) of the policy, from 1; zero if there is none.
     pub note: u16,
-    /// QTYPE; zero where no question was read.
+    /// QTYPE; zero if no question was read.
     pub qtype: Rtype,
-    /// RCODE of the reply; NOERROR where none is sent.
+    /// RCODE of the reply; NOERROR if none is sent.
     pub rcode: Rcode,
-    /// Extended error beside the answer. A reply of the policy has that of its note.
+    /// Extended error of the answer. A reply of the policy has that of its note.
     pub ede: Option<Ede>,
-    /// The upstream that answered, where the question was forwarded.
+    /// The upstream that answered a forwarded question.
     pub upstream: Option<EndpointId>,
     /// The stage that decided.
     pub stage: Stage,
-    /// How the query came.
+    /// The transport of the query.
     pub transport: Transport,
-    /// What the caches had.
+    /// The state of the caches.
     pub cache: CacheState,
-    /// What validation found.
+    /// The result of validation.
     pub validated: Validated,
 }
 
-/// The size at which a worker can keep a decision for each query.
+/// A worker keeps one decision for each query.
 const _: () = assert!(size_of::<Decision>() <= 32);
 
 impl Decision {
-    /// The decision of a stage before the question was looked at.
+    /// Creates the decision of a stage that runs before the question is read.
     pub fn at(stage: Stage, transport: Transport, revision: u32) -> Self {
         Self {
             revision,
@@ -93,34 +94,34 @@ impl Decision {
         }
     }
 
-    /// Whether the reply is one that the policy made: it is counted by its note.
+    /// Returns whether the policy made the reply, which is then counted by its note.
     #[inline]
     pub fn is_of_policy(&self) -> bool {
         matches!(self.stage, Stage::Blocked | Stage::Rewritten)
     }
 }
 
-/// What the caches had for a query.
+/// The state of the caches for a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheState {
-    /// They were not asked.
+    /// They were not searched.
     NotAsked,
-    /// The answer.
+    /// They had the answer.
     Hit,
-    /// An expired answer.
+    /// They had an expired answer.
     Stale,
-    /// Nothing of use.
+    /// They had no usable answer.
     Miss,
 }
 
-/// What validation found about an answer.
+/// The result of validation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Validated {
-    /// Nothing that the answer shows: it is insecure, or was not validated.
+    /// Insecure or not validated.
     Unknown,
-    /// All of it is secure.
+    /// Completely secure.
     Secure,
-    /// It is bogus: the client gets an error (RFC 4035 §4.3).
+    /// Bogus: the client gets an error (RFC 4035 §4.3).
     Bogus,
 }
 
@@ -149,33 +150,33 @@ pub enum Stage {
     Ignored,
     /// From the packet cache.
     PacketHit,
-    /// Expired data, as resolution failed or took long.
+    /// Expired data, because resolution failed or took long.
     Stale,
     /// Local records.
     Local,
-    /// Special names, and cookies asked for without a question.
+    /// Special names, and queries for a cookie without a question.
     Special,
     /// Class CH.
     Chaos,
     /// Assembled from the RRset cache.
     RrsetHit,
-    /// Resolved by asking upstream.
+    /// Resolved by the network.
     Resolved,
     /// Resolution failed.
     Failed,
-    /// A failure remembered (RFC 9520).
+    /// A cached failure (RFC 9520).
     FailureHit,
-    /// RD was not set, and it is not in the caches.
+    /// RD was not set, and the caches have no answer.
     NotRecursive,
-    /// Turned away as too much is in flight.
+    /// Rejected because too many queries are in flight.
     Shed,
     /// Blocked by a list or a rule.
     Blocked,
-    /// Answered by a rule with something else: addresses, a safe form of a search engine.
+    /// Answered by a rule with other data, such as addresses or the safe form of a search engine.
     Rewritten,
     /// Refused or truncated by a rule's rate limit.
     Limited,
-    /// No answer, as a rule says.
+    /// No answer, due to a rule.
     Dropped,
 }
 

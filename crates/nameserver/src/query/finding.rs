@@ -1,6 +1,7 @@
-//! What a stage of the query path has for a question.
+//! The result of one stage of the query path.
 //!
-//! A stage returns a finding to the path and calls no other stage. The path decides what follows.
+//! A stage returns a finding to the path and calls no other stage. The path decides how to
+//! continue.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -14,82 +15,84 @@ use super::decision::{CacheState, Stage};
 use super::respond::Draft;
 use super::ttl::Terms;
 
-/// What a stage has for a question. Where a rule or a list speaks, `note` is its number
-/// ([`Decision::note`](super::decision::Decision::note)); else it is zero.
+/// The result of a stage. If a rule or a list decided, `note` is its number
+/// ([`Decision::note`](super::decision::Decision::note)); otherwise it is zero.
 pub(super) enum Finding {
-    /// The stage has nothing: the next one is asked.
+    /// No result: the next stage follows.
     Nothing,
-    /// The policy lets the question or the answer pass, on these terms.
+    /// The policy allows the question or the answer, on these terms.
     Pass(Terms),
     /// The answer is in the buffer.
     Answer(Offer),
     /// The answer is that of the last target of these aliases.
     Aliases {
-        /// The aliases, the first one of the name that was asked for.
+        /// The aliases, starting with that of the QNAME.
         aliases: Vec<Alias>,
-        /// Who says so.
+        /// The deciding rule or list.
         note: u16,
     },
     /// The question is for these servers only.
     Forward {
         /// The servers of a rule.
         servers: Arc<[SocketAddr]>,
-        /// Who says so.
+        /// The deciding rule or list.
         note: u16,
     },
     /// The query gets no answer.
     Silence {
-        /// Who says so.
+        /// The deciding rule or list.
         note: u16,
     },
 }
 
-/// An answer of a stage: the draft in the buffer, and what the decision records of it.
+/// An answer of a stage: the draft in the buffer, with the data for the decision.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     /// The message.
     pub(super) draft: Draft,
-    /// The stage that gives it.
+    /// The stage that made it.
     pub(super) stage: Stage,
-    /// What the caches had.
+    /// The state of the caches.
     pub(super) cache: CacheState,
     /// The upstream that gave it.
     pub(super) upstream: Option<EndpointId>,
-    /// How the packet cache may keep it, if it does not yet.
+    /// Whether and how the packet cache may store it.
     pub(super) lifetime: Lifetime,
-    /// What it rests on.
+    /// The data that it depends on.
     pub(super) basis: Basis,
 }
 
-/// What an answer that this network or its policy made rests on, besides these.
+/// The data that an answer of this server or its policy depends on, besides the policy and the
+/// names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Basis {
     /// The question alone.
     Question,
-    /// An answer of other servers, which it is given in place of.
+    /// The answer of other servers that it replaces.
     Answer,
 }
 
 impl Offer {
-    /// An answer that this server makes, and no cache keeps.
+    /// Returns an answer that this server makes and that is not cached.
     pub(super) fn made(stage: Stage, draft: Draft) -> Self {
         let (cache, lifetime) = (CacheState::NotAsked, Lifetime::Unkept);
         Self { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
     }
 }
 
-/// How the packet cache may keep an answer.
+/// How the packet cache may store an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Lifetime {
-    /// Not at all, or it is kept already.
+    /// Not at all, or it is stored already.
     Unkept,
-    /// For this many seconds, with TTLs that stay as they are.
+    /// For this many seconds, with constant TTLs.
     Fixed(NonZeroU32),
     /// For this many seconds, with TTLs that count down.
     Counting(NonZeroU32),
 }
 
-/// An answer of other servers, from the network or from a cache, before the policy has judged it.
+/// An answer of other servers, from the network or from a cache, before the policy has evaluated
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Obtained<'a> {
     /// RCODE; SERVFAIL if resolution failed.
@@ -98,20 +101,20 @@ pub struct Obtained<'a> {
     pub message: &'a [u8],
     /// Offsets of its TTL fields.
     pub ttl_offsets: &'a [u16],
-    /// The seconds for which others may get it. None: it is for this client alone, or is kept
-    /// already, and no least TTL of a rule changes that.
+    /// The seconds for which it may be cached for other clients. `None`: it is for this client
+    /// alone, or is cached already, and the lowest TTL of a rule does not change that.
     pub kept_for: Option<NonZeroU32>,
     /// The extended error for clients.
     pub ede: Option<(Ede, &'static str)>,
-    /// The stage that gives it: [`Stage::Resolved`], [`Stage::RrsetHit`], [`Stage::Stale`] if it
-    /// is expired, or how resolution failed.
+    /// The stage that gave it: [`Stage::Resolved`], [`Stage::RrsetHit`], [`Stage::Stale`] if it is
+    /// expired, or the kind of failure.
     pub stage: Stage,
     /// The upstream that gave it.
     pub upstream: Option<EndpointId>,
 }
 
 impl Obtained<'_> {
-    /// A failure, for which the client gets SERVFAIL with this extended error.
+    /// Returns a failure: the client gets SERVFAIL with this extended error.
     pub fn failure(stage: Stage, ede: (Ede, &'static str)) -> Self {
         Self {
             rcode: Rcode::SERVFAIL,
@@ -124,7 +127,8 @@ impl Obtained<'_> {
         }
     }
 
-    /// The stage of what resolution has brought: an answer, or a failure with this extended error.
+    /// Returns the stage for the result of resolution: an answer, or a failure with this extended
+    /// error.
     pub fn stage_of(rcode: Rcode, ede: Option<(Ede, &'static str)>) -> Stage {
         match ede {
             _ if rcode != Rcode::SERVFAIL => Stage::Resolved,
@@ -133,7 +137,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// What the caches had, for the decision.
+    /// Returns the state of the caches, for the decision.
     fn cache(&self) -> CacheState {
         match self.stage {
             Stage::RrsetHit => CacheState::Hit,
@@ -142,7 +146,7 @@ impl Obtained<'_> {
         }
     }
 
-    /// Offers a draft that was made from this answer.
+    /// Offers a draft made from this answer.
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
         let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);

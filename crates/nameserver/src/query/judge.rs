@@ -1,7 +1,7 @@
-//! The policy: what it says to a question, to an answer, and to a question without an answer.
+//! The stage of the policy: evaluates a question, an answer, or a question without an answer.
 //!
-//! It is the one stage that may end any query. What it says goes back to the path as a [`Finding`];
-//! [`Finding::Pass`] lets the question or the answer go on.
+//! It is the one stage that can end any query. It returns a [`Finding`] to the path; with
+//! [`Finding::Pass`] the question or the answer continues.
 
 use avocet_resolver::NameServers;
 use avocet_wire::header::Header;
@@ -20,7 +20,7 @@ use crate::policy::{
     AnswerVerdict, Answered, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };
 
-/// Asks the policy about a question.
+/// Evaluates the policy on a question.
 pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Some(policy) = &cx.state.policy else {
         return Finding::Pass(Terms::of(Validity::ALWAYS, None, query.note));
@@ -34,7 +34,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     let ruling = policy.question(&query.for_policy(), cx.moment(), &mut scratch);
     let QuestionRuling { verdict, by, validity, note } = ruling;
     let says_nothing = matches!(verdict, QuestionVerdict::Pass);
-    // What this network says about its own names, no list of strangers takes back.
+    // Lists do not override the operator's own names.
     let is_own =
         !says_nothing && by == Decider::List && cx.state.names.local.has(query.key.qname());
     cx.scratch.tell(|witness| match is_own {
@@ -67,7 +67,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
 }
 
-/// Asks the policy about an answer of other servers.
+/// Evaluates the policy on an answer of other servers.
 pub(super) fn answer(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -96,7 +96,7 @@ pub(super) fn answer(
     in_place_of_an_answer(query, ruling.verdict, ruling.note, out)
 }
 
-/// Asks the policy about a question that was not resolved.
+/// Evaluates the policy on a question that could not be resolved.
 pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Some(policy) = &cx.state.policy else { return Finding::Nothing };
     let mut scratch = cx.scratch.policy();
@@ -112,18 +112,18 @@ pub(super) fn failure(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) 
     }
 }
 
-/// The part of a message that the policy judges.
+/// The part of a message that the policy evaluates.
 pub(super) struct JudgedPart {
-    /// The message without the rest.
+    /// The message without its additional records.
     pub(super) message: Vec<u8>,
     /// Offsets of its TTL fields.
     pub(super) ttl_offsets: Vec<u16>,
 }
 
-/// Cuts the additional records off a message; none where it has no such records.
+/// Removes the additional records of a message; returns `None` if it has none.
 ///
-/// The policy judges names and addresses that a client asks for, and those which the answer to that
-/// leads to. Addresses that a server adds for other names, it would not have been asked about.
+/// The policy evaluates the names and addresses of the question and of its answer. The additional
+/// addresses are those of other names, which nobody asked for.
 pub(super) fn judged_part(obtained: &Obtained<'_>) -> Option<JudgedPart> {
     let mut header = Header::read(obtained.message).filter(|header| header.counts[3] > 0)?;
     header.counts[3] = 0;
@@ -165,7 +165,7 @@ fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
     Offer::made(Stage::Limited, sent_to_tcp(question, out))
 }
 
-/// Writes an answer that the policy made.
+/// Writes an answer of the policy.
 fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     let question = LocalQuestion::from(query.key.question());
     let draft = match made.behind.last() {
@@ -177,7 +177,7 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
         }
     };
     if made.validity.secs < u32::MAX {
-        // Records of a policy zone, and the aliases before them, have TTLs of their own.
+        // Records of a policy zone and the aliases before them have individual TTLs.
         let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
         let count = blocked::ttl_offsets(&out[..draft.len], &mut offsets);
         cut_ttls(&mut out[..draft.len], &offsets[..count], made.validity.secs);
@@ -187,8 +187,8 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     Offer { lifetime, ..Offer::made(made.stage, Draft { note: made.note, ..draft }) }
 }
 
-/// Writes what the policy says of a name that aliases of the true answer lead to, with these before
-/// it.
+/// Writes an answer of the policy for a name that the aliases of the original answer lead to, after
+/// these aliases.
 #[cold]
 fn behind(query: &Query<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
     let draft = blocked::draft(end, &made.form, made.ttl_secs, out);

@@ -143,7 +143,7 @@ impl LocalRecords {
         )
     }
 
-    /// The RRset of a name and type, or an alias in its place; `None` if the name is not
+    /// Returns the RRset of a name and type, or an alias in its place; `None` if the name is not
     /// local.
     pub(super) fn find<'a>(&'a self, qname: FoldedName<'a>, qtype: Rtype) -> Option<Own<'a>> {
         let Records { sets, denials } = self.records_of(qname)?;
@@ -173,7 +173,7 @@ impl LocalRecords {
         self.names.get(qname.wire()).is_some_and(|owner| !owner.sets.is_empty())
     }
 
-    /// The records of a name, or those of the wildcard that covers it.
+    /// Returns the records of a name, or those of the wildcard that covers it.
     #[inline]
     fn records_of(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
         if self.names.is_empty() {
@@ -184,7 +184,8 @@ impl LocalRecords {
         own.or_else(|| if self.has_wildcards { self.records_of_wildcard(qname) } else { None })
     }
 
-    /// Only the wildcard below the closest encloser applies (RFC 4592 §3.3.1).
+    /// Returns the records of the wildcard directly below the closest encloser, the only one that
+    /// applies (RFC 4592 §3.3.1).
     fn records_of_wildcard(&self, qname: FoldedName<'_>) -> Option<Records<'_>> {
         let (_, encloser) = self.names.nearest(qname.parent()?.wire())?;
         (!encloser.wildcard.is_empty())
@@ -202,7 +203,7 @@ fn first_of(question: &LocalQuestion<'_>, set: &LocalSet) -> usize {
     }
 }
 
-/// The CNAME to follow from the current name, unless the question is for the CNAME itself.
+/// Returns the CNAME to follow from the current name, unless the question is for the CNAME itself.
 fn alias_of(sets: &[LocalSet], question: &LocalQuestion<'_>, aliases: &[Alias]) -> Option<Alias> {
     if question.qtype == Rtype::CNAME || question.qtype == Rtype::ANY {
         return None;
@@ -244,7 +245,7 @@ fn write(
                 builder.rrset(Section::Answer, ahead.iter().chain(last).map(|rdata| record(rdata)))
             }
         };
-        // The answer exceeds our datagrams: TCP has room for it.
+        // The answer exceeds our datagrams; TCP has room for it.
         if written.is_err() {
             builder.truncate();
         }

@@ -1,5 +1,5 @@
-//! Look-ahead: reads the questions of a batch of datagrams before the first one is answered, and
-//! asks for the memory of their cache entries.
+//! Look-ahead: reads the questions of a batch of datagrams before the first is answered, and
+//! prefetches the memory of their cache entries.
 
 use avocet_cache::packet_flags;
 use avocet_io::Peer;
@@ -11,26 +11,25 @@ use super::asked::{Entrance, Transport};
 use super::context::{PROFILE, QueryContext, flags_of, packet_hash};
 use crate::name_server::NameServer;
 
-/// Where in an OPT record the octet with DO is.
+/// Offset in an OPT record of the octet with DO.
 const OPT_FLAGS: usize = 7;
 
-/// What look-ahead read of a datagram, so that the lines of its cache entry can be fetched.
+/// The result of the look-ahead at a datagram, for prefetching its cache lines.
 #[derive(Clone, Copy)]
 pub struct Seen {
-    /// Of its question; empty if there is none that is plain.
+    /// Key of the question; empty if there is no plain one.
     pub(super) key: QuestionKey,
     /// The client's profile.
     pub(super) profile: u16,
-    /// The flags of the answer's key, unless OPT stands elsewhere than behind the question.
+    /// The flags of the entry's key, if OPT directly follows the question.
     flags: u8,
 }
 
 impl Seen {
-    /// Of no datagram.
+    /// The result without a datagram.
     pub const NOTHING: Self = Self { key: QuestionKey::EMPTY, profile: PROFILE, flags: 0 };
 
-    /// Looks at a datagram of this client, and asks for the memory that its answer is looked for
-    /// in.
+    /// Reads the question of a client's datagram and prefetches the bucket of its answer.
     #[inline]
     pub fn look(&mut self, cx: &QueryContext<'_>, octets: &[u8], peer: &Peer, entrance: Entrance) {
         match QueryView::question_of(octets) {
@@ -44,8 +43,8 @@ impl Seen {
         }
     }
 
-    /// The second look, a few questions ahead: at the entry, or if there is none at what comes
-    /// next.
+    /// Prefetches the entry in the packet cache or, if there is none, the memory for the next step.
+    /// The path calls it a few questions later.
     #[inline]
     pub fn look_again(&self, shared: &NameServer) {
         let Self { key, profile, flags } = self;
@@ -57,8 +56,8 @@ impl Seen {
     }
 }
 
-/// The flags of the key of a query of which only the question was read, for a hint: OPT mostly
-/// comes right behind it.
+/// Returns the likely key flags of a query of which only the question was read, as a hint: OPT
+/// usually follows it directly.
 #[inline]
 fn likely_flags(octets: &[u8], question: &[u8]) -> u8 {
     let &[_, _, high, low, ..] = octets else { return 0 };

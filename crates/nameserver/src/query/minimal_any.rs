@@ -13,7 +13,7 @@ const ANY_TTL_SECS: u32 = 3600;
 /// HINFO data: CPU "RFC8482", OS "".
 const ANY_HINFO: &[u8] = b"\x07RFC8482\x00";
 
-/// Answers ANY with a HINFO record (RFC 8482 §4.2).
+/// Answers ANY with an HINFO record (RFC 8482 §4.2).
 pub(super) fn answer(question: Question<'_>, out: &mut [u8]) -> Finding {
     Finding::Answer(Offer::made(Stage::Local, draft(question, out)))
 }

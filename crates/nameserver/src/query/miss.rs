@@ -1,4 +1,4 @@
-//! A query that has to wait: all that its answer will need, owned.
+//! A query that waits for resolution, with owned copies of all data for its answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -14,40 +14,39 @@ use super::octets::Octets;
 use super::question::WaitingQuestion;
 use crate::clock::Moment;
 
-/// A stream of a worker: its slot and how often the slot was used.
+/// A connection of a worker: its slot and the use count of the slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StreamRoute {
     /// The worker that holds the connection.
     pub worker: u16,
     /// Its slot there.
     pub slot: u32,
-    /// Tells whether the slot was given to another connection meanwhile.
+    /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
 }
 
-/// The way back to a client.
+/// The route of a reply to its client.
 #[derive(Clone, Copy, Debug)]
 pub enum ReplyRoute {
-    /// From the listener of this number, which every worker has a socket of.
+    /// By the listener with this number; every worker has a socket of it.
     Datagram {
         /// Number of the listener.
         listener: u16,
-        /// Client, and the address that he asked.
+        /// Client, and the local address that it queried.
         peer: Peer,
     },
     /// Over a stream.
     Stream(StreamRoute),
 }
 
-/// The same while the query is looked at: most are answered at once, and nothing is copied for
-/// them.
+/// The borrowed form of [`ReplyRoute`]: most queries are answered at once and copy nothing.
 #[derive(Clone, Copy)]
 pub enum Way<'c> {
     /// As [`ReplyRoute::Datagram`].
     Datagram {
         /// Number of the listener.
         listener: u16,
-        /// Client, and the address that he asked.
+        /// Client, and the local address that it queried.
         peer: &'c Peer,
     },
     /// Over a stream.
@@ -55,7 +54,7 @@ pub enum Way<'c> {
 }
 
 impl Way<'_> {
-    /// To be kept while the client waits.
+    /// Returns an owned route, for a client that waits.
     pub fn kept(self) -> ReplyRoute {
         match self {
             Self::Datagram { listener, peer } => ReplyRoute::Datagram { listener, peer: *peer },
@@ -67,33 +66,33 @@ impl Way<'_> {
 /// A client that waits for an answer.
 #[derive(Clone, Debug)]
 pub struct Waiter {
-    /// What the query said.
+    /// Header and EDNS data of the query.
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
-    /// The epoch of the snapshot by which the question was let through.
+    /// The epoch of the snapshot that allowed the question.
     pub epoch: u32,
-    /// The rule or list that let it through or changed it; see
+    /// The rule or list that allowed or changed it; see
     /// [`Decision::note`](super::decision::Decision::note).
     pub note: u16,
     /// The client's address.
     pub ip: IpAddr,
     /// The address at which the query arrived.
     pub entrance: Entrance,
-    /// The way back.
+    /// The route of the reply.
     pub route: ReplyRoute,
-    /// When the query came.
+    /// When the query arrived.
     pub since: Moment,
-    /// A fault ended its resolution once, and it was taken up again.
+    /// Whether its resolution was restarted after a fault; it is restarted once.
     pub is_resumed: bool,
-    /// Who is to be asked, where a rule says so.
+    /// The servers of a rule that forwards the question.
     pub servers: Option<Arc<[SocketAddr]>>,
-    /// CNAMEs of this network or of its policy that led to the name which is resolved.
+    /// CNAMEs of this server or of its policy that led to the name being resolved.
     pub aliases: Vec<Alias>,
 }
 
 impl Waiter {
-    /// The client's address, if it asked by a datagram.
+    /// Returns the client's address if it queried over UDP.
     pub fn datagram_ip(&self) -> Option<IpAddr> {
         match &self.route {
             ReplyRoute::Datagram { peer, .. } => Some(peer.ip()),
@@ -107,39 +106,39 @@ impl Waiter {
         Rtype(u16::from_be_bytes([fixed[0], fixed[1]]))
     }
 
-    /// The decision to turn the query away and send nothing.
+    /// Returns the decision to reject the query without a reply.
     pub fn turned_away(&self, revision: u32) -> Decision {
         let decision = Decision::at(Stage::Shed, self.asked.transport, revision);
         Decision { note: self.note, qtype: self.qtype(), cache: CacheState::Miss, ..decision }
     }
 
-    /// The client's address, if it may be forged.
+    /// Returns the client's address if it may be spoofed.
     pub fn unverified_ip(&self) -> Option<IpAddr> {
         self.datagram_ip().filter(|_| !self.asked.is_verified())
     }
 }
 
-/// A question to be resolved, and the client that waits; none for a prefetch.
+/// A question to be resolved, and the waiting client; none for a prefetch.
 #[derive(Debug)]
 pub struct Miss {
     /// The question to resolve.
     pub question: WaitingQuestion,
-    /// Keyed hash of the question, as of the packet cache for [`PROFILE`](super::context::PROFILE).
+    /// Keyed hash of the question, as in the packet cache for [`PROFILE`](super::context::PROFILE).
     pub hash: u64,
     /// DO.
     pub dnssec_ok: bool,
     /// CD.
     pub checking_disabled: bool,
-    /// Data of the client's ECS option, where the rule passes it on.
+    /// Data of the client's ECS option, if the rule passes it on.
     pub subnet: Option<Box<[u8]>>,
-    /// Expired data is at hand, should resolving take long.
+    /// Whether the caches have expired data, for slow resolution.
     pub stale_available: bool,
     /// The client.
     pub waiter: Option<Waiter>,
 }
 
 impl Miss {
-    /// By which the cache of failures knows it.
+    /// Returns the key in the failure cache.
     pub fn failure_key(&self) -> FailureKey<'_> {
         FailureKey { question: self.question.view(), checking_disabled: self.checking_disabled }
     }

@@ -1,9 +1,9 @@
 //! The query path: from the octets of a query and its client to a [`QueryStep`].
 //!
-//! A query walks through stages. Each stage looks at one thing and returns a [finding]; it knows no
-//! other stage. The parent, `path`, has all branches: it asks the stages in their order and
-//! decides by the finding what comes next. So the file of the parent is the whole order of events,
-//! and a stage can be read, tested and replaced by itself.
+//! A query passes through stages. Each stage has one subject, returns a [finding] and knows no
+//! other stage. The parent, `path`, has all branches: it calls the stages in order and continues
+//! according to the finding. Its file thus shows the whole order, and each stage can be read,
+//! tested and replaced separately.
 //!
 //! ```text
 //!   datagram, frame                          what resolution brought, or that it takes too long
@@ -27,25 +27,24 @@
 //!                reply (finish)   silent   resolve (a miss)
 //! ```
 //!
-//! - A **hit** walks `answer`, `admission` (which only reads options), `packet`, `reply`.
-//! - A **miss** walks all stages once. Its question, with all that the reply will need, becomes a
-//!   [`Miss`](miss::Miss).
-//! - A **late** query walks `resume`, `settle`, `conclude`. It meets the same functions as an
-//!   answer from the RRset cache, so an answer is judged, kept and finished in one place, whether it
-//!   comes at once or late.
+//! - A **hit** passes `answer`, `admission` (which only reads options), `packet`, `reply`.
+//! - A **miss** passes all stages once. Its question, with all data for the reply, becomes a
+//! [`Miss`](miss::Miss).
+//! - A **late** query passes `resume`, `settle`, `conclude`, through the same functions as an
+//! answer from the RRset cache. An answer is thus evaluated, cached and completed in one place,
+//! whether it comes at once or late.
 //!
-//! What can be answered without the network is answered here, with no lock, no allocation and no
-//! waiting. Nothing here sends, and nothing here counts queries: the caller does so in one place
-//! ([`close`](crate::close::close)), from the [`Decision`] that each step carries. A decision says
-//! which stage ended the query and why; it is made where the stage decides, never reconstructed.
+//! All answers that need no network are made here, without a lock, an allocation or a wait. Nothing
+//! here sends or counts queries: the caller does so in one place ([`close`](crate::close::close)),
+//! from the [`Decision`] of each step. A decision records the stage that ended the query and the
+//! reason; it is made where the stage decides and never reconstructed.
 //!
-//! A *draft* is a message in the form of the packet cache: question folded at offset 12, ID zero,
-//! no OPT. [`respond`] makes any draft one client's reply, and no reply leaves otherwise.
-//!
-//! Three modules are parents of stages: `path`; [`rehearsal`], which takes the same walk without
-//! effect, for explanations; and [`own`], through which the resolver asks for the names of this
-//! server. All other modules are vocabulary: types and writers that stages share. A test of `xtask`
-//! holds the stages to it that none imports another.
+//! A *draft* is a message in the format of the packet cache: question folded at offset 12, ID zero,
+//! no OPT. [`respond`] turns a draft into the reply for one client; every reply passes through it.
+//! Three modules call stages: `path`; [`rehearsal`], which takes the same path without side
+//! effects, for explanations; and [`own`], through which the resolver looks up the names of this
+//! server. All other modules have types and writers that stages share. A test of `xtask` checks
+//! that no stage imports another.
 //!
 //! [finding]: finding
 

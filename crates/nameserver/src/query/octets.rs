@@ -17,7 +17,7 @@ enum Form {
 }
 
 impl Octets {
-    /// A copy.
+    /// Copies octets.
     #[inline]
     pub fn new(octets: &[u8]) -> Self {
         let mut place = [0; IN_PLACE];

@@ -1,7 +1,7 @@
 //! The names that this server answers by itself: local records, local zones and special names.
 //!
-//! They are one part of a snapshot. The query path asks the stages `local` and `special` in turn;
-//! the resolver asks here where an alias leads to one of these names.
+//! They are one part of a snapshot. The query path calls the stages `local` and `special` in turn;
+//! the resolver looks up here where an alias leads to one of these names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,27 +13,27 @@ use super::own_changes::{ChangedName, NameChanges, Reach};
 use super::question::LocalQuestion;
 use super::special::{InZone, SpecialNames};
 
-/// See the module.
+/// The server's own names; see the module.
 #[derive(Debug)]
 pub struct Names {
     /// Local records.
     pub local: LocalRecords,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
-    /// What changed in them.
+    /// Their changes.
     pub(super) changes: NameChanges,
 }
 
 impl Names {
-    /// Returns those of a configuration.
+    /// Creates the names of a configuration.
     pub fn of(config: &Config) -> Self {
         let special = SpecialNames::of(config);
         let local = LocalRecords::new(&config.records, |name| special.soa_above(name));
         Self { local, special, changes: NameChanges::default() }
     }
 
-    /// Returns those of a configuration that replaces another one, from which these are, by the
-    /// change of this number.
+    /// Creates the names of a configuration that replaces the one of `self`, by the change with
+    /// this number.
     pub fn replaced(&self, old: &Config, config: &Config, number: u32) -> Self {
         let names = Self::of(config);
         let changed = changed_records(&old.records, &config.records)
@@ -59,11 +59,11 @@ impl OwnNames for Names {
     }
 }
 
-/// Returns the names of the records that are in one of two configurations only.
+/// Returns the names of the records that are in only one of two configurations.
 fn changed_records(old: &[RecordConfig], new: &[RecordConfig]) -> BTreeSet<ChangedName> {
     let wildcard_parent = |name: &[u8]| name.strip_prefix(b"\x01*").map(Box::from);
     let has_wildcards = old.iter().chain(new).any(|record| wildcard_parent(&record.name).is_some());
-    // A name with records ends the reach of a wildcard above it (RFC 4592 §3.3.1).
+    // A name with records limits a wildcard above it (RFC 4592 §3.3.1).
     let reach = if has_wildcards { Reach::Tree } else { Reach::Name };
     let (old, new) = (by_name(old), by_name(new));
     let is_other = |name: &&&[u8]| old.get(**name) != new.get(**name);
@@ -76,7 +76,7 @@ fn changed_records(old: &[RecordConfig], new: &[RecordConfig]) -> BTreeSet<Chang
     changed
 }
 
-/// The records of each name, in their order.
+/// Returns the records of each name, in their order.
 fn by_name(records: &[RecordConfig]) -> BTreeMap<&[u8], Vec<&RecordConfig>> {
     let mut by_name: BTreeMap<&[u8], Vec<&RecordConfig>> = BTreeMap::new();
     for record in records {
@@ -89,8 +89,7 @@ fn by_name(records: &[RecordConfig]) -> BTreeMap<&[u8], Vec<&RecordConfig>> {
 mod tests {
     use super::*;
 
-    /// The names among these, of answers from before a change of the configuration, that it
-    /// affects.
+    /// Checks which of these names, in answers from before a change, the change affects.
     #[track_caller]
     fn check(old: &str, new: &str, affected: &str) {
         let config = |text| Config::from_text(None, text, &BTreeMap::new()).unwrap();

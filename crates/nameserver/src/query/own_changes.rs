@@ -1,32 +1,32 @@
-//! What became of own names lately: which answers that other servers gave before still hold.
+//! The latest changes of own names: which earlier answers of other servers are still valid.
 //!
-//! An answer in the packet cache may rest on a name being this server's own, or on its not being
-//! so: its question's name, or one that an alias in it leads to. A change of the local records or
-//! zones is noted here by its names, so it ends the answers that rest on these names and no others.
+//! An answer in the packet cache may depend on whether a name is this server's own: the QNAME, or
+//! the target of an alias in it. A change of the local records or zones is recorded here by its
+//! names, so that it invalidates the answers that depend on these names and no others.
 
 use std::collections::HashMap;
 
 use avocet_wire::{FoldedName, name};
 
-/// Most names that are noted, those above changed names included: some hundred octets each, copied
-/// with every change. Past that, all are forgotten, and no answer from before counts as untouched.
+/// Most names recorded, including those above changed names: some hundred octets each, copied with
+/// every change. Beyond that all are discarded, and every earlier answer counts as affected.
 const MAX_CHANGED_NAMES: usize = 16_384;
 
-/// A name whose answer may be another one now.
+/// A name with an answer that may have changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct ChangedName {
     /// The name, in wire form and lower case.
     pub(super) name: Box<[u8]>,
-    /// How far it reaches.
+    /// The names that the change affects.
     pub(super) reach: Reach,
 }
 
-/// Which names a change affects.
+/// The names affected by a change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Reach {
-    /// The name, and names above it, which exist or not because of it.
+    /// The name and those above it, whose existence may depend on it.
     Name,
-    /// Names below it, too: those that a zone or a wildcard answers for.
+    /// In addition the names below it, which a zone or a wildcard answers.
     Tree,
 }
 
@@ -34,23 +34,23 @@ pub(super) enum Reach {
 #[derive(Clone, Debug, Default)]
 pub(super) struct NameChanges {
     noted: HashMap<Box<[u8]>, LastChange>,
-    /// The change up to which nothing is noted.
+    /// The last change before the recorded ones.
     forgotten: u32,
 }
 
-/// The numbers of the last changes that concern a name; 0 if there was none.
+/// The numbers of the last changes that affect a name; 0 if there was none.
 #[derive(Clone, Copy, Default, Debug)]
 struct LastChange {
-    /// Of the name.
+    /// A change of the name.
     at: u32,
-    /// Of the name and all below it.
+    /// A change of the name and all names below it.
     tree: u32,
-    /// Of a name below it.
+    /// A change of a name below it.
     below: u32,
 }
 
 impl NameChanges {
-    /// Returns these changes and those of a later number.
+    /// Adds the changes with a later number.
     pub(super) fn with(&self, changed: Vec<ChangedName>, number: u32) -> Self {
         let mut changes = self.clone();
         for ChangedName { name, reach } in changed {

@@ -1,9 +1,8 @@
-//! The packet cache: final answers, by question, profile and flags.
+//! The packet cache: final answers by question, profile and flags.
 //!
-//! An entry carries the epoch of the snapshot that it was made by. A hit compares it with that of
-//! the snapshot in force, and nothing else. Only an entry of an earlier epoch is examined: if
-//! nothing that it depends on has changed since ([`still_holds`]), it moves to the epoch in force
-//! and is a hit from then on.
+//! An entry carries the epoch of the snapshot that made it. A hit only compares it with the epoch
+//! in force. An entry of an earlier epoch is examined: if nothing that it depends on has changed
+//! since ([`still_holds`]), it moves to the epoch in force and is a hit from then on.
 
 use std::num::NonZeroU32;
 
@@ -22,32 +21,32 @@ use super::respond::{Draft, truncated};
 use super::ttl::{Terms, until_change};
 use crate::snapshot::Snapshot;
 
-/// In an entry: its error code is the number of a note of the policy.
+/// Flag of an entry: its error code is the number of a note of the policy.
 const NOTED: u8 = packet_flags::STALE_OK << 1;
-/// In an entry: it is of servers that a rule chose.
+/// Flag of an entry: servers chosen by a rule gave it.
 const BY_RULE: u8 = NOTED << 1;
-/// In an entry that is [`NOTED`]: it is no block, but something else that the policy gives.
+/// Flag of a [`NOTED`] entry: the policy rewrote it, and it is no block.
 const REWRITTEN: u8 = BY_RULE << 1;
-/// In an entry: it is of the local records.
+/// Flag of an entry: the local records gave it.
 const LOCAL: u8 = REWRITTEN << 1;
-/// In an entry: it rests on no answer of other servers.
+/// Flag of an entry: it depends on no answer of other servers.
 const OF_QUESTION: u8 = LOCAL << 1;
 
-/// How long a local answer is kept, in seconds, unless its records change.
+/// Seconds for which a local answer is cached, unless its records change.
 const LOCAL_SECS: NonZeroU32 = NonZeroU32::new(86_400).unwrap();
 
-/// Room in octets that an answer of 4096 octets takes in the packet cache at most, nearly: all TTL
-/// offsets stand behind it. Longer ones fit into no datagram of ours.
+/// Most octets that an answer of 4096 octets takes in the packet cache, nearly: the TTL offsets
+/// follow it. Longer answers fit in none of our datagrams.
 const LONGEST_DATAGRAM: usize = 4096 + 1024;
 
-/// Looks the question up.
+/// Looks up the question.
 #[inline]
 pub(super) fn look_up(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> PacketLookup {
     let (key, now_secs) = (query.packet_key(), cx.now.secs());
     cx.shared.packets.lookup(query.hash, &key, now_secs, cx.state.epoch, out)
 }
 
-/// Looks up what was stored under another epoch, if it still holds.
+/// Looks up an entry of another epoch that is still valid.
 #[cold]
 pub(super) fn look_up_earlier(
     cx: &QueryContext<'_>,
@@ -70,19 +69,20 @@ pub fn still_holds(state: &Snapshot, stored: &StoredPacket<'_>) -> bool {
         return true;
     }
     let of_question = stored.flags & OF_QUESTION != 0;
-    // One that a later snapshot made is none of ours: its profile may have another meaning.
+    // An entry of a later snapshot does not serve: its profile may have another meaning.
     epoch < state.epoch
         && generations.policy <= epoch
         && (of_question || generations.plan <= epoch)
         && (generations.names <= epoch || is_apart_from_names(state, stored).unwrap_or(false))
 }
 
-/// Reports whether an entry is about no name that has become this server's own since it was stored,
-/// or is so no longer, or has other records. None: the message does not show all of its names.
+/// Reports whether an entry contains no name that became this server's own, ceased to be so, or
+/// changed its records since the entry was stored. Returns `None` if the message does not show all
+/// its names.
 fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bool> {
     let StoredPacket { epoch, flags, response } = *stored;
     let of_policy_on_answer = flags & NOTED != 0 && flags & OF_QUESTION == 0;
-    // An error does not show the aliases that led to it, nor does a block in place of an answer.
+    // An error does not show the aliases that led to it, nor does a block that replaces an answer.
     if of_policy_on_answer || Header::read(response)?.flags & 0xf == Rcode::SERVFAIL.low() {
         return None;
     }
@@ -94,7 +94,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
         let record = record.ok()?;
         let name = match (record.rtype, record.section) {
             (Rtype::CNAME, _) => NameBuf::read(response, record.ttl_offset() + 6).ok()?,
-            // Addresses that a server gave beside the answer.
+            // Additional addresses from a server.
             (_, RecordSection::Additional) => record.owner().ok()?,
             _ => continue,
         };
@@ -103,8 +103,7 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
     Some(is_apart)
 }
 
-/// Offers an entry that lies in the buffer. An answer that the policy or this network made keeps
-/// its stage.
+/// Offers the entry in the buffer. An answer of the policy or of this server keeps its stage.
 #[inline]
 pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     let (len, rcode) = (hit.len, Rcode(u16::from(out[3] & 0xf)));
@@ -122,14 +121,14 @@ pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     Offer { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
 }
 
-/// Whether an entry is popular, expires soon and may be refreshed ahead of need: it says what any
-/// server of the name says.
+/// Returns whether an entry is popular, expires soon and may be prefetched: its data is the same
+/// for all clients.
 #[inline]
 pub(super) fn is_expiring(cx: &QueryContext<'_>, hit: &PacketHit) -> bool {
     hit.prefetch && hit.flags & (NOTED | BY_RULE | LOCAL) == 0 && cx.state.config.cache.prefetch
 }
 
-/// Whether an entry of this length fits into no datagram, and the query has come in one.
+/// Returns whether an entry of this length exceeds all datagrams and the query arrived in one.
 pub(super) fn is_too_long(query: &Query<'_>, needed: usize) -> bool {
     query.asked.transport == Transport::Udp && needed > LONGEST_DATAGRAM
 }
@@ -141,8 +140,8 @@ pub(super) fn too_long(query: &Query<'_>, out: &mut [u8]) -> Offer {
     Offer { cache: CacheState::Hit, ..offer }
 }
 
-/// Looks an expired answer up. Returns its length in the buffer. What the servers of a rule said is
-/// for queries that the rule puts to them.
+/// Looks up an expired answer. Returns its length in the buffer. Data from the servers of a rule is
+/// for queries that the rule forwards to them.
 pub(super) fn look_up_expired(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -160,7 +159,7 @@ pub(super) fn look_up_expired(
     }
 }
 
-/// Keeps an answer of other servers, as the policy lets it pass on these terms.
+/// Stores an answer of other servers, on the terms on which the policy allows it.
 pub(super) fn keep(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -179,7 +178,7 @@ pub(super) fn keep(
     insert(cx, query, (obtained.message, obtained.ttl_offsets), &meta);
 }
 
-/// Keeps what was resolved for all clients, where no policy tells them apart.
+/// Stores a resolved answer for all clients if the policy does not distinguish them.
 pub(super) fn keep_for_all(cx: &QueryContext<'_>, asked: &AskedFor, obtained: &Obtained<'_>) {
     let Obtained { message, ttl_offsets, kept_for: Some(kept_for), ede, .. } = *obtained else {
         return;
@@ -202,7 +201,7 @@ pub(super) fn keep_for_all(cx: &QueryContext<'_>, asked: &AskedFor, obtained: &O
     cx.shared.packets.insert(asked.hash, &key, message, ttl_offsets, &meta);
 }
 
-/// The expired answer that lies in a message of the cache.
+/// Returns an expired answer from a message of the cache.
 pub(super) fn obtained<'m>(message: &'m [u8], ttl_offsets: &'m [u16]) -> Obtained<'m> {
     Obtained {
         rcode: Rcode(message.get(3).map_or(0, |flags| u16::from(flags & 0xf))),
@@ -215,7 +214,7 @@ pub(super) fn obtained<'m>(message: &'m [u8], ttl_offsets: &'m [u16]) -> Obtaine
     }
 }
 
-/// Keeps an answer that this network or its policy made.
+/// Stores an answer of this server or of its policy.
 pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer, message: &[u8]) {
     let (valid_for, is_counting) = match offer.lifetime {
         Lifetime::Unkept => return,
@@ -235,8 +234,8 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
     insert(cx, query, (message, &offsets[..count]), &meta);
 }
 
-/// Puts a message and the offsets of its TTLs into the cache, unless the query is only looked at:
-/// its answer may be that of another time.
+/// Stores a message and the offsets of its TTLs, except in a rehearsal, whose answer may be for
+/// another time.
 fn insert(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -244,13 +243,13 @@ fn insert(
     meta: &PacketMeta,
 ) {
     if !cx.scratch.is_looking() {
-        // What is refused for its size is answered from the RRset cache the next time.
+        // An entry that is refused for its size comes from the RRset cache the next time.
         cx.shared.packets.insert(query.hash, &query.packet_key(), message, ttl_offsets, meta);
     }
 }
 
-/// How an answer of the local records may be kept. TTLs are cut where the policy may say something
-/// else before they have passed.
+/// Returns how an answer of the local records may be stored. TTLs are cut at the next change of the
+/// policy.
 pub(super) fn lifetime_of_local(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -258,8 +257,8 @@ pub(super) fn lifetime_of_local(
     message: &mut [u8],
 ) -> Lifetime {
     let lifetime = until_change(message, terms);
-    // Names below a wildcard are as many as who asks can think of, and a message that was cut is
-    // only so for datagrams. Several records are given in another order each time.
+    // Clients can make up any number of names below a wildcard, a truncated message is for
+    // datagrams only, and several records are rotated for each query.
     let is_whole =
         Header::read(message).is_some_and(|header| !header.has(TC) && header.counts[1] <= 1);
     if !is_whole || !cx.state.names.local.is_owner(query.key.qname()) {

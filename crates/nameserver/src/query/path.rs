@@ -1,8 +1,8 @@
-//! The walk of a query through the stages: all branches between them are here.
+//! The path of a query through the stages, with all its branches.
 //!
-//! [`answer`] takes a query that has just come, [`resume`] one that has waited. Both lead what a
-//! stage found to [`conclude`], which makes the [`QueryStep`] of it; answers of other servers pass
-//! [`settle`] before.
+//! [`answer`] takes a query that has just arrived, [`resume`] one that has waited. Both pass the
+//! result of a stage to [`conclude`], which returns the [`QueryStep`]; answers of other servers
+//! first pass [`settle`].
 
 use avocet_cache::{FailureKey, PacketHit, PacketKey, PacketLookup};
 use avocet_config::recurse::Mode;
@@ -27,16 +27,16 @@ use super::scratch::Ahead;
 use super::ttl::{self, Terms, ttl_offsets};
 use super::{judge, minimal_any, packet, rrsets};
 
-/// A message of a client, as it has come.
+/// A client's message, as received.
 #[derive(Clone, Copy)]
 pub struct Incoming<'i> {
     /// Its octets.
     pub octets: &'i [u8],
-    /// What look-ahead read of it, if there was one.
+    /// The result of the look-ahead, if there was one.
     pub seen: Option<&'i Seen>,
 }
 
-/// Answers a query, or says what else becomes of it.
+/// Answers a query, or returns another step for it.
 #[inline]
 pub fn answer(
     cx: &QueryContext<'_>,
@@ -97,7 +97,7 @@ pub fn answer(
     after_packets(cx, &query, cache, Output { message: out, misses })
 }
 
-/// Answers with what the packet cache has of an earlier epoch, if it still holds.
+/// Answers from a packet-cache entry of an earlier epoch, if it is still valid.
 #[cold]
 fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<'_>) -> QueryStep {
     let cache = match packet::look_up_earlier(cx, query, output.message) {
@@ -111,8 +111,8 @@ fn answer_from_earlier(cx: &QueryContext<'_>, query: &Query<'_>, output: Output<
     after_packets(cx, query, cache, output)
 }
 
-/// Whether no cache is asked for the query: its EDNS version is not ours, or the answer is for this
-/// client's network.
+/// Returns whether the query bypasses the caches: its EDNS version is not ours, or the answer is
+/// for the client's network only.
 #[inline]
 fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryView<'_>) -> bool {
     view.edns.is_some_and(|edns| edns.version != 0)
@@ -120,9 +120,8 @@ fn is_beside_the_cache(cx: &QueryContext<'_>, query: &Query<'_>, view: &QueryVie
             && cx.state.plan.passes_ecs(query.key.qname())
 }
 
-/// Answers with a popular answer, which lies in the buffer and expires soon, and refreshes it: the
-/// first query for it has its question asked ahead of need, and a later one gets an answer made of
-/// what came.
+/// Answers with the popular answer in the buffer, which soon expires, and refreshes it. The first
+/// query starts a prefetch; a later one gets an answer made from its result.
 #[cold]
 fn ahead_of_need(
     cx: &QueryContext<'_>,
@@ -155,7 +154,8 @@ fn ahead_of_need(
     reply(cx, query, &packet::offer(hit, out), out)
 }
 
-/// The stages after the packet cache, of a new query; `cache` is what that had.
+/// Runs the stages after the packet cache for a new query; `cache` is the state of the packet
+/// cache.
 pub(super) fn after_packets(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -175,13 +175,13 @@ pub(super) fn after_packets(
     conclude(cx, &query, finding, output)
 }
 
-/// The stages between the two caches, in their order: the policy and this server's own names.
+/// Runs the stages between the two caches in order: the policy and this server's own names.
 fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> Finding {
     let finding = class_and_type(cx, query, out);
     if !matches!(finding, Finding::Nothing) {
         return finding;
     }
-    // A resolver that recurses and leaves nothing out may ask for all that there is.
+    // A resolver that uses recursion and full answers may query ANY.
     let config = &cx.state.config;
     let passes_any = config.resolver.mode == Mode::Recurse && !config.server.minimal_responses;
     let is_minimal = query.qtype() == Rtype::ANY && !passes_any;
@@ -200,7 +200,7 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     }
 }
 
-/// The local zones and special names, on the terms on which the policy lets the question pass.
+/// Answers from the local zones and special names, on the terms of the policy.
 fn from_special(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
     let finding = special(cx, &query.local(), out);
     if let Finding::Answer(offer) = &finding {
@@ -228,7 +228,7 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     }
 }
 
-/// The end of what is no question for data of the Internet, or of another version of EDNS.
+/// Answers queries of other classes, for meta types, or of another EDNS version.
 fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Arrival::New { view, .. } = query.arrival else { return Finding::Nothing };
     let (rcode, ede) = match (view.qclass, view.qtype) {
@@ -246,7 +246,8 @@ fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> F
     Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out))
 }
 
-/// QTYPEs that are no data: transfers and the meta types (RFC 6895 §3.1, RFC 8906).
+/// Returns the response for QTYPEs without data: transfers and the meta types (RFC 6895 §3.1, RFC
+/// 8906).
 fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> {
     let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
     match qtype {
@@ -261,7 +262,7 @@ fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> 
     }
 }
 
-/// The local records, on the terms on which the policy lets the question pass.
+/// Answers from the local records, on the terms of the policy.
 fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut [u8]) -> Finding {
     match cx.state.names.local.answer(&query.local(), out) {
         Finding::Answer(offer) => {
@@ -277,7 +278,8 @@ fn from_local(cx: &QueryContext<'_>, query: &Query<'_>, terms: Terms, out: &mut 
     }
 }
 
-/// The local zones and special names, unless the name has servers of its own.
+/// Answers from the local zones and special names, unless the configuration names servers for the
+/// name.
 fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) -> Finding {
     match cx.state.names.special.find(question) {
         Some(zone) if !zone.gives_way(cx.state.plan.own_rule_len(zone.side())) => {
@@ -287,7 +289,8 @@ fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) 
     }
 }
 
-/// The RRset cache, whose answer the policy judges; a rule that forwards the question passes it by.
+/// Answers from the RRset cache; the policy evaluates the answer. A question that a rule forwards
+/// skips this stage.
 fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     if query.is_forwarded() {
         return Finding::Nothing;
@@ -300,8 +303,8 @@ fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     }
 }
 
-/// Answers a query that has waited. `obtained` is what resolution brought; none if it takes too
-/// long, so that the client gets expired data if there is some.
+/// Answers a query that has waited. `obtained` is the result of resolution; without one, resolution
+/// takes long, and the client gets expired data if there is any.
 pub fn resume(
     cx: &QueryContext<'_>,
     waiter: &Waiter,
@@ -328,7 +331,7 @@ pub fn resume(
     conclude(cx, query, finding, output)
 }
 
-/// Answers a query whose question was turned away.
+/// Answers a query with a question that the resolver rejected.
 pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output<'_>) -> QueryStep {
     let ede = match reason {
         Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
@@ -338,8 +341,8 @@ pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output
     resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
 }
 
-/// Keeps what was resolved for all clients, where no policy tells them apart. Returns what is left
-/// to do for each client that waits.
+/// Stores a resolved answer for all clients if the policy does not distinguish them. Returns the
+/// answer to use for each waiting client.
 pub fn share<'a>(
     cx: &QueryContext<'_>,
     asked: &AskedFor,
@@ -356,10 +359,10 @@ pub fn share<'a>(
     Obtained { kept_for: None, ..obtained }
 }
 
-/// Settles what other servers answered, now or late: the policy judges it, and what passes is
-/// brought within the bounds of its TTLs and kept for the next client of this profile.
+/// Settles an answer of other servers, now or late: the policy evaluates it, and an allowed answer
+/// gets its TTLs limited and is cached for the next client of this profile.
 ///
-/// What resolution brought for the end of aliases is not judged: it goes behind the aliases.
+/// The result for the end of aliases is not evaluated: it is appended to the aliases.
 fn settle(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -391,8 +394,9 @@ fn settle(
     Finding::Answer(obtained.offer(draft))
 }
 
-/// The expired answer to a query that has waited, or what the policy gives in its place: the answer
-/// may have been kept before a schedule began. None where there is none, or it is withheld.
+/// Returns the expired answer to a query that has waited, or the answer of the policy in its place:
+/// the expired one may have been stored before a schedule began. Returns `None` if there is none,
+/// or if the policy withholds it.
 fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Offer> {
     let finding = if query.aliases().is_empty() {
         match packet::look_up_expired(cx, query, out) {
@@ -403,8 +407,8 @@ fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<O
             None => from_rrsets(cx, query, out),
         }
     } else {
-        // What is known of the question itself is not what the policy or this network answers it
-        // with.
+        // The cached answer to the QNAME itself is not the one that the policy or this server
+        // gives.
         expired_end(cx, query, out)
     };
     match finding {
@@ -416,8 +420,8 @@ fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<O
     }
 }
 
-/// The answer for the last target of the query's aliases from the RRset cache, expired or not,
-/// behind these.
+/// Finds the answer for the last target of the query's aliases in the RRset cache, expired or not,
+/// and writes it after the aliases.
 #[cold]
 fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     let Some(last) = query.aliases().last() else { return Finding::Nothing };
@@ -429,13 +433,13 @@ fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     }
 }
 
-/// The error that says that data is expired (RFC 8914 §4.4 and §4.20).
+/// Adds the extended error for expired data (RFC 8914 §4.4 and §4.20).
 fn marked_expired(draft: Draft) -> Draft {
     let ede = if draft.rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER };
     Draft { ede: Some((ede, "resolution failed or is slow")), ..draft }
 }
 
-/// Why nothing was found, unless the policy has something else to say to the question.
+/// Answers a question that could not be resolved, unless the policy has another answer.
 fn unresolved(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -451,7 +455,7 @@ fn unresolved(
     let slow = Obtained::failure(Stage::Failed, (Ede::NO_REACHABLE_AUTHORITY, "no answer in time"));
     let obtained = obtained.unwrap_or(&slow);
     let Obtained { message, rcode, ede, .. } = *obtained;
-    // Aliases that lead nowhere are shown.
+    // The aliases are shown even if their end cannot be resolved.
     let draft = if Header::read(message).is_some_and(|header| header.counts[1] > 0) {
         let draft = Draft { len: message.len(), rcode, ede, note: 0 };
         copied(query, &End { message, draft }, out)
@@ -462,8 +466,8 @@ fn unresolved(
     Finding::Answer(obtained.offer(draft))
 }
 
-/// Copies a message to the buffer, behind the aliases that led to it. A message that the buffer
-/// cannot hold is truncated.
+/// Copies a message to the buffer, after the aliases that led to it. A message that exceeds the
+/// buffer is truncated.
 fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft {
     let question = query.question();
     if !query.aliases().is_empty() {
@@ -482,8 +486,8 @@ fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft {
     }
 }
 
-/// Concludes a query with what the last stage that was asked has found, at once or late: keeps an
-/// answer that was made here, follows aliases, writes the reply, or has the query wait.
+/// Concludes a query with the finding of the last stage, at once or late: caches an answer that was
+/// made here, follows aliases, writes the reply, or makes the query wait.
 #[inline(always)]
 fn conclude(
     cx: &QueryContext<'_>,
@@ -521,9 +525,9 @@ fn conclude_without_answer(
     }
 }
 
-/// Answers with what is at the end of aliases that the policy or this network has put there, or has
-/// the query wait for it. The end is looked for where any name is: the local records, the special
-/// names, the RRset cache. It is not judged again.
+/// Answers from the end of aliases of the policy or of this server, or makes the query wait for it.
+/// The end is looked up like any name: local records, special names, RRset cache. The policy does
+/// not evaluate it again.
 #[cold]
 fn follow(
     cx: &QueryContext<'_>,
@@ -538,8 +542,8 @@ fn follow(
     }
 }
 
-/// The answer of this server's own names at the end of aliases, behind these. Appends the aliases
-/// of the local records.
+/// Answers from this server's own names at the end of aliases, after these. Appends the aliases of
+/// the local records.
 fn own_end(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -563,7 +567,8 @@ fn own_end(
     write_behind(aliases, &end, asked.octets(), out).map(|draft| Offer { draft, ..offer })
 }
 
-/// The fresh answer to the question at the end of aliases from the RRset cache, behind these.
+/// Answers with fresh data from the RRset cache for the question at the end of aliases, after
+/// these.
 fn end_from_rrsets(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
@@ -577,7 +582,7 @@ fn end_from_rrsets(
     let Obtained { message, rcode, ede, .. } = obtained;
     let end = End { message, draft: Draft { len: message.len(), rcode, ede, note: 0 } };
     let draft = write_behind(aliases, &end, query.key.question().octets(), out)?;
-    // A query that has waited for what the policy replaced by this was resolved all the same.
+    // A query that waited for the answer that the policy replaced was still resolved.
     let stage = match query.arrival {
         Arrival::New { .. } => Stage::RrsetHit,
         Arrival::Waiting(_) => Stage::Resolved,
@@ -585,7 +590,7 @@ fn end_from_rrsets(
     Some(Offer { stage, ..obtained.offer(draft) })
 }
 
-/// Has a query wait for the network, if its client wants recursion.
+/// Makes a query wait for the network, if its client wants recursion.
 fn wait(cx: &QueryContext<'_>, query: &Query<'_>, next: Next, output: Output<'_>) -> QueryStep {
     if query.asked.flags & RD == 0 {
         let offer = not_recursive(cx, query, output.message);
@@ -595,7 +600,7 @@ fn wait(cx: &QueryContext<'_>, query: &Query<'_>, next: Next, output: Output<'_>
     QueryStep::Resolve
 }
 
-/// Refuses what is not in the caches, and is not to be asked for.
+/// Refuses a query without RD that the caches cannot answer.
 fn not_recursive(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Offer {
     let question = query.key.question();
     let failure_key = FailureKey { question, checking_disabled: query.asked.flags & CD != 0 };
@@ -607,7 +612,7 @@ fn not_recursive(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Of
     refusal(query, Stage::NotRecursive, Rcode::REFUSED, ede, out)
 }
 
-/// An answer without data.
+/// Returns an answer without data.
 fn refusal(
     query: &Query<'_>,
     stage: Stage,
@@ -618,7 +623,7 @@ fn refusal(
     Offer::made(stage, Draft { ede, ..draft_empty(out, Some(query.question()), rcode) })
 }
 
-/// Writes the reply: the one exit of every query that was admitted and gets one.
+/// Writes the reply: every reply to an admitted query leaves here.
 #[inline(never)]
 pub(super) fn reply(
     cx: &QueryContext<'_>,
@@ -629,8 +634,8 @@ pub(super) fn reply(
     reply_at_once(cx, query, offer, out)
 }
 
-/// The same as a part of its caller, for a hit in the packet cache: a call would first put into
-/// memory what is in registers, which takes 8 % of the instructions of a hit.
+/// Writes the reply inline, for a hit in the packet cache: a call would first spill registers to
+/// memory, which costs 8 % of the instructions of a hit.
 #[inline(always)]
 fn reply_at_once(
     cx: &QueryContext<'_>,

@@ -84,7 +84,7 @@ impl RateLimiter {
         }
     }
 
-    /// Every `slip`-th answer over the limit is sent truncated.
+    /// Decides on an answer over the limit: every `slip`-th is sent truncated.
     #[cold]
     fn over_the_limit(&self) -> Limited {
         let count = self.over.fetch_add(1, Ordering::Relaxed) + 1;
@@ -92,7 +92,7 @@ impl RateLimiter {
     }
 }
 
-/// The client's network: its address with all bits after the prefix cleared.
+/// Returns the client's network: its address with all bits after the prefix cleared.
 fn network(ip: IpAddr, prefix: (u8, u8)) -> [u8; 16] {
     match ip.to_canonical() {
         IpAddr::V4(ip) => {

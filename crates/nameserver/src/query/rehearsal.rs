@@ -1,10 +1,9 @@
-//! A query that is only looked at, for `why` and `query +trace`.
+//! A query without side effects, for `why` and `query +trace`.
 //!
-//! A rehearsal takes the stages of a client's query in their order, by the same functions, so that
-//! it ends as the client's query does. It has no effect: nothing is counted, no token of a rate
-//! limit is taken, no final answer is kept. It asks no server either. A question that needs the
-//! network ends as [`Ended::Wait`]; the caller has it resolved and [goes on](Rehearsal::go_on) with
-//! what was found.
+//! A rehearsal runs the stages of a client's query in their order, through the same functions, so
+//! that it ends like the client's query. It counts nothing, takes no token of a rate limit and
+//! caches no final answer. It queries no server: a question that needs the network ends as
+//! [`Ended::Wait`]. The caller resolves it and [continues](Rehearsal::go_on) with the result.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,35 +26,35 @@ use crate::snapshot::Snapshot;
 
 /// Octets of a query with the longest name.
 const LONGEST_QUERY: usize = HEADER_LEN + 255 + 4;
-/// Octets of an answer at most: as over TCP, so that nothing is cut off.
+/// Most octets of an answer: the limit of TCP, so that nothing is truncated.
 const LONGEST_ANSWER: usize = u16::MAX as usize;
 
-/// How a rehearsal ended.
+/// The end of a rehearsal.
 pub enum Ended {
     /// The client gets this message.
     Reply {
         /// The message.
         message: Vec<u8>,
-        /// Why it gets it.
+        /// The reason.
         decision: Decision,
     },
     /// The client gets no answer.
     Silent(Decision),
-    /// A question must be put to other servers first.
+    /// A question must first be resolved by the network.
     Wait(Box<Miss>),
 }
 
-/// When the query is asked.
+/// The time of the query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// Now.
     Now(u64),
-    /// At another Unix second: final answers that are kept do not count, as they hold now.
+    /// At another Unix second: final answers in the cache are valid now and do not count.
     Then(u64),
 }
 
 impl At {
-    /// Unix seconds.
+    /// Returns the time in Unix seconds.
     pub fn wall_secs(self) -> u64 {
         match self {
             Self::Now(secs) | Self::Then(secs) => secs,
@@ -63,7 +62,7 @@ impl At {
     }
 }
 
-/// A client whose query is looked at.
+/// A client with a query to rehearse.
 pub struct Rehearsal<'s> {
     shared: &'s NameServer,
     state: &'s Snapshot,
@@ -74,19 +73,19 @@ pub struct Rehearsal<'s> {
 }
 
 impl<'s> Rehearsal<'s> {
-    /// A query of this client over UDP.
+    /// Creates a rehearsal of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
         let entrance = Entrance::of_server(&state.config.server);
         Self { shared, state, ip, entrance, at, scratch: Scratch::for_looking() }
     }
 
-    /// The same query at another address of the server.
+    /// Moves it to another address of the server.
     #[must_use]
     pub fn at_entrance(self, entrance: Entrance) -> Self {
         Self { entrance, ..self }
     }
 
-    /// Takes a question of class IN through all stages that need no network.
+    /// Runs all stages that need no network on a question of class IN.
     pub fn begin(&self, question: Question<'_>) -> Ended {
         let cx = self.context();
         if !cx.state.allow.admits(self.entrance, self.ip) {
@@ -95,19 +94,19 @@ impl<'s> Rehearsal<'s> {
         self.with_query(question, |query, output| look(&cx, query, self.at, output))
     }
 
-    /// Takes a question through the stages of this server's own names only, as if there
-    /// were no policy, no access list and no cache.
+    /// Runs only the stages of this server's own names, as if there were no policy, no access list
+    /// and no cache.
     pub fn begin_without_policy(&self, question: Question<'_>) -> Ended {
         let cx = self.context();
         self.with_query(question, |query, output| path::own_names(&cx, query, output))
     }
 
-    /// Goes on where [`Ended::Wait`] ended, with what was found for its question.
+    /// Continues after [`Ended::Wait`] with the result for its question.
     pub fn go_on(&self, waiter: &Waiter, obtained: &Obtained<'_>) -> Ended {
         self.end(|output| path::resume(&self.context(), waiter, Some(obtained), output))
     }
 
-    /// Returns what the policy said.
+    /// Returns what the policy decided.
     pub fn into_witness(self) -> Witness {
         self.scratch.into_witness()
     }
@@ -117,7 +116,7 @@ impl<'s> Rehearsal<'s> {
         QueryContext { shared, state, now: shared.clock.now(), wall_secs: at.wall_secs(), scratch }
     }
 
-    /// The end of the query of a client that is not allowed.
+    /// Returns the end for a client that is not allowed.
     fn refused(&self, cx: &QueryContext<'_>, question: Question<'_>) -> Ended {
         let (octets, peer) = (query_octets(question), self.peer());
         let incoming = Incoming { octets: &octets, seen: None };
@@ -153,7 +152,7 @@ impl<'s> Rehearsal<'s> {
         self.end(|output| take(&query, output))
     }
 
-    /// Takes a step, with room for its reply.
+    /// Runs a step, with a buffer for its reply.
     fn end(&self, take: impl FnOnce(Output<'_>) -> QueryStep) -> Ended {
         let (mut message, mut misses) = (vec![0; LONGEST_ANSWER], Vec::new());
         match take(Output { message: &mut message, misses: &mut misses }) {
@@ -173,10 +172,10 @@ impl<'s> Rehearsal<'s> {
     }
 }
 
-/// Takes the stages from the packet cache on.
+/// Runs the stages from the packet cache on.
 ///
-/// The policy is asked about a kept answer of other servers all the same: what it says explains why
-/// the answer was kept. What this network or the policy made is made again, with its reason.
+/// The policy also evaluates a cached answer of other servers, because its verdict explains why the
+/// answer was cached. An answer of this server or of its policy is made again, with its reason.
 fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) -> QueryStep {
     let Output { message: out, misses } = output;
     if let Some(hit) = hit(cx, query, at, out) {
@@ -195,7 +194,7 @@ fn look(cx: &QueryContext<'_>, query: &Query<'_>, at: At, output: Output<'_>) ->
     }
 }
 
-/// Asks the policy about a kept answer, for the witness.
+/// Evaluates the policy on a cached answer, for the witness.
 fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     let mut spare = vec![0; LONGEST_ANSWER];
     match judge::question(cx, query, &mut spare) {
@@ -206,8 +205,8 @@ fn witness_kept(cx: &QueryContext<'_>, query: &Query<'_>, message: &[u8]) {
     }
 }
 
-/// The kept verdict on an answer that is in no cache any more, or only as clients get it that
-/// validate themselves. What is left of it tells what the verdict rests on.
+/// Returns the cached verdict on an answer that is no longer cached, or only in the form for
+/// validating clients. It shows the basis of the verdict.
 fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<Offer> {
     let hit = hit(cx, query, at, out)?;
     let offer = packet::offer(&hit, out);
@@ -220,9 +219,9 @@ fn kept_verdict(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]
     Some(offer)
 }
 
-/// The fresh entry of the packet cache, for a query that is asked now.
+/// Returns the fresh entry of the packet cache, for a query at the present time.
 fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Option<PacketHit> {
-    // To move an entry to the epoch in force changes nothing that a client sees.
+    // Moving an entry to the epoch in force is not visible to clients.
     let found = match packet::look_up(cx, query, out) {
         PacketLookup::Earlier => packet::look_up_earlier(cx, query, out),
         found => found,
@@ -233,7 +232,8 @@ fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Opti
     }
 }
 
-/// What a client says that wants recursion and all that explains the answer, however long it is.
+/// Returns the header and EDNS data of a client that wants recursion and a complete explanation of
+/// any length.
 fn asked() -> Asked {
     let edns = AskedEdns {
         dnssec_ok: false,

@@ -166,7 +166,7 @@ fn set_truncated(out: &mut [u8]) {
     }
 }
 
-/// The reason of the policy: the extended error and its text.
+/// Returns the reason of the policy: the extended error and its text.
 fn note(draft: Draft, identity: &Identity) -> Option<(Ede, &str)> {
     let place = usize::from(draft.note).checked_sub(1)?;
     identity.notes.get(place).map(|(code, text)| (*code, &**text))
@@ -336,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A CNAME and `addresses` A records.
+    /// Returns a CNAME and `addresses` A records.
     fn draft(out: &mut [u8], addresses: u8) -> Draft {
         let mut b = Builder::new(out, 4096, 0, QR | RA).unwrap();
         b.question(QNAME, Rtype::A, Class::IN).unwrap();
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// The answer for a client with a limit of 512 octets, to a message with this number of
+    /// Returns the answer for a client with a limit of 512 octets, to a message with this number of
     /// addresses and a policy note with this number of octets: whether TC is set, the number of
     /// answers, whether NSID is there, and the length of the error's text.
     fn fitted(qname: &[u8], (addresses, text): (u8, usize)) -> (bool, u16, bool, Option<usize>) {

@@ -50,7 +50,7 @@ impl Scratch {
         Self { policy, witness: Some(RefCell::default()), ..Self::of(NO_WORKER) }
     }
 
-    /// Whether this is the memory of a rehearsal.
+    /// Returns whether this is the memory of a rehearsal.
     pub(super) fn is_looking(&self) -> bool {
         self.witness.is_some()
     }
@@ -68,23 +68,23 @@ impl Scratch {
         }
     }
 
-    /// The worker's index.
+    /// Returns the worker's index.
     pub(super) fn worker(&self) -> usize {
         self.worker
     }
 
-    /// Memory for the RRset cache.
+    /// Returns the memory for the RRset cache.
     pub(super) fn assembly(&self) -> RefMut<'_, Assembly> {
         self.assembly.borrow_mut()
     }
 
-    /// The reusable memory of the policy.
+    /// Returns the reusable memory of the policy.
     pub(super) fn policy(&self) -> RefMut<'_, policy::Scratch> {
         self.policy.borrow_mut()
     }
 
-    /// What to do at a hit for a name that is about to expire. Only the first hit starts a
-    /// prefetch: there may be thousands before its response arrives, and more if none does.
+    /// Decides on a prefetch at a hit for a name that is about to expire. Only the first hit starts
+    /// one: there may be thousands of hits before its response arrives, and more if none does.
     pub fn ahead(&self, hash: u64, now_secs: u32, remaining_secs: u32) -> Ahead {
         let place = &self.prefetched[hash as usize % PREFETCHES];
         let ending = Ending { hash, at_secs: now_secs.wrapping_add(remaining_secs) };

@@ -1,14 +1,14 @@
-//! Names that must not leak to the Internet's servers, answered here: local zones, as configured,
-//! and special names.
+//! Names that must not leak to the Internet, answered here: local zones, as configured, and special
+//! names.
 //!
-//! A local zone has no data but the local records of its names, which are found before. So a name
-//! in it that comes here does not exist, or has no records of its own (NODATA): the apex, and a
-//! name above one with records.
+//! A local zone has no data except the local records of its names, which an earlier stage answers.
+//! A name of the zone that reaches this stage thus does not exist, or has no records of its own
+//! (NODATA), such as the apex or an empty non-terminal.
 //!
-//! `localhost` and loopback reverse names have data; the others are empty zones, with the SOA
-//! that RFC 6303 §3 asks for. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared
-//! address space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa),
-//! RFC 9462 (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
+//! `localhost` and loopback reverse names have data; the others are empty zones with the SOA that
+//! RFC 6303 §3 requires. Sources: RFC 6303 (private reverse zones), RFC 7793 (shared address
+//! space), RFC 6761 (localhost, invalid, test), RFC 7686 (onion), RFC 8375 (home.arpa), RFC 9462
+//! (resolver.arpa), RFC 9476 (alt), RFC 6762 appendix G (local).
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -27,29 +27,28 @@ use super::question::LocalQuestion;
 use super::respond::Draft;
 use crate::private_zones::served_zones;
 
-/// TTL of these answers in seconds, as RFC 6303 §3 has it.
+/// TTL of these answers in seconds (RFC 6303 §3).
 const TTL_SECS: u32 = 10_800;
-/// TTL of denials in local zones, in seconds: a device that has just got its record is found within
-/// a minute.
+/// TTL of denials in local zones, in seconds: a new record of a device is visible within a minute.
 const LOCAL_TTL_SECS: u32 = 60;
 /// Addresses and name of this host.
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const LOCALHOST: &[u8] = b"\x09localhost\x00";
-/// The root's octet ends the list of names below.
+/// The names of the empty zones, separated by spaces.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
      254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
      100.51.198.in-addr.arpa 113.0.203.in-addr.arpa 255.255.255.255.in-addr.arpa d.f.ip6.arpa \
      8.e.f.ip6.arpa 9.e.f.ip6.arpa a.e.f.ip6.arpa b.e.f.ip6.arpa 8.b.d.0.1.0.0.2.ip6.arpa";
 
-/// What a special zone holds.
+/// The contents of a special zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Zone {
-    /// Nothing but its SOA.
+    /// Only an SOA.
     Empty,
-    /// As configured: nothing but its SOA and local records.
+    /// As configured: an SOA and local records.
     Local,
-    /// `localhost` and all below it: the loopback addresses.
+    /// `localhost` and all names below it: the loopback addresses.
     Localhost,
     /// The reverse name of a loopback address: PTR to localhost.
     LoopbackReverse,
@@ -59,7 +58,7 @@ enum Zone {
 #[derive(Debug, Default)]
 pub struct SpecialNames {
     zones: SuffixMap<Zone>,
-    /// Zones with servers of their own, and all names above them, which exist.
+    /// Zones for which the configuration names servers, and all names above them, which exist.
     above_served: HashSet<Box<[u8]>>,
 }
 
@@ -72,18 +71,18 @@ pub struct InZone<'a> {
 }
 
 impl SpecialNames {
-    /// The local zones of a configuration, and the special names where they are wanted.
+    /// Creates the local zones of a configuration, and the special names if they are enabled.
     pub fn of(config: &Config) -> Self {
         let server = &config.server;
         let special = if server.local_names { special_zones() } else { Vec::new() };
         let local = server.local_zones.iter().map(|apex| (apex.clone(), Zone::Local));
-        // A local zone takes the place of a special one of its name.
+        // A local zone replaces a special zone of the same name.
         let zones: BTreeMap<_, _> = special.into_iter().chain(local).collect();
         let above_served = served_zones(config).flat_map(name::ancestors).map(Box::from).collect();
         Self { zones: zones.into_iter().collect(), above_served }
     }
 
-    /// Returns the names for which other ones in place of these may answer otherwise.
+    /// Returns the names with answers that may differ in `new`.
     pub(super) fn changed_to(&self, new: &Self) -> Vec<ChangedName> {
         let only_in = |these: &Self, others: &Self| -> Vec<ChangedName> {
             let is_other = |(apex, zone): &(&[u8], &Zone)| others.zones.get(apex) != Some(*zone);
@@ -99,13 +98,13 @@ impl SpecialNames {
         changed
     }
 
-    /// The SOA of the zone that a name is in; none where it is in none.
+    /// Returns the SOA of the zone that a name is in, if any.
     pub(crate) fn soa_above<'a>(&self, name: FoldedName<'a>) -> Option<OwnSet<'a>> {
         let (apex, zone) = self.zones.nearest(name.wire())?;
         Some(OwnSet::soa(name.ancestor_of_len(apex.len()), zone.ttl_secs()))
     }
 
-    /// The zone that the question's name is in; none where it is in none.
+    /// Returns the zone of the question's name, if any.
     #[inline]
     pub fn find<'a>(&'a self, question: &LocalQuestion<'a>) -> Option<InZone<'a>> {
         let (apex, zone) = self.zones.nearest(question.qname.wire())?;
@@ -115,17 +114,17 @@ impl SpecialNames {
 }
 
 impl<'a> InZone<'a> {
-    /// The name whose servers may go before the zone. DS records of a zone within it are its own
-    /// (RFC 4035 §3.1.4.1).
+    /// Returns the name whose configured servers may take precedence over the zone. DS records are
+    /// on the parent's side of a zone cut (RFC 4035 §3.1.4.1).
     pub fn side(&self) -> FoldedName<'a> {
         let LocalQuestion { qname, qtype, .. } = self.question;
         let is_within = qtype == Rtype::DS && qname.len() > self.apex.len();
         if is_within { qname.parent().unwrap_or(qname) } else { qname }
     }
 
-    /// Whether servers of the name's own go before the zone; `apex_len` is the length of the zone
-    /// that they are configured for. Before a special name all do, before a local zone those of a
-    /// zone below it.
+    /// Returns whether configured servers for the name take precedence over the zone; `apex_len` is
+    /// the length of the zone that they serve. For a special name all do, for a local zone those of
+    /// a zone below it.
     pub fn gives_way(&self, apex_len: Option<usize>) -> bool {
         match self.zone {
             Zone::Local => apex_len.is_some_and(|len| len > self.apex.len()),
@@ -133,8 +132,8 @@ impl<'a> InZone<'a> {
         }
     }
 
-    /// Answers the question into `out`. `has_below` says whether names below a name have local
-    /// records.
+    /// Writes the answer to the question into `out`. `has_below` returns whether names below a name
+    /// have local records.
     pub(super) fn answer(
         &self,
         has_below: impl Fn(FoldedName<'_>) -> bool,
@@ -146,8 +145,8 @@ impl<'a> InZone<'a> {
         }
     }
 
-    /// Returns what the zone has of the question's name, which has no local record. `has_below`
-    /// says whether names below a name have local records.
+    /// Returns the data of the zone for the question's name, which has no local record. `has_below`
+    /// returns whether names below a name have local records.
     pub(super) fn find(&self, has_below: impl Fn(FoldedName<'_>) -> bool) -> Own<'a> {
         let Self { question: LocalQuestion { qname, qtype, .. }, apex, zone, names } = *self;
         let at_apex = qname.len() == apex.len();
@@ -198,7 +197,7 @@ fn special_zones() -> Vec<(Box<[u8]>, Zone)> {
     zones
 }
 
-/// Returns the wire form of a name that is written here in small letters.
+/// Returns the wire form of a name in lower case.
 pub fn wire(text: &str) -> Box<[u8]> {
     let mut out = Vec::new();
     for label in text.split('.') {
@@ -289,7 +288,7 @@ mod tests {
         check("lan", Rtype::NS, "NOERROR lan.");
         check("x.home.arpa", Rtype::A, "NXDOMAIN home.arpa. SOA");
         check("xlan", Rtype::A, "absent");
-        // A zone with servers of its own exists, and so does what is above it.
+        // A zone with configured servers exists, and so do the names above it.
         check("house.lan", Rtype::A, "NOERROR lan. SOA");
         check("iot.house.lan", Rtype::DS, "NOERROR lan. SOA");
     }

@@ -33,7 +33,7 @@ impl Terms {
         Self { least_secs, greatest_secs, per_query: validity.per_query, note }
     }
 
-    /// Whether TTLs remain unchanged.
+    /// Returns whether TTLs remain unchanged.
     pub(super) fn leave_ttls(self) -> bool {
         self.least_secs == 0 && self.greatest_secs == u32::MAX
     }
@@ -49,7 +49,7 @@ impl Terms {
         }
     }
 
-    /// The same for expired data, but never raises TTLs (RFC 8767 §5).
+    /// Limits the TTLs of expired data, but never raises them (RFC 8767 §5).
     pub(super) fn cut_ttls(self, message: &mut [u8], offsets: &[u16]) {
         cut_ttls(message, offsets, self.greatest_secs);
     }
@@ -59,8 +59,8 @@ impl Terms {
         ttl_secs.min(self.greatest_secs)
     }
 
-    /// How long an answer may be cached, if it could otherwise be cached for `secs`. The lowest TTL
-    /// does not make an answer cacheable.
+    /// Returns how long an answer may be cached that could otherwise be cached for `secs`. The
+    /// lowest TTL does not make an answer cacheable.
     pub(super) fn kept_for(self, secs: Option<NonZeroU32>) -> Option<NonZeroU32> {
         let secs = secs.filter(|_| !self.per_query)?;
         NonZeroU32::new(self.clamp(secs.get()))
@@ -100,7 +100,7 @@ pub(super) fn until_change(message: &mut [u8], terms: Terms) -> Lifetime {
     lasting(terms.greatest_secs).map_or(Lifetime::Unkept, Lifetime::Counting)
 }
 
-/// The offsets of the TTL fields of a message without OPT, and the highest TTL in seconds.
+/// Returns the offsets of the TTL fields of a message without OPT, and the highest TTL in seconds.
 pub(super) fn ttl_offsets(message: &[u8]) -> (Vec<u16>, u32) {
     let Ok(records) = MessageView::new(message).and_then(|view| view.records()) else {
         return (Vec::new(), 0);

@@ -1,48 +1,48 @@
-//! What the stages tell of a query that is only looked at.
+//! The record of a rehearsal: reports from the stages.
 
 use crate::policy::{Outcome, Treatment};
 
-/// What the policy said in the course of a rehearsal.
+/// The decisions of the policy during a rehearsal.
 #[derive(Default)]
 pub struct Witness {
     /// The verdict that counts.
     said: Option<Outcome>,
-    /// The answer that the policy judged, as the servers gave it.
+    /// The answer of the servers that the policy evaluated.
     judged: Option<Vec<u8>>,
-    /// Whether a list has named the question in vain, as the name is one of the local records.
+    /// Whether a list has the QNAME without effect, because the name has local records.
     is_overruled: bool,
 }
 
 impl Witness {
-    /// Notes a verdict. One that lets the question or the answer pass does not undo one before it:
-    /// a query that a rule forwards stays forwarded.
+    /// Records a verdict. One that allows the question or the answer does not replace an earlier
+    /// one: a forwarded query remains forwarded.
     pub(super) fn of_policy(&mut self, said: Outcome) {
         if said.treatment != Treatment::Pass || self.said.is_none() {
             self.said = Some(said);
         }
     }
 
-    /// Notes the answer that is about to be judged.
+    /// Records the answer that the policy is about to evaluate.
     pub(super) fn of_answer(&mut self, message: &[u8]) {
         self.judged = Some(message.to_vec());
     }
 
-    /// Notes that a list does not count, as the name has records of its own.
+    /// Records that a list has no effect because the name has local records.
     pub(super) fn overruled_by_own_record(&mut self) {
         (self.said, self.is_overruled) = (Some(Outcome::passes()), true);
     }
 
-    /// The policy's verdict; none where the policy was not asked.
+    /// Returns the policy's verdict, if the policy was evaluated.
     pub fn said(&self) -> Option<&Outcome> {
         self.said.as_ref()
     }
 
-    /// The answer that the policy judged; none where it judged the question only.
+    /// Returns the answer that the policy evaluated, if it did not evaluate the question only.
     pub fn judged(&self) -> Option<&[u8]> {
         self.judged.as_deref()
     }
 
-    /// Whether a list names the question, and the local records go before it.
+    /// Returns whether a list has the QNAME and local records take precedence.
     pub fn is_overruled(&self) -> bool {
         self.is_overruled
     }

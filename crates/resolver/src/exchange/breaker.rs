@@ -1,6 +1,6 @@
-//! The circuit breaker of one server: after failures in a row it is left alone for a while, then
-//! one query shows whether it is back. What is lost while it answers other queries is no failure of
-//! it.
+//! The circuit breaker of one server. After failures in a row the server is not queried for a
+//! while; then one query probes whether it is back. A lost query to a server that answers others is
+//! no failure.
 //!
 //! ```text
 //!            FAILURES in a row                 due: one query lets itself through
@@ -9,41 +9,42 @@
 //!     └──────── any reply ──────────┴────────────────────────────────┘
 //! ```
 
-/// Failures in a row that open it.
+/// Failures in a row that open the breaker.
 const FAILURES: u32 = 5;
-/// First wait in ms, doubled by each failed probe.
+/// First wait in ms; each failed probe doubles it.
 const FIRST_WAIT_MS: u64 = 1_000;
 /// Longest wait in ms.
 const MAX_WAIT_MS: u64 = 60_000;
 /// How long after a reply a server is taken to be alive, in ms.
 const ALIVE_MS: u64 = 5_000;
 
-/// Whether an upstream is asked.
+/// Whether an upstream is queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerState {
-    /// It is.
+    /// Yes.
     Closed,
-    /// It is not, but for probes.
+    /// Only by probes.
     Open,
 }
 
-/// See the module.
+/// The circuit breaker of a server; see the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Breaker {
     failures: u32,
     wait_ms: u64,
-    /// When a probe is due; 0 when closed.
+    /// When the next probe is due; 0 if closed.
     probe_at_ms: u64,
     last_reply_ms: Option<u64>,
 }
 
 impl Breaker {
-    /// Anything came from the server that answers a query.
+    /// Closes the breaker after a reply to a query.
     pub(crate) fn succeeded(&mut self, now_ms: u64) {
         *self = Self { last_reply_ms: Some(now_ms), ..Self::default() };
     }
 
-    /// A query was not answered in time, or did not reach the server. True if that opened it.
+    /// Counts a query that was not answered in time, or did not reach the server. Returns whether
+    /// that opened the breaker.
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) -> bool {
         let is_silent_since = self.last_reply_ms.is_none_or(|reply| sent_ms > reply);
         if !is_silent_since || self.is_alive(now_ms) {
@@ -58,12 +59,12 @@ impl Breaker {
         false
     }
 
-    /// Did it answer within so many ms?
+    /// Returns whether the server answered within the last `ms`.
     pub(crate) fn answered_within(&self, ms: u64, now_ms: u64) -> bool {
         self.last_reply_ms.is_some_and(|reply| now_ms < reply + ms)
     }
 
-    /// Did it answer anything lately? Then a missing reply is a lost one.
+    /// Returns whether the server answered recently, so that a missing reply counts as lost.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
         self.answered_within(ALIVE_MS, now_ms)
     }
@@ -72,7 +73,8 @@ impl Breaker {
         if self.probe_at_ms == 0 { BreakerState::Closed } else { BreakerState::Open }
     }
 
-    /// Is it open, and is a probe due? If so the next one is due after twice the wait.
+    /// Returns whether the breaker is open and a probe is due. If so, the next one is due after
+    /// twice the wait.
     pub(crate) fn take_probe(&mut self, now_ms: u64) -> bool {
         let due = self.probe_at_ms != 0 && now_ms >= self.probe_at_ms;
         if due {
@@ -82,7 +84,8 @@ impl Breaker {
         due
     }
 
-    /// When it is to be probed next; what was open longest ago is the least bad of open ones.
+    /// Returns when the next probe is due. Of open servers, the one that was opened longest ago is
+    /// the least bad.
     pub(crate) fn probe_at_ms(&self) -> u64 {
         self.probe_at_ms
     }

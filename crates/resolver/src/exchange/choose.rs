@@ -1,54 +1,53 @@
-//! Which server is asked next.
+//! The choice of the next server to query.
 
 use super::endpoint::Strategy;
 use super::server::{Server, Servers};
 use super::{Candidates, Exchange, rtt};
 
-/// How servers are taken that are not known to be dead.
+/// The order of servers that are not known to be dead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ServerOrder {
-    /// As written.
+    /// As configured.
     Written,
-    /// Each in its turn, which has this number.
+    /// In turn; this is the number of the turn.
     Turn(u32),
     /// At random.
     Random,
-    /// The one with the best score; those never asked have the best of all.
+    /// The best score first; a server that was never queried has the best score of all.
     Fastest,
-    /// The fastest of those that were measured; others, at random, if one of them may well be
-    /// faster.
+    /// The fastest of the measured servers, or others at random if one of them may be faster.
     Measured,
-    /// One that was not measured, at random; if there is none, the fastest.
+    /// An unmeasured server at random; if there is none, the fastest.
     Unmeasured,
 }
 
-/// When a server is asked whose breaker is open.
+/// When a server with an open breaker is probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Probing {
-    /// Beside another query, so that the question does not wait for it.
+    /// Together with another query, so that the question does not wait for the probe.
     Aside,
-    /// In its turn, once a probe is due: a step of a walk is one of many, and its servers are
-    /// looked up and gone again before another query could be spared for each.
+    /// In its turn, once a probe is due. A step of a walk is one of many, and its servers come and
+    /// go too quickly to spend an additional query on each.
     InTurn,
 }
 
-/// A round of an exchange, and the servers that may be asked in it.
+/// A round of an exchange, and the servers that may be queried in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
     pub(crate) number: u32,
     pub(crate) tried: u64,
-    /// Those that were not asked in it.
+    /// The servers that were not queried in it.
     pub(crate) left: u64,
 }
 
 impl Round {
-    /// Begins or continues it, with this server.
+    /// Begins or continues the round with this server.
     pub(crate) fn enter(self, exchange: &mut Exchange, place: u8) {
         (exchange.tried, exchange.round) = (self.tried | 1 << place, self.number);
     }
 }
 
-/// The servers of an exchange as they are now.
+/// The servers of an exchange in their present state.
 #[derive(Clone, Copy)]
 pub(crate) struct Choice<'a> {
     pub(crate) servers: &'a Servers,
@@ -61,13 +60,13 @@ pub(crate) struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
-    /// Returns what is known of the server at a place.
+    /// Returns the record of the server at a place, if there is one.
     pub(crate) fn at(&self, place: u8) -> Option<&'a Server> {
         self.candidates.known(self.servers, place)
     }
 
-    /// Returns the round in which the next one of `allowed` is asked: the present one if any is
-    /// left in it. Servers that are taken to be dead are passed over if there is another one.
+    /// Returns the round in which the next of the `allowed` servers is queried: the present one if
+    /// any is left in it. Servers that are taken to be dead are skipped if there is another.
     pub(crate) fn round(&self, exchange: &Exchange, allowed: u64) -> Round {
         let is_healthy = |server: &Server| match self.probing {
             Probing::Aside => !server.is_open(),
@@ -81,8 +80,8 @@ impl<'a> Choice<'a> {
         Round { number, tried, left: usable & !tried }
     }
 
-    /// Returns those of a set to which this applies or of which nothing is known; all if there are
-    /// none.
+    /// Returns the servers of a set for which the test holds or of which nothing is known; all if
+    /// there are none.
     pub(crate) fn prefer(&self, set: u64, applies: impl Fn(&Server) -> bool) -> u64 {
         match collect(places(set).filter(|&place| self.at(place).is_none_or(&applies))) {
             0 => set,
@@ -110,7 +109,7 @@ impl<'a> Choice<'a> {
                 let explores = self.order == ServerOrder::Unmeasured;
                 let best = places(set).filter(|&place| self.is_measured(place)).min_by_key(score);
                 let unknown = collect(places(set).filter(|&place| !self.is_measured(place)));
-                // Those that were never asked, or not in vain.
+                // Servers that were never queried, or have no penalty.
                 let fresh = collect(places(unknown).filter(|place| score(place) == 0));
                 let is_slow = |best: &u8| fresh != 0 && score(best) > rtt::MOST_UNKNOWN;
                 match best {
@@ -121,7 +120,7 @@ impl<'a> Choice<'a> {
         }
     }
 
-    /// Returns one of a set at random.
+    /// Returns a random server of a set.
     pub(crate) fn any(&self, set: u64) -> Option<u8> {
         places(set).nth(self.luck as usize % set.count_ones().max(1) as usize)
     }
@@ -133,7 +132,7 @@ impl<'a> Choice<'a> {
         places(set).find(|&place| self.at(place).is_some_and(is_due))
     }
 
-    /// Returns those of a set whose breaker is closed.
+    /// Returns the servers of a set with a closed breaker.
     pub(crate) fn closed(&self, set: u64) -> u64 {
         collect(places(set).filter(|&place| !self.at(place).is_some_and(Server::is_open)))
     }
@@ -143,13 +142,13 @@ impl<'a> Choice<'a> {
         self.at(place).is_some_and(|server| server.rtt.smoothed_ms().is_some())
     }
 
-    /// Returns whether this applies to any server.
+    /// Returns whether the test holds for any server.
     pub(crate) fn any_is(&self, applies: impl Fn(&Server) -> bool) -> bool {
         places(self.candidates.all()).any(|place| self.at(place).is_some_and(&applies))
     }
 }
 
-/// Returns how the servers of a rule are taken by forwarding.
+/// Returns the order in which forwarding queries the servers of a rule.
 pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
     match strategy {
         Strategy::Ordered => ServerOrder::Written,
@@ -158,8 +157,8 @@ pub(crate) fn order_of_rule(strategy: Strategy, turn: u32) -> ServerOrder {
     }
 }
 
-/// Returns how servers are taken by recursion, which knows most of them only by chance: there is
-/// nothing whose turn it could be. One fetch in `one_of` explores.
+/// Returns the order in which recursion queries servers. It meets most of them by chance, so there
+/// are no turns. One fetch in `one_of` explores.
 pub(crate) fn order_of_walk(strategy: Strategy, luck: u32, one_of: u32) -> ServerOrder {
     match strategy {
         Strategy::Ordered => ServerOrder::Written,

@@ -25,12 +25,12 @@ impl Cookie {
         Self { octets, len: 8 }
     }
 
-    /// The option's data: our cookie and, once known, the server's.
+    /// Returns the option's data: our cookie and, once known, the server's.
     pub(crate) fn octets(&self) -> &[u8] {
         &self.octets[..self.len]
     }
 
-    /// Takes the cookies of a reply. False if the first is not ours: then the reply is forged
+    /// Reads the cookies of a reply. Returns `false` if the first is not ours: the reply is forged
     /// (RFC 7873 §5.3).
     pub(crate) fn learn(&mut self, received: &[u8]) -> bool {
         let ours = received.len() >= 8 && received[..8] == self.octets[..8];

@@ -1,33 +1,33 @@
-//! Servers that are asked, and the sockets and connections towards them: their names on both sides
-//! of the interface between the resolver and its driver.
+//! Servers, and the sockets and connections to them: the names that both the resolver and its
+//! driver use.
 
 use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// Most servers that [`Strategy::Race`] asks at once.
+/// Most servers that [`Strategy::Race`] queries at once.
 pub const MAX_RACE: u8 = 8;
 
-/// How a server is asked.
+/// The transport of queries to a server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
-    /// UDP, and TCP where an answer was truncated or doubtful.
+    /// UDP, and TCP if an answer was truncated or doubtful.
     Udp,
     /// TCP only.
     Tcp,
 }
 
-/// A server as queries reach it. Two endpoints that differ in one field are two servers: nothing
-/// that is learned of one counts for the other.
+/// The address and transport of a server. Two endpoints that differ in one field are two servers:
+/// nothing that is learned of one applies to the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Endpoint {
-    /// Where it listens.
+    /// Its address.
     pub addr: SocketAddr,
-    /// How it is asked.
+    /// Its transport.
     pub transport: Transport,
 }
 
-/// Hashes address, port and transport as one word or three: field by field it costs a walk 2 % of
-/// its CPU time.
+/// Hashes address, port and transport as one word or as three: hashing them by field costs 2 % of a
+/// walk's CPU time.
 impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let tail = u64::from(self.addr.port()) << 8 | self.transport as u64;
@@ -42,35 +42,35 @@ impl Hash for Endpoint {
 }
 
 impl Endpoint {
-    /// Returns the endpoint at an address that a delegation gives: asked by UDP first.
+    /// Returns the endpoint at an address from a delegation, which is queried over UDP first.
     pub(crate) fn plain(addr: SocketAddr) -> Self {
         Self { addr, transport: Transport::Udp }
     }
 }
 
-/// The number of an endpoint within a resolver. It is the same while the plan names the endpoint
-/// or a query to it is waited for; later another endpoint may get it.
+/// The number of an endpoint in a resolver. It is constant while the plan has the endpoint or a
+/// query to it is outstanding; later another endpoint may get it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct EndpointId(pub u32);
 
-/// A socket or connection towards an endpoint.
+/// A socket or connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SocketId {
-    /// The server it is connected to.
+    /// The server that it is connected to.
     pub endpoint: EndpointId,
-    /// Which of those towards that server.
+    /// Its slot among those of this server.
     pub slot: SocketSlot,
 }
 
-/// Which of the sockets and connections towards an endpoint.
+/// The slot of a socket or connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SocketSlot {
     /// A UDP socket of the endpoint's pool, shared by queries.
     Pooled(u16),
-    /// A UDP socket for one query. [`SocketSlot::Single`] and [`SocketSlot::SingleStream`] have
-    /// numbers in common, which are unique over all endpoints.
+    /// A UDP socket for one query. The numbers of [`SocketSlot::Single`] and
+    /// [`SocketSlot::SingleStream`] are drawn together and are unique over all endpoints.
     Single(u32),
-    /// The TCP connection that is kept, shared by queries.
+    /// The kept TCP connection, shared by queries.
     Stream,
     /// A TCP connection for one query.
     SingleStream(u32),
@@ -83,7 +83,7 @@ impl SocketSlot {
         matches!(self, Self::Stream | Self::SingleStream(_))
     }
 
-    /// Returns the number of a socket or connection for one query.
+    /// Returns the number of a socket or connection for one query, if it is one.
     #[must_use]
     pub fn single(self) -> Option<u32> {
         match self {
@@ -93,30 +93,30 @@ impl SocketSlot {
     }
 }
 
-/// Why nothing came from a socket or connection, and nothing will.
+/// Why a socket or connection yields no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SocketFault {
     /// It could not be opened, the connection could not be made, or the network reported that the
     /// server cannot be reached.
     Unreachable,
-    /// The connection was closed or reset, or brought something other than DNS.
+    /// The connection was closed or reset, or the server sent something other than DNS.
     Closed,
-    /// A query was not sent for lack of a descriptor, port or buffer of our own, which says nothing
+    /// A query was not sent because this host lacks a descriptor, port or buffer. This is no fault
     /// of the server.
     Shortage,
-    /// The UDP socket was closed here, as its port is to be avoided: no reply can come.
+    /// The driver closed the UDP socket because its port must be avoided: no reply can arrive.
     Withdrawn,
 }
 
-/// In which order the servers of a rule are asked.
+/// The order in which the servers of a rule are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strategy {
-    /// As written; the next one when the one before fails.
+    /// As configured; the next one if one fails.
     Ordered,
-    /// Each in its turn.
+    /// In turn.
     RoundRobin,
     /// The one with the lowest smoothed round-trip time.
     Fastest,
-    /// This number at once, from 2 to [`MAX_RACE`]; the first good answer counts.
+    /// This number at once, from 2 to [`MAX_RACE`]; the first good answer is used.
     Race(u8),
 }

@@ -1,31 +1,31 @@
-//! How much the network loses as a whole, as far as that is certain: queries that a server left
-//! unanswered and, asked again, answered.
+//! The packet loss of the whole network, as far as it is certain: queries that a server left
+//! unanswered and, after a retry, answered.
 //!
-//! Silence alone says nothing of the network: a server may drop what it does not like. And each
-//! network of servers has one voice, of which the middle one counts: an operator of few networks
-//! makes no other server look lossy.
+//! Silence alone is no evidence: a server may drop queries on purpose. Each network of servers has
+//! one voice, and the median of all voices counts, so that an operator of few networks cannot make
+//! other servers look lossy.
 
 use std::net::IpAddr;
 
 use super::rtt::Fate;
 
-/// Voices that are heard. Networks that fall on the same one share it.
+/// Number of voices. Networks that hash to the same voice share it.
 const VOICES: usize = 64;
-/// What was heard this long ago is forgotten, in ms.
+/// Age in ms at which a voice expires.
 const HEARD_MS: u64 = 30_000;
-/// A voice with fewer outcomes is not heard.
+/// Fewest outcomes of a voice that counts.
 const FEWEST_OUTCOMES: u32 = 2;
-/// Without a reply of anybody for so many ms nothing is lost: nobody is there.
+/// Milliseconds without any reply after which no loss is assumed, because the network is gone.
 const GONE_MS: u64 = 3_000;
 
-/// How much is lost.
+/// The level of packet loss.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) enum Level {
     #[default]
     Little,
-    /// More than a sixth, as where nearly a tenth is lost each way.
+    /// More than a sixth, as with a loss of nearly a tenth in each direction.
     Heavy,
-    /// More than three of five, as where a good third is lost each way.
+    /// More than three of five, as with a loss of over a third in each direction.
     Most,
 }
 
@@ -38,8 +38,8 @@ impl Level {
         }
     }
 
-    /// How many copies of a query are to be sent at once, if so many were sent in vain: it is only
-    /// the first one that is sent alone where much is lost, and not even that where most is.
+    /// Returns how many copies of a query to send at once after `sent` without a reply: with heavy
+    /// loss only the first query is sent alone, with most packets lost not even that.
     pub(crate) fn copies(self, sent: u32) -> u32 {
         match self {
             Self::Little => 1,
@@ -49,7 +49,7 @@ impl Level {
     }
 }
 
-/// The last outcomes of queries to one network: a bit each, set for what was lost.
+/// The latest outcomes of queries to one network: a bit each, set for a loss.
 #[derive(Clone, Copy, Default, Debug)]
 struct Voice {
     outcomes: u8,
@@ -68,7 +68,7 @@ impl Voice {
     }
 }
 
-/// See the module.
+/// The packet loss of the network; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Loss {
     voices: Box<[Voice; VOICES]>,
@@ -83,7 +83,8 @@ impl Default for Loss {
 }
 
 impl Loss {
-    /// A server answered, after it had left so many queries of the same question unanswered.
+    /// Records that a server answered after it had left `lost` queries for the same question
+    /// unanswered.
     pub(crate) fn note_reply(&mut self, server: IpAddr, lost: u32, now_ms: u64) {
         self.replied_ms = now_ms;
         let voice = &mut self.voices[place(server)];
@@ -98,7 +99,7 @@ impl Loss {
         }
     }
 
-    /// What more than half of the voices say.
+    /// Returns the level that more than half of the voices reach.
     fn middle(&self, now_ms: u64) -> Level {
         let is_heard = |voice: &&Voice| {
             u32::from(voice.count) >= FEWEST_OUTCOMES && now_ms < voice.heard_ms + HEARD_MS
@@ -114,24 +115,26 @@ impl Loss {
         }
     }
 
-    /// How much is lost now. Little where nobody answers any more: then there is no network.
+    /// Returns the present level. It is low if no server answers any more: then there is no
+    /// network.
     pub(crate) fn level(&self, now_ms: u64) -> Level {
         if now_ms < self.replied_ms + GONE_MS { self.level } else { Level::Little }
     }
 
-    /// Is so much lost that those who keep silent are to be asked more often, and longer?
+    /// Returns whether the loss justifies more retries to silent servers, and longer waits.
     pub(crate) fn is_heavy(&self, now_ms: u64) -> bool {
         self.level(now_ms) >= Level::Heavy
     }
 }
 
-/// The voice of the network of an address: 24 bits of an IPv4 address, 48 of an IPv6 address.
+/// Returns the voice for the network of an address: 24 bits of an IPv4 address, 48 of an IPv6
+/// address.
 fn place(server: IpAddr) -> usize {
     let network = match server.to_canonical() {
         IpAddr::V4(ip) => u64::from(ip.to_bits() >> 8),
         IpAddr::V6(ip) => (ip.to_bits() >> 80) as u64,
     };
-    // Fibonacci hashing: the upper bits depend on all of the network's.
+    // Fibonacci hashing: the upper bits depend on all bits of the network.
     (network.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58) as usize % VOICES
 }
 

@@ -1,12 +1,12 @@
-//! Exchanges with servers: one question goes to a set of servers, and one reply comes back. What a
-//! reply means is not decided here.
+//! Exchanges with servers: one question goes to a set of servers, and one reply comes back. The
+//! meaning of a reply is not decided here.
 //!
-//! # Who uses it
+//! # Owners
 //!
-//! A forwarded question is asked at the upstreams of its rule, a step of recursion at the servers
-//! of a zone. Both want the same: choose a server, send a query that nobody can forge a reply to,
-//! wait, choose another one, and recognise the reply. So both own an [`Exchange`], and this module
-//! does the rest:
+//! A forwarded question is sent to the upstreams of its rule, a step of recursion to the servers of
+//! a zone. Both have the same needs: choose a server, send a query that nobody can forge a reply
+//! to, wait, choose another server, and recognise the reply. Both therefore own an [`Exchange`],
+//! and this module does the rest:
 //!
 //! ```text
 //!              Task: target of a forwarded question      Fetch: inquiry of walks
@@ -20,43 +20,46 @@
 //!                        └────> Resolver::failed: unreachable └── reply, for the owner to judge
 //! ```
 //!
-//! The owner takes the reply, or rejects it, and then another server is asked. A forwarded question
+//! The owner takes the reply, or rejects it so that another server is queried. A forwarded question
 //! scrubs it and follows aliases; a walk sorts it into answer, referral, error and lame.
 //!
 //! # Servers
 //!
 //! A server is an [`Endpoint`]: address and transport. [`server::Servers`] gives each a small
-//! number, an [`EndpointId`], and one record: round-trip time and loss, circuit breaker, what it
-//! does with EDNS, cookies and letters, zones it does not serve. The rules of a plan hold numbers,
-//! and their servers are pinned; servers that delegations name are numbered when they are asked.
+//! number, an [`EndpointId`], and one record: round-trip time and loss, circuit breaker, support
+//! for EDNS, cookies and letter case, and zones that it does not serve. The rules of a plan refer
+//! to numbers, and their servers are pinned; servers from delegations get a number when they are
+//! queried.
 //!
 //! # Sockets
 //!
-//! A pinned server has a pool of sockets on random ports. Each query leaves from one of them, drawn
-//! at random, and they get other ports in turn. A query has at least 32 unpredictable bits there
-//! (RFC 5452 §9): 16 of the ID, and the others of the slot and the letters (0x20). A query that
-//! would have fewer, and each query of a walk, gets a socket of its own on a random port: that adds
-//! at least 15 bits, and 15.9 by default, to those of ID and letters. Sockets are connected: the
-//! kernel drops what comes from elsewhere, and a forged ICMP error must name the port. Over TCP,
-//! forwarded queries share a connection that is kept; a query of a walk has its own.
+//! A pinned server has a pool of sockets on random ports. Each query leaves from one of them,
+//! chosen at random, and their ports change in turn. A query then has at least 32 unpredictable
+//! bits (RFC 5452 §9): 16 of the ID, and the others of the slot and the letter case (0x20). A query
+//! that would have fewer, and each query of a walk, gets its own socket on a random port: that adds
+//! at least 15 bits, and 15.9 by default, to those of ID and letter case. Sockets are connected:
+//! the kernel drops packets from other addresses, and a forged ICMP error must name the port. Over
+//! TCP, forwarded queries share a kept connection; a query of a walk has its own.
 //!
-//! # A reply is believed only if
+//! # Accepted replies
 //!
-//! socket, ID and question match a query that is waited for, with the very letters that were sent
-//! if they were drawn at random, and our cookie if it has one. Any other message is counted and
-//! dropped, and waiting goes on. Other letters alone make the query go over TCP.
+//! A reply is accepted only if socket, ID and question match an outstanding query, with the same
+//! letter case if that was random, and with our cookie if the reply has one. Any other message is
+//! counted and dropped, and the query stays outstanding. If only the letter case differs, the query
+//! is repeated over TCP.
 //!
 //! # Time
 //!
-//! A query that is not answered by its due time is *overdue*: another server is asked, and a late
-//! reply is still taken. Due times follow from the measured round-trip time, doubled in each round
-//! unless much is lost. Tasks and fetches have one timer each, in one wheel.
+//! A query without a reply at its due time is *overdue*: another server is queried, and a late
+//! reply is still accepted. Due times follow from the measured round-trip time, which is doubled in
+//! each round unless much is lost. Tasks and fetches have one timer each, in one wheel.
 //!
 //! # Bounds
 //!
 //! Queries of one exchange: by its owner. Queries for one question: `MAX_SENDS` of its task, and
-//! its octets of replies. Fetches: `MAX_FETCHES`. Servers that are not pinned: `MAX_SERVERS`, or as
-//! many as owe replies. Pending queries have no bound of their own: each has an owner.
+//! its octets of replies. Fetches: `MAX_FETCHES`. Servers that are not pinned: `MAX_SERVERS`, or
+//! the number with outstanding queries. Pending queries have no limit of their own: each has an
+//! owner.
 
 pub(crate) mod breaker;
 pub(crate) mod choose;
@@ -81,57 +84,57 @@ use pending::{Closing, Pending};
 use server::{Server, Servers};
 use timers::Timers;
 
-/// What was tried of one question to a set of servers, and what is waited for. Sets of servers are
-/// bits by their place among the candidates.
+/// The state of one question to a set of servers. Sets of servers are bits by place among the
+/// candidates.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
-    /// Queries that are waited for.
+    /// Outstanding queries.
     pub(crate) queries: Vec<u32>,
-    /// Queries sent that count.
+    /// Number of queries that count against the limits.
     pub(crate) sends: u32,
-    /// Those of `sends` that never left, for want of something of our own.
+    /// Those of `sends` that this host could not send.
     pub(crate) unsent: u32,
-    /// How long the last query was waited for in vain.
+    /// How long the last query waited without a reply, in ms.
     pub(crate) waited_ms: u64,
-    /// How often all servers were asked.
+    /// Number of rounds in which all servers were queried.
     pub(crate) round: u32,
-    /// Servers asked in this round, and those not to be asked again.
+    /// Servers queried in this round, and those not to be queried again.
     pub(crate) tried: u64,
     pub(crate) failed: u64,
-    /// Servers to be asked over TCP, without EDNS, and in lower case.
+    /// Servers to be queried over TCP, without EDNS, and in lower case.
     pub(crate) by_tcp: u64,
     pub(crate) plain: u64,
     pub(crate) lower_case: u64,
-    /// Those that gave errors which may be for mixed case.
+    /// Servers with errors that may be due to mixed case.
     pub(crate) minding_case: u64,
-    /// Those of `plain` that only kept silent when asked with EDNS.
+    /// Servers of `plain` that were merely silent with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
-    /// A query was sent again because the kept connection was closed.
+    /// Whether a query was sent again because the kept connection was closed.
     pub(crate) stream_retried: bool,
     pub(crate) any_unreachable: bool,
     pub(crate) any_unusable: bool,
 }
 
 impl Exchange {
-    /// Begins with another question. Nothing may be waited for.
+    /// Resets the exchange for another question. No query may be outstanding.
     pub(crate) fn begin(&mut self) {
         let queries = std::mem::take(&mut self.queries);
         *self = Self { queries, ..Self::default() };
     }
 }
 
-/// The servers that may be asked, by place.
+/// The servers that may be queried, by place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Candidates<'a> {
-    /// Of a rule: pinned.
+    /// Servers of a rule, which are pinned.
     Pinned(&'a [EndpointId]),
-    /// Of a zone: numbered when they are asked.
+    /// Servers of a zone, which get a number when they are queried.
     Found(&'a [Endpoint]),
 }
 
 impl<'a> Candidates<'a> {
-    /// Returns how many there are.
+    /// Returns their number.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Pinned(ids) => ids.len(),
@@ -139,7 +142,7 @@ impl<'a> Candidates<'a> {
         }
     }
 
-    /// Returns the set of all places, of which there are at most 64.
+    /// Returns the set of all places; at most 64 servers count.
     pub(crate) fn all(&self) -> u64 {
         u64::MAX.checked_shr(64 - self.len().min(64) as u32).unwrap_or(0)
     }
@@ -153,19 +156,19 @@ impl<'a> Candidates<'a> {
     }
 }
 
-/// What all exchanges of a resolver have in common.
+/// The state that all exchanges of a resolver share.
 pub(crate) struct Exchanges {
     pub(crate) servers: Servers,
     pub(crate) pending: Pending,
     pub(crate) timers: Timers,
     pub(crate) loss: Loss,
-    /// With [`Strategy::RoundRobin`](endpoint::Strategy), whose turn it is.
+    /// The turn of [`Strategy::RoundRobin`](endpoint::Strategy).
     pub(crate) turn: u32,
     pub(crate) rng: ChaCha12Rng,
 }
 
 impl Exchanges {
-    /// None. `expected` questions are in flight at once.
+    /// Creates the state without exchanges, for about `expected` questions in flight.
     pub(crate) fn new(servers: Servers, expected: usize, rng: ChaCha12Rng) -> Self {
         Self {
             servers,
@@ -177,7 +180,7 @@ impl Exchanges {
         }
     }
 
-    /// Stops waiting for a query of an exchange.
+    /// Ends an outstanding query of an exchange.
     pub(crate) fn end<W>(
         &mut self,
         exchange: &mut Exchange,
@@ -205,14 +208,14 @@ impl Exchanges {
         }
     }
 
-    /// Stops waiting for all queries of an exchange.
+    /// Ends all outstanding queries of an exchange.
     pub(crate) fn end_all<W>(&mut self, exchange: &mut Exchange, actions: &mut Actions<W>) {
         while let Some(&at) = exchange.queries.last() {
             self.end(exchange, at, Closing::Unanswered, actions);
         }
     }
 
-    /// Returns when the first query of an exchange is overdue that is not yet.
+    /// Returns when the next query of an exchange becomes overdue.
     pub(crate) fn due_ms(&self, exchange: &Exchange) -> Option<u64> {
         let queries = exchange.queries.iter().map(|&at| &self.pending[at]);
         queries.filter(|query| !query.overdue).map(|query| query.due_ms).min()
@@ -227,9 +230,8 @@ impl Exchanges {
         exchange.queries.iter().any(counts)
     }
 
-    /// Takes note of the queries of an exchange that were not answered in time, and ends those that
-    /// were not sent. Returns the servers that kept silent, each with the time since its query in
-    /// ms.
+    /// Records the overdue queries of an exchange, and ends those that were not sent. Returns the
+    /// silent servers, each with the time since its query in ms.
     pub(crate) fn expire<W>(
         &mut self,
         exchange: &mut Exchange,
@@ -247,7 +249,7 @@ impl Exchanges {
             if query.unsent {
                 exchange.unsent += 1;
                 self.end(exchange, at, Closing::Answered, actions);
-                // Another one has its place now.
+                // Another query has its place now.
                 place -= 1;
                 continue;
             }

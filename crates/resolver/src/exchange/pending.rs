@@ -1,52 +1,52 @@
-//! Queries that were sent and are waited for, and for a while those that no longer are.
+//! Outstanding queries, and those that recently ended without a reply.
 
 use super::endpoint::{EndpointId, SocketId, SocketSlot};
 use crate::chains::Chains;
 
-/// Places in which queries that are no longer waited for are remembered.
+/// Places in the memory of queries that ended without a reply.
 const REMEMBERED: usize = 1024;
 
 /// How a query ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
-    /// Nothing more will come for it.
+    /// No further reply is expected.
     Answered,
-    /// A late reply may come.
+    /// A late reply may arrive.
     Unanswered,
 }
 
-/// On whose behalf a query is sent.
+/// The owner of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Owner {
-    /// Nobody: the place is free.
+    /// No owner: the place is free.
     #[default]
     Nobody,
     /// The target of a forwarded question, by its task.
     Task(u32),
-    /// A fetch, which walks wait for.
+    /// A fetch that walks wait for.
     Fetch(u32),
 }
 
-/// A query that is waited for.
+/// An outstanding query.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingQuery {
     pub(crate) owner: Owner,
     pub(crate) socket: SocketId,
-    /// The server's place among those that its owner may ask.
+    /// The server's place among the candidates of the owner.
     pub(crate) place: u8,
     pub(crate) id: u16,
     pub(crate) sent_ms: u64,
-    /// When the next server is asked; the reply is waited for nevertheless.
+    /// When the next server is queried; this query still waits for its reply.
     pub(crate) due_ms: u64,
     pub(crate) overdue: bool,
-    /// It never left, for want of something of our own.
+    /// Whether this host could not send it.
     pub(crate) unsent: bool,
-    /// Sent beside the query that counts, to learn about the server.
+    /// Whether it is a probe in addition to the query that counts.
     pub(crate) aside: bool,
     pub(crate) with_edns: bool,
-    /// Our cookie was in it: a reply with another one is forged.
+    /// Whether it has our cookie: a reply with another one is forged.
     pub(crate) with_cookie: bool,
-    /// The reply must have the very letters.
+    /// Whether the reply must have the same letter case.
     pub(crate) exact_case: bool,
     /// The question as sent.
     pub(crate) question: Vec<u8>,
@@ -69,12 +69,12 @@ impl PendingQuery {
         question: Vec::new(),
     };
 
-    /// Returns the server that is asked.
+    /// Returns the server.
     pub(crate) fn server(&self) -> EndpointId {
         self.socket.endpoint
     }
 
-    /// Returns whether it went over TCP.
+    /// Returns whether it was sent over TCP.
     pub(crate) fn over_tcp(&self) -> bool {
         self.socket.slot.is_stream()
     }
@@ -86,10 +86,10 @@ impl PendingQuery {
     }
 }
 
-/// All queries: by number, and by where and how their replies come.
+/// All outstanding queries: by number, and by socket and ID for replies.
 ///
-/// A query with a socket of its own has its number in common with the socket. Those that share a
-/// socket are found by an index.
+/// A query with its own socket shares the socket's number. An index finds those that share a
+/// socket.
 #[derive(Debug)]
 pub(crate) struct Pending {
     all: Vec<PendingQuery>,
@@ -98,7 +98,7 @@ pub(crate) struct Pending {
     remembered: Box<[(u64, u64)]>,
 }
 
-/// The place of a shared socket or connection and of an ID on it in the index.
+/// Returns the index key of a shared socket or connection and an ID on it.
 fn key(socket: SocketId, id: u16) -> u64 {
     let slot = match socket.slot {
         SocketSlot::Pooled(slot) => u64::from(slot),
@@ -107,20 +107,21 @@ fn key(socket: SocketId, id: u16) -> u64 {
     u64::from(socket.endpoint.0) << 32 | slot << 16 | u64::from(id)
 }
 
-/// One chain for all queries of a UDP socket, so that an error on it finds them.
+/// Returns the chain in the index: one for all queries of a UDP socket, so that a socket error
+/// finds them.
 fn hash(socket: SocketId, id: u16) -> u64 {
     let id = if socket.slot.is_stream() { id } else { 0 };
     key(socket, id).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 impl Pending {
-    /// None; room in the index for about `expected`.
+    /// Creates an empty table with an index for about `expected` queries.
     pub(crate) fn new(expected: usize) -> Self {
         let remembered = vec![(u64::MAX, 0); REMEMBERED].into();
         Self { all: Vec::new(), free: Vec::new(), index: Chains::new(expected), remembered }
     }
 
-    /// Returns the query with this ID on a socket. Any ID finds that of a socket with one query.
+    /// Returns the query with this ID on a socket. On a socket of a single query, any ID finds it.
     pub(crate) fn find(&self, socket: SocketId, id: u16) -> Option<u32> {
         match socket.slot.single() {
             Some(number) => self.single(socket, number),
@@ -131,7 +132,7 @@ impl Pending {
         }
     }
 
-    /// Returns a query that waits on this UDP socket and to which `is_meant` applies.
+    /// Returns an outstanding query on this UDP socket for which `is_meant` holds.
     pub(crate) fn on_socket(
         &self,
         socket: SocketId,
@@ -151,7 +152,7 @@ impl Pending {
         (query.owner != Owner::Nobody && query.socket == socket).then_some(number)
     }
 
-    /// Returns all that wait on the kept connection to a server, with their IDs.
+    /// Returns the outstanding queries on the kept connection to a server, with their IDs.
     pub(crate) fn on_stream(&self, endpoint: EndpointId) -> Vec<(u32, u16)> {
         let stream = SocketId { endpoint, slot: SocketSlot::Stream };
         let waits = |query: &PendingQuery| query.owner != Owner::Nobody && query.socket == stream;
@@ -159,8 +160,8 @@ impl Pending {
         all.filter(|(_, query)| waits(query)).map(|(at, query)| (at, query.id)).collect()
     }
 
-    /// Takes a place for a query with this question as sent; the caller fills in the rest before
-    /// it calls [`Pending::enter`].
+    /// Allocates a place for a query with this question as sent. The caller fills in the other
+    /// fields before it calls [`Pending::enter`].
     pub(crate) fn allocate(&mut self, question: &[u8]) -> u32 {
         let at = self.free.pop().unwrap_or_else(|| {
             self.all.push(PendingQuery::VACANT);
@@ -174,7 +175,7 @@ impl Pending {
         at
     }
 
-    /// Makes it findable.
+    /// Adds a query to the index.
     pub(crate) fn enter(&mut self, at: u32) {
         let PendingQuery { socket, id, .. } = self.all[at as usize];
         if socket.slot.single().is_none() {
@@ -182,8 +183,8 @@ impl Pending {
         }
     }
 
-    /// Removes a query that is no longer waited for. One on a shared socket to which a late reply
-    /// may come is remembered for a while.
+    /// Removes a query. If it is on a shared socket and may get a late reply, it is remembered for
+    /// a while.
     pub(crate) fn remove(&mut self, at: u32, closing: Closing) {
         let query = &mut self.all[at as usize];
         query.owner = Owner::Nobody;
@@ -199,7 +200,7 @@ impl Pending {
         self.index.remove(hash(socket, id), at);
     }
 
-    /// Returns when a query was sent that is no longer waited for, once.
+    /// Returns when a remembered query was sent, and removes it.
     pub(crate) fn take_remembered(&mut self, socket: SocketId, id: u16) -> Option<u64> {
         let key = key(socket, id);
         let place = &mut self.remembered[key as usize % REMEMBERED];

@@ -1,13 +1,13 @@
-//! The pool of UDP sockets towards one server: how often each slot was used, how many queries are
-//! outstanding on it, and when it is due for another port (RFC 5452 §9.2).
+//! The pool of UDP sockets to one server: the uses and outstanding queries of each slot, and when
+//! its port must change (RFC 5452 §9.2).
 
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::Rng;
 
-/// Queries that a socket sends before it gets another port. A new socket costs 11 us, so that
-/// this adds 0.2 us a query; and with 4,096 slots at 10,000 queries/s a port lives for 26 s.
+/// Queries that a socket sends before it gets another port. A new socket costs 11 us, so this adds
+/// 0.2 us per query; with 4,096 slots at 10,000 queries/s a port lives for 26 s.
 const USES: u16 = 64;
-/// Slots drawn for one query before a socket of its own is taken.
+/// Slots drawn for one query before it gets its own socket.
 const DRAWS: usize = 8;
 #[derive(Clone, Copy, Debug)]
 struct PoolSocket {
@@ -19,18 +19,19 @@ struct PoolSocket {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Drawn {
     pub(crate) slot: u16,
-    /// The socket is to be opened with another port.
+    /// Whether the driver must open the socket again with another port.
     pub(crate) renew: bool,
 }
 
-/// See the module.
+/// The pool of a server; see the module.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slots: Vec<PoolSocket>,
 }
 
 impl Pool {
-    /// `size` is a power of two. The driver opens a slot when it is first used, or before.
+    /// Creates a pool; `size` is a power of two. The driver opens a slot at its first use at the
+    /// latest.
     pub(crate) fn new(size: usize) -> Self {
         Self { slots: vec![PoolSocket { uses: 0, outstanding: 0 }; size] }
     }
@@ -40,9 +41,9 @@ impl Pool {
         self.slots.len().ilog2()
     }
 
-    /// Draws a slot uniformly. One that is due for another port and has queries outstanding is
-    /// passed over until they are done, so that it comes to rest however busy the pool is. None if
-    /// several in a row are: the query gets a socket of its own.
+    /// Draws a slot uniformly. A slot whose port must change is skipped while queries are
+    /// outstanding on it, so that it becomes idle however busy the pool is. Returns `None` if
+    /// several slots in a row are skipped: the query gets its own socket.
     pub(crate) fn draw(&mut self, rng: &mut ChaCha12Rng) -> Option<Drawn> {
         let mask = self.slots.len() - 1;
         for _ in 0..DRAWS {
@@ -59,7 +60,7 @@ impl Pool {
         None
     }
 
-    /// Releases a slot: a query on it is no longer waited for.
+    /// Releases a slot after a query on it has ended.
     pub(crate) fn release(&mut self, slot: u16) {
         if let Some(slot) = self.slots.get_mut(usize::from(slot)) {
             slot.outstanding -= 1;

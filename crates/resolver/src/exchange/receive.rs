@@ -1,4 +1,4 @@
-//! What comes from servers: which query it answers, and what it says of the server.
+//! Messages from servers: matches them to queries, and records their evidence about the server.
 
 use avocet_wire::hash::eq_folded;
 use avocet_wire::header::{HEADER_LEN, QR, TC};
@@ -10,21 +10,21 @@ use super::rtt::Fate;
 use super::server::Guessed;
 use super::{Exchange, Exchanges};
 
-/// What a message is. Whatever does not belong to a query beyond doubt is dropped, and waiting goes
-/// on (S8).
+/// A received message by its match. A message that does not certainly belong to a query is dropped,
+/// and the query stays outstanding (S8).
 pub(crate) enum Received<'m> {
     /// No reply.
     Malformed,
-    /// A reply to no query of ours.
+    /// A reply to none of our queries.
     Foreign,
-    /// A reply that is no longer waited for.
+    /// A reply to a query that has ended.
     Late,
-    /// A reply to this query without the question, which refuses EDNS: servers that know none may
-    /// answer so.
+    /// A reply to this query without the question, which rejects EDNS: servers without EDNS may
+    /// answer like that.
     NoQuestion(u32, Rcode),
-    /// A reply to this query, but for the case of letters.
+    /// A reply to this query with other letter case.
     OtherCase(u32),
-    /// The first part of a reply to this query.
+    /// A truncated reply to this query.
     Truncated(u32),
     /// A reply to this query.
     Reply(u32, MessageView<'m>),
@@ -37,10 +37,10 @@ pub(crate) enum Edns {
     Present,
 }
 
-/// How a message relates to the query that has its ID.
+/// How a message matches the query with its ID.
 enum Match {
     Exact,
-    /// It has other cases of the same letters.
+    /// The letters differ in case only.
     OtherCase,
     /// No question, or more than one.
     NoQuestion,
@@ -100,8 +100,7 @@ impl Exchanges {
         Received::Late
     }
 
-    /// Takes note that a server answered a query, and thus that what it did not answer before was
-    /// lost.
+    /// Records that a server answered a query, so that its earlier unanswered queries were lost.
     pub(crate) fn note_reply(&mut self, exchange: &Exchange, at: u32, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
@@ -109,7 +108,7 @@ impl Exchanges {
         if query.over_tcp() {
             return;
         }
-        // It may have been dropped for its EDNS (RFC 6891 §7).
+        // The server may have dropped it because of EDNS (RFC 6891 §7).
         let may_drop_edns = !query.with_edns && !server.speaks_edns;
         let is_lost = |other: &&PendingQuery| {
             let is_earlier = other.server() == query.server() && other.sent_ms < query.sent_ms;
@@ -122,15 +121,15 @@ impl Exchanges {
         self.loss.note_reply(server.endpoint.addr.ip(), lost, now_ms);
     }
 
-    /// Takes the cookies of a reply. False if the first is not ours: then the reply is forged
+    /// Reads the cookies of a reply. Returns `false` if the first is not ours: the reply is forged
     /// (RFC 7873 §5.3).
     pub(crate) fn learn_cookie(&mut self, at: u32, cookie: &[u8]) -> bool {
         let query = &self.pending[at];
         cookie.is_empty() || !query.with_cookie || self.servers[query.server()].cookie.learn(cookie)
     }
 
-    /// Takes note of what an answer or denial shows: does the server speak EDNS, or only answer
-    /// without?
+    /// Records whether an answer or denial shows that the server supports EDNS, or answers only
+    /// without.
     pub(crate) fn learn_edns(&mut self, exchange: &Exchange, at: u32, edns: Edns, now_ms: u64) {
         let query = &self.pending[at];
         let server = &mut self.servers[query.server()];
@@ -144,8 +143,8 @@ impl Exchanges {
         }
     }
 
-    /// Returns whether a message without the question may be acted on at once: on a socket of one
-    /// query it had to match ID and port.
+    /// Returns whether a message without the question may be used at once: on a socket with a
+    /// single query it had to match ID and port.
     pub(crate) fn is_hard_to_forge(&self, at: u32) -> bool {
         !matches!(self.pending[at].socket.slot, SocketSlot::Pooled(_))
     }

@@ -3,31 +3,31 @@
 //! Replies are matched to queries exactly, so that retransmissions cause no ambiguity and each
 //! reply is a sample.
 
-/// Timeout before anything was measured, in ms (Unbound takes 376, BIND 800).
+/// Timeout before the first measurement, in ms (Unbound uses 376, BIND 800).
 const FIRST_TIMEOUT_MS: u32 = 400;
-/// The worst score with which a server is asked before one that nothing is known of: it would
-/// answer in time.
+/// The worst score at which a server is preferred to an unknown one: it would answer in time.
 pub(crate) const MOST_UNKNOWN: u32 = 8 * FIRST_TIMEOUT_MS;
-/// Least share of the deviation in the timeout, in ms: the width of a timer's slot and more.
+/// Least share of the deviation in the timeout, in ms: more than the width of a timer's slot.
 const MIN_VARIANCE_MS: u32 = 10;
-/// How long a failure makes an upstream look slower: its penalty halves in each such time.
+/// Half-life of the penalty for a failure, in ms.
 const PENALTY_HALF_LIFE_MS: u64 = 8_000;
-/// Added to the score by one failure, in ms.
+/// Penalty for a failure, in ms of the score.
 const FAILURE_PENALTY_MS: u32 = 400;
 const MAX_PENALTY_MS: u32 = 10_000;
-/// From this share of 256 on much is lost: nearly a fifth.
+/// Loss of 256 from which much is lost: nearly a fifth.
 const LOSSY: u32 = 48;
-/// From this share of 256 on most is lost: three of five.
+/// Loss of 256 from which most is lost: three of five.
 const LOSING_MOST: u32 = 154;
 
-/// What became of a query.
+/// The end of a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Answered = 0,
     Lost = 1,
 }
 
-/// See the module. Times in eighths of a ms, so that fast networks can be told apart.
+/// The round-trip time of a server; see the module. Times are in eighths of a ms, to distinguish
+/// fast networks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rtt {
     smoothed: u32,
@@ -35,12 +35,12 @@ pub(crate) struct Rtt {
     measured: bool,
     penalty_ms: u32,
     penalised_at_ms: u64,
-    /// Share of queries that are lost, of 256.
+    /// The share of lost queries, of 256.
     loss: u32,
 }
 
 impl Rtt {
-    /// A reply came after so many ms.
+    /// Adds the round-trip time of a reply, in ms.
     pub(crate) fn sample(&mut self, rtt_ms: u64) {
         let rtt = (rtt_ms.min(60_000) as u32) * 8;
         if self.measured {
@@ -53,7 +53,8 @@ impl Rtt {
         self.penalty_ms /= 2;
     }
 
-    /// A query was answered, or found to be lost because a later one was answered first.
+    /// Records that a query was answered, or that it was lost because a later one was answered
+    /// first.
     pub(crate) fn note_fate(&mut self, fate: Fate) {
         let sample = match fate {
             Fate::Answered => 0,
@@ -62,17 +63,17 @@ impl Rtt {
         self.loss = (7 * self.loss + sample) / 8;
     }
 
-    /// Are so many queries lost that waiting ever longer for each would be in vain?
+    /// Returns whether the loss is so high that longer waits are pointless.
     pub(crate) fn is_lossy(&self) -> bool {
         self.loss > LOSSY
     }
 
-    /// Are more queries lost than not?
+    /// Returns whether most queries are lost.
     pub(crate) fn loses_most(&self) -> bool {
         self.loss > LOSING_MOST
     }
 
-    /// It failed to answer.
+    /// Adds the penalty for a failure.
     pub(crate) fn penalise(&mut self, now_ms: u64) {
         self.penalty_ms = (self.penalty(now_ms) + FAILURE_PENALTY_MS).min(MAX_PENALTY_MS);
         self.penalised_at_ms = now_ms;
@@ -83,7 +84,7 @@ impl Rtt {
         self.penalty_ms.checked_shr(halvings.min(31) as u32).unwrap_or(0)
     }
 
-    /// How long to wait for a reply, in ms, before bounds are applied.
+    /// Returns how long to wait for a reply in ms, before limits.
     pub(crate) fn timeout_ms(&self) -> u32 {
         if !self.measured {
             return FIRST_TIMEOUT_MS;
@@ -91,13 +92,13 @@ impl Rtt {
         self.smoothed / 8 + (self.variance / 2).max(MIN_VARIANCE_MS)
     }
 
-    /// Smoothed round-trip time in ms; none before the first reply.
+    /// Returns the smoothed round-trip time in ms; `None` before the first reply.
     pub(crate) fn smoothed_ms(&self) -> Option<u32> {
         self.measured.then_some(self.smoothed / 8)
     }
 
-    /// What strategies compare, in eighths of a ms: less is better. One that was never asked is
-    /// taken for a fast one, so that it will be.
+    /// Returns the value that strategies compare, in eighths of a ms; less is better. A server that
+    /// was never queried has a good score, so that it is queried.
     pub(crate) fn score(&self, now_ms: u64) -> u32 {
         self.smoothed + 8 * self.penalty(now_ms)
     }

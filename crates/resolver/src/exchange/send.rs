@@ -1,4 +1,4 @@
-//! Sending a query: in which form, from which socket, and how long to wait for the reply.
+//! Sends a query: its form, its socket, and the wait for the reply.
 
 use avocet_wire::Question;
 use std::ops::Range;
@@ -12,64 +12,65 @@ use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
 use crate::query::{self, OptOf};
 
-/// Fewest unpredictable bits of a query from a pool (RFC 5452 §9); one with fewer letters gets its
-/// own socket.
+/// Fewest unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer letters gets
+/// its own socket.
 const MIN_BITS: u32 = 32;
 /// Bits of the ID.
 const ID_BITS: u32 = 16;
-/// Unpredictable bits of the port of a socket for one query: drawn from at least 32,768. By default
-/// they are some 59,700, or 15.9 bits. A name without letters has no more than ID and port.
+/// Unpredictable bits of the port of a socket for one query: drawn from at least 32,768 ports. By
+/// default there are some 59,700, or 15.9 bits. A name without letters has only the bits of ID and
+/// port.
 const SINGLE_PORT_BITS: u32 = 15;
-/// How often an ID is drawn that is not in use on its socket.
+/// Draws for an ID that is not in use on its socket.
 const ID_DRAWS: usize = 8;
-/// How long one reply is waited for where many are lost, in ms, if the server is that fast.
+/// Wait for one reply under heavy loss, in ms, if the server is fast enough.
 const LOSSY_TIMEOUT_MS: u32 = 250;
-/// Bounds for the wait for a reply over TCP, in ms: there the system repeats what is lost.
+/// Limits of the wait for a reply over TCP, in ms: there the system retransmits.
 const TCP_TIMEOUT_MS: (u32, u32) = (1_000, 3_000);
 
-/// Whether a query counts against what its exchange may cost.
+/// Whether a query counts against the limits of its exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
     Counts,
-    /// It only measures another server.
+    /// No: it only measures another server.
     Aside,
 }
 
-/// From which sockets queries are sent.
+/// The sockets that queries leave from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sockets {
-    /// Those of the server's pool, and the connection that is kept. Where a query from the pool
-    /// would be too easy to forge, its own.
+    /// The server's pool and its kept connection. A query that would be too easy to forge gets its
+    /// own socket.
     Shared,
-    /// Each query has its own.
+    /// A socket for each query.
     Single,
 }
 
-/// Over which transports a query with EDNS has a cookie (RFC 7873).
+/// The transports over which a query with EDNS has a cookie (RFC 7873).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cookies {
     /// None.
     Off,
-    /// UDP. A connection of its own proves to an authoritative server what a cookie would.
+    /// UDP. To an authoritative server, a TCP connection proves the same as a cookie.
     OverUdp,
-    /// All: some forwarders send BADCOOKIE over TCP, too.
+    /// All, because some forwarders send BADCOOKIE over TCP as well.
     Always,
 }
 
-/// How long replies over UDP are waited for at most before another server is asked, in ms.
+/// Longest waits for a reply over UDP before another server is queried, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Longest {
     pub(crate) measured_ms: u32,
-    /// For servers of which nothing is known.
+    /// For servers without a measurement.
     pub(crate) blind_ms: u32,
 }
 
 impl Longest {
-    /// As long as the rule says.
+    /// The limits of the rule.
     pub(crate) const OF_RULE: Self = Self { measured_ms: u32::MAX, blind_ms: u32::MAX };
 }
 
-/// How an owner wants its question asked.
+/// The form in which an owner wants its question sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms<'a> {
     pub(crate) question: Question<'a>,
@@ -81,10 +82,10 @@ pub(crate) struct Terms<'a> {
     pub(crate) ecs: &'a [u8],
     pub(crate) cookies: Cookies,
     pub(crate) case_randomisation: bool,
-    /// From which round on a server that never spoke EDNS is asked without: it may drop such
-    /// queries. None: never.
+    /// The round from which a server without known EDNS support is queried without EDNS, because it
+    /// may drop such queries; `None` for never.
     pub(crate) plain_round: Option<u32>,
-    /// Shortest and longest wait for one reply in ms.
+    /// Shortest and longest wait for a reply in ms.
     pub(crate) timeout_ms: (u32, u32),
     pub(crate) longest: Longest,
     pub(crate) sockets: Sockets,
@@ -101,7 +102,7 @@ pub(crate) struct QueryOrder {
     pub(crate) now_ms: u64,
 }
 
-/// A query that was sent.
+/// A sent query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) over_tcp: bool,
@@ -109,17 +110,17 @@ pub(crate) struct Sent {
     pub(crate) socket: DrawnSocket,
 }
 
-/// A socket that a query leaves from.
+/// The socket that a query leaves from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DrawnSocket {
     pub(crate) slot: SocketSlot,
-    /// It is to be opened with another port.
+    /// Whether the driver must open it again with another port.
     pub(crate) renew: bool,
-    /// What nobody can predict of the query: ID, port and letters.
+    /// Unpredictable bits of the query: ID, port and letters.
     pub(crate) bits: u32,
 }
 
-/// How one query is sent.
+/// The form of one query.
 struct QueryForm {
     over_tcp: bool,
     with_edns: bool,
@@ -163,7 +164,7 @@ impl Exchanges {
         Sent { over_tcp, with_edns, socket: drawn }
     }
 
-    /// Decides how a server is to be asked.
+    /// Decides the form of a query to a server.
     fn form(&self, exchange: &mut Exchange, order: &QueryOrder, terms: &Terms<'_>) -> QueryForm {
         let server = &self.servers[order.server];
         let bit = 1 << order.place;
@@ -192,12 +193,12 @@ impl Exchanges {
                 && terms.case_randomisation
                 && exchange.lower_case & bit == 0
                 && server.keeps_case(order.now_ms),
-            // A late reply is taken all the same.
+            // A late reply is still accepted.
             wait_ms: if over_tcp { wait_ms } else { wait_ms.min(longest_ms) },
         }
     }
 
-    /// Draws the case of the letters in a query's name. Returns their number.
+    /// Randomises the letter case of a query's name. Returns the number of letters.
     fn vary_case(&mut self, at: u32) -> u32 {
         let question = &mut self.pending[at].question;
         let qname_len = question.len().saturating_sub(4);
@@ -209,8 +210,8 @@ impl Exchanges {
         letters
     }
 
-    /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters are at least
-    /// [`MIN_BITS`] that nobody can predict, else its own.
+    /// Draws the socket of the query at `at`: one of the pool if ID, slot and letters have at least
+    /// [`MIN_BITS`] unpredictable bits, otherwise its own.
     fn draw_socket(
         &mut self,
         order: &QueryOrder,
@@ -240,7 +241,7 @@ impl Exchanges {
         DrawnSocket { slot, renew: false, bits }
     }
 
-    /// Draws an ID; one that is in use on the socket only if no other comes up.
+    /// Draws an ID. One that is in use on the socket is taken only if several draws yield no other.
     fn draw_id(&mut self, socket: SocketId) -> u16 {
         let mut id = self.rng.next_u32() as u16;
         for _ in 1..ID_DRAWS {

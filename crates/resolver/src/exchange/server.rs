@@ -1,8 +1,8 @@
-//! The record of each server: speed, health, what it can do, and which zones it is named for but
-//! does not serve.
+//! The record of each server: speed, health, abilities, and the zones that it has a delegation for
+//! but does not serve.
 //!
-//! Servers of the plan are *pinned*: they keep their records, have a pool of sockets, and are
-//! reported. Servers that delegations name are bounded in number; the least used are forgotten.
+//! Servers of the plan are *pinned*: they keep their records, have a pool of sockets, and appear in
+//! reports. The number of servers from delegations is limited; the least used are forgotten.
 
 use avocet_wire::{FoldedName, SharedName};
 use std::collections::HashMap;
@@ -14,30 +14,31 @@ use super::pool::Pool;
 use super::rtt::Rtt;
 use crate::metrics::UpstreamCounters;
 
-/// Most servers remembered that are not pinned, in each resolver, as long as fewer owe replies.
+/// Most servers in the table that are not pinned, per resolver, unless more have outstanding
+/// queries.
 pub(crate) const MAX_SERVERS: usize = 16_384;
-/// Most zones remembered of one server that it does not serve, and of those that it serves without
+/// Most zones recorded for a server: those that it does not serve, and those that it serves without
 /// signatures.
 const MAX_ZONES: usize = 8;
-/// How long it is remembered of a server and a zone, in ms (Unbound: 15 minutes).
+/// Lifetime of such a record in ms (Unbound: 15 minutes).
 const ZONE_MS: u64 = 900_000;
-/// How long it is remembered that a server cannot do something, or does it in no other way, in ms
-/// (Unbound: 15 minutes). After that one query finds out whether it still holds, which costs less
-/// than to do without EDNS or 0x20 for long after a server was repaired.
+/// Lifetime in ms of the record that a server lacks an ability (Unbound: 15 minutes). Then one
+/// query tests it again, which costs less than to do without EDNS or 0x20 for long after the server
+/// was repaired.
 const INABILITY_MS: u64 = 900_000;
-/// As [`INABILITY_MS`], where silence alone says so, which may have been chance.
+/// As [`INABILITY_MS`], if silence is the only evidence, which may be chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
-/// How often in a row only queries without EDNS must be answered for that.
+/// How often in a row only queries without EDNS must be answered for that conclusion.
 const GUESSES: u32 = 3;
 
-/// Is it from silence that a query with EDNS is taken to have failed?
+/// Whether EDNS failure was inferred from a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Guessed {
     No,
     Yes,
 }
 
-/// See the module.
+/// The record of a server; see the module.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) endpoint: Endpoint,
@@ -45,30 +46,30 @@ pub(crate) struct Server {
     pub(crate) cookie: Cookie,
     pub(crate) breaker: Breaker,
     folds_case_until_ms: u64,
-    /// It has found a name that was asked for in mixed case, or denied one in lower case as well.
+    /// Whether it has found a name in mixed case, or denied one in lower case as well.
     pub(crate) finds_any_case: bool,
     fails_any_case_until_ms: u64,
     fails_edns_until_ms: u64,
-    /// It has answered a query with EDNS by a reply with EDNS.
+    /// Whether it has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
     /// How often it answered only without EDNS.
     guesses: u32,
     lame: Zones,
     unsigned: Zones,
     used: bool,
-    /// Queries that are waited for.
+    /// Outstanding queries.
     pub(crate) outstanding: u32,
-    /// None: it is not pinned.
+    /// The additional state of a pinned server.
     pub(crate) pinned: Option<Box<Pinned>>,
 }
 
-/// What a server of the plan has besides.
+/// The additional state of a server of the plan.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    /// Is it in the plan in force? Else it is forgotten once nothing is outstanding.
+    /// Whether the plan in force has it. If not, it is forgotten once nothing is outstanding.
     pub(crate) is_planned: bool,
     pub(crate) pool: Pool,
-    /// Counts of forwarded queries.
+    /// Counters of forwarded queries.
     pub(crate) counters: UpstreamCounters,
 }
 
@@ -93,26 +94,26 @@ impl Server {
         }
     }
 
-    /// Takes note of a reply that came after `rtt_ms`.
+    /// Records a reply after `rtt_ms`.
     pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
         self.rtt.sample(rtt_ms);
         self.breaker.succeeded(now_ms);
     }
 
-    /// Takes note of a query that was not answered in time, or did not reach the server.
+    /// Records a query that was not answered in time, or did not reach the server.
     pub(crate) fn failed(&mut self, now_ms: u64, sent_ms: u64) {
         self.rtt.penalise(now_ms);
         if self.breaker.failed(now_ms, sent_ms)
             && let Some(pinned) = &mut self.pinned
         {
             pinned.counters.breaker_opened += 1;
-            // The operator may have put another server there. Of servers that delegations name it
-            // stays: silence is no reason to do without signatures.
+            // The operator may have replaced the server at this address. A server from a delegation
+            // keeps the record: silence is no reason to do without signatures.
             self.speaks_edns = false;
         }
     }
 
-    /// Returns the counters of forwarded queries; none of a server that is not pinned.
+    /// Returns the counters of forwarded queries, if the server is pinned.
     pub(crate) fn counters(&mut self) -> Option<&mut UpstreamCounters> {
         self.pinned.as_mut().map(|pinned| &mut pinned.counters)
     }
@@ -122,12 +123,12 @@ impl Server {
         self.breaker.state() == BreakerState::Open
     }
 
-    /// Returns whether it answered anything lately: then a missing reply is a lost one.
+    /// Returns whether it answered recently, so that a missing reply counts as lost.
     pub(crate) fn is_alive(&self, now_ms: u64) -> bool {
         self.breaker.is_alive(now_ms)
     }
 
-    /// Returns whether it is taken to be dead and no probe is due: to be asked only where there is
+    /// Returns whether it is taken to be dead and no probe is due: it is queried only if there is
     /// no other.
     pub(crate) fn is_shunned(&self, now_ms: u64) -> bool {
         self.is_open() && now_ms < self.breaker.probe_at_ms()
@@ -141,12 +142,12 @@ impl Server {
         self.lame.add(zone, now_ms);
     }
 
-    /// Is it likely to give the signatures of a zone that is signed?
+    /// Returns whether it is likely to return the signatures of a signed zone.
     pub(crate) fn gives_signatures(&self, zone: FoldedName<'_>, now_ms: u64) -> bool {
         self.takes_edns(now_ms) && !self.unsigned.has(zone, now_ms)
     }
 
-    /// It left out the signatures of a zone that is signed.
+    /// Records that it omitted the signatures of a signed zone.
     pub(crate) fn note_unsigned(&mut self, zone: SharedName, now_ms: u64) {
         self.unsigned.add(zone, now_ms);
     }
@@ -159,18 +160,18 @@ impl Server {
         self.folds_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// May an error of it be for the mixed case of a name? No server that has found one in mixed
-    /// case, or that gives errors to lower case as well, is doubted.
+    /// Returns whether its error may be due to mixed case. This is not assumed of a server that has
+    /// found a name in mixed case, or that returns errors in lower case as well.
     pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
         !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
     }
 
-    /// It gave an error to lower case as it did to mixed case.
+    /// Records that it returned an error in lower case as in mixed case.
     pub(crate) fn note_failed_any_case(&mut self, now_ms: u64) {
         self.fails_any_case_until_ms = now_ms + INABILITY_MS;
     }
 
-    /// It answers for a zone in lower case, after it gave an error to mixed case.
+    /// Records that it answers for a zone in lower case after an error in mixed case.
     pub(crate) fn note_minded_case(&mut self, zone: FoldedName<'_>, now_ms: u64) {
         self.note_folded_case(now_ms);
         self.lame.remove(zone);
@@ -180,13 +181,13 @@ impl Server {
         now_ms >= self.fails_edns_until_ms
     }
 
-    /// It answered a query with EDNS by a reply with EDNS.
+    /// Records that it answered a query with EDNS by a reply with EDNS.
     pub(crate) fn note_edns(&mut self) {
         (self.speaks_edns, self.guesses) = (true, 0);
     }
 
-    /// A query without EDNS was answered after the same with EDNS was not, or was refused as
-    /// malformed (RFC 6891 §7).
+    /// Records that a query without EDNS was answered after one with EDNS was not, or was rejected
+    /// as malformed (RFC 6891 §7).
     pub(crate) fn note_failed_edns(&mut self, now_ms: u64, guessed: Guessed) {
         if self.speaks_edns {
             return;
@@ -194,7 +195,7 @@ impl Server {
         self.guesses += 1;
         match guessed {
             Guessed::No => self.fails_edns_until_ms = now_ms + INABILITY_MS,
-            // What was not answered with EDNS may have been lost.
+            // A query with EDNS that was not answered may have been lost.
             Guessed::Yes if self.guesses >= GUESSES => {
                 self.fails_edns_until_ms = now_ms + GUESSED_INABILITY_MS
             }
@@ -203,7 +204,7 @@ impl Server {
     }
 }
 
-/// Zones of which something is remembered for a while. The oldest gives way.
+/// Zones that are recorded for a while. The oldest is replaced.
 #[derive(Debug, Default)]
 struct Zones(Vec<(SharedName, u64)>);
 
@@ -230,17 +231,18 @@ impl Zones {
 pub(crate) struct Servers {
     all: Vec<Server>,
     by_endpoint: HashMap<Endpoint, EndpointId>,
-    /// Numbers that no server has.
+    /// Free numbers.
     vacant: Vec<EndpointId>,
     pinned: usize,
-    /// Where the next server that may be forgotten is looked for.
+    /// The position of the search for a server to forget.
     hand: usize,
     cookie_secret: [u8; 16],
     pool_size: usize,
 }
 
 impl Servers {
-    /// None known. Each pinned server gets a pool of `pool_size` sockets, a power of two.
+    /// Creates an empty table. Each pinned server gets a pool of `pool_size` sockets, a power of
+    /// two.
     pub(crate) fn new(cookie_secret: [u8; 16], pool_size: usize) -> Self {
         Self {
             all: Vec::new(),
@@ -253,7 +255,7 @@ impl Servers {
         }
     }
 
-    /// Returns the number of a server, which it keeps while queries to it are outstanding.
+    /// Returns the number of a server, which is constant while queries to it are outstanding.
     pub(crate) fn number(&mut self, endpoint: Endpoint) -> EndpointId {
         if let Some(&id) = self.by_endpoint.get(&endpoint) {
             self[id].used = true;
@@ -277,7 +279,7 @@ impl Servers {
     /// Pins a server of the plan.
     pub(crate) fn pin(&mut self, endpoint: Endpoint) -> EndpointId {
         let id = self.number(endpoint);
-        // No pool where nothing is sent by UDP.
+        // A server that gets no UDP queries needs no pool.
         let pool_size = if endpoint.transport == Transport::Udp { self.pool_size } else { 1 };
         if let Some(pinned) = &mut self[id].pinned {
             pinned.is_planned = true;
@@ -289,7 +291,7 @@ impl Servers {
         id
     }
 
-    /// Takes all pinned servers to be out of the plan, until [`Servers::pin`] has them in another.
+    /// Marks all pinned servers as outside the plan, until [`Servers::pin`] adds them to another.
     pub(crate) fn unplan(&mut self) {
         for pinned in self.all.iter_mut().filter_map(|server| server.pinned.as_mut()) {
             pinned.is_planned = false;
@@ -304,7 +306,7 @@ impl Servers {
         })
     }
 
-    /// Returns pinned servers that no plan names and no query waits for.
+    /// Returns pinned servers that are in no plan and have no outstanding query.
     pub(crate) fn unplanned(&self) -> Vec<EndpointId> {
         let is_idle = |server: &Server| {
             server.outstanding == 0 && server.pinned.as_ref().is_some_and(|pin| !pin.is_planned)
@@ -313,7 +315,7 @@ impl Servers {
         all.map(|(at, _)| EndpointId(at)).collect()
     }
 
-    /// Forgets a pinned server. Its number may be given to another one.
+    /// Forgets a pinned server. Another may get its number.
     pub(crate) fn forget(&mut self, id: EndpointId) {
         let endpoint = self[id].endpoint;
         self[id].pinned = None;
@@ -327,14 +329,14 @@ impl Servers {
         self.by_endpoint.get(&endpoint).map(|&id| &self[id])
     }
 
-    /// Forgets a server that was not used since the hand last came by and that nothing is
-    /// outstanding at. None while there is room, or if there is none such: those that wait for
-    /// replies keep their places, so that their number bounds the table.
+    /// Forgets a server that was not used since the last pass and has no outstanding query. Returns
+    /// `None` while there is room, or if there is no such server: those with outstanding queries
+    /// keep their places, and their number limits the table.
     fn evict(&mut self) -> Option<EndpointId> {
         if self.all.len() - self.pinned < MAX_SERVERS {
             return None;
         }
-        // The first round makes all of them unused.
+        // The first pass marks all as unused.
         for _ in 0..2 * self.all.len() {
             self.hand = (self.hand + 1) % self.all.len();
             let server = &mut self.all[self.hand];

@@ -1,8 +1,8 @@
-//! The timers of a resolver: one of each task, and one of each fetch, in one wheel.
+//! The timers of a resolver: one for each task and each fetch, in one wheel.
 
 use super::wheel::Wheel;
 
-/// Whose time has come.
+/// The owner of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
     /// A task's, by its number.
@@ -12,7 +12,7 @@ pub(crate) enum Timer {
 }
 
 impl Timer {
-    /// Its entry in the wheel.
+    /// Returns its entry in the wheel.
     fn entry(self) -> u32 {
         match self {
             Self::Task(at) => at << 1,
@@ -28,7 +28,7 @@ impl Timer {
     }
 }
 
-/// See the module.
+/// The timers of tasks and fetches; see the module.
 #[derive(Debug)]
 pub(crate) struct Timers(Wheel);
 
@@ -49,12 +49,12 @@ impl Timers {
         self.0.clear(timer.entry());
     }
 
-    /// Takes one timer whose time has come.
+    /// Removes and returns one timer that has expired.
     pub(crate) fn expired(&mut self, now_ms: u64) -> Option<Timer> {
         self.0.expired(now_ms).map(Timer::of)
     }
 
-    /// Returns when the next timer fires, in ms; never later than it does.
+    /// Returns when the next timer expires, in ms, or earlier.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.0.next_ms()
     }

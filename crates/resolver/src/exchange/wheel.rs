@@ -1,9 +1,9 @@
-//! A timer wheel: one timer for each entry, in slots with linked lists. Setting, clearing and
-//! expiring cost the same however many are set.
+//! A timer wheel: one timer for each entry, in slots with linked lists. The cost of setting,
+//! clearing and expiring a timer does not depend on their number.
 
-/// Width of a slot in ms; timers fire up to so much late.
+/// Width of a slot in ms; timers expire up to this much late.
 const TICK_MS: u64 = 4;
-/// Slots of the wheel: 8 s ahead, more than any timer is set for.
+/// Slots of the wheel: 8 s, more than the longest timer.
 const SLOTS: usize = 2048;
 const NONE: u32 = u32::MAX;
 
@@ -11,19 +11,19 @@ const NONE: u32 = u32::MAX;
 struct Link {
     previous: u32,
     next: u32,
-    /// The tick at which it fires; `u64::MAX` when not set.
+    /// The tick at which it expires; `u64::MAX` if it is not set.
     tick: u64,
 }
 
 const UNSET: Link = Link { previous: NONE, next: NONE, tick: u64::MAX };
 
-/// See the module.
+/// A timer wheel; see the module.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     heads: Vec<u32>,
     occupied: [u64; SLOTS / 64],
     links: Vec<Link>,
-    /// All slots of earlier ticks are empty.
+    /// The current tick; all slots of earlier ticks are empty.
     position: u64,
 }
 
@@ -73,10 +73,10 @@ impl Wheel {
         self.links[entry as usize] = UNSET;
     }
 
-    /// Takes one entry whose time has come.
+    /// Removes and returns one entry with an expired timer.
     pub(crate) fn expired(&mut self, now_ms: u64) -> Option<u32> {
         let now = now_ms / TICK_MS;
-        // A clock that stood still for longer than the wheel goes round needs one round only.
+        // If the clock jumped by more than one round of the wheel, one round suffices.
         self.position = self.position.max(now.saturating_sub(SLOTS as u64 - 1));
         while self.position <= now {
             let mut entry = self.heads[slot_of(self.position)];
@@ -94,12 +94,12 @@ impl Wheel {
         None
     }
 
-    /// When the next timer fires, in ms; never later than it does.
+    /// Returns when the next timer expires, in ms, or earlier.
     pub(crate) fn next_ms(&self) -> Option<u64> {
         self.next_occupied(self.position).map(|tick| tick * TICK_MS)
     }
 
-    /// The first tick from `from` on, within one round, whose slot is occupied.
+    /// Returns the first tick from `from` on, within one round, with an occupied slot.
     fn next_occupied(&self, from: u64) -> Option<u64> {
         let start = slot_of(from);
         let words = SLOTS / 64;
@@ -128,7 +128,7 @@ fn slot_of(tick: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// Against a plain list, with steps of the clock from nothing to more than a round.
+    /// Compares with a plain list, with steps of the clock from zero to more than a round.
     #[test]
     fn timers_fire_once_in_time_and_not_after_clearing() {
         let mut wheel = Wheel::new();

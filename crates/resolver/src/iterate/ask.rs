@@ -1,5 +1,5 @@
-//! Asking the servers of a zone cut until one gives a reply of use; servers without an address are
-//! looked for on the way, few at a time (S9).
+//! Queries the servers of a zone cut until one returns a usable reply. Addresses of servers without
+//! one are looked up on the way, few at a time (S9).
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::Arc;
@@ -23,62 +23,62 @@ use crate::local_root::{LocalRoot, Said};
 use crate::read::ReplyRecord;
 use crate::trace::{Step, Taken};
 
-/// Most servers of a cut that may answer with an error or be lame before the cut is given up.
+/// Most servers of a cut that may return an error or be lame before the cut is given up.
 const MAX_BAD_REPLIES: u32 = 8;
-/// Most servers of a cut that may give data that is not as its type says: most zones have the same
-/// data everywhere.
+/// Most servers of a cut that may return data that does not match its type: most zones have the
+/// same data on all servers.
 pub(crate) const MAX_MALFORMED: u32 = 2;
-/// Most servers of a zone that one question passes over because signatures are missing: what these
-/// all do, others do, too (Unbound: 4).
+/// Most servers of a zone that one question skips because of missing signatures: if all of these
+/// omit them, the others do as well (Unbound: 4).
 const MAX_UNSIGNED: usize = 3;
-/// Most servers of a zone that are asked again in lower case, where they gave errors to mixed case.
+/// Most servers of a zone that are queried again in lower case after errors in mixed case.
 const MAX_LOWER_CASE: usize = 2;
-/// Most signers of records of one question with keys that are asked for ahead.
+/// Most signers of records of one question with prefetched keys.
 const MAX_SIGNERS: usize = 16;
-/// Bounds of the wait for one server, in ms.
+/// Limits of the wait for one server, in ms.
 const TIMEOUT_MS: (u32, u32) = (50, 2_000);
 
-/// Who speaks where the copy of the root zone does: no server has this address.
+/// The endpoint that represents the copy of the root zone; no server has this address.
 const HERE: Endpoint = Endpoint {
     addr: SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0)),
     transport: Transport::Udp,
 };
 
-/// What the servers of a cut are asked.
+/// A question to the servers of a cut.
 #[derive(Clone, Copy)]
 pub(crate) struct ZoneQuestion<'a> {
     pub(crate) name: &'a Name,
     pub(crate) rtype: Rtype,
-    /// Is that all of the name in question?
+    /// Whether this is the whole name of the question.
     pub(crate) extent: Extent,
 }
 
-/// What the servers of a cut said.
+/// The result of querying the servers of a cut.
 pub(crate) enum Reply {
-    /// Ask there.
+    /// Continue at this cut.
     Referral(Cut),
     Part(Box<Part>),
 }
 
-/// What was tried at one cut.
+/// The progress at one cut.
 #[derive(Default)]
 struct Tried {
     servers: Vec<SocketAddr>,
     look_ups: LookUps,
-    /// Those of `servers` that did not answer in one round.
+    /// Servers of `servers` that did not answer in one round.
     silent: Vec<SocketAddr>,
     bad_replies: u32,
-    /// Replies with data that is not as its type says.
+    /// Number of replies with data that does not match its type.
     malformed: u32,
     failure: Option<Failure>,
-    /// What servers said that do not seem to serve the zone, or to know anything.
+    /// A reply from a server that does not seem to serve the zone, or that has no data.
     hearsay: Option<Box<Part>>,
-    /// What a server said before did not verify.
+    /// Whether an earlier reply did not validate.
     is_retry: bool,
     letters: Letters,
-    /// Servers whose errors may be for mixed case, to be asked in lower case.
+    /// Servers with errors that may be due to mixed case, to be queried in lower case.
     minding_case: Vec<Endpoint>,
-    /// The first reply without signatures that were due: for want of better.
+    /// The first reply without the expected signatures, as a fallback.
     unsigned: Option<(Inquiry, Arc<Fetched>)>,
 }
 
@@ -87,7 +87,7 @@ impl Tried {
         self.failure = self.failure.max(Some(failure));
     }
 
-    /// Keeps a server that may answer in lower case.
+    /// Records a server that may answer in lower case.
     fn note_case(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let server = inquiry.servers.iter().find(|server| **server == fetched.server);
         if let Some(server) = server
@@ -103,7 +103,7 @@ impl Tried {
         !self.minding_case.is_empty() && self.hearsay.is_none() && self.unsigned.is_none()
     }
 
-    /// Takes the next server to be asked in lower case.
+    /// Removes and returns the next server to query in lower case.
     fn next_in_lower_case(&mut self) -> Vec<Endpoint> {
         if !self.may_ask_in_lower_case() {
             return Vec::new();
@@ -112,14 +112,17 @@ impl Tried {
         vec![self.minding_case.remove(0)]
     }
 
-    /// Keeps what may be used for want of better: the first that says anything.
+    /// Keeps the first reply with any data as a fallback.
     fn note_hearsay(&mut self, part: Box<Part>) {
         if self.hearsay.as_ref().is_none_or(|known| known.is_empty()) {
             self.hearsay = Some(part);
         }
     }
 
-    /// A server gave data that is not as its type says. An error if that is the end of it.
+    /// Counts a server that returned data that does not match its type.
+    ///
+    /// # Errors
+    /// The limit is reached.
     fn note_malformed(&mut self, server: SocketAddr) -> Result<(), Failure> {
         self.note(Failure::Malformed);
         self.servers.push(server);
@@ -127,7 +130,10 @@ impl Tried {
         if self.malformed < MAX_MALFORMED { Ok(()) } else { Err(Failure::Malformed) }
     }
 
-    /// The servers of an inquiry did not answer. An error if that is the end of it.
+    /// Counts the servers of an inquiry that did not answer.
+    ///
+    /// # Errors
+    /// The limit is reached.
     fn note_no_reply(&mut self, inquiry: &Inquiry, why: NotFetched) -> Result<(), Failure> {
         if matches!(why, NotFetched::Exhausted | NotFetched::Crowded) {
             return Err(failure_of(why));
@@ -169,7 +175,7 @@ impl Walker {
                     }
                     let inquiry = self.inquiry(cut, question, servers, &tried, frame).await;
                     if frame.is_first() {
-                        // As the walk itself will ask for them: then others join it.
+                        // The walk itself will send the same inquiry, which then joins this one.
                         let patience = self.patience(cut, &tried, Extent::Whole);
                         self.ask_keys_ahead(&inquiry, patience).await;
                     }
@@ -215,7 +221,7 @@ impl Walker {
         }
     }
 
-    /// Returns the inquiry that asks `servers` of a cut a question.
+    /// Returns the inquiry with a question to these `servers` of a cut.
     async fn inquiry(
         &mut self,
         cut: &Cut,
@@ -226,7 +232,7 @@ impl Walker {
     ) -> Inquiry {
         let manner = self.manner(cut).await;
         if manner.strategy == Strategy::Ordered {
-            // Stable: the one that answered before comes first.
+            // The sort is stable: the server that answered before comes first.
             servers.sort_by_key(|server| Some(server.addr) != self.relied_on);
         }
         Inquiry {
@@ -243,8 +249,8 @@ impl Walker {
         }
     }
 
-    /// Has the rest of the question begin at the server that answered in place of a slow one, where
-    /// they are asked in their order.
+    /// Lets the rest of the question start at the server that answered in place of a slow one, if
+    /// the servers are queried in order.
     fn rely_on(&mut self, inquiry: &Inquiry, fetched: &Fetched) {
         let is_answer = matches!(fetched.rcode, Rcode::NOERROR | Rcode::NXDOMAIN);
         let is_first = inquiry.servers.first().is_some_and(|first| *first == fetched.server);
@@ -253,10 +259,10 @@ impl Walker {
         }
     }
 
-    /// Takes a reply if it is of use, or else notes what it is worth.
+    /// Takes a usable reply, or records how usable it is.
     ///
     /// # Errors
-    /// No other server of the zone can say more.
+    /// No other server of the zone can give a better reply.
     fn take_reply(
         &mut self,
         sorted: Sort,
@@ -271,17 +277,17 @@ impl Walker {
             tried.note_hearsay(Box::new(part));
         }
         match self.use_reply(sorted, cut, (inquiry, fetched)) {
-            // Nothing at all may be the word of a server that knows nothing.
+            // An empty reply may come from a server without the zone.
             Ok(Reply::Part(part)) if part.is_empty() => tried.note_hearsay(part),
             Ok(reply) => return Ok(Some(reply)),
-            // What the zone has is too large, whoever is asked.
+            // The zone's data is too large on every server.
             Err(failure @ Failure::TooManyRecords) => return Err(failure),
             Err(failure) => tried.note(failure),
         }
         Ok(None)
     }
 
-    /// What servers said that is of little use, where none said anything better.
+    /// Returns the fallback if no server gave a better reply.
     fn make_do(&mut self, cut: &Cut, tried: Tried) -> Result<Reply, Failure> {
         let failure = tried.failure.unwrap_or(Failure::NoServers);
         match &tried.unsigned {
@@ -292,15 +298,15 @@ impl Walker {
         }
     }
 
-    /// Is an address of a server of the cut known that was not tried?
+    /// Returns whether an untried address of a server of the cut is known.
     fn has_untried(&self, cut: &Cut, tried: &Tried) -> bool {
         tried.bad_replies < MAX_BAD_REPLIES
             && self.candidates(cut).iter().any(|candidate| !tried.servers.contains(&candidate.addr))
     }
 
-    /// Does a reply of this zone, which is signed, come without any signature, and does its server
-    /// do so for the first time in this question? That shows where the zone speaks of itself: of
-    /// its apex, of a zone right below it, or beside its SOA record. What else it says may be of an
+    /// Returns whether a reply of this signed zone has no signatures at all, for the first time
+    /// from this server in this question. This is evident if the zone speaks of itself: of its
+    /// apex, of a zone directly below it, or with its SOA record. Other data may belong to an
     /// unsigned zone below it (RFC 4035 §5.2).
     fn lacks_signatures(&mut self, inquiry: &Inquiry, fetched: &Fetched, sorted: &Sort) -> bool {
         let Inquiry { zone, qname, manner, .. } = inquiry;
@@ -310,7 +316,7 @@ impl Walker {
         let is_soa =
             |record: &ReplyRecord<'_>| record.rtype == Rtype::SOA && *record.owner == **zone;
         let is_due = match sorted {
-            // One right below the apex: no other zone is between the two.
+            // For a zone directly below the apex, no other zone is between the two.
             Sort::Referral(child) => name::parent(child) == Some(&**zone),
             Sort::Answer => qname == zone || fetched.reply.records().any(|record| is_soa(&record)),
             Sort::Hearsay | Sort::Lame | Sort::Failed(_) => false,
@@ -320,8 +326,8 @@ impl Walker {
         is_new && self.unsigned.iter().filter(|(of, _)| of == zone).count() <= MAX_UNSIGNED
     }
 
-    /// Takes note that a server left out the signatures of a zone. False if that was known to this
-    /// question.
+    /// Records that a server omitted the signatures of a zone. Returns `false` if this question
+    /// knew that already.
     pub(crate) fn note_unsigned(&mut self, zone: &Name, server: Endpoint) -> bool {
         let is_new = !self.unsigned.iter().any(|(of, by)| of == zone && *by == server);
         if is_new {
@@ -355,7 +361,7 @@ impl Walker {
                 Err(Failure::Lame)
             }
             Sort::Failed(Rcode::REFUSED) => {
-                // Some refuse ANY alone.
+                // Some servers refuse only ANY.
                 if inquiry.qtype != Rtype::ANY {
                     self.io.note(Note::Lame(fetched.server, inquiry.zone.clone()));
                 }
@@ -366,7 +372,7 @@ impl Walker {
         }
     }
 
-    /// What the copy of the root zone says, unless it was found to say what does not verify.
+    /// Answers from the copy of the root zone, unless its data failed to validate before.
     fn ask_local_root(
         &self,
         cut: &Cut,
@@ -386,13 +392,13 @@ impl Walker {
         Some((inquiry, Arc::new(fetched)))
     }
 
-    /// The copy of the root zone, if there is one to use now.
+    /// Returns the copy of the root zone, if there is a usable one.
     pub(crate) fn local_root(&self) -> Option<Arc<LocalRoot>> {
         let slot = self.recursion().local_root.as_ref()?;
         slot.at(self.io.moment().wall_secs).map(|(zone, _)| zone)
     }
 
-    /// Has the keys of a zone asked for in the same round trip, if they will be needed.
+    /// Prefetches the keys of a zone in the same round trip, if they will be needed.
     async fn ask_keys_ahead(&mut self, inquiry: &Inquiry, patience: Patience) {
         if self.will_need_keys(inquiry).await {
             let qname = inquiry.zone.clone();
@@ -401,9 +407,9 @@ impl Walker {
         }
     }
 
-    /// Has a forwarder asked for the keys of a zone in the round trip of its DS records, if the
-    /// zone signed records of the question. A forwarder shows no cuts: otherwise each zone of the
-    /// chain takes two round trips.
+    /// Prefetches the keys of a zone from a forwarder in the round trip of its DS records, if the
+    /// zone signed records of the question. A forwarder shows no zone cuts, so that each zone of
+    /// the chain would otherwise take two round trips.
     async fn ask_signers_keys_ahead(&mut self, inquiry: &Inquiry) {
         let zone = &inquiry.qname;
         let is_wanted = inquiry.manner.recursion_desired
@@ -420,15 +426,15 @@ impl Walker {
         }
     }
 
-    /// Remembers a zone that signed records of the question.
+    /// Records a zone that signed records of the question.
     pub(super) fn note_signer(&mut self, zone: &Name) {
         if self.signers.len() < MAX_SIGNERS && !self.signers.contains(zone) {
             self.signers.push(zone.clone());
         }
     }
 
-    /// Will the keys of the zone be needed, whatever its servers say? So it is where the parent has
-    /// DS records that count, and nobody knows the keys.
+    /// Returns whether the keys of the zone will be needed in any case: its parent has usable DS
+    /// records, and the keys are not cached.
     async fn will_need_keys(&mut self, inquiry: &Inquiry) -> bool {
         let zone = &inquiry.zone;
         let validates = !self.checking_disabled && !inquiry.manner.recursion_desired;
@@ -450,7 +456,7 @@ impl Walker {
             && self.io.look_up(Side::Zone, zone, Rtype::DNSKEY).await.is_none()
     }
 
-    /// Asks servers whose addresses are known, once, for something that is not the question itself.
+    /// Queries servers with known addresses once, for data that is not the question itself.
     pub(crate) async fn ask_once(
         &mut self,
         cut: &Cut,
@@ -464,17 +470,16 @@ impl Walker {
         (fetched.rcode == Rcode::NOERROR).then_some(fetched)
     }
 
-    /// Servers are given up early while there are others that can be looked for.
+    /// Returns the patience with servers of a cut: little while there are others to look up.
     fn patience(&self, cut: &Cut, tried: &Tried, extent: Extent) -> Patience {
         let may_look_up = self.failed_servers < MAX_FAILED_SERVERS;
         match self.need(cut, &tried.look_ups).filter(|_| may_look_up) {
             _ if extent == Extent::Part => Patience::Shortened,
             _ if tried.letters == Letters::Lower => Patience::OneRound,
-            // There is a reply to make do with.
+            // There is a fallback.
             _ if tried.unsigned.is_some() => Patience::OneRound,
             Some(Need::NoAddress) => Patience::OneRound,
-            // One that never answered is not waited for: that nothing better is known may be how
-            // things are.
+            // No wait for a server that never answered: the data may simply fail to validate.
             _ if tried.is_retry => Patience::WhileKnown,
             Some(Need::Doubt) => Patience::WhileKnown,
             Some(Need::DeniedInPart) | None => Patience::All,
@@ -496,7 +501,7 @@ impl Walker {
         }
     }
 
-    /// How many queries these servers of a zone left unanswered before.
+    /// Returns how many queries these servers of a zone left unanswered before.
     fn unanswered(&self, zone: &Name, servers: &[Endpoint]) -> u32 {
         let of_zone = self.silences.iter().find(|silence| silence.zone == *zone);
         let are_known =
@@ -522,8 +527,7 @@ impl Walker {
         }
     }
 
-    /// Is there an anchor for the zone, did its parent say that it is signed, or were its keys
-    /// found?
+    /// Returns whether the zone is known to be signed: by an anchor, by its parent, or by its keys.
     async fn is_known_signed(&self, zone: &Name) -> bool {
         let Some(validation) = self.validation() else { return false };
         if validation.anchors.point(zone).is_some() {
@@ -543,8 +547,8 @@ impl Walker {
         }
     }
 
-    /// As [`Walker::next_servers`]; where nobody else is left and nothing was said, those who kept
-    /// silent are given more time, and at last some that gave errors are asked in lower case.
+    /// Returns the next servers as [`Walker::next_servers`]. If no other is left and there was no
+    /// reply, silent servers get more time, and finally some with errors are queried in lower case.
     async fn servers_to_ask(
         &mut self,
         cut: &mut Cut,
@@ -567,8 +571,8 @@ impl Walker {
         self.next_servers(cut, tried, frame).await
     }
 
-    /// Servers of the cut that were not tried. Where none is left, the addresses of its servers are
-    /// looked up.
+    /// Returns servers of the cut that were not tried. If none is left, looks up addresses of its
+    /// servers.
     async fn next_servers(
         &mut self,
         cut: &mut Cut,
@@ -594,7 +598,7 @@ impl Walker {
                 return Vec::new();
             }
             if self.look_up_server(cut, &mut tried.look_ups, look_up, frame).await {
-                // Those who kept silent for a round are asked in turn with the one that was found.
+                // Servers that were silent for a round are queried in turn with the new one.
                 let silent = std::mem::take(&mut tried.silent);
                 tried.servers.retain(|addr| !silent.contains(addr));
             } else {
@@ -604,7 +608,7 @@ impl Walker {
     }
 }
 
-/// Takes the spare addresses of a cut's servers into use. False if there are none.
+/// Adds the spare addresses of a cut's servers. Returns `false` if there are none.
 fn use_spare(cut: &mut Cut) -> bool {
     let CutServers::Named(servers) = &mut cut.servers else { return false };
     let had_any = servers.iter().any(|server| !server.spare.is_empty());
@@ -625,8 +629,7 @@ fn failure_of(why: NotFetched) -> Failure {
     }
 }
 
-/// An inquiry for something that is not the client's question, at servers that are still to be
-/// named.
+/// Returns an inquiry for data other than the client's question; the caller sets its servers.
 fn inquiry_of(cut: &Cut, (qname, qtype): (&Name, Rtype), manner: Manner) -> Inquiry {
     Inquiry {
         zone: cut.zone.clone(),

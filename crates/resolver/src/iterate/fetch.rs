@@ -1,4 +1,4 @@
-//! One question to the servers of one zone: what is asked, of whom, and what came.
+//! One question to the servers of one zone: the inquiry and its result.
 
 use avocet_wire::header::{AA, RA};
 use avocet_wire::view::RecordSection;
@@ -11,23 +11,23 @@ use crate::read::Reply;
 /// Most servers of one inquiry: one bit each in the sets of an exchange.
 pub(crate) const MAX_CANDIDATES: usize = 32;
 
-/// How the servers of a zone are asked.
+/// The way in which the servers of a zone are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Manner {
-    /// They recurse for us.
+    /// Whether the servers recurse.
     pub(crate) recursion_desired: bool,
     pub(crate) dnssec_ok: bool,
     pub(crate) checking_disabled: bool,
     pub(crate) strategy: Strategy,
     pub(crate) case_randomisation: bool,
     pub(crate) timeout_ms: (u32, u32),
-    /// The zone is known to be signed: without EDNS there are no signatures, and what comes is of
-    /// no use.
+    /// Whether the zone is known to be signed: without EDNS there are no signatures, and the reply
+    /// is useless.
     pub(crate) is_signed: bool,
 }
 
 impl Manner {
-    /// How a copy of a zone is asked that is at hand.
+    /// The way in which a local copy of a zone is queried.
     pub(crate) const OF_COPY: Self = Self {
         recursion_desired: false,
         dnssec_ok: true,
@@ -39,7 +39,7 @@ impl Manner {
     };
 }
 
-/// See the module.
+/// A question to the servers of a zone.
 #[derive(Clone, Debug)]
 pub(crate) struct Inquiry {
     pub(crate) zone: Name,
@@ -48,45 +48,44 @@ pub(crate) struct Inquiry {
     pub(crate) servers: Vec<Endpoint>,
     pub(crate) manner: Manner,
     pub(crate) patience: Patience,
-    /// Are the servers those of the configuration?
+    /// Whether the servers are configured ones.
     pub(crate) are_listed: bool,
-    /// Does a client want to know of the name? What is looked up to find servers costs no more than
-    /// it must.
+    /// Whether a client wants the data. Look-ups of servers get fewer retries.
     pub(crate) is_of_client: bool,
     pub(crate) letters: Letters,
     /// Queries that these servers left unanswered before.
     pub(crate) unanswered: u32,
 }
 
-/// The case of the letters of names that servers are asked for.
+/// The letter case of names in queries.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Letters {
-    /// Drawn at random where the server keeps it.
+    /// Random, if the server preserves it.
     #[default]
     Random,
-    /// Lower case, after all servers gave errors to mixed case.
+    /// Lower case, after all servers returned errors for mixed case.
     Lower,
 }
 
-/// How much of a name.
+/// The part of a name that is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     Whole,
-    /// Its last labels.
+    /// Its last labels only.
     Part,
 }
 
-/// How long servers are asked that do not answer: from the least patience to the most.
+/// How long silent servers are queried, from the least patience to the most.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Patience {
-    /// As [`Patience::OneRound`], and one that has answered before is asked twice: the name is
-    /// shortened, and some servers answer none but whole ones (RFC 9156 §3 step 6e).
+    /// As [`Patience::OneRound`], but a server that has answered before gets two queries: the name
+    /// is shortened, and some servers answer only for the whole name (RFC 9156 §3 step 6e).
     Shortened,
-    /// Each once: there are others, whose addresses are still to be found.
+    /// Once each: there are other servers with addresses to be looked up.
     OneRound,
     /// As [`Patience::OneRound`] if none of them ever answered: their addresses may be wrong.
     WhileKnown,
-    /// As long as the limits allow.
+    /// Up to the limits.
     All,
 }
 
@@ -96,12 +95,13 @@ impl Inquiry {
         QuestionBuf::new(self.qname.view(), self.qtype, Class::IN)
     }
 
-    /// Is it the same question to the same zone?
+    /// Returns whether both ask the same question of the same zone.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.qtype == other.qtype && self.qname == other.qname && self.zone == other.zone
     }
 
-    /// Would the same be asked of the same servers? The more patient inquiry serves both.
+    /// Returns whether both send the same to the same servers. The more patient inquiry serves
+    /// both.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.qtype == other.qtype
             && self.qname == other.qname
@@ -119,7 +119,7 @@ pub(crate) struct Fetched {
     pub(crate) rcode: Rcode,
     pub(crate) flags: u16,
     pub(crate) server: Endpoint,
-    /// It is an error that the server may give to mixed case alone.
+    /// Whether it is an error that may be due to mixed case.
     pub(crate) may_mind_case: bool,
 }
 
@@ -128,7 +128,7 @@ impl Fetched {
         self.flags & AA != 0
     }
 
-    /// Are there NSEC or NSEC3 records beside it?
+    /// Returns whether it has NSEC or NSEC3 records.
     pub(crate) fn has_proof(&self) -> bool {
         let mut authority = self.reply.section(RecordSection::Authority);
         authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
@@ -142,18 +142,18 @@ impl Fetched {
 /// Why there is no reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotFetched {
-    /// None of the servers answered so many queries.
+    /// None of the servers answered this number of queries.
     Silence(u32),
-    /// No query left, for want of sockets of our own.
+    /// This host lacked sockets, so that no query left.
     Unsent,
-    /// The network said that they cannot be reached.
+    /// The network reported that the servers are unreachable.
     Unreachable,
-    /// What came was no reply.
+    /// The received message was no usable reply.
     Unusable,
-    /// There is none that may be asked.
+    /// No server may be queried.
     NoServers,
-    /// As many queries were sent as one question may cost.
+    /// The question has sent as many queries as it may.
     Exhausted,
-    /// As many inquiries as are allowed are under way at the zone, or at all its servers.
+    /// The zone, or all its servers, have as many inquiries in flight as they may.
     Crowded,
 }

@@ -1,4 +1,4 @@
-//! Inquiries under way.
+//! Inquiries in flight.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use super::fetch::{Fetched, Inquiry};
 use super::rrset::Name;
 use crate::exchange::Exchange;
 
-/// An inquiry under way.
+/// An inquiry in flight.
 #[derive(Debug)]
 pub(crate) struct Fetch {
     pub(crate) inquiry: Inquiry,
-    /// Tasks whose walks wait for it.
+    /// The tasks with walks that wait for it.
     pub(crate) waiters: Vec<u32>,
     pub(crate) exchange: Exchange,
-    /// What a server said to mixed case that is asked in lower case, for want of a reply to that.
+    /// The reply to mixed case while the server is queried in lower case, as a fallback.
     pub(crate) denied: Option<Arc<Fetched>>,
-    /// No limit of what is under way holds for it.
+    /// Whether the limits on inquiries in flight do not apply.
     pub(crate) is_free: bool,
 }
 
@@ -39,19 +39,19 @@ impl Fetch {
 pub(crate) struct Fetches {
     all: Vec<Option<Fetch>>,
     free: Vec<u32>,
-    /// Those under way by what they ask for.
+    /// The fetches in flight by name and type.
     index: HashMap<(Name, Rtype), Vec<u32>>,
 }
 
 impl Fetches {
-    /// One under way that asks the same.
+    /// Returns a fetch in flight that serves this inquiry.
     pub(crate) fn find(&self, inquiry: &Inquiry) -> Option<u32> {
         let alike = self.index.get(&(inquiry.qname.clone(), inquiry.qtype))?;
         let is_same = |at: &u32| self.get(*at).is_some_and(|fetch| fetch.inquiry.is_same(inquiry));
         alike.iter().copied().find(is_same)
     }
 
-    /// Fetches under way.
+    /// Returns the number of fetches in flight.
     pub(crate) fn len(&self) -> usize {
         self.all.len() - self.free.len()
     }

@@ -1,9 +1,8 @@
-//! How much of the work goes to each zone, so that no zone, and nobody who asks for names in it,
-//! takes what others need (S28: floods of random names below one zone).
+//! The load of each zone, so that no zone, and no client that queries names in it, takes the share
+//! of others (S28: floods of random names below one zone).
 //!
-//! Two things are counted by zone: inquiries under way, which are limited at all times, and
-//! inquiries begun lately, by which those are found that use most of the thread's time while it has
-//! none to spare.
+//! Two counts are kept by zone: inquiries in flight, which are always limited, and inquiries begun
+//! recently. The latter show who uses most of a thread's time while the thread is overloaded.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,23 +12,23 @@ use avocet_wire::hash::HashKey;
 
 use super::rrset::Name;
 
-/// So many zones are counted before those at rest are forgotten. Those with inquiries under way
-/// stay, which the number of fetches bounds.
+/// Zones counted before idle ones are removed. Zones with inquiries in flight stay; the number of
+/// fetches limits these.
 const MAX_ZONES: usize = 4_096;
-/// Places in which clients are counted. Those that fall on the same place share it.
+/// Places in the table of clients. Clients that hash to the same place share it.
 const CLIENT_PLACES: usize = 4_096;
-/// What was begun counts half after so many ms.
+/// Half-life of recent counts in ms.
 const HALF_LIFE_MS: u64 = 500;
-/// While there is no time to spare, a zone may have one in so many of the inquiries.
+/// Under overload, a zone may have one in this number of the inquiries.
 const ZONE_SHARE: u32 = 4;
-/// As [`ZONE_SHARE`], a network of clients.
+/// As [`ZONE_SHARE`], for a network of clients.
 const CLIENT_SHARE: u32 = 2;
-/// So few recent inquiries are nobody's flood.
+/// Fewest recent inquiries that count as a flood.
 const FEW: u32 = 64;
-/// Of how many hundredths of its time a thread has to be busy to have none to spare.
+/// Percentage of busy time from which a thread is overloaded.
 const PRESSED_PERCENT: u32 = 90;
 
-/// A count that fades.
+/// A count that decays.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
     count: u32,
@@ -44,7 +43,7 @@ impl Recent {
 
     fn add(&mut self, now_ms: u64) {
         let count = self.at(now_ms).saturating_add(1);
-        // The rest of a half-life is carried over, so that frequent additions fade as well.
+        // The rest of a half-life is carried over, so that frequent additions decay as well.
         let rest = now_ms.saturating_sub(self.at_ms) % HALF_LIFE_MS;
         *self = Self { count, at_ms: now_ms - rest.min(now_ms) };
     }
@@ -56,21 +55,21 @@ struct ZoneLoad {
     recent: Recent,
 }
 
-/// Why a question is turned away.
+/// Why a question is rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Excess {
-    /// The zone has as many inquiries under way as it may.
+    /// The zone has as many inquiries in flight as it may.
     UnderWay,
-    /// There is no time to spare, and the zone takes most of it.
+    /// The thread is overloaded, and the zone uses most of its time.
     Zone,
-    /// There is no time to spare, and the network of the client takes most of it.
+    /// The thread is overloaded, and the client's network uses most of its time.
     Client,
 }
 
-/// See the module.
+/// The load of zones and clients; see the module.
 pub(crate) struct Loads {
     zones: HashMap<Name, ZoneLoad>,
-    /// With so many zones those at rest are looked for: twice what was left of them the last time.
+    /// The number of zones at which idle ones are removed: twice what the last removal left.
     sweep_at: usize,
     clients: Box<[Recent]>,
     key: HashKey,
@@ -79,21 +78,21 @@ pub(crate) struct Loads {
 }
 
 impl Loads {
-    /// `key` decides which clients share a place.
+    /// Creates empty counts. `key` determines which clients share a place.
     pub(crate) fn new(key: HashKey) -> Self {
         let clients = vec![Recent::default(); CLIENT_PLACES].into();
         let (zones, all) = (HashMap::new(), Recent::default());
         Self { zones, sweep_at: MAX_ZONES, clients, key, all, busy_percent: 0 }
     }
 
-    /// Of how many hundredths of the time of late the thread was busy.
+    /// Records the percentage of recent time for which the thread was busy.
     pub(crate) fn note_busy(&mut self, percent: u32) {
         self.busy_percent = percent;
     }
 
-    /// Is a question below this name too much for its zone? Found out before any work is done for
-    /// it. Not where the servers of a zone between the two are known: then the question goes to
-    /// these.
+    /// Returns why a question below this name is too much for its zone, before any work is done for
+    /// it. If the servers of a zone between the two are known, the question goes to these and is
+    /// not counted here.
     pub(crate) fn excess_of_zone(
         &self,
         qname: FoldedName<'_>,
@@ -106,8 +105,8 @@ impl Loads {
         { between }.all(|zone| !is_delegated(zone)).then_some(excess)
     }
 
-    /// The excess of the nearest zone above a name of which questions are counted, and the octets
-    /// of the zone's name.
+    /// Returns the excess of the nearest counted zone above a name, and the length of the zone's
+    /// name in octets.
     fn excess_above(
         &self,
         qname: FoldedName<'_>,
@@ -123,10 +122,10 @@ impl Loads {
         (self.is_pressed() && zone.recent.at(now_ms) > most).then_some((len, Excess::Zone))
     }
 
-    /// Is a question of this client too much for the others?
+    /// Returns why a question of this client is too much for the others.
     pub(crate) fn excess_of_client(&self, client: IpAddr, now_ms: u64) -> Option<Excess> {
         let (all, own) = (self.all.at(now_ms), self.clients[self.place(client)].at(now_ms));
-        // Where nobody else wants anything, nothing is taken from anybody.
+        // Without other clients, a client takes nothing from anyone.
         let is_alone = all.saturating_sub(own) < FEW;
         (self.is_pressed() && !is_alone && own > FEW.max(all / CLIENT_SHARE))
             .then_some(Excess::Client)
@@ -136,13 +135,14 @@ impl Loads {
         self.busy_percent >= PRESSED_PERCENT
     }
 
-    /// A question of this client is worked on.
+    /// Counts a question of this client.
     pub(crate) fn count_client(&mut self, client: IpAddr, now_ms: u64) {
         let place = self.place(client);
         self.clients[place].add(now_ms);
     }
 
-    /// An inquiry to the servers of a zone begins. False: the zone has as many as it may.
+    /// Begins an inquiry to the servers of a zone. Returns `false` if the zone has as many as it
+    /// may.
     pub(crate) fn enter(&mut self, zone: &Name, limit: u32, now_ms: u64) -> bool {
         if self.zones.len() >= self.sweep_at && !self.zones.contains_key(zone) {
             self.zones.retain(|_, zone| zone.under_way > 0 || zone.recent.at(now_ms) > FEW);
@@ -158,20 +158,20 @@ impl Loads {
         true
     }
 
-    /// An inquiry that was let in ends.
+    /// Ends an inquiry that was begun.
     pub(crate) fn leave(&mut self, zone: &Name) {
         if let Some(entry) = self.zones.get_mut(zone) {
             entry.under_way = entry.under_way.saturating_sub(1);
         }
     }
 
-    /// Inquiries under way at the servers of a zone.
+    /// Returns the inquiries in flight to the servers of a zone.
     #[cfg(test)]
     fn under_way(&self, zone: FoldedName<'_>) -> u32 {
         self.zones.get(zone.wire()).map_or(0, |zone| zone.under_way)
     }
 
-    /// One place for an IPv4 address, or for the network of 64 bits that one IPv6 host has.
+    /// Returns the place of a client: one per IPv4 address, or per 64-bit network of an IPv6 host.
     fn place(&self, client: IpAddr) -> usize {
         let hash = match client.to_canonical() {
             IpAddr::V4(ip) => self.key.hash(&ip.octets(), 4),

@@ -1,5 +1,4 @@
-//! Which server of an exchange is asked next, and whether one is asked at all: what one question
-//! may cost.
+//! Chooses the next server of an exchange, within the limits of what one question may cost.
 
 use chacha20::rand_core::Rng;
 
@@ -17,51 +16,51 @@ use crate::iterate::fetches::Fetch;
 use crate::plan::Rule;
 use crate::task::Task;
 
-/// Most queries for one target while an upstream shows life and loses much: half of all datagrams
-/// may be lost each way and 99 % of questions still be answered.
+/// Most queries for one target while an upstream is alive and loses much: with half of all
+/// datagrams lost in each direction, 99 % of questions are still answered.
 const MAX_SENDS_ALIVE: u32 = 24;
-/// Most queries for one target to upstreams that answer nothing, if they are few.
+/// Most queries for one target to a few silent upstreams.
 const MAX_SENDS_FEW: u32 = 4;
-/// As [`MAX_SENDS_FEW`], where there are several, or one of them answered lately: with the one that
-/// is asked to learn about it, 8.
+/// As [`MAX_SENDS_FEW`] for several upstreams, or if one answered recently: 8 together with a
+/// probe.
 const MAX_SENDS_AGAIN: u32 = 7;
-/// Most queries to the servers of a zone that keep silent: one for each of those that a delegation
-/// may have, or as many to fewer.
+/// Most queries to silent servers of a zone: one for each server that a delegation may have, or the
+/// same number to fewer.
 const MAX_SENDS_SILENT: u32 = 13;
-/// As [`MAX_SENDS_SILENT`], for servers of the configuration.
+/// As [`MAX_SENDS_SILENT`] for configured servers.
 const MAX_SENDS_LISTED: u32 = 8;
-/// As [`MAX_SENDS_SILENT`] for a shortened name, where one of them has answered before.
+/// As [`MAX_SENDS_SILENT`] for a shortened name, if one of them has answered before.
 const MAX_SENDS_SHORTENED: u32 = 2;
-/// Most queries of one fetch where the network, or the way to one of the servers, loses much.
+/// Most queries of one fetch if the network, or the path to one of the servers, loses much.
 const MAX_SENDS_LOSSY: u32 = 24;
-/// As [`MAX_SENDS_LOSSY`], where half of all datagrams may be lost each way: one of some ten
-/// thousand is in vain.
+/// As [`MAX_SENDS_LOSSY`] if half of all datagrams may be lost in each direction: about one fetch
+/// of ten thousand fails.
 const MAX_SENDS_LOSING_MOST: u32 = 32;
-/// How often each of a few servers is asked before another one is looked for, where the network
-/// loses much.
+/// How often each of a few servers is queried before another is looked up, if the network loses
+/// much.
 const LOSSY_ROUNDS: u32 = 6;
-/// One fetch of so many first asks a server that was never asked, or not for long.
+/// One fetch of this number first queries a server that was not queried for long, or never.
 const EXPLORE_ONE_OF: u32 = 16;
-/// With [`Strategy::Fastest`], one forwarded question of so many goes to another upstream as well,
-/// so that one that became faster is found.
+/// With [`Strategy::Fastest`], one forwarded question of this number also goes to another upstream,
+/// to notice one that became faster.
 const EXPLORE_ASIDE_ONE_OF: u32 = 64;
-/// After so many queries of a fetch without a reply, and this long a wait for the last one, two are
+/// After this number of queries of a fetch without a reply, and this wait for the last one, two are
 /// sent at once.
 const SINGLE_SENDS: u32 = 2;
-/// See [`SINGLE_SENDS`], in ms: where replies come fast, one after another is soon enough.
+/// See [`SINGLE_SENDS`], in ms. If replies are fast, one query at a time suffices.
 const LONG_WAIT_MS: u64 = 400;
 
-/// Which server is wanted.
+/// The kind of server wanted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pick {
-    /// The next one, in the first round in which one is left.
+    /// The next one, in the first round with one left.
     Next,
     /// Another one of this round.
     Further,
 }
 
 impl<W> Resolver<W> {
-    /// Chooses a server that was not asked in this round, or begins another round.
+    /// Chooses a server that was not queried in this round, or begins another round.
     pub(super) fn choose(&mut self, owner: Owner, pick: Pick, now_ms: u64) -> Option<u8> {
         match owner {
             Owner::Nobody => None,
@@ -78,7 +77,7 @@ impl<W> Resolver<W> {
         }
         let task = &self.tasks[at];
         let (choice, _) = self.upstreams_of(task, now_ms)?;
-        // A question that came back is asked once, if there is nobody else.
+        // A question that came back is sent once if there is no other server.
         let sends = task.exchange.sends;
         if sends > 0 && (task.looped || sends >= most_sends_of(&choice)) {
             return None;
@@ -92,7 +91,7 @@ impl<W> Resolver<W> {
         Some(place)
     }
 
-    /// The choice among the servers of a task's rule.
+    /// Returns the servers of a task's rule.
     fn upstreams_of<'a>(
         &'a self,
         task: &'a Task<W>,
@@ -111,8 +110,8 @@ impl<W> Resolver<W> {
         Some((choice, rule))
     }
 
-    /// Chooses a server that is asked beside the others to learn about it: an open one that is due
-    /// for a probe, or now and then one that is not the fastest.
+    /// Chooses a server for an additional query that tests it: an open one with a due probe, or
+    /// occasionally one that is not the fastest.
     pub(super) fn choose_aside(&mut self, at: u32, now_ms: u64) -> Option<u8> {
         let task = &self.tasks[at];
         let (choice, rule) = self.upstreams_of(task, now_ms)?;
@@ -163,7 +162,7 @@ impl<W> Resolver<W> {
         Some(place)
     }
 
-    /// The choice among the servers of a fetch.
+    /// Returns the servers of a fetch.
     fn servers_of<'a>(&'a self, fetch: &'a Fetch, now_ms: u64) -> Choice<'a> {
         Choice {
             servers: &self.exchanges.servers,
@@ -175,7 +174,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns how many queries are sent at once.
+    /// Returns how many queries to send at once.
     pub(super) fn at_once(&self, owner: Owner, now_ms: u64) -> AtOnce {
         let race = |strategy| if let Strategy::Race(count) = strategy { count.into() } else { 1 };
         match owner {
@@ -198,7 +197,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Is a server asked no more than once in a round?
+    /// Returns whether each server is queried no more than once in a round.
     fn gives_up(&self, fetch: &Fetch, now_ms: u64) -> bool {
         let is_known =
             self.servers_of(fetch, now_ms).any_is(|server| server.rtt.smoothed_ms().is_some());
@@ -210,7 +209,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether the server owes as many replies as it may.
+    /// Returns whether the server has as many outstanding queries as it may.
     pub(super) fn is_crowded(&self, endpoint: Endpoint) -> bool {
         self.exchanges.servers.known(endpoint).is_some_and(|server| self.owes_much(server))
     }
@@ -219,7 +218,7 @@ impl<W> Resolver<W> {
         server.outstanding >= self.bound.plan.fetch_limits.per_server
     }
 
-    /// How many queries the fetch may cost: the more, the likelier it is that replies were lost.
+    /// Returns the most queries of a fetch: more if replies were probably lost.
     fn most_sends(&self, fetch: &Fetch, now_ms: u64) -> u32 {
         let most = if fetch.inquiry.are_listed { MAX_SENDS_LISTED } else { MAX_SENDS_SILENT };
         match self.loss_of(fetch, now_ms) {
@@ -229,8 +228,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// How much is lost on the way to the servers of a fetch: in the network as a whole, or at one
-    /// of them.
+    /// Returns the loss on the path to the servers of a fetch: that of the network, or of one of
+    /// them.
     pub(super) fn loss_of(&self, fetch: &Fetch, now_ms: u64) -> Level {
         let choice = self.servers_of(fetch, now_ms);
         let of_network = self.exchanges.loss.level(now_ms);

@@ -1,4 +1,4 @@
-//! The end of a task, or its new beginning at the name that aliases led to.
+//! The end of a task, or its restart at the name that aliases lead to.
 
 use std::sync::Arc;
 
@@ -17,33 +17,33 @@ use crate::scrub::MAX_ALIASES;
 use crate::store::{self, Fetched};
 use crate::trace::Step;
 
-/// For how long after a failure successes are told to the failure cache, in seconds: longer than
-/// it remembers any.
+/// How long after a failure successes are reported to the failure cache, in seconds: longer than
+/// its longest entry lives.
 const FAILURE_MEMORY_SECS: u32 = 600;
 
-/// How long a denial without any record is kept, in seconds (RFC 2308 §5 has no TTL for it).
+/// Seconds for which a denial without any record is cached (RFC 2308 §5 has no TTL for it).
 const EMPTY_SECS: u32 = 5;
 
-/// An answer that was found and how.
+/// An answer with its properties.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FoundAnswer {
     pub(super) rcode: Rcode,
     pub(super) cacheable: bool,
     pub(super) source: Option<Source>,
-    /// All of it is validated.
+    /// Whether all of it is validated.
     pub(super) authentic: bool,
-    /// What the client is told beside it.
+    /// The extended error for the client.
     pub(super) ede: Option<(Ede, &'static str)>,
 }
 
 impl<W> Resolver<W> {
-    /// Does the task follow the plan in force? What one of an older plan finds may come from
-    /// servers that are not to be asked any more: it is for those who wait, and no cache keeps it.
+    /// Returns whether the task follows the plan in force. The result of an older plan may come
+    /// from servers that are no longer allowed: the waiting clients get it, and it is not cached.
     pub(super) fn is_current(&self, at: u32) -> bool {
         self.tasks[at].bound.as_ref().is_some_and(|bound| Arc::ptr_eq(bound, &self.bound))
     }
 
-    /// Stores what the last reply gave, unless it is meant for some clients only.
+    /// Stores the records of the last reply, unless they are for some clients only.
     pub(super) fn store(
         &self,
         at: u32,
@@ -69,7 +69,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Goes on with the name that the aliases gathered so far lead to.
+    /// Continues with the name that the gathered aliases lead to.
     pub(super) fn follow_alias(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let end = self.chain_end;
         let task = &mut self.tasks[at];
@@ -86,7 +86,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Goes on with the name that cached aliases of `start` lead to.
+    /// Continues with the name that cached aliases of `start` lead to.
     fn follow_cached(&mut self, at: u32, start: FoldedNameBuf, cx: &mut Context<'_, W>) {
         let Some(bound) = self.tasks[at].bound.clone() else { return };
         let task = &mut self.tasks[at];
@@ -119,9 +119,9 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Goes on with the target of a cached DNAME above the question's name, as where an alias leads
-    /// below that DNAME. Returns false without one, and for a question that nobody waits for: it
-    /// renews what is cached.
+    /// Continues with the target of a cached DNAME above the question's name, as where an alias
+    /// leads below that DNAME. Returns `false` if there is none, or for a question without a
+    /// client, which refreshes the cache.
     pub(super) fn follow_cached_dname(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let task = &self.tasks[at];
         if task.set.is_some() || task.waiters.is_empty() {
@@ -160,7 +160,7 @@ impl<W> Resolver<W> {
         self.begin_target(at, cx);
     }
 
-    /// Answers all who wait with what was gathered.
+    /// Answers all waiting clients with the gathered records.
     pub(super) fn finish(&mut self, at: u32, found: FoundAnswer, cx: &mut Context<'_, W>) {
         let task = &mut self.tasks[at];
         if !task.prefix.is_empty() {
@@ -190,7 +190,8 @@ impl<W> Resolver<W> {
             && !self.tasks[at].is_for_few()
             && self.is_current(at)
             && !self.tasks[at].is_report;
-        // An empty denial lives as long as a failure: the same question is not asked at once again.
+        // An empty denial lives as long as a failure, so that the same question is not sent again
+        // at once.
         let brief =
             found.cacheable && resolved.ttl_offsets.is_empty() && self.tasks[at].is_recursive();
         let ttl_secs = if brief { EMPTY_SECS } else { resolved.ttl_secs };
@@ -199,12 +200,12 @@ impl<W> Resolver<W> {
         self.conclude(at, Resolved { ttl_secs, ecs_scope, source, ede: found.ede, ..resolved }, cx);
     }
 
-    /// Answers all who wait with the failure that says most, and notes it (RFC 9520).
+    /// Answers all waiting clients with the most informative failure, and caches it (RFC 9520).
     pub(super) fn fail(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.fail_with(at, &Gathered::default(), cx);
     }
 
-    /// As [`Resolver::fail`], beside records that show why.
+    /// Fails as [`Resolver::fail`], with records that show the reason.
     pub(super) fn fail_with(&mut self, at: u32, shown: &Gathered, cx: &mut Context<'_, W>) {
         if self.is_current(at) && self.tasks[at].set.is_none() && !self.tasks[at].is_for_few() {
             let task = &self.tasks[at];
@@ -215,7 +216,7 @@ impl<W> Resolver<W> {
         self.end_unanswered(at, shown, cx);
     }
 
-    /// As [`Resolver::fail`], for a task that had not all of its time.
+    /// Fails as [`Resolver::fail`], for a task that ended before its time.
     pub(super) fn end_early(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.end_unanswered(at, &Gathered::default(), cx);
     }

@@ -1,4 +1,4 @@
-//! Asking the servers of a zone one question: the fetches that walks wait for.
+//! Sends one question to the servers of a zone: the fetches that walks wait for.
 //!
 //! ```text
 //! inquiry ──> joined by an equal one, or: an exchange with the servers
@@ -27,17 +27,18 @@ use crate::read::{Reply, folded_target};
 use crate::recursion::Recursion;
 use crate::trace::{Reaction, Step};
 
-/// Longest wait for one reply over UDP before the next query goes out, in ms.
+/// Longest wait for a reply over UDP before the next query is sent, in ms.
 const MAX_WAIT_MS: u32 = 800;
-/// As [`MAX_WAIT_MS`], where the network loses much, as what is late there is lost, and for servers
-/// of which nothing is known: most are near.
+/// As [`MAX_WAIT_MS`], under heavy loss, when a late reply is a lost one, and for servers without a
+/// measurement, most of which are near.
 const MAX_BLIND_WAIT_MS: u32 = 400;
-/// In which round a server that never spoke EDNS is asked without: it may drop such queries.
+/// The round in which a server without known EDNS support is queried without EDNS, because it may
+/// drop such queries.
 const PLAIN_ROUND: u32 = 2;
-/// From which round on the letters are lower case: a server may drop queries with others. Port and
-/// ID have at least 31 bits that nobody can predict.
+/// The round from which names are in lower case, because a server may drop queries in mixed case.
+/// Port and ID have at least 31 unpredictable bits.
 const LOWER_CASE_ROUND: u32 = 3;
-/// Most fetches under way, in one resolver; more than one for each question is rare.
+/// Most fetches in flight per resolver; a question rarely has more than one.
 const MAX_FETCHES: usize = 32_768;
 
 impl<W> Resolver<W> {
@@ -82,7 +83,7 @@ impl<W> Resolver<W> {
         Err(if unanswered > 0 { NotFetched::Silence(0) } else { NotFetched::NoServers })
     }
 
-    /// Takes an inquiry in, within what its zone and servers may have under way.
+    /// Admits an inquiry within the limits of its zone and servers.
     fn admit_fetch(&mut self, inquiry: Inquiry, now_ms: u64) -> Result<u32, NotFetched> {
         // Links of chains of trust are few, and all names of a zone need them.
         let is_link = matches!(inquiry.qtype, Rtype::DS | Rtype::DNSKEY);
@@ -107,7 +108,7 @@ impl<W> Resolver<W> {
         Some(fetch)
     }
 
-    /// The task no longer waits; a fetch that nobody waits for ends.
+    /// Removes a task from the waiters; a fetch without waiters ends.
     pub(super) fn leave_fetch(&mut self, fetch_at: u32, at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get_mut(fetch_at) else { return };
         fetch.waiters.retain(|&waiter| waiter != at);
@@ -116,7 +117,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a fetch and lets those who wait for it go on.
+    /// Ends a fetch and resumes its waiters.
     fn complete(
         &mut self,
         fetch_at: u32,
@@ -130,14 +131,14 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Returns whether a fetch that may ask nobody any more waits for late replies.
+    /// Returns whether a fetch without further servers waits for late replies.
     pub(super) fn waits_for_late_replies(&self, fetch_at: u32) -> bool {
         self.fetches.get(fetch_at).is_some_and(|fetch| {
             !fetch.exchange.queries.is_empty() && fetch.inquiry.patience == Patience::All
         })
     }
 
-    /// Ends a fetch that may ask nobody any more.
+    /// Ends a fetch without further servers.
     pub(super) fn complete_in_vain(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get(fetch_at) else { return };
         let Exchange { sends, unsent, any_unusable, any_unreachable, .. } = fetch.exchange;
@@ -156,7 +157,7 @@ impl<W> Resolver<W> {
         self.complete(fetch_at, Err(why), cx);
     }
 
-    /// Sends an inquiry to a server. None if those who wait may send no more.
+    /// Sends an inquiry to a server. Returns `None` if no waiter may send more.
     pub(super) fn send_for_fetch(
         &mut self,
         fetch_at: u32,
@@ -166,11 +167,11 @@ impl<W> Resolver<W> {
         let loss = self.loss_of(self.fetches.get(fetch_at)?, cx.now_ms);
         let fetch = self.fetches.get_mut(fetch_at)?;
         let candidate = *fetch.inquiry.servers.get(usize::from(place))?;
-        // Of those who wait, one pays for each query: what is sent once counts once.
+        // One waiter pays for each query: what is sent once counts once.
         let payer = *fetch.waiters.iter().find(|at| self.tasks[**at].may_ask())?;
         self.tasks[payer].sends += 1;
         let server = self.exchanges.servers.number(candidate);
-        // One that was shunned gets a longer wait if that fails, too.
+        // A shunned server gets a longer wait if this query fails, too.
         self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
         let Fetch { inquiry, exchange, .. } = fetch;
         let question = inquiry.question();
@@ -222,8 +223,8 @@ impl<W> Resolver<W> {
         self.complete(fetch_at, Ok(fetched), cx);
     }
 
-    /// Takes note of how the server looks up names in mixed case. Some find none of them: a denial
-    /// without a proof, of one that has not found any so far, is asked for once more in lower case.
+    /// Records whether the server finds names in mixed case. Some find no name: a denial without a
+    /// proof, from a server that has found none so far, is verified once in lower case.
     fn doubts_denial(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),
@@ -235,7 +236,7 @@ impl<W> Resolver<W> {
         let is_mixed = query.is_mixed();
         let is_denied = fetched.rcode == Rcode::NXDOMAIN;
         if is_mixed && is_denied {
-            // The root's servers are known to find all letters.
+            // The root servers are known to find all letter cases.
             let is_open = fetch.inquiry.is_of_client
                 && fetch.inquiry.zone.len() > 1
                 && fetch.denied.is_none();
@@ -244,7 +245,8 @@ impl<W> Resolver<W> {
         if is_mixed {
             server.finds_any_case |= fetched.rcode == Rcode::NOERROR;
         } else if fetch.exchange.lower_case & 1 << query.place != 0 {
-            // The same in both cases, or else mixed case is of no use here.
+            // If both replies are equal, mixed case is safe; otherwise it is not used for this
+            // server.
             server.finds_any_case |= is_denied;
             if fetched.rcode == Rcode::NOERROR {
                 server.note_folded_case(now_ms);
@@ -253,8 +255,8 @@ impl<W> Resolver<W> {
         false
     }
 
-    /// Returns whether this RCODE may be for the mixed case of the name: some servers refuse it, or
-    /// fail. Takes note of what such a server says to lower case.
+    /// Returns whether this RCODE may be due to the mixed case of the name: some servers refuse
+    /// such names, or fail. Records the result of a query in lower case.
     fn may_mind_case(
         &mut self,
         (fetch_at, query): (u32, &PendingQuery),
@@ -276,7 +278,7 @@ impl<W> Resolver<W> {
     }
 }
 
-/// Returns how an inquiry is asked in a round, given how much is lost.
+/// Returns the form of an inquiry in a round, given the loss.
 fn terms_of<'a>(
     question: Question<'a>,
     inquiry: &Inquiry,

@@ -1,4 +1,5 @@
-//! Forwarded questions: their exchanges with the upstreams of a rule, and what a reply comes to.
+//! Forwarded questions: their exchanges with the upstreams of a rule, and the evaluation of
+//! replies.
 
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{MessageView, Rcode, Rtype};
@@ -18,14 +19,14 @@ use crate::read::{Extent, Malformed};
 use crate::scrub::{Asked, Belief, Scrubber, Verdict};
 use crate::trace::{Reaction, Step, Taken};
 
-/// In which round an upstream that never spoke EDNS is asked without: it may drop such queries.
+/// The round in which an upstream without known EDNS support is queried without EDNS, because it
+/// may drop such queries.
 const PLAIN_ROUND: u32 = 2;
-/// As [`PLAIN_ROUND`], where there are several upstreams and none of them ever spoke EDNS: silent
-/// ones are asked one and a half times each at least, so the second round is the last that is sure
-/// to come.
+/// As [`PLAIN_ROUND`] for several upstreams without known EDNS support: silent ones get one and a
+/// half queries each, so that the second round is the last certain one.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
-/// Most upstreams of a question that are asked again in lower case.
+/// Most upstreams of a question that are queried again in lower case.
 const MAX_LOWER_CASE: u32 = 2;
 
 impl<W> Resolver<W> {
@@ -42,7 +43,7 @@ impl<W> Resolver<W> {
         self.rearm(owner);
     }
 
-    /// Sends the target to an upstream. None if the task may send no more.
+    /// Sends the target to an upstream. Returns `None` if the task may send no more.
     pub(super) fn send_for_task(
         &mut self,
         at: u32,
@@ -115,7 +116,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Takes note of how an upstream looks up names in mixed case: some give errors to them.
+    /// Records whether an upstream returns errors for names in mixed case.
     fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
         let query = &self.exchanges.pending[query_at];
         let (is_mixed, bit) = (query.is_mixed(), 1 << query.place);
@@ -136,8 +137,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Where no upstream is left, asks one in lower case that gave an error to mixed case. Returns
-    /// false if there is none.
+    /// Queries an upstream in lower case that returned an error for mixed case, if no other is
+    /// left. Returns `false` if there is none.
     pub(super) fn ask_in_lower_case(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let exchange = &mut self.tasks[at].exchange;
         let left = exchange.minding_case & !exchange.lower_case;
@@ -149,8 +150,8 @@ impl<W> Resolver<W> {
         self.ask(Owner::Task(at), place, Weight::Counts, cx)
     }
 
-    /// Asks another upstream after a reply with data that is not as its type says; most have it
-    /// from the same zone.
+    /// Queries another upstream after a reply with data that does not match its type; most
+    /// upstreams have it from the same zone.
     fn give_up_malformed(&mut self, at: u32, query_at: u32, cx: &mut Context<'_, W>) {
         self.note_reply(query_at, Reaction::Malformed, cx);
         let task = &mut self.tasks[at];
@@ -180,7 +181,7 @@ impl<W> Resolver<W> {
         self.give_up(query_at, failure, cx);
     }
 
-    /// A reply with an answer, or the proof that there is none.
+    /// Accepts a reply with an answer, or with the proof that there is none.
     fn accept(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let Owner::Task(at) = query.owner else { return };
@@ -227,7 +228,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Gathers the trusted records of the reply. Sets the end of its chain of aliases.
+    /// Gathers the trusted records of a reply. Sets the end of its chain of aliases.
     fn scrub(&mut self, at: u32, rcode: Rcode) -> Option<Verdict> {
         let task = &self.tasks[at];
         let bound = task.bound.as_ref()?;

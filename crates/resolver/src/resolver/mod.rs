@@ -1,9 +1,9 @@
 //! The resolver of one thread: its interface and its parts.
 //!
-//! A question passes through the files below in this order. `submit` takes it. By forwarding,
-//! `forward` begins an exchange and judges its replies; by recursion, `walk` polls the walk and
-//! `fetch` has an exchange for each of its inquiries. For both, `choose` draws a server, `send`
-//! asks it, `reply` takes what comes back and `timer` what does not. `end` answers the clients.
+//! A question passes through the files below in this order. `submit` takes it. For forwarding,
+//! `forward` begins an exchange and evaluates its replies; for recursion, `walk` polls the walk and
+//! `fetch` has an exchange for each of its inquiries. For both, `choose` chooses a server, `send`
+//! queries it, `reply` takes the reply and `timer` its absence. `end` answers the clients.
 
 mod choose;
 mod end;
@@ -43,20 +43,20 @@ use crate::read::Reply;
 use crate::task::Tasks;
 use crate::trace::{Kept, Traced};
 
-/// Most sockets of the pool towards an upstream, in each worker (RFC 5452 §9.2).
+/// Most sockets in the pool of an upstream, per worker (RFC 5452 §9.2).
 pub const MAX_POOL: usize = 4096;
 
-/// What a resolver is given with each event.
+/// The environment of an event: time, caches and the list of actions.
 pub struct Context<'a, W> {
-    /// A monotonic clock in ms; the caches' seconds are a thousandth of it.
+    /// A monotonic clock in ms; the caches use its seconds.
     pub now_ms: u64,
-    /// Seconds since 1970, by which signatures are judged.
+    /// Seconds since 1970, for the validity of signatures.
     pub wall_secs: u64,
-    /// Where RRsets go.
+    /// The cache of RRsets.
     pub rrsets: &'a RrsetCache,
-    /// Where failures are noted.
+    /// The cache of failures.
     pub failures: &'a FailureCache,
-    /// What is to be done.
+    /// Receives the actions.
     pub actions: &'a mut Actions<W>,
 }
 
@@ -66,35 +66,35 @@ impl<W> Context<'_, W> {
     }
 }
 
-/// What became of a question.
+/// The result of submitting a question.
 #[derive(Debug)]
 pub enum Submitted<W> {
-    /// It is being resolved; [`Action::Finish`] will come.
+    /// It is being resolved; [`Action::Finish`] follows later.
     Started,
-    /// It waits for the same question that is being resolved already.
+    /// It waits for an equal question that is already being resolved.
     Joined,
     /// [`Action::Finish`] is among the actions.
     Answered,
-    /// It was not taken.
+    /// It was rejected.
     Shed {
-        /// Why.
+        /// The reason.
         reason: Shed,
-        /// The waiter, as it was given.
+        /// The waiter that was passed in.
         waiter: Option<W>,
     },
 }
 
-/// Why a question was not taken.
+/// Why a question was rejected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shed {
-    /// As many questions as are allowed are in flight, none of them for long.
+    /// As many questions as allowed are in flight, all of them recent.
     Tasks,
-    /// As many clients as are allowed wait, for this question or in all.
+    /// As many clients as allowed wait, for this question or in total.
     Waiters,
-    /// As many inquiries as are allowed are under way at the zone, or it takes most of the time of
-    /// a thread that has none to spare.
+    /// The zone has as many inquiries in flight as allowed, or it uses most of the time of an
+    /// overloaded thread.
     Zone,
-    /// The client's network takes most of the time of a thread that has none to spare.
+    /// The client's network uses most of the time of an overloaded thread.
     Client,
     /// No rule applies to the question.
     NoRule,
@@ -103,38 +103,38 @@ pub enum Shed {
 /// A question that was in flight when its resolver failed: see [`Resolver::abandon`].
 #[derive(Debug)]
 pub struct Abandoned<W> {
-    /// As of [`Ask`](crate::Ask).
+    /// See [`Ask`](crate::Ask).
     pub question: QuestionBuf,
-    /// As of [`Ask`](crate::Ask).
+    /// See [`Ask`](crate::Ask).
     pub hash: u64,
-    /// As of [`Ask`](crate::Ask).
+    /// See [`Ask`](crate::Ask).
     pub dnssec_ok: bool,
-    /// As of [`Ask`](crate::Ask).
+    /// See [`Ask`](crate::Ask).
     pub checking_disabled: bool,
-    /// As of [`Ask`](crate::Ask); empty where the rule passes none.
+    /// See [`Ask`](crate::Ask); empty if the rule passes none.
     pub ecs: Vec<u8>,
-    /// Those that wait for it.
+    /// The waiting clients.
     pub waiters: Vec<W>,
 }
 
-/// What is known of an upstream, for reports.
+/// The state of an upstream, for reports.
 #[derive(Clone, Copy, Debug)]
 pub struct UpstreamReport<'a> {
     /// Its number.
     pub id: EndpointId,
-    /// Where it is.
+    /// Its address and transport.
     pub endpoint: Endpoint,
-    /// Whether it is asked.
+    /// Whether it is queried.
     pub state: BreakerState,
-    /// Its smoothed round-trip time; none before the first reply.
+    /// Its smoothed round-trip time; `None` before the first reply.
     pub rtt_ms: Option<u32>,
-    /// Queries that are waited for.
+    /// Outstanding queries.
     pub outstanding: u32,
-    /// Counts.
+    /// Its counters.
     pub counters: &'a UpstreamCounters,
 }
 
-/// The resolver of one thread. `W` is a waiting client, which the resolver only hands back.
+/// The resolver of one thread. `W` is a waiting client, which the resolver only returns.
 ///
 /// The caller is the driver: it passes events in with the time, and executes the [`Action`]s that
 /// come out. Events are questions ([`Resolver::submit`]), messages from servers
@@ -212,32 +212,32 @@ pub struct Resolver<W> {
     keys: KeyCache,
     gaps: Gaps,
     counters: Counters,
-    /// Traces of questions that failed.
+    /// Traces of failed questions.
     kept: Kept,
-    /// Traces that were asked for, and not taken yet.
+    /// Requested traces that were not taken yet.
     traced: Vec<Traced>,
-    /// When a failure was noted last; successes within its memory take it back.
+    /// The time of the last failure; successes soon after it remove the cached failure.
     last_failure_secs: Option<u32>,
 
-    // Memory that is used anew for each reply.
+    // Memory that is reused for each reply.
     reply: Reply,
     gathered: Gathered,
-    /// Where the chain of aliases in the last reply to a task ends.
+    /// The end of the chain of aliases in the last reply to a task.
     chain_end: FoldedNameBuf,
     assembler: Assembler,
     found: Box<[u8]>,
 }
 
 impl<W> Resolver<W> {
-    /// A resolver of this plan. `seed` must come from the system's random source and be used
-    /// once. Each upstream gets a pool of `pool_size` sockets: 4096 for 12 unpredictable bits;
-    /// rounded down to a power of two.
+    /// Creates a resolver with this plan. `seed` must come from the system's random source and be
+    /// used once. Each upstream gets a pool of `pool_size` sockets, rounded down to a power of two:
+    /// 4096 for 12 unpredictable bits.
     #[must_use]
     pub fn new(plan: Arc<Plan>, seed: [u8; 32], pool_size: usize) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let mut cookie_secret = [0; 16];
         rng.fill_bytes(&mut cookie_secret);
-        // Neither use tells anybody the secret.
+        // Neither use reveals the secret.
         let mut loads_key = [0; 32];
         loads_key[..16].copy_from_slice(&cookie_secret);
         let in_flight = plan.settings.in_flight;
@@ -266,8 +266,8 @@ impl<W> Resolver<W> {
         resolver
     }
 
-    /// Takes out all that was in flight, after a fault left this resolver in an unknown state. It
-    /// is of no further use.
+    /// Returns all questions in flight, after a fault left this resolver in an unknown state. It
+    /// must not be used again.
     pub fn abandon(&mut self) -> impl Iterator<Item = Abandoned<W>> {
         self.tasks.take_all().map(|task| {
             let AskedFor { hash, dnssec_ok, checking_disabled, .. } = task.asked_for();
@@ -283,16 +283,16 @@ impl<W> Resolver<W> {
         })
     }
 
-    /// Takes another plan into force. What is known of upstreams that are in both is kept;
-    /// questions in flight end by the plan they began with.
+    /// Puts another plan in force. The records of upstreams in both plans are kept; questions in
+    /// flight end by the plan that they began with.
     pub fn replace_plan(&mut self, plan: Arc<Plan>, actions: &mut Actions<W>) {
         self.bind(plan);
-        // Other anchors may hold.
+        // The trust anchors may differ.
         self.forget_proofs();
         self.forget_unplanned(actions);
     }
 
-    /// Forgets keys of zones and gaps between names: they are asked for anew.
+    /// Discards cached keys of zones and NSEC ranges, so that they are fetched again.
     pub fn forget_proofs(&mut self) {
         self.keys = KeyCache::default();
         self.gaps = Gaps::default();
@@ -300,7 +300,7 @@ impl<W> Resolver<W> {
 
     fn bind(&mut self, plan: Arc<Plan>) {
         self.exchanges.servers.unplan();
-        // By recursion no server is pinned, but for those of sets.
+        // With recursion, only the servers of sets are pinned.
         let is_pinned = plan.recursion.is_none() || plan.has_sets();
         let servers = &mut self.exchanges.servers;
         let mut pin = |number: &u16| servers.pin(plan.upstreams[usize::from(*number)]);
@@ -310,7 +310,7 @@ impl<W> Resolver<W> {
         self.bound = Arc::new(Bound { plan, servers });
     }
 
-    /// Forgets servers that no plan names, no query waits for, and no task in flight may ask.
+    /// Forgets servers that are in no plan, have no outstanding query, and serve no task in flight.
     fn forget_unplanned(&mut self, actions: &mut Actions<W>) {
         for endpoint in self.exchanges.servers.unplanned() {
             let mut bound = self.tasks.by_age().filter_map(|at| self.tasks[at].bound.as_deref());
@@ -321,8 +321,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Of how many hundredths of its time of late the thread was busy. With none to spare,
-    /// questions of those zones and clients are turned away that take most of it (S28).
+    /// Records the percentage of recent time for which the thread was busy. When it is overloaded,
+    /// questions of the zones and clients that use most of it are rejected (S28).
     pub fn note_busy(&mut self, percent: u32) {
         self.loads.note_busy(percent);
     }
@@ -339,31 +339,31 @@ impl<W> Resolver<W> {
         })
     }
 
-    /// Counts.
+    /// Returns the counters.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Questions in flight.
+    /// Returns the number of questions in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.tasks.len()
     }
 
-    /// Questions that may still begin before others have to give way.
+    /// Returns how many more questions may begin before others must give way.
     #[must_use]
     pub fn room(&self) -> usize {
         self.bound.plan.settings.in_flight.saturating_sub(self.tasks.len())
     }
 
-    /// Waiting clients.
+    /// Returns the number of waiting clients.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiters
     }
 
-    /// When [`Resolver::tick`] is to be called next, in ms; none while nothing is in flight.
+    /// Returns when to call [`Resolver::tick`] next, in ms; `None` while nothing is in flight.
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         self.exchanges.timers.next_ms()

@@ -1,5 +1,5 @@
-//! Something came from a server, or will not come: which query it is about, and what it means for
-//! the way the question is asked. What the reply says is for the owner of the query.
+//! Messages and errors from servers: finds their query, and derives the next form of the query from
+//! them. The query's owner evaluates the contents of the reply.
 
 use avocet_wire::Rcode;
 
@@ -12,20 +12,20 @@ use crate::exchange::send::Weight;
 use crate::failure::Failure;
 use crate::trace::{Reaction, Step};
 
-/// How long it takes until there may be a descriptor or a buffer again, in ms.
+/// How long a shortage of descriptors or buffers is expected to last, in ms.
 const UNSENT_WAIT_MS: u64 = 50;
 
-/// What a reply says of the form of its query.
+/// The evidence of a reply about the form of its query.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyForm {
     pub(super) rcode: Rcode,
     pub(super) has_opt: bool,
-    /// Its cookie is ours, or there is none.
+    /// Whether its cookie is ours, or it has none.
     pub(super) has_our_cookie: bool,
 }
 
 impl<W> Resolver<W> {
-    /// Takes a message that came from a socket or over a connection.
+    /// Takes a message from a socket or connection.
     pub fn received(&mut self, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
         match self.exchanges.receive(socket, octets, cx.now_ms) {
             Received::Malformed => self.counters.malformed += 1,
@@ -36,7 +36,7 @@ impl<W> Resolver<W> {
             Received::Truncated(query_at) => {
                 self.note_reply(query_at, Reaction::Truncated, cx);
                 match self.exchanges.pending[query_at].over_tcp() {
-                    // Nothing can bring the rest (RFC 2181 §9).
+                    // There is no way to get the rest (RFC 2181 §9).
                     true => self.give_up(query_at, Failure::Unusable, cx),
                     false => self.repeat(query_at, Repeat::ByTcp, cx),
                 }
@@ -49,8 +49,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Takes note that nothing will come from a socket or over a connection. Sockets are connected,
-    /// so that a forged ICMP message must know the port (S3).
+    /// Records that a socket or connection yields no reply. Sockets are connected, so that a forged
+    /// ICMP message must know the port (S3).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         match (fault, socket.slot) {
             (SocketFault::Shortage, _) => {
@@ -71,8 +71,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Takes note of a query that was not sent for lack of something of our own: the server is
-    /// asked again a little later, or another one is. Returns whether there was such a query.
+    /// Records that a query was not sent because this host lacks a resource: this server or another
+    /// is queried a little later. Returns whether there was such a query.
     fn unsent(&mut self, socket: SocketId, now_ms: u64) -> bool {
         let pending = &mut self.exchanges.pending;
         let Some(query_at) = pending.on_socket(socket, |query| !query.unsent) else { return false };
@@ -84,10 +84,10 @@ impl<W> Resolver<W> {
         true
     }
 
-    /// The connection that is kept to a server ended, or could not be made.
+    /// Ends the queries of a kept connection that was closed or could not be made.
     fn stream_failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         for (query_at, id) in self.exchanges.pending.on_stream(socket.endpoint) {
-            // What was done for one may have ended others.
+            // An earlier step of the loop may have ended this query.
             if self.exchanges.pending.find(socket, id) != Some(query_at) {
                 continue;
             }
@@ -96,7 +96,7 @@ impl<W> Resolver<W> {
             let is_first = self.with_exchange(owner, |exchanges, exchange, _| {
                 let is_first = fault == SocketFault::Closed && !exchange.stream_retried;
                 if is_first {
-                    // RFC 7766 §6.2.3: a server may close an idle connection just then.
+                    // RFC 7766 §6.2.3: a server may close an idle connection at that moment.
                     exchange.stream_retried = true;
                     exchanges.end(exchange, query_at, Closing::Answered, cx.actions);
                 }
@@ -110,7 +110,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// A query did not reach its server, which is not asked again.
+    /// Ends a query that did not reach its server, which is not queried again.
     fn unreachable(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, sent_ms) = (query.owner, query.sent_ms);
@@ -125,8 +125,9 @@ impl<W> Resolver<W> {
         self.give_up(query_at, Failure::Network, cx);
     }
 
-    /// A reply has no question and refuses EDNS: asked without, the server may answer. Where the
-    /// letters are part of what nobody can predict, that waits until the server is asked again.
+    /// Handles a reply without a question that rejects EDNS: without it, the server may answer. If
+    /// the letter case is part of the unpredictable bits, that waits for the next query to the
+    /// server.
     fn no_question(&mut self, query_at: u32, rcode: Rcode, cx: &mut Context<'_, W>) {
         self.counters.malformed += 1;
         if self.exchanges.is_hard_to_forge(query_at) {
@@ -138,8 +139,9 @@ impl<W> Resolver<W> {
         self.with_exchange(owner, |_, exchange, _| exchange.plain |= 1 << place);
     }
 
-    /// The server, or somebody who sees our queries, changed the case of letters: TCP settles it,
-    /// and from now on no random case for this server, but sockets of their own.
+    /// Handles a reply with other letter case, changed by the server or by an attacker that sees
+    /// our queries: the question is repeated over TCP, and from now on queries to this server have
+    /// no random case, but their own sockets.
     fn near_miss(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         self.counters.near_misses += 1;
         self.record_reply(query_at, Reaction::OtherCase, cx.now_ms);
@@ -148,9 +150,8 @@ impl<W> Resolver<W> {
         self.repeat(query_at, Repeat::ByTcp, cx);
     }
 
-    /// Takes what a reply says of the form of its query: cookies and EDNS. Returns the RCODE if it
-    /// is for the owner to judge; else the question is asked in another way, or the reply was
-    /// forged.
+    /// Evaluates the form of a reply: cookies and EDNS. Returns the RCODE if the owner must
+    /// evaluate it; otherwise the question is repeated in another form, or the reply was forged.
     pub(super) fn settle_form(
         &mut self,
         query_at: u32,
@@ -191,7 +192,8 @@ impl<W> Resolver<W> {
         Some(rcode)
     }
 
-    /// The server wants its cookie: once again with it, then by TCP, then no more (S11).
+    /// Handles BADCOOKIE: repeats the query with the server's cookie, then over TCP, then gives up
+    /// (S11).
     fn bad_cookie(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
         let owner = self.exchanges.pending[query_at].owner;
         let count = self.with_exchange(owner, |_, exchange, _| {
@@ -205,7 +207,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Takes note of a reply: the server answers, and thus what it did not answer before was lost.
+    /// Records a reply: the server answers, so that its earlier unanswered queries were lost.
     pub(super) fn note_reply(
         &mut self,
         query_at: u32,

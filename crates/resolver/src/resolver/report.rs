@@ -1,9 +1,8 @@
-//! Reports of errors to whom the servers of a zone name for that (RFC 9567): a query for a name
-//! that says what went wrong, for its own sake.
+//! Error reports to the agents that the servers of a zone name (RFC 9567): queries with names that
+//! state the error.
 //!
-//! A report never causes another one: what fails for a name that begins as reports do is not
-//! reported. The cache keeps what came of a report, so that the same error is not reported again as
-//! long as that lives.
+//! A report never causes another: failures of names that begin like reports are not reported. The
+//! result of a report is cached, so that the same error is not reported again during its TTL.
 
 use crate::report::Report;
 use avocet_cache::FailureKey;
@@ -14,22 +13,22 @@ use crate::iterate::rrset::{self, Name, Side};
 use crate::plan::Route;
 use crate::task::Key;
 
-/// Most reports in [`WINDOW_MS`], in each resolver.
+/// Most reports in [`WINDOW_MS`], per resolver.
 const MAX_REPORTS: u32 = 20;
 /// See [`MAX_REPORTS`], in ms.
 const WINDOW_MS: u64 = 60_000;
 
-/// How many reports were sent lately.
+/// The reports of the current period.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
-    /// Those that are to be sent when what goes on now is done.
+    /// Reports to be sent when the current event is processed.
     due: Vec<Report>,
     since_ms: u64,
     sent: u32,
 }
 
 impl Reports {
-    /// May one more be sent?
+    /// Counts a report; returns whether it may be sent.
     fn admit(&mut self, now_ms: u64) -> bool {
         if now_ms >= self.since_ms + WINDOW_MS {
             (self.since_ms, self.sent) = (now_ms, 0);
@@ -40,14 +39,15 @@ impl Reports {
 }
 
 impl<W> Resolver<W> {
-    /// Takes note of an error to be reported.
+    /// Records an error to be reported.
     pub(super) fn note_report(&mut self, report: Report) {
         if self.reports.due.is_empty() {
             self.reports.due.push(report);
         }
     }
 
-    /// Sends what was noted, unless the same was reported lately or too much was.
+    /// Sends the recorded reports, except for errors that were reported recently and beyond the
+    /// limit.
     pub(super) fn send_reports(&mut self, cx: &mut Context<'_, W>) {
         let Some(report) = self.reports.due.pop() else { return };
         let Some(name) = report.name() else { return };
@@ -68,8 +68,8 @@ impl<W> Resolver<W> {
             self.counters.reports_withheld += 1;
             return;
         }
-        // The packet cache is not to know it, and no client's question is to find it: any hash
-        // does.
+        // The packet cache does not store it, and no client's question must find it, so any hash
+        // will do.
         let key = Key {
             question: question.view(),
             hash: 0,

@@ -1,5 +1,5 @@
-//! Asking servers on behalf of an owner: the next one, several at once, one once more in another
-//! way; and what follows when there is none.
+//! Queries servers for an owner: the next one, several at once, or one again in another form; and
+//! the end if there is none.
 
 use super::choose::Pick;
 use super::{Context, Resolver};
@@ -10,7 +10,7 @@ use crate::exchange::{Candidates, Exchange, Exchanges};
 use crate::failure::Failure;
 use crate::trace::Step;
 
-/// How a server is asked once more.
+/// The form in which a server is queried again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     ByTcp,
@@ -22,9 +22,9 @@ pub(super) enum Repeat {
 /// How many queries are sent at once.
 #[derive(Clone, Copy)]
 pub(super) struct AtOnce {
-    /// To different servers.
+    /// Queries to different servers.
     pub(super) race: u32,
-    /// To whichever servers come next, the same ones again if there are no others.
+    /// Queries to the next servers, which repeat if there are no others.
     pub(super) copies: u32,
 }
 
@@ -33,7 +33,8 @@ impl AtOnce {
 }
 
 impl<W> Resolver<W> {
-    /// Lends an owner's exchange, with the servers that it may ask. None if it has ended.
+    /// Calls a function with an owner's exchange and the servers that it may query. Returns `None`
+    /// if the owner has ended.
     pub(super) fn with_exchange<R>(
         &mut self,
         owner: Owner,
@@ -55,7 +56,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Goes on after a query failed or was not answered in time: with the next server, unless
+    /// Continues after a query failed or was not answered in time: with the next server, unless
     /// another query may still be answered in time.
     pub(super) fn advance(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         let is_in_time =
@@ -68,20 +69,21 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends an exchange that may ask nobody any more, unless its owner waits for late replies.
+    /// Ends an exchange without further servers, unless its owner waits for late replies.
     fn end_of_servers(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         match owner {
             Owner::Nobody => {}
             Owner::Task(at) if self.ask_in_lower_case(at, cx) => self.rearm(owner),
             Owner::Task(at) if self.tasks[at].exchange.queries.is_empty() => self.fail(at, cx),
-            // A late reply is still welcome.
+            // A late reply is still accepted.
             Owner::Task(_) => self.rearm(owner),
             Owner::Fetch(at) if self.waits_for_late_replies(at) => self.rearm(owner),
             Owner::Fetch(at) => self.complete_in_vain(at, cx),
         }
     }
 
-    /// Asks the next server, or several at once. False if there is none, or no more is to be sent.
+    /// Queries the next server, or several at once. Returns `false` if there is none, or if the
+    /// limit is reached.
     pub(super) fn ask_next(&mut self, owner: Owner, cx: &mut Context<'_, W>) -> bool {
         let Some(place) = self.choose(owner, Pick::Next, cx.now_ms) else { return false };
         let AtOnce { race, copies } = self.at_once(owner, cx.now_ms);
@@ -94,7 +96,7 @@ impl<W> Resolver<W> {
         sent
     }
 
-    /// Sends a query to the server at a place. False if the owner may send no more.
+    /// Sends a query to the server at a place. Returns `false` if the owner may send no more.
     pub(super) fn ask(
         &mut self,
         owner: Owner,
@@ -146,12 +148,12 @@ impl<W> Resolver<W> {
         counters.min_bits_seen = counters.min_bits_seen.min(sent.socket.bits);
     }
 
-    /// Asks the same server once more, in another way. A query that was sent before the server was
-    /// asked in that way just ends.
+    /// Queries the same server again in another form. If the server was already queried in that
+    /// form since, the query just ends.
     pub(super) fn repeat(&mut self, query_at: u32, how: Repeat, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, place) = (query.owner, query.place);
-        // After one in other letters the true reply may still come.
+        // After a reply with other letters, the true reply may still arrive.
         let closing = if how == Repeat::ByTcp { Closing::Unanswered } else { Closing::Answered };
         let is_repeated = self.with_exchange(owner, |exchanges, exchange, _| {
             let set = match how {
@@ -172,7 +174,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Ends a query whose server is not asked again, and asks the next one.
+    /// Ends a query to a server that is not queried again, and queries the next one.
     pub(super) fn give_up(&mut self, query_at: u32, failure: Failure, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, place, server) = (query.owner, query.place, query.server());

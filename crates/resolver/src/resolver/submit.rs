@@ -1,4 +1,4 @@
-//! A question comes in: it is answered at once, joins another, or becomes a task.
+//! Submits a question: it is answered at once, joins another, or becomes a task.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::task::{Key, Waiting};
 
 /// Most waiters of one task (Unbound's wait-limit).
 const TASK_WAITERS: usize = 1_000;
-/// Most questions in flight that differ by the client subnet only (S7: birthday attacks).
+/// Most questions in flight that differ only by the client subnet (S7: birthday attacks).
 const SUBNETS_IN_FLIGHT: usize = 4;
-/// How long a question may be in flight before others may take its place, in ms.
+/// How long a question may be in flight before others may replace it, in ms.
 const JOSTLE_MS: u64 = 200;
-/// How many of the oldest tasks are looked at for one that nobody waits for.
+/// How many of the oldest tasks are searched for one without a client.
 const PREFETCHES_LOOKED_AT: usize = 16;
-/// A question that comes from an upstream so soon after it was sent there is our own, in ms.
+/// If an upstream sends a question so soon after it was sent there, it is our own; in ms.
 const LOOP_WINDOW_MS: u64 = 100;
-/// As [`LOOP_WINDOW_MS`] within this machine, where other clients have that address too.
+/// As [`LOOP_WINDOW_MS`] on this host, where other clients have that address too.
 const LOCAL_LOOP_WINDOW_MS: u64 = 5;
 
 impl<W> Resolver<W> {
-    /// Takes a question for `waiter`; with none it is asked ahead of need, for the cache.
+    /// Submits a question for `waiter`; without one, it is a prefetch for the cache.
     pub fn submit(
         &mut self,
         ask: &Ask<'_>,
@@ -60,7 +60,7 @@ impl<W> Resolver<W> {
         if recurses && let Some(reason) = self.excess(ask, cx) {
             return Submitted::Shed { reason, waiter };
         }
-        // What nobody waits for takes nobody's place.
+        // A prefetch replaces no other question.
         if self.tasks.len() >= self.bound.plan.settings.in_flight
             && (waiter.is_none() || !self.make_room(cx))
         {
@@ -79,7 +79,7 @@ impl<W> Resolver<W> {
         Submitted::Started
     }
 
-    /// Ends a question that no rule is for.
+    /// Rejects a question that no rule applies to.
     #[cold]
     fn unroutable(
         &mut self,
@@ -92,7 +92,7 @@ impl<W> Resolver<W> {
         refuse(ask, Rcode::REFUSED, ede, waiter, cx)
     }
 
-    /// The rule for a question. By recursion a walk finds it itself.
+    /// Returns the rule for a question. With recursion, the walk finds it itself.
     pub(super) fn route_of(&self, ask: &Ask<'_>) -> Option<Route> {
         let plan = &self.bound.plan;
         if !ask.servers.is_empty() {
@@ -121,8 +121,8 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Is this question one too many for its zone or its client? Zones that are forwarded have no
-    /// limit.
+    /// Returns why this question is too much for its zone or its client. Zones that are forwarded
+    /// have no limit.
     fn excess(&mut self, ask: &Ask<'_>, cx: &Context<'_, W>) -> Option<Shed> {
         let (qname, now_ms) = (ask.question.qname(), cx.now_ms);
         let is_forwarded =
@@ -143,8 +143,8 @@ impl<W> Resolver<W> {
         Some(reason)
     }
 
-    /// The question as it goes upstream: with the client's subnet only where that is wanted, and
-    /// of few subnets at a time.
+    /// Returns the question as it is sent upstream: with the client's subnet only if the rule wants
+    /// it, and with few subnets at a time.
     pub(super) fn key_of<'a>(&mut self, ask: &Ask<'a>, route: Route, ecs: &'a [u8]) -> Key<'a> {
         let key = Key {
             question: ask.question,
@@ -188,7 +188,7 @@ impl<W> Resolver<W> {
         Submitted::Joined
     }
 
-    /// Does the question come from where it was just sent?
+    /// Returns whether the question comes from the server that it was just sent to.
     fn comes_back(&self, at: u32, ask: &Ask<'_>, now_ms: u64) -> bool {
         let Some(client) = ask.client.map(|client| client.to_canonical()) else { return false };
         let window_ms = if client.is_loopback() { LOCAL_LOOP_WINDOW_MS } else { LOOP_WINDOW_MS };
@@ -200,8 +200,8 @@ impl<W> Resolver<W> {
         })
     }
 
-    /// Does not send a question back to where it came from; or only once, if there is nobody else
-    /// (S25: servers that forward to each other). Within a machine all have the same address.
+    /// Excludes the server that sent the question, or queries it only once if there is no other
+    /// (S25: servers that forward to each other). All clients on this host have the same address.
     fn spare_asker(&mut self, at: u32, ask: &Ask<'_>) {
         let client =
             ask.client.map(|client| client.to_canonical()).filter(|client| !client.is_loopback());
@@ -224,8 +224,8 @@ impl<W> Resolver<W> {
         self.waiters += 1;
     }
 
-    /// Ends a task so that another can begin: one that nobody waits for, or else the oldest, if
-    /// it has had its chance. Quick questions thus get through however many slow ones there are.
+    /// Ends a task so that another can begin: one without a client, or else the oldest if it had
+    /// its time. Quick questions thus succeed however many slow ones there are.
     fn make_room(&mut self, cx: &mut Context<'_, W>) -> bool {
         let is_unwanted =
             |at: &u32| self.tasks[*at].waiters.is_empty() && self.tasks[*at].traced.is_none();

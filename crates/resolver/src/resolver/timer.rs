@@ -1,4 +1,4 @@
-//! What does not come in time.
+//! Timers: queries without a timely reply.
 
 use super::{Context, Resolver};
 use crate::action::Action;
@@ -7,7 +7,8 @@ use crate::exchange::timers::Timer;
 use crate::trace::Step;
 
 impl<W> Resolver<W> {
-    /// Does what is due. To be called at [`Resolver::next_deadline`], or whenever it is convenient.
+    /// Processes all expired timers. Call it at [`Resolver::next_deadline`], or at any convenient
+    /// time.
     pub fn tick(&mut self, cx: &mut Context<'_, W>) {
         while let Some(timer) = self.exchanges.timers.expired(cx.now_ms) {
             match timer {
@@ -20,7 +21,7 @@ impl<W> Resolver<W> {
     fn wake(&mut self, at: u32, cx: &mut Context<'_, W>) {
         self.release_overdue(at, cx);
         if self.exchanges.loss.is_heavy(cx.now_ms) {
-            // Then nothing came of it says little.
+            // Otherwise the absence of progress says little.
             self.tasks[at].progress_ms = cx.now_ms;
         }
         if cx.now_ms >= self.tasks[at].deadline_ms && !self.tasks[at].extend_deadline(cx.now_ms) {
@@ -32,7 +33,7 @@ impl<W> Resolver<W> {
         self.expire(Owner::Task(at), cx);
     }
 
-    /// Goes on where queries were not answered in time.
+    /// Continues after queries were not answered in time.
     fn expire(&mut self, owner: Owner, cx: &mut Context<'_, W>) {
         let (now_ms, actions) = (cx.now_ms, &mut *cx.actions);
         let silent = self.with_exchange(owner, |exchanges, exchange, _| {
@@ -50,7 +51,7 @@ impl<W> Resolver<W> {
         self.advance(owner, cx);
     }
 
-    /// Lets those go that could have had stale data all along (RFC 8767 §5).
+    /// Releases the clients for which stale data is available (RFC 8767 §5).
     fn release_overdue(&mut self, at: u32, cx: &mut Context<'_, W>) {
         let waiters = &mut self.tasks[at].waiters;
         let mut place = 0;
@@ -67,7 +68,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Sets the timer of an owner to what comes next.
+    /// Sets the timer of an owner to its next event.
     pub(super) fn rearm(&mut self, owner: Owner) {
         match owner {
             Owner::Nobody => {}
@@ -82,7 +83,7 @@ impl<W> Resolver<W> {
                 let Some(fetch) = self.fetches.get(at) else { return };
                 match self.exchanges.due_ms(&fetch.exchange) {
                     Some(due_ms) => self.exchanges.timers.set(Timer::Fetch(at), due_ms),
-                    // The deadlines of those who wait end it.
+                    // The deadlines of its waiters end it.
                     None => self.exchanges.timers.clear(Timer::Fetch(at)),
                 }
             }

@@ -1,4 +1,4 @@
-//! Traces: asking for one, and what becomes of those that nobody asked for.
+//! Traces: requests for a trace, and the end of traces that were not requested.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::plan::Ask;
 use crate::trace::{Step, Trace, Traced};
 
 impl<W> Resolver<W> {
-    /// Resolves a question anew, whatever the caches have of it and whether it failed lately or is
-    /// in flight, for the sake of its trace: that will be among [`Resolver::take_traced`] under
-    /// this number. Delegations, addresses and keys that are known are used.
+    /// Resolves a question for its trace, regardless of cached answers, cached failures and equal
+    /// questions in flight. [`Resolver::take_traced`] returns the trace under this number. Cached
+    /// delegations, addresses and keys are used.
     pub fn submit_traced(
         &mut self,
         ask: &Ask<'_>,
@@ -34,17 +34,17 @@ impl<W> Resolver<W> {
         Submitted::Started
     }
 
-    /// The traces that were asked for and are complete.
+    /// Returns the requested traces that are complete, and removes them.
     pub fn take_traced(&mut self) -> Vec<Traced> {
         std::mem::take(&mut self.traced)
     }
 
-    /// The last traces of questions that failed, the latest last.
+    /// Returns the last traces of failed questions, oldest first.
     pub fn kept_traces(&self) -> impl Iterator<Item = &Trace> {
         self.kept.iter()
     }
 
-    /// Writes down a step of all questions that an exchange is for.
+    /// Records a step in the traces of all questions of an exchange.
     pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: Step) {
         match owner {
             Owner::Nobody => {}
@@ -58,7 +58,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Writes the end down, and hands the trace over or keeps it.
+    /// Records the end, and hands the trace over or keeps it.
     pub(super) fn conclude_trace(
         &mut self,
         at: u32,

@@ -1,4 +1,4 @@
-//! Driving walks: what a walk asks for is done, and what comes of it is given to it.
+//! Drives walks: serves their requests and passes the results to them.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::iterate::resolve::Resolution;
 use crate::iterate::rrset::{self, Denial, Signed};
 use crate::iterate::{Ahead, Walk, WalkQuestion, WalkStep};
 
-/// Most fetches of one walk ahead of need: for the keys of the zones on the way.
+/// Most prefetches of one walk, for the keys of the zones on its way.
 const MAX_AHEAD: usize = 4;
 
 impl<W> Resolver<W> {
@@ -39,7 +39,7 @@ impl<W> Resolver<W> {
         self.drive(at, None, cx);
     }
 
-    /// What a walk waited for came to its end.
+    /// Passes the result of a fetch to a walk.
     pub(super) fn fetched(
         &mut self,
         at: u32,
@@ -49,7 +49,7 @@ impl<W> Resolver<W> {
     ) {
         let Some(walk) = &mut self.tasks[at].walk else { return };
         if walk.waits_for != Some(fetch_at) {
-            // Numbers of fetches are used again: one that has its result was another fetch.
+            // Numbers of fetches are reused: one with a result was another fetch.
             for ahead in walk
                 .ahead
                 .iter_mut()
@@ -67,7 +67,7 @@ impl<W> Resolver<W> {
         self.drive(at, Some(Response::Fetched(result)), cx);
     }
 
-    /// Lets a walk go on until it waits for the network, or ends.
+    /// Polls a walk until it waits for the network, or ends.
     fn drive(&mut self, at: u32, mut response: Option<Response>, cx: &mut Context<'_, W>) {
         loop {
             let task = &mut self.tasks[at];
@@ -87,7 +87,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Does what a walk asks for. None: it is under way.
+    /// Serves a request of a walk. Returns `None` while it is in flight.
     fn serve(&mut self, at: u32, request: Request, cx: &mut Context<'_, W>) -> Option<Response> {
         let now_secs = cx.now_secs();
         match request {
@@ -126,7 +126,7 @@ impl<W> Resolver<W> {
             && let Some(place) =
                 walk.ahead.iter().position(|ahead| ahead.inquiry.is_alike(&inquiry))
         {
-            // Those who could be asked then may be silent, and others known by now.
+            // The servers of the prefetch may be silent, and others known by now.
             let are_same = walk.ahead[place].inquiry.servers == inquiry.servers;
             match &walk.ahead[place].result {
                 None if are_same => {
@@ -152,7 +152,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// Asks for what a walk will want soon. If that fails, it will ask itself.
+    /// Prefetches data that a walk will need soon. If that fails, the walk asks for it itself.
     fn fetch_ahead(&mut self, at: u32, inquiry: Inquiry, cx: &mut Context<'_, W>) {
         let has_room =
             self.tasks[at].walk.as_ref().is_some_and(|walk| walk.ahead.len() < MAX_AHEAD);
@@ -165,8 +165,7 @@ impl<W> Resolver<W> {
         }
     }
 
-    /// The inquiry to those servers that serve the zone; where all are taken to be lame, they are
-    /// asked after all.
+    /// Removes lame servers from an inquiry, unless all are lame.
     fn without_lame(&self, mut inquiry: Inquiry, now_ms: u64) -> Inquiry {
         let serves = |endpoint| {
             self.exchanges
@@ -202,11 +201,10 @@ impl<W> Resolver<W> {
                 let limits = self.counters.validation_limits.iter_mut().zip(reached);
                 limits.for_each(|(count, reached)| *count += u64::from(reached));
             }
-            // What a plan that was replaced found may come from servers that are not to be asked
-            // any more.
+            // The result of a replaced plan may come from servers that are no longer allowed.
             _ if !self.is_current(at) => {}
             Note::Gaps(apex, soa, sets) => self.gaps.insert(&apex, soa, sets, cx.now_ms),
-            // What was lost on the way is asked for again.
+            // A lost reply is requested again.
             Note::Keys(_, Err(Reason::Unreachable), _)
                 if self.exchanges.loss.is_heavy(cx.now_ms) => {}
             Note::Keys(zone, chain, lifetime_secs) => {
@@ -227,7 +225,7 @@ impl<W> Resolver<W> {
                 let signed = if task.dnssec_ok { Signed::Yes } else { Signed::No };
                 resolution.gather(&mut self.gathered, signed);
                 if let Some(failure) = resolution.failure {
-                    // Where answers are validated, SERVFAIL comes without data (RFC 4035 §5.5).
+                    // If answers are validated, SERVFAIL has no data (RFC 4035 §5.5).
                     if self.validates() && !self.tasks[at].checking_disabled {
                         self.gathered.clear();
                     }
@@ -262,13 +260,13 @@ impl<W> Resolver<W> {
         self.bound.plan.recursion.as_ref().is_some_and(|recursion| recursion.validation.is_some())
     }
 
-    /// Ends a task with SERVFAIL beside what was gathered.
+    /// Ends a task with SERVFAIL and the gathered records.
     fn end_with(&mut self, at: u32, failure: Failure, cx: &mut Context<'_, W>) {
         let failure = self.tasks[at].cause(failure);
         self.tasks[at].note(failure);
         self.count_failure(failure);
         if failure == Failure::Crowded {
-            // What others ask for says nothing of this question: it is no failure to remember.
+            // The load of others is no property of this question, so the failure is not cached.
             return self.end_early(at, cx);
         }
         let gathered = std::mem::take(&mut self.gathered);
@@ -296,7 +294,7 @@ impl<W> Resolver<W> {
         Some(walk)
     }
 
-    /// Ends a walk before its time.
+    /// Ends a walk early.
     pub(super) fn drop_walk(&mut self, at: u32, cx: &mut Context<'_, W>) {
         if let Some(walk) = self.take_walk(at) {
             self.leave_fetches(at, &walk, cx);
