@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites, Scratch,
+    Asker, Compiler, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin, Rewrites, Scratch,
     Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
@@ -134,7 +134,7 @@ fn looked_up(what: &str, image: &Image<Vec<u8>>, questions: &Names) {
     measure(what, |step| {
         let qname = questions.at(step % QUESTIONS);
         let question =
-            Question { qname: black_box(qname), qtype: Rtype::A, asker: Asker::default() };
+            ListQuestion { qname: black_box(qname), qtype: Rtype::A, asker: Asker::default() };
         black_box(image.lookup(question, &in_force, &mut scratch).decision());
     });
 }

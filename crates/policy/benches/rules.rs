@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use avocet_policy::client::{ClientSpec, Clients, Directory, GroupSpec, Origin};
-use avocet_policy::rule::{NoLists, Program, Question, RuleSpec, Rules, Switches, Vocabulary};
+use avocet_policy::rule::{NoLists, Program, RuleQuestion, RuleSpec, Rules, Switches, Vocabulary};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{Class, Rtype};
 
@@ -98,7 +98,8 @@ fn verdict(shape: Shape, count: usize) -> f64 {
     let profile = clients.profile("192.0.2.1".parse().expect("an address"), Origin::default());
     median(|step| {
         let qname = &names[step % names.len()];
-        let question = Question { qname, qtype: Rtype::A, qclass: Class::IN, profile, now: NOW };
+        let question =
+            RuleQuestion { qname, qtype: Rtype::A, qclass: Class::IN, profile, now: NOW };
         black_box(program.decide(black_box(&question), &hours, &NoLists));
     })
 }

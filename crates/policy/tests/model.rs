@@ -10,7 +10,7 @@ use avocet_policy::client::{
     Asker, ClientSpec, Clients, Directory, GroupSpec, Identity, Mac, Neighbour, Transport,
 };
 use avocet_policy::rule::{
-    ActionKind, Answer, Hours, ListId, Program, Question, RuleSpec, Rules, Sample, Switches,
+    ActionKind, Answer, Hours, ListId, Program, RuleQuestion, RuleSpec, Rules, Sample, Switches,
     Verdict, Vocabulary, test,
 };
 use avocet_wire::name::MAX_NAME;
@@ -277,7 +277,7 @@ proptest! {
             let who = clients.identify(case.address);
             let (qname, target) = (wire(case.qname), wire(case.answer_name));
             let ask = |now: u64| {
-                let question = Question { qname: &qname, qtype: Rtype(case.qtype), qclass: Class::IN, profile, now };
+                let question = RuleQuestion { qname: &qname, qtype: Rtype(case.qtype), qclass: Class::IN, profile, now };
                 let hours: Hours = program.hours(now);
                 let verdict = program.decide(&question, &hours, &|list| case.lists.contains(&list));
                 let answer = Answer { addresses: &[case.answer_address], names: &[&target], judged: &[&target], countries: &[] };

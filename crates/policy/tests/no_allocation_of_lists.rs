@@ -1,8 +1,8 @@
 //! Checks that a look-up does not allocate once its memory has been used.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites,
-    Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin,
+    Rewrites, Scratch, Source,
 };
 use avocet_policy::rpz::{Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_testkit::allocations::{Allocations, Counting};
@@ -46,7 +46,7 @@ fn no_look_up_allocates() {
     let mut decisions = Vec::with_capacity(NAMES.len());
     let mut ask_all = |decisions: &mut Vec<Decision>| {
         for qname in NAMES {
-            let question = Question { qname, qtype: Rtype::A, asker };
+            let question = ListQuestion { qname, qtype: Rtype::A, asker };
             let found = image.lookup(question, &ListSet::ALL, &mut scratch);
             assert!(found.matches().count() < 3 && found.deciding().is_none_or(|one| one.line < 9));
             decisions.push(found.decision());

@@ -4,7 +4,7 @@
 
 use avocet_policy::client::{Clients, Directory, Transport};
 use avocet_policy::rule::{
-    Action, Answer, Limiter, NoLists, Program, Question, RuleSpec, Rules, Switches, Vocabulary,
+    Action, Answer, Limiter, NoLists, Program, RuleQuestion, RuleSpec, Rules, Switches, Vocabulary,
 };
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_wire::{Class, Rtype};
@@ -59,7 +59,8 @@ fn a_query_allocates_nothing() {
             [&b"\x04ads1\x07example\x03com\x00"[..], b"\x03www\x07example\x03com\x00", b"\x00"]
         {
             let profile = clients.profile(address, origin);
-            let question = Question { qname, qtype: Rtype::AAAA, qclass: Class::IN, profile, now };
+            let question =
+                RuleQuestion { qname, qtype: Rtype::AAAA, qclass: Class::IN, profile, now };
             let verdict = program.decide(&question, &hours, &NoLists);
             let answer = Answer { addresses: &[address], ..Answer::default() };
             let verdict = program.decide_answer(&question, (&answer, &verdict), &hours, &NoLists);

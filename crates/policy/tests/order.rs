@@ -4,7 +4,7 @@
 
 use avocet_policy::client::{Clients, Directory, Transport};
 use avocet_policy::rule::{
-    Answer, Grant, Lift, NoLists, Pause, Program, Question, RuleSpec, Rules, Scope, Switches,
+    Answer, Grant, Lift, NoLists, Pause, Program, RuleQuestion, RuleSpec, Rules, Scope, Switches,
     Verdict, Vocabulary,
 };
 use avocet_wire::{Class, Rtype};
@@ -55,14 +55,14 @@ impl Server {
         Self { program: Program::build(&rules, &clients, switches), clients }
     }
 
-    fn question(&self, now: u64) -> Question<'static> {
+    fn question(&self, now: u64) -> RuleQuestion<'static> {
         self.question_over(Transport::Udp, now)
     }
 
-    fn question_over(&self, transport: Transport, now: u64) -> Question<'static> {
+    fn question_over(&self, transport: Transport, now: u64) -> RuleQuestion<'static> {
         let address = [192, 0, 2, 1].into();
         let profile = self.clients.profile(address, self.clients.origin("", transport));
-        Question { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile, now }
+        RuleQuestion { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile, now }
     }
 }
 

@@ -256,7 +256,7 @@ impl Policy {
         scratch: &mut list::Scratch,
     ) -> Vec<rule::ListId> {
         let Some(lists) = &self.lists else { return Vec::new() };
-        let question = list::Question { qname: &qname, qtype, asker: list::Asker::default() };
+        let question = list::ListQuestion { qname: &qname, qtype, asker: list::Asker::default() };
         let found = lists.lookup(question, &list::ListSet::ALL, scratch);
         let naming = found.matches().filter(names_it);
         naming
@@ -307,7 +307,7 @@ impl Standing {
     fn look<'a>(
         self,
         lists: &'a Lists,
-        (question, set): (list::Question<'a>, &'a list::ListSet),
+        (question, set): (list::ListQuestion<'a>, &'a list::ListSet),
         scratch: &'a mut list::Scratch,
     ) -> list::Found<'a> {
         match self {

@@ -60,7 +60,7 @@ pub(super) enum Badfilter {
 ///
 /// ```
 /// use avocet_policy::list::{
-///     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Question, Rewrites,
+///     Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin, Rewrites,
 ///     Scratch, Source,
 /// };
 /// use avocet_wire::Rtype;
@@ -80,7 +80,7 @@ pub(super) enum Badfilter {
 ///
 /// let image = Image::open(octets).expect("the output of a compiler");
 /// let qname = b"\x01a\x03ads\x07example\x00";
-/// let question = Question { qname, qtype: Rtype::A, asker: Asker::default() };
+/// let question = ListQuestion { qname, qtype: Rtype::A, asker: Asker::default() };
 /// let mut scratch = Scratch::empty();
 /// let found = image.lookup(question, &ListSet::ALL, &mut scratch);
 /// assert_eq!(found.decision(), Decision::Blocked);

@@ -4,7 +4,7 @@
 //! `benches/lists.rs` measures this for names of four labels among a million. Nothing is allocated
 //! once a [`Scratch`] has been used with the image.
 
-use super::question::Question;
+use super::question::ListQuestion;
 
 use avocet_wire::Rtype;
 
@@ -90,7 +90,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     #[inline]
     pub fn lookup<'a>(
         &'a self,
-        question: Question<'a>,
+        question: ListQuestion<'a>,
         in_force: &'a ListSet,
         scratch: &'a mut Scratch,
     ) -> Found<'a> {
@@ -102,7 +102,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     /// as CNAME.
     pub fn lookup_behind<'a>(
         &'a self,
-        question: Question<'a>,
+        question: ListQuestion<'a>,
         in_force: &'a ListSet,
         scratch: &'a mut Scratch,
     ) -> Found<'a> {
@@ -112,7 +112,7 @@ impl<B: AsRef<[u8]>> Image<B> {
     #[inline]
     fn lookup_by<'a>(
         &'a self,
-        (question, record): (Question<'a>, Option<Rtype>),
+        (question, record): (ListQuestion<'a>, Option<Rtype>),
         in_force: &'a ListSet,
         scratch: &'a mut Scratch,
     ) -> Found<'a> {
@@ -255,7 +255,7 @@ fn read_switched_off<'a>(
 
 /// The conditions that lines are compared with.
 struct Asking<'a> {
-    question: Question<'a>,
+    question: ListQuestion<'a>,
     /// The type of the record that leads to the name, if the name is not the QNAME.
     record: Option<Rtype>,
     in_force: &'a ListSet,

@@ -9,7 +9,7 @@
 //! ```text
 //! text -> Lines -> line -> format -> Entry -> Compiler -> octets -> Image::open -> Image
 //!                                                                                    |
-//!                                              Question, ListSet -> Image::lookup -> Found
+//!                                          ListQuestion, ListSet -> Image::lookup -> Found
 //! ```
 //!
 //! # Compiling
@@ -104,7 +104,7 @@ pub use image::{Image, ImageError};
 pub use lookup::Scratch;
 pub use modifier::{ClientTest, Modifiers, Subject};
 pub use patterns::PatternError;
-pub use question::{Asker, Question};
+pub use question::{Asker, ListQuestion};
 pub use reader::{Kind, ListReader, Origin, Progress, Rewrites, Source};
 pub use reason::Reason;
 pub use report::{Fault, PassedOver, Refusal, Report};

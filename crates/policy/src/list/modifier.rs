@@ -6,7 +6,7 @@ use avocet_wire::{Rtype, name};
 use ipnet::IpNet;
 
 use super::binary::{Octets, Write};
-use super::question::Question;
+use super::question::ListQuestion;
 use super::rewrite::Rewrite;
 
 /// A condition or its negation.
@@ -58,7 +58,7 @@ pub struct Modifiers {
 impl Modifiers {
     /// Reports whether the entry applies to this question, or to a name that a record of this type
     /// leads to.
-    pub(super) fn admit(&self, question: &Question<'_>, record: Option<Rtype>) -> bool {
+    pub(super) fn admit(&self, question: &ListQuestion<'_>, record: Option<Rtype>) -> bool {
         permits(&self.types, |rtype| *rtype == question.qtype || Some(*rtype) == record)
             && permits(&self.clients, |client| client.is(question))
             && permits(&self.tags, |tag| {
@@ -69,7 +69,7 @@ impl Modifiers {
 
     /// Returns the most comparisons that [`Modifiers::admit`] makes.
     #[inline]
-    pub(super) fn cost(&self, question: &Question<'_>) -> usize {
+    pub(super) fn cost(&self, question: &ListQuestion<'_>) -> usize {
         let asker = &question.asker;
         let clients = self.clients.len() * asker.names.len().max(1);
         clients + self.tags.len() * asker.tags.len().max(1) + self.types.len() + self.except.len()
@@ -191,7 +191,7 @@ impl<T> Subject<T> {
 }
 
 impl ClientTest {
-    fn is(&self, question: &Question<'_>) -> bool {
+    fn is(&self, question: &ListQuestion<'_>) -> bool {
         match self {
             Self::Network(network) => {
                 question.asker.address.is_some_and(|address| network.contains(&address))

@@ -17,7 +17,7 @@ pub struct Asker<'a> {
 
 /// A question to the lists.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct ListQuestion<'a> {
     /// The folded wire name.
     pub qname: &'a [u8],
     /// The type asked for.

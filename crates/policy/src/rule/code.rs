@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::fold::{Folded, Leaf, Sense};
 use super::patterns::{Memo, PatternId, Patterns};
-use super::program::{Answer, Hours, ListLookup, Question};
+use super::program::{Answer, Hours, ListLookup, RuleQuestion};
 use super::text::TextTest;
 use super::tree::{Country, ListId, NameKey, NumberTest, Reach};
 
@@ -76,7 +76,7 @@ pub(super) struct Code {
 
 /// The inputs and intermediate results of evaluating rules for one question.
 pub(super) struct Asking<'a, L> {
-    pub(super) question: &'a Question<'a>,
+    pub(super) question: &'a RuleQuestion<'a>,
     /// The number of labels of the name, if a rule tests it: see
     /// [`Stage::levels_of`](super::stage::Stage::levels_of).
     pub(super) levels: usize,

@@ -27,7 +27,7 @@ use crate::client::{ClientTest, Clients, Profile, Transport};
 
 /// A question to the rules.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct RuleQuestion<'a> {
     /// The name in wire form, folded.
     pub qname: &'a [u8],
     /// The type asked for.
@@ -314,11 +314,11 @@ impl Program {
         hours.until = hours.windows.iter().map(|(_, until)| *until).min().unwrap_or(u64::MAX);
     }
 
-    /// Evaluates the rules for a question. `hours` must be current at [`Question::now`].
+    /// Evaluates the rules for a question. `hours` must be current at [`RuleQuestion::now`].
     #[must_use]
     pub fn decide(
         &self,
-        question: &Question<'_>,
+        question: &RuleQuestion<'_>,
         hours: &Hours,
         lists: &impl ListLookup,
     ) -> Verdict {
@@ -337,7 +337,7 @@ impl Program {
     #[must_use]
     pub fn decide_answer(
         &self,
-        question: &Question<'_>,
+        question: &RuleQuestion<'_>,
         (answer, before): (&Answer<'_>, &Verdict),
         hours: &Hours,
         lists: &impl ListLookup,
@@ -354,7 +354,7 @@ impl Program {
     #[must_use]
     pub fn all_noted(
         &self,
-        question: &Question<'_>,
+        question: &RuleQuestion<'_>,
         (answer, decided): (Option<&Answer<'_>>, Option<RuleId>),
         hours: &Hours,
         lists: &impl ListLookup,
@@ -384,7 +384,7 @@ impl Program {
     #[inline(always)]
     fn search<'a, L>(
         &'a self,
-        question: &'a Question<'a>,
+        question: &'a RuleQuestion<'a>,
         (answer, before): (Option<&'a Answer<'a>>, &Verdict),
         (levels, hours): (usize, &'a Hours),
         lists: &'a L,
@@ -532,7 +532,7 @@ impl Lifts {
     /// Records in the verdict which suspension applies, and limits the verdict's validity
     /// accordingly.
     #[inline]
-    fn apply(&self, question: &Question<'_>, verdict: &mut Verdict) {
+    fn apply(&self, question: &RuleQuestion<'_>, verdict: &mut Verdict) {
         let place = usize::from(question.profile.0);
         if let Some(Some((number, until))) = self.pauses.get(place)
             && question.now < *until

@@ -7,7 +7,7 @@ use avocet_wire::name::labels;
 use super::code::Code;
 use super::fold::{Folded, Leaf, Sense};
 use super::index::{Candidate, NameIndex, Nearest, Role};
-use super::program::Question;
+use super::program::RuleQuestion;
 use super::rules::RuleId;
 use super::tree::NameKey;
 
@@ -69,7 +69,7 @@ impl Stage {
     #[inline]
     pub(super) fn candidates<'a>(
         &'a self,
-        question: &Question<'a>,
+        question: &RuleQuestion<'a>,
         rests: &'a Rests,
     ) -> Candidates<'a> {
         Candidates {

@@ -2,7 +2,7 @@
 
 use avocet_policy::client::{Clients, Directory, Profile};
 use avocet_policy::rule::{
-    NoLists, Program, Question, RuleSpec, Rules, Sample, Switches, Vocabulary, test,
+    NoLists, Program, RuleQuestion, RuleSpec, Rules, Sample, Switches, Vocabulary, test,
 };
 use avocet_wire::{Class, Rtype};
 
@@ -43,7 +43,8 @@ pub(crate) fn hold(input: &[u8]) {
     let origin = clients.origin("", avocet_policy::client::Transport::Udp);
     let profile: Profile = clients.profile("192.0.2.1".parse().expect("an address"), origin);
     let program = Program::build(&rules, &clients, &Switches::default());
-    let question = Question { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile, now: NOW };
+    let question =
+        RuleQuestion { qname: QNAME, qtype: Rtype::A, qclass: Class::IN, profile, now: NOW };
     let verdict = program.decide(&question, &program.hours(NOW), &NoLists);
     if !when.contains("answer") && !when.contains("geo") {
         assert_eq!(verdict.decided.is_some(), trace.holds(), "{when}");

@@ -1,7 +1,7 @@
 //! Images as octets: complete, torn and hostile.
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, ImageError, Kind, ListSet, Question, Scratch,
+    Asker, Compiler, Format, Image, ImageError, Kind, ListQuestion, ListSet, Scratch,
 };
 use avocet_testkit::Chance;
 use avocet_wire::Rtype;
@@ -29,7 +29,7 @@ fn use_up(image: &Image<Vec<u8>>) {
         let qname = wire(name);
         let asker =
             Asker { address: "10.1.1.1".parse().ok(), names: &["y".into()], tags: &["x".into()] };
-        let question = Question { qname: &qname, qtype: Rtype::A, asker };
+        let question = ListQuestion { qname: &qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().count() < 1000);
         let _ = (found.decision(), found.rewrite().map(ToString::to_string));

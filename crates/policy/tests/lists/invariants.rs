@@ -3,8 +3,8 @@
 //! The first octet selects the kind; the rest is the input.
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question,
-    Report, Rewrites, Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin,
+    Progress, Report, Rewrites, Scratch, Source,
 };
 use avocet_policy::rpz::{Found, Zone, ZoneRewrites, ZoneSet, Zones};
 use avocet_wire::hash::HashKey;
@@ -74,12 +74,12 @@ fn ask(image: &Image, lines: u32) {
     for qname in QNAMES {
         let asker =
             Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
-        let question = Question { qname, qtype: Rtype::A, asker };
+        let question = ListQuestion { qname, qtype: Rtype::A, asker };
         let found = image.lookup(question, &ListSet::ALL, &mut scratch);
         assert!(found.matches().all(|one| (1..=lines).contains(&one.line)));
         assert_eq!(found.deciding().is_some(), found.decision() != Decision::None);
         assert_eq!(found.rewrite().is_some(), found.decision() == Decision::Rewritten);
-        let question = Question { qname, qtype: Rtype::A, asker };
+        let question = ListQuestion { qname, qtype: Rtype::A, asker };
         let none = image.lookup(question, &ListSet::EMPTY, &mut scratch);
         assert_eq!((none.decision(), none.matches().count()), (Decision::None, 0));
     }
@@ -94,8 +94,11 @@ fn image(octets: &[u8]) {
     for qname in QNAMES {
         let asker =
             Asker { address: "10.1.1.1".parse().ok(), names: &["x".into()], tags: &["y".into()] };
-        let found =
-            image.lookup(Question { qname, qtype: Rtype::A, asker }, &ListSet::ALL, &mut scratch);
+        let found = image.lookup(
+            ListQuestion { qname, qtype: Rtype::A, asker },
+            &ListSet::ALL,
+            &mut scratch,
+        );
         let _ =
             (found.decision(), found.rewrite().map(ToString::to_string), found.matches().count());
     }

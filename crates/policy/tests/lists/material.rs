@@ -1,7 +1,7 @@
 //! Lists and questions as short texts.
 
 use avocet_policy::list::{
-    Asker, Compiler, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question, Report,
+    Asker, Compiler, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin, Progress, Report,
     Rewrites, Scratch, Source,
 };
 use avocet_wire::{Rtype, rdata};
@@ -63,7 +63,7 @@ pub(crate) fn ask_as(
 ) -> String {
     let qname = wire(name);
     let question =
-        Question { qname: &qname, qtype: Rtype(rdata::from_mnemonic(rtype).unwrap()), asker };
+        ListQuestion { qname: &qname, qtype: Rtype(rdata::from_mnemonic(rtype).unwrap()), asker };
     let mut scratch = Scratch::empty();
     let found = image.lookup(question, in_force, &mut scratch);
     let mut text = format!("{:?}", found.decision());

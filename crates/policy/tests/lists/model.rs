@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListSet, Question, Scratch,
+    Asker, Compiler, Decision, Format, Image, Kind, ListQuestion, ListSet, Scratch,
 };
 use avocet_testkit::Chance;
 use avocet_wire::{Rtype, name};
@@ -72,7 +72,7 @@ fn the_image_finds_what_a_plain_table_finds() {
             let qname = wire(&random_name(&mut chance));
             let expected = model.lines(&qname, &in_force);
             let set: ListSet = in_force.iter().map(|place| list(*place)).collect();
-            let question = Question { qname: &qname, qtype: Rtype::A, asker: Asker::default() };
+            let question = ListQuestion { qname: &qname, qtype: Rtype::A, asker: Asker::default() };
             let found = image.lookup(question, &set, &mut scratch);
             let lines: HashSet<_> =
                 found.matches().map(|one| (one.list.place(), one.line)).collect();

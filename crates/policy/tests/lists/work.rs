@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListSet, Origin, Question, Reason, Report,
+    Asker, Compiler, Decision, Format, Image, Kind, ListQuestion, ListSet, Origin, Reason, Report,
     Scratch,
 };
 use avocet_wire::Rtype;
@@ -51,7 +51,7 @@ impl Lists {
         let qname = wire(name);
         let asker =
             Asker { address: "10.1.1.1".parse().ok(), names: &["tablet".into()], tags: &[] };
-        let question = Question { qname: &qname, qtype: Rtype::A, asker };
+        let question = ListQuestion { qname: &qname, qtype: Rtype::A, asker };
         let found = self.image.lookup(question, &ListSet::ALL, scratch);
         // The work on the result is proportional to the matches.
         let (decision, _, _) = (found.decision(), found.rewrite(), found.all_deciding().count());

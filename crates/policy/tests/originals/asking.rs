@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use avocet_policy::list::{
-    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListSet, Origin, Progress, Question,
-    Report, Rewrite, Rewrites, Scratch, Source,
+    Asker, Compiler, Decision, Format, Image, Kind, ListId, ListQuestion, ListSet, Origin,
+    Progress, Report, Rewrite, Rewrites, Scratch, Source,
 };
 use avocet_wire::{Rcode, Rtype, rdata};
 
@@ -108,7 +108,7 @@ pub(crate) fn check_behind(format: Format, text: &str, targets: &[(&str, &str)])
     for (target, expected) in targets {
         let (name, qtype) = target.split_once(' ').unwrap();
         let (qname, qtype) = (wire(name), Rtype(rdata::from_mnemonic(qtype).unwrap()));
-        let question = Question { qname: &qname, qtype, asker: Asker::default() };
+        let question = ListQuestion { qname: &qname, qtype, asker: Asker::default() };
         let mut scratch = Scratch::empty();
         let found = image.lookup_behind(question, &ListSet::ALL, &mut scratch);
         let says = match found.decision() {
@@ -130,7 +130,8 @@ fn ask(image: &Image, question: &str, Who(address, name, tag): Who) -> String {
     let asker = Asker { address: address.parse::<IpAddr>().ok(), names: &names, tags: &tags };
     let mut scratch = Scratch::empty();
     let qname = wire(qname);
-    let found = image.lookup(Question { qname: &qname, qtype, asker }, &ListSet::ALL, &mut scratch);
+    let found =
+        image.lookup(ListQuestion { qname: &qname, qtype, asker }, &ListSet::ALL, &mut scratch);
     match found.decision() {
         Decision::None => "-".to_owned(),
         Decision::Allowed => "allowed".to_owned(),
