@@ -35,6 +35,9 @@ const LOCAL_TTL_SECS: u32 = 60;
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 const LOOPBACK_V6: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 const LOCALHOST: &[u8] = b"\x09localhost\x00";
+/// `_dns.resolver.arpa`, which clients query for encrypted resolvers. It exists without records,
+/// because this server designates none (RFC 9462 §4).
+const DISCOVERY: &[u8] = b"\x04_dns\x08resolver\x04arpa\x00";
 /// The names of the empty zones, separated by spaces.
 const EMPTY_ZONES: &str = "invalid test onion alt local home.arpa resolver.arpa 10.in-addr.arpa 168.192.in-addr.arpa \
      254.169.in-addr.arpa 0.in-addr.arpa 127.in-addr.arpa 2.0.192.in-addr.arpa \
@@ -159,7 +162,8 @@ impl<'a> InZone<'a> {
             (_, Rtype::SOA) if at_apex => return Own::Set(soa),
             _ => {
                 let has_more = || has_below(qname) || names.above_served.contains(qname.wire());
-                let exists = at_apex || zone == Zone::Localhost || has_more();
+                let exists =
+                    at_apex || zone == Zone::Localhost || *qname == *DISCOVERY || has_more();
                 return Own::Denied(if exists { Rcode::NOERROR } else { Rcode::NXDOMAIN }, soa);
             }
         };
@@ -276,6 +280,8 @@ mod tests {
         check("home.arpa", Rtype::A, "NOERROR home.arpa. SOA");
         check("www.example.com", Rtype::A, "absent");
         check("arpa", Rtype::A, "absent");
+        check("_dns.resolver.arpa", Rtype::SVCB, "NOERROR resolver.arpa. SOA");
+        check("x.resolver.arpa", Rtype::A, "NXDOMAIN resolver.arpa. SOA");
     }
 
     #[test]
