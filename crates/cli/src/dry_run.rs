@@ -105,8 +105,14 @@ impl Side {
         let (outcome, by) = match answer {
             None => policy.outcome(&asked, None, moment, &mut self.scratch),
             Some(message) => {
-                let answered: KnownAnswer<'_> =
-                    Answered { message, has_own_servers, translation, servers: &servers };
+                let answered: KnownAnswer<'_> = Answered {
+                    message,
+                    has_own_servers,
+                    // The answers of the file have addresses only.
+                    has_local_target: false,
+                    translation,
+                    servers: &servers,
+                };
                 policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
             }
         };

@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use avocet_nameserver::{InProcess, MeantFor};
+use avocet_policy::rule::{Grant, Scope, Switches};
 use avocet_wire::Rtype;
 
 use asked::{Over, ask_over, shown, wire};
@@ -322,4 +323,48 @@ fn only_the_configured_translator_is_accepted_and_never_for_private_addresses() 
             ],
         );
     }
+}
+
+#[test]
+fn a_service_of_a_public_name_does_not_lead_to_a_local_name() {
+    let policy = "block-private = true\nprivate-exceptions = [\"home.example\"]\n\
+                  [[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"192.168.1.5\"]\n";
+    let mut site = Site::start("local-services", policy, "");
+    let known = [
+        https("evil.example.", &["cdn.example.", "NAS.lan."]),
+        https("www.home.example.", &["nas.lan."]),
+        https("good.example.", &["cdn.example."]),
+    ];
+    let given = |target: &str| format!("NOERROR 300 1 {target} ipv4hint=192.0.2.66");
+    site.check(
+        &known,
+        &[
+            ("evil.example.", Rtype::HTTPS, "NOERROR [15 private address for a public name]"),
+            ("www.home.example.", Rtype::HTTPS, &given("nas.lan.")),
+            ("good.example.", Rtype::HTTPS, &given("cdn.example.")),
+        ],
+    );
+}
+
+#[test]
+fn a_grant_counts_for_the_name_that_is_queried_and_its_aliases() {
+    let mut site = Site::start("granted", LISTED, "||tracker.example^\n");
+    let grants =
+        vec![Grant { name: "shop.example".to_owned(), scope: Scope::All, until: 4_000_000_000 }];
+    site.server.switch(Switches { pauses: Vec::new(), grants }).unwrap();
+    let known = [
+        cname("www.shop.example.", "tracker.example."),
+        cname("else.example.", "shop.example."),
+        cname("shop.example.", "tracker.example."),
+        a("tracker.example.", [192, 0, 2, 1]),
+    ];
+    let blocked = "NOERROR 30 0.0.0.0 [17 list l]";
+    site.check(
+        &known,
+        &[
+            ("www.shop.example.", Rtype::A, "NOERROR 300 tracker.example. 300 192.0.2.1"),
+            ("tracker.example.", Rtype::A, blocked),
+            ("else.example.", Rtype::A, blocked),
+        ],
+    );
 }

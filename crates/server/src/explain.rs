@@ -15,7 +15,7 @@ use avocet_control::why::{
 };
 use avocet_nameserver::policy::explanation::{ExplainedLine, Explanation, Importance, LineEntry};
 use avocet_nameserver::policy::{
-    Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
+    Answered, Asked, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment, has_service_target,
 };
 use avocet_nameserver::query::Obtained;
 use avocet_nameserver::query::asked::{Entrance, Transport};
@@ -193,6 +193,8 @@ fn decision(
     let answered: Option<KnownAnswer<'_>> = witness.judged().map(|message| Answered {
         message,
         has_own_servers: state.plan.has_own_rule(inquiry.qname),
+        has_local_target: policy.blocks_private()
+            && has_service_target(message, asked.qtype, |name| state.names.local.has(name)),
         translation: state.plan.translation(),
         servers: &servers as &dyn Fn(FoldedName<'_>) -> NameServers,
     });

@@ -42,6 +42,7 @@ pub use counts::Counts;
 pub use explanation::{Outcome, Treatment};
 pub use geo::GeoDatabase;
 pub use load::Lists;
+pub use names::has_service_target;
 pub use names_wanted::are_wanted;
 pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
@@ -102,6 +103,8 @@ pub struct Answered<'a, F: Fn(FoldedName<'_>) -> NameServers> {
     pub message: &'a [u8],
     /// Whether the configuration names servers for the name.
     pub has_own_servers: bool,
+    /// Whether a SVCB or HTTPS record leads to a name with local records.
+    pub has_local_target: bool,
     /// The DNS64 that may have translated addresses.
     pub translation: Option<&'a Dns64>,
     /// Returns the name servers of the zones above a name; called only for policy zones.
@@ -196,6 +199,11 @@ impl Policy {
     #[inline]
     pub fn wants_names(&self) -> bool {
         self.wants_names
+    }
+
+    /// Reports whether public names may not lead to private addresses.
+    pub fn blocks_private(&self) -> bool {
+        self.rebinding.is_some()
     }
 
     /// Returns the reasons for clients; [`Made::note`] is an index from 1.

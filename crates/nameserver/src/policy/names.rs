@@ -6,7 +6,7 @@ use avocet_policy::rule::Country;
 use avocet_resolver::Dns64;
 use avocet_wire::special_purpose::embedded;
 use avocet_wire::view::RecordSection;
-use avocet_wire::{FoldedNameBuf, MessageView, NameBuf, Rtype};
+use avocet_wire::{FoldedName, FoldedNameBuf, MessageView, NameBuf, Rtype};
 
 use super::{Asked, GeoDatabase};
 use crate::query::alias::Alias;
@@ -161,6 +161,21 @@ impl AnswerTargets {
             parameters = &rest[usize::from(len)..];
         }
     }
+}
+
+/// Reports whether a SVCB or HTTPS record in the answer to a question of this type has such a
+/// target. A client resolves the target itself, but connects to it in the name of the owner.
+pub fn has_service_target(
+    message: &[u8],
+    qtype: Rtype,
+    is_meant: impl Fn(FoldedName<'_>) -> bool,
+) -> bool {
+    if !matches!(qtype, Rtype::SVCB | Rtype::HTTPS) {
+        return false;
+    }
+    let mut found = AnswerTargets::default();
+    found.read_records(message);
+    found.services().any(|name| is_meant(name.view()))
 }
 
 /// Returns the folded aliases from the QNAME to the end of an answer; empty if the QTYPE is CNAME.

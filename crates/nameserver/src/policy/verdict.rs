@@ -164,8 +164,8 @@ impl Policy {
         self.against_rebinding(asked, answered, (validity, &scratch.found)).unwrap_or(pass)
     }
 
-    /// Replaces an answer that has a private address for a public name. This protects clients, so a
-    /// pause or a grant does not suspend it.
+    /// Replaces an answer with which a public name leads to a private address or a local name. This
+    /// protects clients, so a pause or a grant does not suspend it.
     fn against_rebinding(
         &self,
         asked: &Asked<'_>,
@@ -173,7 +173,10 @@ impl Policy {
         (validity, found): (Validity, &AnswerTargets),
     ) -> Option<AnswerRuling<'_>> {
         let exceptions = self.rebinding.as_ref().filter(|_| !answered.has_own_servers)?;
-        rebinds(&asked.qname, &mut found.reached(answered.translation), exceptions)?;
+        let is_local = answered.has_local_target && !exceptions.contains(&asked.qname);
+        if !is_local {
+            rebinds(&asked.qname, &mut found.reached(answered.translation), exceptions)?;
+        }
         let made = self.blocked((self.block_form(), None), (REBINDING_NOTE, validity));
         Some(Made { form: Form::Nodata, ..made }.in_place_of_an_answer())
     }
@@ -273,7 +276,7 @@ impl Policy {
     /// `noted` receives all matching rules that do not decide.
     fn decide_with(
         &self,
-        (question, after): (&rule::Question<'_>, Option<(&Answer<'_>, &Verdict)>),
+        (question, after): (&rule::RuleQuestion<'_>, Option<(&Answer<'_>, &Verdict)>),
         hours: &Hours,
         lists: &impl ListLookup,
         noted: &mut Vec<RuleId>,
@@ -538,14 +541,18 @@ impl Policy {
         Some((self.lists.as_deref()?, in_force))
     }
 
-    pub(super) fn to_lists<'a>(&'a self, asked: &Asked<'a>, name: &'a [u8]) -> list::Question<'a> {
+    pub(super) fn to_lists<'a>(
+        &'a self,
+        asked: &Asked<'a>,
+        name: &'a [u8],
+    ) -> list::ListQuestion<'a> {
         let (names, tags): (&[_], &[_]) = match self.known_to_lists.get(usize::from(asked.profile))
         {
             Some(known) => (&known.names, &known.tags),
             None => (&[], &[]),
         };
         let asker = list::Asker { address: Some(asked.ip), names, tags };
-        list::Question { qname: name, qtype: asked.qtype, asker }
+        list::ListQuestion { qname: name, qtype: asked.qtype, asker }
     }
 
     fn is_on(&self, one: &list::Match<'_>, wanted: rule::ListId) -> bool {
@@ -612,9 +619,9 @@ impl ListLookup for Naming {
     }
 }
 
-pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::Question<'a> {
+pub(super) fn to_rules<'a>(asked: &Asked<'a>, moment: Moment) -> rule::RuleQuestion<'a> {
     let profile = avocet_policy::client::Profile(asked.profile);
-    rule::Question {
+    rule::RuleQuestion {
         qname: asked.qname.wire(),
         qtype: asked.qtype,
         qclass: Class::IN,

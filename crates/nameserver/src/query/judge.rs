@@ -18,6 +18,7 @@ use super::respond::{Draft, draft_empty, sent_to_tcp};
 use super::ttl::{Terms, cut_ttls};
 use crate::policy::{
     AnswerVerdict, Answered, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
+    has_service_target,
 };
 
 /// Evaluates the policy on a question.
@@ -79,6 +80,8 @@ pub(super) fn answer(
     let answered = Answered {
         message,
         has_own_servers: cx.state.plan.has_own_rule(asked.qname),
+        has_local_target: policy.blocks_private()
+            && has_service_target(message, asked.qtype, |name| cx.state.names.local.has(name)),
         translation: cx.state.plan.translation(),
         servers: |name: FoldedName<'_>| {
             NameServers::above((&cx.state.plan, &cx.shared.rrsets), name, cx.now.secs())

@@ -39,7 +39,9 @@ impl Exceptions {
         Ok(Self { names: names.into_iter().map(wire).collect::<Result<_, _>>()? })
     }
 
-    fn contains(&self, qname: &[u8]) -> bool {
+    /// Reports whether a folded name may have private addresses.
+    #[must_use]
+    pub fn contains(&self, qname: &[u8]) -> bool {
         self.names.iter().any(|name| is_under(qname, name))
     }
 }
