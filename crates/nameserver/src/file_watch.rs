@@ -42,7 +42,13 @@ impl FileWatch {
         Self { acted_on: now, last_seen: now }
     }
 
-    /// Whether the file has changed, and stayed the same since the last check. A file that is still
+    /// Reports whether the file is missing, and was missing at the last check too. Programs that
+    /// replace a file may delete it first.
+    pub fn has_gone(&self, now: Option<FileFingerprint>) -> bool {
+        now.is_none() && self.last_seen.is_none() && self.acted_on.is_some()
+    }
+
+    /// Reports whether the file has changed, and stayed the same since the last check. A file that is still
     /// being written could be valid but incomplete.
     pub fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
         let is_stable = now == self.last_seen;
@@ -99,6 +105,16 @@ mod tests {
         for (number, (now, expected)) in looks.into_iter().enumerate() {
             assert_eq!(watch.has_settled(now), expected, "look {number}");
         }
+    }
+
+    #[test]
+    fn a_file_is_gone_when_it_stays_missing() {
+        let mut watch = FileWatch::new(print(1));
+        for (now, expected) in [(None, false), (None, true), (print(1), false), (None, false)] {
+            assert_eq!(watch.has_gone(now), expected);
+            watch.has_settled(now);
+        }
+        assert!(!FileWatch::new(None).has_gone(None), "there was no file");
     }
 
     #[test]

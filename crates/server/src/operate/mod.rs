@@ -47,7 +47,7 @@ use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
 use crate::mailbox::Letter;
 use crate::root::RootKeeping;
-use crate::running::conditions::Conditions;
+use crate::running::conditions::{Condition, Conditions};
 use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
@@ -320,18 +320,13 @@ impl Operation {
         if self.ending != Ending::None {
             return;
         }
+        self.look_at_file();
         let shared = &self.running.shared;
         let moment = shared.name_server.clock.now();
         let now = moment.secs();
         if self.is_control_resting {
             let added = self.poller.add(&self.control, CONTROL, Interest::Read, Trigger::Level);
             self.is_control_resting = added.is_err();
-        }
-        if let Some(path) = self.running.reloader.path()
-            && self.watch.has_settled(FileFingerprint::of(path))
-        {
-            tracing::info!("{} has changed", path.display());
-            let _ = self.running.reloader.reload();
         }
         // The interval may have become shorter since the time was set.
         if let Some(interval) = save_interval(shared)
@@ -360,6 +355,24 @@ impl Operation {
         if self.successor.as_ref().is_some_and(|successor| successor.is_overdue(moment)) {
             tracing::warn!("the new process did not get ready to take over; continuing");
             self.successor = None;
+        }
+    }
+
+    /// Reloads a configuration file that has changed, and reports one that is gone.
+    fn look_at_file(&mut self) {
+        let Some(path) = self.running.reloader.path() else { return };
+        let now = FileFingerprint::of(path);
+        let gone = self.watch.has_gone(now).then(|| {
+            format!(
+                "the configuration file {} is missing; the configuration in force stays, but the \
+                 server cannot start again without the file",
+                path.display()
+            )
+        });
+        self.running.conditions.set(Condition::Configuration, gone);
+        if self.watch.has_settled(now) {
+            tracing::info!("{} has changed", path.display());
+            let _ = self.running.reloader.reload();
         }
     }
 

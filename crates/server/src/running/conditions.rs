@@ -21,6 +21,8 @@ pub(crate) enum Condition {
     /// The server listens on all IPv6 addresses, and refuses clients of the host's own IPv6
     /// networks.
     Allow,
+    /// The configuration file is missing.
+    Configuration,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -31,12 +33,13 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 8] = [
+const ALL: [Condition; 9] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
     Condition::Interfaces,
     Condition::Allow,
+    Condition::Configuration,
     Condition::State,
     Condition::Lists,
     Condition::Threads,
@@ -51,6 +54,7 @@ impl Condition {
             Self::Leases => "leases",
             Self::Interfaces => "interfaces",
             Self::Allow => "allow",
+            Self::Configuration => "configuration",
             Self::State => "state",
             Self::Lists => "lists",
             Self::Threads => "threads",
