@@ -76,9 +76,9 @@ fn show_report(report: &CheckReport) -> ExitCode {
     if report.ok { printed } else { ExitCode::FAILURE }
 }
 
-/// Returns the warnings of a server at its start: files that it does without.
+/// Returns the warnings of a server at its start: settings without effect, and missing files.
 fn warnings(config: &Config) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings = config.doubts.clone();
     if config.is_bare {
         warnings.push(
             "the file has no settings: the defaults apply, and nothing is filtered".to_owned(),

@@ -45,7 +45,7 @@ impl BlockConfig {
 
 /// Reads the settings of `[policy]` on blocked names.
 pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
-    let at = spec.block_answer.span();
+    let (at, addresses_at) = (spec.block_answer.span(), spec.block_addresses.span());
     let answer =
         check.take(mem::take(&mut spec.block_answer)).map_or(BlockForm::Zero, |answer| answer.0);
     let addresses =
@@ -59,6 +59,10 @@ pub(super) fn block(spec: &mut PolicySpec, check: &mut Check) -> BlockConfig {
     }
     let ttl_secs = check.take(mem::take(&mut spec.block_ttl_secs)).map_or(60, |secs| secs.0);
     let block = BlockConfig { answer, addresses, ttl_secs, page };
+    let is_idle = answer != BlockForm::Addresses && !block.addresses.is_empty();
+    if let Some(at) = addresses_at.filter(|_| is_idle) {
+        check.doubt(at, "`block-addresses` has no effect without `block-answer = \"addresses\"`");
+    }
     if let Some(at) = at.filter(|_| answer == BlockForm::Addresses && block.answered().is_empty()) {
         check.fault(
             at,

@@ -16,6 +16,8 @@ const MAX_TEXT: usize = 255;
 #[derive(Debug, Default)]
 pub(super) struct Check {
     faults: Vec<SettingFault>,
+    /// Valid settings without effect.
+    doubts: Vec<SettingFault>,
     /// The directory of the configuration file.
     directory: PathBuf,
 }
@@ -23,7 +25,7 @@ pub(super) struct Check {
 impl Check {
     /// Starts with the faults of parsing, for a file in `directory`.
     pub(super) fn new(faults: Vec<SettingFault>, directory: &Path) -> Self {
-        Self { faults, directory: directory.to_owned() }
+        Self { faults, doubts: Vec::new(), directory: directory.to_owned() }
     }
 
     /// The path of another file: a relative one is relative to the configuration file.
@@ -37,14 +39,22 @@ impl Check {
         Some(self.path(written))
     }
 
+    /// Returns all doubts if there is no fault.
+    ///
+    /// # Errors
     /// All faults.
-    pub(super) fn into_faults(self) -> Vec<SettingFault> {
-        self.faults
+    pub(super) fn finish(self) -> Result<Vec<SettingFault>, Vec<SettingFault>> {
+        if self.faults.is_empty() { Ok(self.doubts) } else { Err(self.faults) }
     }
 
     /// Adds a fault.
     pub(super) fn fault(&mut self, span: Range<usize>, message: impl ToString) {
         self.faults.push(SettingFault { span, message: message.to_string() });
+    }
+
+    /// Adds a doubt: a setting is valid, but has no effect or cannot work.
+    pub(super) fn doubt(&mut self, span: Range<usize>, message: impl ToString) {
+        self.doubts.push(SettingFault { span, message: message.to_string() });
     }
 
     /// The value if it is set and valid; adds its faults.

@@ -30,6 +30,7 @@ mod hints;
 mod known;
 mod listener;
 mod location;
+mod loops;
 pub mod name;
 pub mod policy;
 mod policy_spec;
@@ -89,6 +90,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[data]`.
     pub data: DataConfig,
+    /// Warnings about valid settings without effect, each with its location.
+    pub doubts: Vec<String>,
 }
 
 /// `[server]`: listeners, admission and the form of answers.
@@ -427,7 +430,10 @@ impl Config {
         let source = source::ConfigSource::new(file, text, environment);
         let parsed = source.parse()?;
         let directory = file.and_then(Path::parent).unwrap_or(Path::new(""));
-        validate::validate(parsed, directory).map_err(|faults| source.errors(faults))
+        let (config, doubts) =
+            validate::validate(parsed, directory).map_err(|faults| source.errors(faults))?;
+        let doubts = source.errors(doubts).all().iter().map(ToString::to_string).collect();
+        Ok(Self { doubts, ..config })
     }
 }
 

@@ -226,8 +226,7 @@ pub(super) fn policy(
     let Tables { mut policy, lists, groups, clients, rules, listeners } = tables;
     let page_at = policy.block_page.span();
     let block = block::block(&mut policy, check);
-    let exceptions = check.take(policy.private_exceptions).map_or_else(Vec::new, |list| list.0);
-    let exceptions = exceptions.into_iter().map(|name| name.into_inner().0).collect();
+    let rebinding = rebinding(&mut policy, check);
     let mut places = HashMap::new();
     let rules = all(rules, ("rules", MAX_RULES), check, rule);
     let (rule_places, rules) =
@@ -235,7 +234,7 @@ pub(super) fn policy(
     let mut config = PolicyConfig {
         block,
         time_zone: time_zone(policy.time_zone, check),
-        rebinding: check.take(policy.block_private).unwrap_or(false).then_some(exceptions),
+        rebinding,
         leases: check.optional_path(policy.leases),
         geo_database: check.optional_path(policy.geo_database),
         listeners,
@@ -252,6 +251,18 @@ pub(super) fn policy(
     block::is_led_to(page_at, &config, check);
     compile(&config, &places, &rule_places, check);
     config
+}
+
+/// Returns the names that may have private addresses; `None` if all names may.
+fn rebinding(policy: &mut PolicySpec, check: &mut Check) -> Option<Vec<Name>> {
+    let at = policy.private_exceptions.span();
+    let exceptions = check.take(std::mem::take(&mut policy.private_exceptions));
+    let exceptions = exceptions.map_or_else(Vec::new, |list| list.0);
+    let is_on = check.take(std::mem::take(&mut policy.block_private)).unwrap_or(false);
+    if let Some(at) = at.filter(|_| !is_on && !exceptions.is_empty()) {
+        check.doubt(at, "`private-exceptions` has no effect without `block-private = true`");
+    }
+    is_on.then(|| exceptions.into_iter().map(|name| name.into_inner().0).collect())
 }
 
 /// Returns the default time zone of rules.
@@ -340,6 +351,17 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
             .iter()
             .for_each(|fault| check.fault(place(fault.place, fault.part), fault.to_string())),
         Ok(checked) => {
+            let position = |name: &str| {
+                config.rules.iter().position(|spec| spec.name == name).unwrap_or(usize::MAX)
+            };
+            for rule in checked.rules() {
+                for part in rule.never_true() {
+                    check.doubt(
+                        place(position(&rule.name), RulePart::When),
+                        format!("rule `{}`: `{part}` is never true", rule.name),
+                    );
+                }
+            }
             // Such a rule would have no effect, and nothing would report it.
             for rule in checked
                 .rules()
@@ -348,12 +370,8 @@ fn compile(config: &PolicyConfig, places: &Places, rules: &[RulePlace], check: &
             {
                 let message = "the condition tests the answer, which works only with block, \
                                allow, ttl, tag and redirect to addresses";
-                let at = config
-                    .rules
-                    .iter()
-                    .position(|spec| spec.name == rule.name)
-                    .unwrap_or(usize::MAX);
-                check.fault(place(at, RulePart::When), format!("rule `{}`: {message}", rule.name));
+                let at = place(position(&rule.name), RulePart::When);
+                check.fault(at, format!("rule `{}`: {message}", rule.name));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `[[record]]`: local records, combined into RRsets, and the PTR records derived from them.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::Range;
 
@@ -10,15 +10,14 @@ use toml::Spanned;
 use super::RecordConfig;
 use super::check::Check;
 use super::error::SettingError;
+use super::loops::{self, Sets};
 use super::name::{Name, ROOT, reverse_name, shown};
-use super::setting::{List, Text};
+use super::setting::{List, Setting, Text, Written};
 use super::spec::RecordSpec;
 
 const TTL_SECS: u32 = 300;
 /// The first label of a wildcard, in wire format (RFC 4592 §2.1.1).
 const WILDCARD: &[u8] = b"\x01*";
-
-type Sets = BTreeMap<(Name, Rtype), RecordConfig>;
 
 /// The RRsets of all tables, ordered by name and type.
 pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<RecordConfig> {
@@ -26,10 +25,15 @@ pub(super) fn rrsets(specs: Vec<Spanned<RecordSpec>>, check: &mut Check) -> Vec<
     // Derived records give way to configured ones. For several names of an address, the first
     // counts.
     let mut derived = Sets::new();
+    let mut places = HashMap::new();
     for spec in specs {
         let header = spec.span();
+        if let Setting(Some(Written { value: Ok(Text(name)), .. })) = &spec.get_ref().name {
+            places.insert(name.clone(), header.clone());
+        }
         read(&header, spec.into_inner(), &mut sets, &mut derived, check);
     }
+    loops::check(&sets, &places, check);
     for (key, record) in derived {
         sets.entry(key).or_insert(record);
     }

@@ -33,6 +33,12 @@ pub struct ConfigError {
     pub message: String,
 }
 
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.location, self.message)
+    }
+}
+
 impl ConfigErrors {
     /// Returns each error.
     pub fn all(&self) -> &[ConfigError] {
@@ -46,7 +52,7 @@ impl fmt::Display for ConfigErrors {
             if position > 0 {
                 f.write_str("\n")?;
             }
-            write!(f, "{}: {}", error.location, error.message)?;
+            error.fmt(f)?;
         }
         Ok(())
     }

@@ -27,11 +27,14 @@ use super::{
 /// Most workers.
 const MAX_WORKERS: usize = 256;
 
-/// Returns the configuration of a parsed file in `directory`.
+/// Returns the configuration of a parsed file in `directory`, and its settings without effect.
 ///
 /// # Errors
 /// All faults of the file, including those found by the parser.
-pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<SettingFault>> {
+pub(super) fn validate(
+    parsed: Parsed,
+    directory: &Path,
+) -> Result<(Config, Vec<SettingFault>), Vec<SettingFault>> {
     let Parsed { spec, faults, is_bare } = parsed;
     let mut check = Check::new(faults, directory);
     let mut resolver = spec.resolver;
@@ -81,9 +84,9 @@ pub(super) fn validate(parsed: Parsed, directory: &Path) -> Result<Config, Vec<S
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
+        doubts: Vec::new(),
     };
-    let faults = check.into_faults();
-    if faults.is_empty() { Ok(config) } else { Err(faults) }
+    check.finish().map(|doubts| (config, doubts))
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {

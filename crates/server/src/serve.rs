@@ -166,6 +166,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
             path.display()
         );
     }
+    config.doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
     for addr in without_missing_families(&mut config.server) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }

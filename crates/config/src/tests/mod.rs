@@ -12,6 +12,7 @@ use super::*;
 
 mod dns64;
 mod documents;
+mod doubts;
 mod forward;
 mod record;
 

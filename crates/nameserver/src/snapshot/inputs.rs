@@ -84,6 +84,7 @@ impl<'c> Inputs<'c> {
             rate_limit: _,
             log: _,
             data: _,
+            doubts: _,
         } = config;
         let OfServer { has_special_names, local_zones, is_minimal } = OfServer::of(server);
         let (ttl, stale_client_timeout) = of_cache(cache);

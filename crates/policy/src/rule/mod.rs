@@ -18,6 +18,7 @@ mod fault;
 mod fold;
 mod index;
 mod limit;
+mod never;
 mod patterns;
 mod program;
 mod rebinding;
@@ -40,7 +41,7 @@ pub use action::{
 };
 pub use fault::{Fault, Shown, Span};
 pub use limit::{Admission, Limiter};
-pub use program::{Answer, Hours, ListLookup, NoLists, Program, Question};
+pub use program::{Answer, Hours, ListLookup, NoLists, Program, RuleQuestion};
 pub use rebinding::{Exceptions, rebinds};
 pub use rules::{Rule, RuleFault, RuleId, RulePart, Rules};
 pub use schedule::NamedTimeZone;

@@ -57,6 +57,11 @@ impl Rule {
         self.reads.countries
     }
 
+    /// Returns the parts of the condition that can never be true, such as `now.hour >= 24`.
+    pub fn never_true(&self) -> impl Iterator<Item = &str> {
+        self.tree.never_true().into_iter().map(|span| span.of(&self.when))
+    }
+
     /// Reports whether the rule must be evaluated for each query, even if the answer is cached.
     #[must_use]
     pub fn is_per_query(&self) -> bool {

@@ -154,6 +154,8 @@ impl Reloader {
         let snapshot = old.replaced(Arc::new(config), unconfigured, parts)?;
         let new_epoch = snapshot.epoch != old.epoch;
         log::set_level(snapshot.config.log.level);
+        let doubts = &snapshot.config.doubts;
+        doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
         self.shared.replace(snapshot);

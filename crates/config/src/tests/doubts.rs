@@ -1,0 +1,61 @@
+//! Warnings about valid settings without effect.
+
+use super::*;
+
+#[track_caller]
+fn check(text: &str, expected: &[&str]) {
+    assert_eq!(read(text).doubts, expected, "{text}");
+}
+
+#[test]
+fn settings_that_need_another_one_are_doubted() {
+    check(
+        "[policy]\nprivate-exceptions = [\"plex.direct\"]",
+        &["a.toml:2:22: `private-exceptions` has no effect without `block-private = true`"],
+    );
+    check("[policy]\nblock-private = true\nprivate-exceptions = [\"plex.direct\"]", &[]);
+    let addresses = "[policy]\nblock-addresses = [\"192.0.2.1\"]\n";
+    check(
+        addresses,
+        &["a.toml:2:19: `block-addresses` has no effect without `block-answer = \"addresses\"`"],
+    );
+    check(&format!("{addresses}block-answer = \"addresses\""), &[]);
+}
+
+#[test]
+fn conditions_that_never_hold_are_doubted() {
+    check(
+        "[[rule]]\nname = \"late\"\nwhen = 'qtype == \"A\" || now.hour >= 24'\naction = \"block\"",
+        &["a.toml:3:8: rule `late`: `now.hour >= 24` is never true"],
+    );
+    check("[[rule]]\nname = \"off\"\nwhen = 'false'\naction = \"block\"", &[]);
+}
+
+#[test]
+fn loops_of_local_aliases_are_doubted_once() {
+    let alias = |name: &str, rtype: &str, target: &str| {
+        format!("[[record]]\nname = \"{name}\"\ntype = \"{rtype}\"\nvalues = [\"{target}\"]\n")
+    };
+    let check_all = |records: &[(&str, &str, &str)], expected: &[&str]| {
+        let text: String = records.iter().map(|(a, b, c)| alias(a, b, c)).collect();
+        check(&text, expected);
+    };
+    check_all(
+        &[("x.lan", "CNAME", "b.lan"), ("B.lan", "CNAME", "a.lan"), ("a.lan", "CNAME", "b.lan")],
+        &["a.toml:9:1: these CNAME records form a loop: a.lan. -> b.lan. -> a.lan."],
+    );
+    check_all(
+        &[("*.lan", "CNAME", "a.lan")],
+        &["a.toml:1:1: these CNAME records form a loop: *.lan. -> *.lan."],
+    );
+    check_all(&[("*.lan", "CNAME", "a.lan"), ("a.lan", "A", "192.0.2.1")], &[]);
+    check_all(&[("*.lan", "CNAME", "a.example"), ("a.lan", "CNAME", "b.lan")], &[]);
+    check_all(
+        &[("house.lan", "DNAME", "inner.house.lan")],
+        &[
+            "a.toml:1:1: the target of the DNAME of house.lan. is below that name, so that it leads \
+           into itself",
+        ],
+    );
+    check_all(&[("house.lan", "DNAME", "house.example")], &[]);
+}
