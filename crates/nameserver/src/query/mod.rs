@@ -29,10 +29,10 @@
 //!
 //! - A **hit** passes `answer`, `admission` (which only reads options), `packet`, `reply`.
 //! - A **miss** passes all stages once. Its question, with all data for the reply, becomes a
-//! [`Miss`](miss::Miss).
+//!   [`Miss`](miss::Miss).
 //! - A **late** query passes `resume`, `settle`, `conclude`, through the same functions as an
-//! answer from the RRset cache. An answer is thus evaluated, cached and completed in one place,
-//! whether it comes at once or late.
+//!   answer from the RRset cache. An answer is thus evaluated, cached and completed in one place,
+//!   whether it comes at once or late.
 //!
 //! All answers that need no network are made here, without a lock, an allocation or a wait. Nothing
 //! here sends or counts queries: the caller does so in one place ([`close`](crate::close::close)),
