@@ -48,8 +48,8 @@ impl FileWatch {
         now.is_none() && self.last_seen.is_none() && self.acted_on.is_some()
     }
 
-    /// Reports whether the file has changed, and stayed the same since the last check. A file that is still
-    /// being written could be valid but incomplete.
+    /// Reports whether the file has changed, and stayed the same since the last check. A file that
+    /// is still being written could be valid but incomplete.
     pub fn has_settled(&mut self, now: Option<FileFingerprint>) -> bool {
         let is_stable = now == self.last_seen;
         self.last_seen = now;
