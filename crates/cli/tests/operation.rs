@@ -30,6 +30,8 @@ mod geo;
 mod hostile;
 #[path = "operation/http.rs"]
 mod http;
+#[path = "operation/https.rs"]
+mod https;
 #[path = "operation/import.rs"]
 mod import;
 #[path = "operation/leases.rs"]

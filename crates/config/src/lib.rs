@@ -46,6 +46,7 @@ mod source;
 mod spec;
 pub mod upstream;
 pub mod validate;
+pub mod web;
 
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
@@ -86,6 +87,8 @@ pub struct Config {
     pub policy: policy::PolicyConfig,
     /// Response rate limiting; `None` if it is off.
     pub rate_limit: Option<RateLimitConfig>,
+    /// `[web]`.
+    pub web: web::WebConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[data]`.

@@ -14,7 +14,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
     LogFormat, LogLevel, RateLimitConfig, RecordConfig, ServerConfig, Strategy, Upstream,
-    UpstreamTransport, show_policy,
+    UpstreamTransport, show_policy, web,
 };
 
 impl Config {
@@ -46,6 +46,7 @@ impl Config {
             LogFormat::Text => "text",
             LogFormat::Json => "json",
         };
+        put("web", web::shown(&self.web).into());
         put("log", table([("level", level.into()), ("format", format.into())]).into());
         let directory = self.data.directory.to_string_lossy().into_owned();
         put("data", table([("directory", directory.into())]).into());

@@ -67,6 +67,8 @@ pub(super) struct Spec {
     pub(super) rule: Vec<Spanned<RuleTable>>,
     /// Response rate limiting: equal responses to one client network.
     pub(super) rate_limit: RateLimitSpec,
+    /// The HTTP API over HTTPS, and behind proxies.
+    pub(super) web: WebSpec,
     /// The log.
     pub(super) log: LogSpec,
     /// State on disk.
@@ -391,6 +393,26 @@ pub(super) struct RateLimitSpec {
     /// Networks without a limit.
     #[schemars(extend("default" = []))]
     pub(super) exempt: Setting<List<Text<IpNet>>>,
+}
+
+/// `[web]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct WebSpec {
+    /// Address with port for the same as `[server] http`, over HTTPS, loopback or private; "" turns
+    /// it off.
+    #[schemars(extend("default" = ""))]
+    pub(super) https: Setting<String>,
+    /// File with the certificate and those of its issuers (PEM); read again when it changes.
+    #[schemars(extend("default" = ""))]
+    pub(super) tls_cert: Setting<String>,
+    /// File with the private key of the certificate (PEM); read again when it changes.
+    #[schemars(extend("default" = ""))]
+    pub(super) tls_key: Setting<String>,
+    /// Networks of reverse proxies that may name the client in `X-Forwarded-For`.
+    #[schemars(extend("default" = []))]
+    pub(super) trusted_proxies: Setting<List<Text<IpNet>>>,
 }
 
 /// `[log]`

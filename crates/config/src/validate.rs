@@ -21,7 +21,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, listener,
-    policy, ports, record, setting::SettingFault,
+    policy, ports, record, setting::SettingFault, web,
 };
 
 /// Most workers.
@@ -82,6 +82,7 @@ pub(super) fn validate(
         policy: policy::policy(tables, &forwards, &mut check),
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
+        web: web::web(spec.web, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
         doubts: Vec::new(),
@@ -204,15 +205,26 @@ fn listen(setting: Setting<List<Text<SocketAddr>>>, check: &mut Check) -> Vec<So
 }
 
 fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
-    let Some(span) = setting.span() else {
+    if setting.span().is_none() {
         return Some(SocketAddr::from(([127, 0, 0, 1], 8053)));
-    };
+    }
+    local_address(setting, "127.0.0.1:8053", 8053, check)
+}
+
+/// Returns a loopback or private address with port, if the key is set and not empty.
+pub(super) fn local_address(
+    setting: Setting<String>,
+    example: &str,
+    port: u16,
+    check: &mut Check,
+) -> Option<SocketAddr> {
+    let span = setting.span()?;
     let text = check.take(setting).filter(|text| !text.is_empty())?;
-    let address = match address_with_port(&text, 8053) {
+    let address = match address_with_port(&text, port) {
         Ok(address) => address,
         Err(error) => {
-            let expected = "an address with port, such as \"127.0.0.1:8053\", or \"\" to turn it \
-                            off";
+            let expected =
+                format!("an address with port, such as \"{example}\", or \"\" to turn it off");
             check.fault(
                 span,
                 error.map_or_else(
@@ -224,9 +236,11 @@ fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {
         }
     };
     if !Scope::Local.contains(address.ip()) {
-        let message = "is neither loopback nor private; write \"127.0.0.1:8053\" or an address of \
-                       your own network";
-        check.fault(span, format!("{address} {message}"));
+        let message = format!(
+            "{address} is neither loopback nor private; write \"{example}\" or an address of your \
+             own network"
+        );
+        check.fault(span, message);
     }
     Some(address)
 }

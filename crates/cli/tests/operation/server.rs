@@ -210,6 +210,11 @@ impl Server {
         &self.seen
     }
 
+    /// Reads the log lines that are there.
+    pub(crate) fn read_lines(&mut self) {
+        self.seen.extend(self.log.try_iter());
+    }
+
     /// Waits for a log line that contains `text`.
     pub(crate) fn wait_for_line(&mut self, text: &str) -> String {
         let line = self.find_line(text);

@@ -15,6 +15,7 @@ mod documents;
 mod doubts;
 mod forward;
 mod record;
+mod web;
 
 /// A rule that keeps the machine's own `resolv.conf` out of a test.
 const FORWARD: &str = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\n";

@@ -3,6 +3,7 @@
 //! browsers that the answer for a blocked name led here. They share one thread apart from the
 //! workers, and serve one request per connection, bounded in time, size and number.
 
+mod certificate;
 mod exposition;
 mod metrics;
 mod page;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
+use avocet_config::web::CertificateFiles;
 use avocet_web::host::HostOwner;
 use avocet_web::{Body, LinkSecurity, Peer, Web};
 use http_body_util::Full;
@@ -26,12 +28,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use crate::connections::{ConnectionCounts, ConnectionLimits};
-use crate::running::Running;
+use crate::running::{CertificateFault, Running};
+use certificate::Certificate;
 use surroundings::{RunningSurroundings, owner_of_host};
 use watched::Watched;
 
@@ -60,12 +65,42 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Listening sockets.
 pub(crate) struct Listeners {
-    /// The listener for metrics and health.
+    /// The listener for metrics, health and the API.
     pub(crate) own: Option<StdTcpListener>,
+    /// The listener for the same over HTTPS, with its certificate.
+    pub(crate) secure: Option<SecureListener>,
     /// The listeners for the block page.
     pub(crate) pages: Vec<StdTcpListener>,
 }
 
+impl Listeners {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_none() && self.secure.is_none() && self.pages.is_empty()
+    }
+}
+
+/// The listening socket of HTTPS.
+pub(crate) struct SecureListener {
+    socket: StdTcpListener,
+    certificate: Certificate,
+}
+
+impl SecureListener {
+    /// Reads the certificate for a listening socket.
+    ///
+    /// # Errors
+    /// The certificate cannot be used.
+    pub(crate) fn load(
+        socket: StdTcpListener,
+        files: &CertificateFiles,
+    ) -> Result<Self, CertificateFault> {
+        Ok(Self { socket, certificate: Certificate::load(files)? })
+    }
+}
+
+/// The label of the listener of HTTPS.
+pub(crate) const SECURE: &[u8] = b"https";
 /// The label of the first listener.
 pub(crate) const OWN: &[u8] = b"http";
 /// The label of the listeners for the block page.
@@ -88,6 +123,7 @@ impl HttpServer {
             .own
             .iter()
             .map(|one| (OWN, one))
+            .chain(listeners.secure.iter().map(|one| (SECURE, &one.socket)))
             .chain(listeners.pages.iter().map(|one| (PAGE, one)));
         let copies = labelled.map(|(label, listener)| {
             listener.set_nonblocking(true)?;
@@ -113,10 +149,17 @@ impl HttpServer {
 }
 
 async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Receiver<()>) {
-    let Listeners { own, pages } = listeners;
+    let Listeners { own, secure, pages } = listeners;
+    let site = Arc::new(Site::new(running.clone()));
     if let Some(listener) = own.and_then(listen) {
-        let site = Arc::new(Site::new(running.clone()));
-        tokio::spawn(async move { accept(&listener, site).await });
+        let site = site.clone();
+        tokio::spawn(async move { accept(&listener, site, None).await });
+    }
+    if let Some(SecureListener { socket, certificate }) = secure
+        && let Some(listener) = listen(socket)
+    {
+        let certificate = Some(Arc::new(certificate));
+        tokio::spawn(async move { accept(&listener, site, certificate).await });
     }
     for listener in pages.into_iter().filter_map(listen) {
         let running = running.clone();
@@ -145,10 +188,25 @@ impl Site {
         Self { web: Web::new(running.clone(), surroundings, stores), running }
     }
 
-    async fn respond(&self, request: Request<Incoming>, peer: IpAddr) -> Response<Body> {
+    /// Serves a connection, over TLS if there is a certificate. Slow and closed connections are
+    /// normal.
+    async fn serve(&self, stream: TcpStream, ip: IpAddr, certificate: Option<Arc<Certificate>>) {
+        let security = certificate.as_ref().map_or(LinkSecurity::Plain, |_| LinkSecurity::Tls);
+        let peer = Peer { address: ip, security };
+        let respond = |request: Request<Incoming>| self.respond(request, peer);
+        let Some(certificate) = certificate else {
+            let _ = serve(stream, respond).await;
+            return;
+        };
+        let acceptor = TlsAcceptor::from(certificate.in_force(&self.running));
+        if let Ok(Ok(stream)) = timeout(REQUEST_TIME, acceptor.accept(stream)).await {
+            let _ = serve(stream, respond).await;
+        }
+    }
+
+    async fn respond(&self, request: Request<Incoming>, peer: Peer) -> Response<Body> {
         let path = request.uri().path();
         if !OWN_PATHS.contains(&path) {
-            let peer = Peer { address: peer, security: LinkSecurity::Plain };
             return self.web.respond(request.map(Body::new), peer).await;
         }
         let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
@@ -157,7 +215,7 @@ impl Site {
     }
 }
 
-async fn accept(listener: &TcpListener, site: Arc<Site>) {
+async fn accept(listener: &TcpListener, site: Arc<Site>, certificate: Option<Arc<Certificate>>) {
     let (places, clients) =
         (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(ConnectionCounts::default()));
     loop {
@@ -168,11 +226,10 @@ async fn accept(listener: &TcpListener, site: Arc<Site>) {
                 if clients.open(ip, &LIMITS).is_err() {
                     continue;
                 }
-                let site = site.clone();
+                let (site, certificate) = (site.clone(), certificate.clone());
                 tokio::spawn(async move {
-                    let respond = |request: Request<Incoming>| site.respond(request, ip);
-                    // Slow and closed connections are normal.
-                    let _ = timeout(CONNECTION_TIME, serve(stream, respond)).await;
+                    let served = site.serve(stream, ip, certificate);
+                    let _ = timeout(CONNECTION_TIME, served).await;
                     clients.close(ip);
                     drop(place);
                 });
@@ -201,8 +258,9 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
     }
 }
 
-async fn serve<F, R>(stream: TcpStream, respond: F) -> hyper::Result<()>
+async fn serve<S, F, R>(stream: S, respond: F) -> hyper::Result<()>
 where
+    S: AsyncRead + AsyncWrite + Unpin,
     F: Fn(Request<Incoming>) -> R,
     R: Future<Output = Response<Body>>,
 {

@@ -19,8 +19,9 @@ impl Surroundings for RunningSurroundings {
         is_known_host(name, &self.0)
     }
 
-    fn is_trusted_proxy(&self, _: IpAddr) -> bool {
-        false
+    fn is_trusted_proxy(&self, address: IpAddr) -> bool {
+        let state = self.0.shared.snapshot();
+        state.config.web.trusted_proxies.iter().any(|network| network.contains(&address))
     }
 
     fn is_local(&self, address: IpAddr) -> bool {

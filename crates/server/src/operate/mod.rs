@@ -26,10 +26,12 @@
 pub(crate) mod take_over;
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+use avocet_config::Config;
 use avocet_control::ControlError;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
@@ -41,7 +43,7 @@ use avocet_web::access::Access;
 use avocet_web::audit::AuditLog;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
-use crate::http::{self, HttpServer};
+use crate::http::{self, HttpServer, SecureListener};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
@@ -59,7 +61,7 @@ use crate::running::trust::KeptTrust;
 use crate::running::{OperationError, Running, Visits};
 use crate::state::Shared;
 pub use take_over::TakeOverError;
-use take_over::{Handed, Successor, SuccessorState};
+use take_over::{AdoptedListeners, Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
 
 /// Milliseconds between checks of timers and of the configuration file.
@@ -131,9 +133,9 @@ impl Operation {
     ) -> Result<Self, OperationError> {
         let Beginnings { unconfigured, file, store } = begin;
         let config = shared.snapshot().config.clone();
-        let (control, own) = open(&config, taken)?;
-        let is_served = own.is_some() || !pages.is_empty();
-        let listeners = is_served.then_some(http::Listeners { own, pages });
+        let Opened { control, own, secure } = open(&config, taken)?;
+        let listeners = http::Listeners { own, secure, pages };
+        let listeners = (!listeners.is_empty()).then_some(listeners);
         let started = shared.name_server.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
@@ -156,9 +158,7 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
-        if let Some(address) = listeners.as_ref().and_then(|_| config.server.http) {
-            offer_setup(&running.access, address);
-        }
+        offer_setup(&running.access, &config);
         let http =
             listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;
@@ -402,32 +402,54 @@ fn save_interval(shared: &Shared) -> Option<u32> {
     Some(u32::try_from(interval.as_secs()).unwrap_or(u32::MAX))
 }
 
-fn open(
-    config: &avocet_config::Config,
-    taken: Option<&mut TakenOver>,
-) -> Result<(ControlSocket, Option<TcpListener>), OperationError> {
-    let (control, adopted) = match taken.and_then(TakenOver::listeners) {
+/// The sockets of the main thread and of HTTP.
+struct Opened {
+    control: ControlSocket,
+    own: Option<TcpListener>,
+    secure: Option<SecureListener>,
+}
+
+fn open(config: &Config, taken: Option<&mut TakenOver>) -> Result<Opened, OperationError> {
+    let adopted = match taken.and_then(TakenOver::listeners) {
         Some(adopted) => adopted,
-        None => (
-            ControlSocket::open(&config.data.directory, config.server.control_group.as_deref())?,
-            None,
-        ),
+        None => {
+            let group = config.server.control_group.as_deref();
+            let control = ControlSocket::open(&config.data.directory, group)?;
+            AdoptedListeners { control, own: None, secure: None }
+        }
     };
-    let Some(addr) = config.server.http else { return Ok((control, None)) };
-    let adopted = adopted.map(TcpListener::from);
-    let listener = match adopted.filter(|listener| is_at(listener, addr)) {
-        Some(listener) => listener,
-        None => listen(addr).map_err(|error| OperationError::Http(addr, error))?,
+    let own = config.server.http.map(|addr| adopt_or_listen(addr, adopted.own)).transpose()?;
+    let secure = match &config.web.https {
+        None => None,
+        Some(https) => {
+            let socket = adopt_or_listen(https.address, adopted.secure)?;
+            let loaded = SecureListener::load(socket, &https.certificate);
+            Some(loaded.map_err(OperationError::Certificate)?)
+        }
     };
-    Ok((control, Some(listener)))
+    Ok(Opened { control: adopted.control, own, secure })
+}
+
+fn adopt_or_listen(
+    addr: SocketAddr,
+    adopted: Option<OwnedFd>,
+) -> Result<TcpListener, OperationError> {
+    match adopted.map(TcpListener::from).filter(|listener| is_at(listener, addr)) {
+        Some(listener) => Ok(listener),
+        None => listen(addr).map_err(|error| OperationError::Http(addr, error)),
+    }
 }
 
 /// Writes the link for the first user to the log, if there are no users.
-fn offer_setup(access: &Access, address: SocketAddr) {
+fn offer_setup(access: &Access, config: &Config) {
+    let https = config.web.https.as_ref().map(|https| ("https", https.address));
+    let Some((scheme, address)) = https.or(config.server.http.map(|http| ("http", http))) else {
+        return;
+    };
     match access.draw_setup() {
         Ok(None) => {}
         Ok(Some(link)) => tracing::info!(
-            "there are no users yet; to add the first, open http://{address}/setup#{} within a \
+            "there are no users yet; to add the first, open {scheme}://{address}/setup#{} within a \
              day, from this network",
             link.reveal()
         ),

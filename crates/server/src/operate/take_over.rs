@@ -13,7 +13,7 @@
 //! of them reads it. Until `ready` the old process serves as before, and continues if the new one
 //! ends. The HTTP listeners and the control socket are handed over in the same way.
 //!
-//! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `page`, `control`.
+//! Labels: `udp ADDRESS WORKER`, `tcp ADDRESS WORKER`, `http`, `https`, `page`, `control`.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -118,8 +118,15 @@ impl ListeningSockets {
 /// The running server, before this process serves in its place.
 pub(crate) struct TakenOver {
     stream: UnixStream,
-    listeners: Option<(ControlSocket, Option<OwnedFd>)>,
+    listeners: Option<AdoptedListeners>,
     pages: Vec<TcpListener>,
+}
+
+/// The sockets of the main thread and of HTTP of the running server.
+pub(super) struct AdoptedListeners {
+    pub(super) control: ControlSocket,
+    pub(super) own: Option<OwnedFd>,
+    pub(super) secure: Option<OwnedFd>,
 }
 
 /// A listening socket of a worker of the server that is taken over.
@@ -145,18 +152,21 @@ pub(crate) fn request(config: &Config) -> Result<(Vec<TakenSocket>, TakenOver), 
     stream.write_all(hand_over::request().as_bytes())?;
     let offer = Offer::read(&read_line(&mut stream)?)?;
     stream.set_read_timeout(Some(STEP))?;
-    let (mut sockets, mut control, mut own, mut pages) = (Vec::new(), None, None, Vec::new());
+    let (mut sockets, mut control, mut pages) = (Vec::new(), None, Vec::new());
+    let (mut own, mut secure) = (None, None);
     for (label, fd) in recv_fds(&stream)? {
         match label.as_slice() {
             CONTROL => control = Some(ControlSocket::adopt(fd, directory)),
             http::OWN => own = Some(fd),
+            http::SECURE => secure = Some(fd),
             http::PAGE => pages.push(TcpListener::from(fd)),
             label => sockets.extend(taken_socket(label, fd)),
         }
     }
     match control {
         Some(control) if offer.sockets == sockets.len() => {
-            Ok((sockets, TakenOver { stream, listeners: Some((control, own)), pages }))
+            let listeners = Some(AdoptedListeners { control, own, secure });
+            Ok((sockets, TakenOver { stream, listeners, pages }))
         }
         _ => Err(TakeOverError::Refused("its sockets are incomplete".to_owned())),
     }
@@ -189,8 +199,8 @@ fn read_line(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
 }
 
 impl TakenOver {
-    /// Takes the control socket and the HTTP listener.
-    pub(super) fn listeners(&mut self) -> Option<(ControlSocket, Option<OwnedFd>)> {
+    /// Takes the control socket and the listeners of HTTP and HTTPS.
+    pub(super) fn listeners(&mut self) -> Option<AdoptedListeners> {
         self.listeners.take()
     }
 

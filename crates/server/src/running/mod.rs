@@ -31,6 +31,7 @@ use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
 use avocet_web::access::Access;
 use avocet_web::audit::AuditLog;
+use thiserror::Error;
 
 use crate::lists::Keeping;
 use crate::root::RootKeeping;
@@ -52,6 +53,27 @@ const START_GRACE_SECS: u32 = 10;
 /// Seconds without a turn after which a worker is stuck. An idle one turns twice a second.
 const STUCK_SECS: u32 = 10;
 
+/// Why a certificate is not used.
+#[derive(Debug, Error)]
+pub enum CertificateFault {
+    /// A file is not there, or is not PEM.
+    #[error("{} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The certificate is invalid, or the key is that of another one.
+    #[error("{} and its key cannot be used: {source}", .path.display())]
+    Unusable {
+        /// The file with the certificate.
+        path: PathBuf,
+        /// The reason.
+        source: rustls::Error,
+    },
+}
+
 /// Why the server cannot be operated.
 #[derive(Debug)]
 pub enum OperationError {
@@ -63,6 +85,8 @@ pub enum OperationError {
     Http(SocketAddr, io::Error),
     /// The server cannot listen on an address of the block page.
     Page(SocketAddr, io::Error),
+    /// The certificate of HTTPS cannot be used.
+    Certificate(CertificateFault),
     /// The system refused a thread or a descriptor.
     System(io::Error),
     /// A worker ended by itself; the log line before has the reason.
@@ -100,6 +124,9 @@ impl fmt::Display for OperationError {
                 "cannot listen on {addr} for the block page: {error}; change [policy] block-page, \
                  or stop what is in the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
             ),
+            Self::Certificate(fault) => {
+                write!(f, "{fault}; correct [web] tls-cert and tls-key, or set https = \"\"")
+            }
             Self::System(error) => write!(f, "cannot monitor the server: {error}"),
             Self::WorkerEnded => f.write_str("a worker thread ended by itself"),
         }

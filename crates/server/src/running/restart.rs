@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 
+use avocet_config::web::WebConfig;
 use avocet_config::{Config, ServerConfig};
 
 /// What a configuration changes and only a restart applies.
@@ -50,6 +51,7 @@ pub(super) fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Pendi
     }
     pending.keys.extend(keep_stale_limit(new, old));
     keep_addresses(&mut new.server, &old.server, &mut pending);
+    pending.keys.extend(keep_https(&mut new.web, &old.web));
     keep! {
         "server.workers": server.workers;
         "server.pin-workers": server.pin_workers;
@@ -67,6 +69,16 @@ pub(super) fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Pendi
         "data.directory": data.directory;
     }
     pending
+}
+
+/// Keeps the address of HTTPS. The files of its certificate apply at once.
+fn keep_https(new: &mut WebConfig, old: &WebConfig) -> Option<&'static str> {
+    let address = |web: &WebConfig| web.https.as_ref().map(|https| https.address);
+    if address(new) == address(old) {
+        return None;
+    }
+    new.https.clone_from(&old.https);
+    Some("web.https")
 }
 
 /// Keeps the time that entries may be used past their TTL: the caches are built with it.

@@ -1,0 +1,27 @@
+//! `[web]`.
+
+use super::{errors, read};
+
+#[test]
+fn https_needs_a_certificate_and_an_address_of_this_network() {
+    let web = read(
+        "[web]\nhttps = \"192.168.1.2:8443\"\ntls-cert = \"/a.pem\"\ntls-key = \"/a.key\"\n\
+         trusted-proxies = [\"10.0.0.0/8\"]",
+    )
+    .web;
+    assert_eq!(web.https.unwrap().address.to_string(), "192.168.1.2:8443");
+    assert_eq!(web.trusted_proxies.len(), 1);
+    assert_eq!(read("[web]\ntls-cert = \"/a.pem\"").web.https, None);
+    for (text, expected) in [
+        ("[web]\nhttps = \"127.0.0.1:8443\"", "https needs tls-cert and tls-key"),
+        ("[web]\nhttps = \"127.0.0.1:8443\"\ntls-cert = \"a\"", "https needs tls-cert and tls-key"),
+        (
+            "[web]\nhttps = \"192.0.2.1:8443\"\ntls-cert = \"a\"\ntls-key = \"b\"",
+            "neither loopback",
+        ),
+        ("[web]\nhttps = \"here\"", "such as \"127.0.0.1:8443\""),
+    ] {
+        let faults = errors(text);
+        assert!(faults.contains(expected), "{text}: {faults}");
+    }
+}

@@ -1,0 +1,79 @@
+//! `[web]`: the HTTP API over HTTPS, and behind proxies.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use toml::{Table, Value};
+
+use super::check::Check;
+use super::spec::WebSpec;
+use super::validate::local_address;
+
+/// The default port of HTTPS.
+const PORT: u16 = 8443;
+
+/// `[web]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WebConfig {
+    /// The listener of HTTPS; `None` if it is off.
+    pub https: Option<HttpsConfig>,
+    /// Networks of reverse proxies that may name the client.
+    pub trusted_proxies: Vec<IpNet>,
+}
+
+/// The listener of HTTPS.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpsConfig {
+    /// Its loopback or private address.
+    pub address: SocketAddr,
+    /// The files of its certificate.
+    pub certificate: CertificateFiles,
+}
+
+/// The files of a certificate, in PEM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CertificateFiles {
+    /// The certificate, followed by those of its issuers.
+    pub chain: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Returns the configuration of the table.
+pub(super) fn web(spec: WebSpec, check: &mut Check) -> WebConfig {
+    let span = spec.https.span();
+    let address = local_address(spec.https, "127.0.0.1:8443", PORT, check);
+    let (chain, key) = (check.optional_path(spec.tls_cert), check.optional_path(spec.tls_key));
+    let trusted_proxies = check.networks(spec.trusted_proxies).unwrap_or_default();
+    let https = match (address, chain, key) {
+        (None, ..) => None,
+        (Some(address), Some(chain), Some(key)) => {
+            Some(HttpsConfig { address, certificate: CertificateFiles { chain, key } })
+        }
+        (Some(_), ..) => {
+            let message = "https needs tls-cert and tls-key: the files of a certificate and its \
+                           private key";
+            check.fault(span.unwrap_or_default(), message);
+            None
+        }
+    };
+    WebConfig { https, trusted_proxies }
+}
+
+/// Returns the table as the file would have it.
+pub(super) fn shown(web: &WebConfig) -> Table {
+    let text = |text: Option<String>| Value::from(text.unwrap_or_default());
+    let path = |path: &PathBuf| path.to_string_lossy().into_owned();
+    let https = web.https.as_ref();
+    let proxies: Vec<_> = web.trusted_proxies.iter().map(ToString::to_string).collect();
+    [
+        ("https", text(https.map(|https| https.address.to_string()))),
+        ("tls-cert", text(https.map(|https| path(&https.certificate.chain)))),
+        ("tls-key", text(https.map(|https| path(&https.certificate.key)))),
+        ("trusted-proxies", proxies.into()),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value))
+    .collect()
+}
