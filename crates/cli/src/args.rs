@@ -456,6 +456,14 @@ pub(crate) enum CacheCommand {
     Stats,
     /// Print all RRsets with their remaining TTLs
     Dump,
+    /// Print what the caches have for a name, and delegations above it
+    Show {
+        /// The name
+        name: String,
+        /// Only this type
+        #[arg(long = "type", value_name = "TYPE")]
+        rtype: Option<String>,
+    },
     /// Remove a name from the caches
     Flush {
         /// The name

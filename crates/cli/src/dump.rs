@@ -4,6 +4,7 @@ use avocet_control::cache::{
     CacheAge, CacheEntry, CacheStats, CachedPacket, CachedRrset, Dumped, Flushed, RrsetContent,
     StoreCounts,
 };
+use avocet_control::why::CacheLook;
 
 /// Returns an entry for people, as in a zone file. Everything other than records is a comment, and
 /// so are records that only serve to find servers.
@@ -19,6 +20,18 @@ pub(crate) fn to_text(entry: &CacheEntry) -> String {
         }
         CacheEntry::Rrset(rrset) => records(rrset),
     }
+}
+
+/// Returns the text of `avocet cache show`.
+pub(crate) fn look_text(look: &CacheLook) -> String {
+    let mut lines: Vec<String> = look.cached.rrsets.iter().map(to_text).collect();
+    if let Some(failure) = &look.failure {
+        lines.push(format!("; a cached failure: {} ({})", failure.text, failure.ede));
+    }
+    if lines.is_empty() {
+        lines.push(format!("; nothing is cached for {}", look.cached.name));
+    }
+    lines.join("\n")
 }
 
 /// Returns the records of an entry as in a zone file, or a negative answer as a comment.

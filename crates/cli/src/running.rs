@@ -8,8 +8,8 @@ use avocet_control::access::{
 };
 use avocet_control::lists::Refreshed;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
-    NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
+    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::trust::{NegativeAdded, NegativeRemoved};
 use avocet_policy::rule::Scope;
@@ -31,6 +31,10 @@ pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
         CacheCommand::Dump => {
             let view = View { part: dump::to_text, end: dump::end_text, done: |_| Done::Whole };
             run(to, Dump {}, &view)
+        }
+        CacheCommand::Show { name, rtype } => {
+            let request = Lookup { name: name.clone(), rtype: rtype.clone() };
+            run(to, request, &View::of(dump::look_text))
         }
         CacheCommand::Flush { name } => {
             run(to, Flush { name: name.clone() }, &View::of(dump::flush_text))

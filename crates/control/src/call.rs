@@ -23,12 +23,12 @@ use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
 use crate::reload::Reloaded;
 use crate::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
-    NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
+    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
-use crate::why::{Explained, WhySection};
+use crate::why::{CacheLook, Explained, WhySection};
 
 /// The operations of the running server, one for each request.
 ///
@@ -40,6 +40,9 @@ pub trait Control {
 
     /// Reports each entry of the caches.
     fn dump(&self, request: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError>;
+
+    /// Returns what the caches have for a name.
+    fn lookup(&self, request: Lookup) -> Result<CacheLook, ControlError>;
 
     /// Removes a name from the caches.
     fn flush(&self, request: Flush) -> Result<Flushed, ControlError>;
@@ -244,6 +247,8 @@ calls! {
     Stats => stats -> CacheStats;
     /// Everything in the caches.
     Dump sends CacheEntry => dump -> Dumped;
+    /// What the caches have for a name.
+    Lookup => lookup -> CacheLook;
     /// Removes a name from the caches.
     Flush => flush -> Flushed;
     /// Removes a name and all names below it from the caches.
@@ -298,6 +303,7 @@ impl Request {
         match self {
             Self::Stats(_)
             | Self::Dump(_)
+            | Self::Lookup(_)
             | Self::Status(_)
             | Self::ListsStatus(_)
             | Self::ListsCheck(_)

@@ -32,6 +32,17 @@ without_fields! {
     Reload;
 }
 
+/// A request for what the caches have for a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Lookup {
+    /// The name.
+    pub name: String,
+    /// The type; all types without it, and A for the failure.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub rtype: Option<String>,
+}
+
 /// A request to remove a name from the caches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

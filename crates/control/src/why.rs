@@ -237,6 +237,16 @@ pub struct CachedName {
     pub rrsets: Vec<CacheEntry>,
 }
 
+/// What the caches have for a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheLook {
+    /// The RRset cache: the entries of the name, and delegations, DS and DNAME records above it.
+    #[serde(flatten)]
+    pub cached: CachedName,
+    /// The cached failure of the question.
+    pub failure: Option<CachedFailure>,
+}
+
 /// The response that a client gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GivenAnswer {

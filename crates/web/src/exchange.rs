@@ -21,10 +21,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
+use crate::WebStores;
 use crate::access::{Access, Principal, Proof};
 use crate::audit::{AuditEntry, AuditLog, recorded};
 use crate::caller::{Caller, LinkSecurity};
 use crate::conditional::{IdempotencyKeys, KeptReply, KeyUse, MAX_KEY, fingerprint, matches, tag};
+use crate::counts::WebCounts;
 use crate::input;
 use crate::openapi::Interface;
 use crate::own::{self, CookieChange, OwnContext, OwnReply};
@@ -52,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) control: Arc<dyn Control + Send + Sync>,
     pub(crate) access: Arc<Access>,
     pub(crate) audit: Arc<AuditLog>,
+    counts: Arc<WebCounts>,
     pub(crate) interface: Interface,
     pub(crate) document: Vec<u8>,
     turns: Arc<Semaphore>,
@@ -64,8 +67,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         control: Arc<dyn Control + Send + Sync>,
-        access: Arc<Access>,
-        audit: Arc<AuditLog>,
+        WebStores { access, audit, counts }: WebStores,
     ) -> Self {
         let interface = Interface::generate();
         let document = serde_json::to_vec(&interface.document).unwrap_or_default();
@@ -73,6 +75,7 @@ impl Shared {
             control,
             access,
             audit,
+            counts,
             interface,
             document,
             turns: Arc::new(Semaphore::new(MAX_REQUESTS)),
@@ -239,6 +242,9 @@ impl Exchange {
         let result = self.perform(fields);
         if self.route.verb != Verb::Get {
             let code = result.as_ref().err().map_or("ok", Problem::code);
+            if self.route.does == Does::Own(OwnCall::SessionBegin) {
+                self.shared.counts.logged_in(code);
+            }
             // Attempts that are slowed down must not fill the audit log.
             if code != "throttled" {
                 self.record(&recorded, code.to_owned());
@@ -291,12 +297,13 @@ impl Exchange {
                 Ok(WebReply { cookie, ..WebReply::of(value) })
             }
             Does::Call(command, form) => {
+                let request = request(command, fields)?;
                 let _write = self.route.guards.map(|path| {
                     let write = self.shared.writes.lock().unwrap_or_else(PoisonError::into_inner);
                     self.compare(path).map(|()| write)
                 });
                 let _write = _write.transpose()?;
-                let value = call(&*self.shared.control, request(command, fields)?, form)?;
+                let value = call(&*self.shared.control, request, form)?;
                 let tag = self.is_tagged().then(|| tag(&value));
                 let header = self.head.headers.get(IF_NONE_MATCH).and_then(|one| one.to_str().ok());
                 let is_known = tag

@@ -14,6 +14,7 @@ pub mod access;
 pub mod audit;
 mod caller;
 mod conditional;
+pub mod counts;
 mod exchange;
 pub mod host;
 mod input;
@@ -26,6 +27,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use avocet_control::Control;
@@ -39,10 +41,11 @@ use axum::http::{HeaderValue, Method, Request, Response};
 use axum::routing::{MethodFilter, on};
 use tower_service::Service;
 
-use access::Access;
+use access::{Access, Clock};
 use audit::AuditLog;
 use caller::Caller;
 pub use caller::{LinkSecurity, Peer, Surroundings};
+use counts::WebCounts;
 use exchange::Shared;
 use host::{HostOwner, host_owner};
 use problem::{FOREIGN_HOST, NO_METHOD, NOT_FOUND};
@@ -52,6 +55,29 @@ use route::{ROUTES, Verb};
 pub struct Web {
     router: Router,
     surroundings: Arc<dyn Surroundings>,
+    counts: Arc<WebCounts>,
+}
+
+/// What the interface keeps.
+#[derive(Clone)]
+pub struct WebStores {
+    /// Users, sessions and API tokens.
+    pub access: Arc<Access>,
+    /// The audit log.
+    pub audit: Arc<AuditLog>,
+    /// Counts for the metrics.
+    pub counts: Arc<WebCounts>,
+}
+
+impl WebStores {
+    /// Opens those of a data directory.
+    pub fn open(directory: &Path, clock: Clock) -> Self {
+        Self {
+            access: Arc::new(Access::open(directory, clock)),
+            audit: Arc::new(AuditLog::new(directory)),
+            counts: Arc::default(),
+        }
+    }
 }
 
 impl Web {
@@ -59,10 +85,11 @@ impl Web {
     pub fn new(
         control: Arc<dyn Control + Send + Sync>,
         surroundings: Arc<dyn Surroundings>,
-        (access, audit): (Arc<Access>, Arc<AuditLog>),
+        stores: WebStores,
     ) -> Self {
-        let shared = Arc::new(Shared::new(control, access, audit));
-        Self { router: router(&shared), surroundings }
+        let counts = stores.counts.clone();
+        let shared = Arc::new(Shared::new(control, stores));
+        Self { router: router(&shared), surroundings, counts }
     }
 
     /// Serves a request.
@@ -81,6 +108,7 @@ impl Web {
                 }
             }
         };
+        self.counts.responded(response.status());
         secure(&mut response, security);
         response
     }

@@ -171,6 +171,12 @@ pub const ROUTES: &[Route] = &[
         Calls("dump", Lines, "Show everything in the caches, one entry a line"),
     ),
     Route::call(
+        Get,
+        "/cache/lookup",
+        QueriesRead,
+        Calls("lookup", End, "Show what the caches have for a name"),
+    ),
+    Route::call(
         Post,
         "/cache/flush",
         CacheWrite,

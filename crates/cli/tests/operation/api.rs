@@ -49,6 +49,11 @@ fn a_token_of_the_command_line_reads_and_changes_what_its_scopes_allow() {
     assert_eq!(get(&site, "/api/v1/users", &token).0, 403);
 
     site.ask("www.example");
+    let shown = site.avocet_text(&["cache", "show", "www.example"]);
+    assert!(shown.starts_with("www.example. ") && shown.contains(" IN A "), "{shown}");
+    let nothing = site.avocet_text(&["cache", "show", "other.example"]);
+    assert_eq!(nothing, "; nothing is cached for other.example.\n");
+    assert_eq!(get(&site, "/api/v1/cache/lookup?name=www.example", &token).0, 403);
     let bearer = format!("Authorization: Bearer {token}\r\n");
     let flush = |name| post(&site, "/api/v1/cache/flush", &bearer, &json!({"name": name}));
     assert_eq!(flush("www.example"), (200, json!({"rrsets": 1})));
@@ -61,6 +66,8 @@ fn a_token_of_the_command_line_reads_and_changes_what_its_scopes_allow() {
     site.avocet_text(&["token", "revoke", id]);
     assert_eq!(get(&site, "/api/v1/status", &token).0, 401);
     assert_eq!(site.http_get("/health").0, 200, "health needs no token");
+    assert_eq!(site.metric("avocet_api_responses_total{status=\"2xx\"}"), 2.0);
+    assert_eq!(site.metric("avocet_audit_entries_lost_total"), 0.0);
 }
 
 #[test]

@@ -224,7 +224,7 @@ impl ControlClient {
             Err(_) => ErrorCode::Disconnected.text(),
         };
         let fields = fields.ok().and_then(|fields| fields.as_object().map(recorded));
-        self.running.audit.record(&AuditEntry {
+        self.running.web.audit.record(&AuditEntry {
             at: wall_secs(),
             who,
             by: "socket".to_owned(),

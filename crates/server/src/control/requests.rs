@@ -16,12 +16,12 @@ use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
-    NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
+    NtaList, NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
-use avocet_control::why::{Explained, WhySection};
+use avocet_control::why::{CacheLook, Explained, WhySection};
 use avocet_control::{Control, ControlError, Parts, request};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::{Stage, WorkerMetrics};
@@ -73,6 +73,11 @@ impl Control for Running {
 
     fn dump(&self, Dump {}: Dump, entries: Parts<'_, CacheEntry>) -> Result<Dumped, ControlError> {
         Ok(dump::write(&self.shared, entries)?)
+    }
+
+    fn lookup(&self, request: Lookup) -> Result<CacheLook, ControlError> {
+        let question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
+        Ok(trace::look_up(&self.shared, &question))
     }
 
     fn flush(&self, request: Flush) -> Result<Flushed, ControlError> {
@@ -199,31 +204,31 @@ impl Control for Running {
     }
 
     fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {
-        Ok(self.access.user_list())
+        Ok(self.web.access.user_list())
     }
 
     fn user_add(&self, request: UserAdd) -> Result<UserReport, ControlError> {
-        Ok(self.access.user_add(request)?)
+        Ok(self.web.access.user_add(request)?)
     }
 
     fn user_change(&self, request: UserChange) -> Result<UserReport, ControlError> {
-        Ok(self.access.user_change(request)?)
+        Ok(self.web.access.user_change(request)?)
     }
 
     fn user_remove(&self, request: UserRemove) -> Result<UserRemoved, ControlError> {
-        Ok(self.access.user_remove(&request.name)?)
+        Ok(self.web.access.user_remove(&request.name)?)
     }
 
     fn token_list(&self, TokenList {}: TokenList) -> Result<TokensReport, ControlError> {
-        Ok(self.access.token_list())
+        Ok(self.web.access.token_list())
     }
 
     fn token_create(&self, request: TokenCreate) -> Result<TokenCreated, ControlError> {
-        Ok(self.access.token_create(request)?)
+        Ok(self.web.access.token_create(request)?)
     }
 
     fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
-        Ok(self.access.token_revoke(&request.id)?)
+        Ok(self.web.access.token_revoke(&request.id)?)
     }
 }
 

@@ -7,6 +7,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::StoreStats;
+use avocet_web::WebStores;
+use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
 mod resolvers;
@@ -34,6 +36,7 @@ pub(super) fn text(running: &Running) -> String {
     geo(&mut metrics, running);
     policy(&mut metrics, &running.shared);
     page(&mut metrics, running);
+    api(&mut metrics, running);
     names(&mut metrics, running);
     root_zone(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
@@ -231,6 +234,24 @@ fn page(metrics: &mut Exposition, running: &Running) {
     ] {
         family.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));
     }
+}
+
+fn api(metrics: &mut Exposition, running: &Running) {
+    let WebStores { access, audit, counts } = &running.web;
+    let help = "Responses of the HTTP API by class of status.";
+    let mut family = metrics.family("avocet_api_responses_total", MetricType::Counter, help);
+    for (class, count) in CLASSES.into_iter().zip(counts.responses()) {
+        family.sample(&[("status", class)], count);
+    }
+    let help = "Attempts to log in to the HTTP API.";
+    let mut family = metrics.family("avocet_api_log_ins_total", MetricType::Counter, help);
+    for (result, count) in LOG_INS.into_iter().zip(counts.log_ins()) {
+        family.sample(&[("result", result)], count);
+    }
+    let sessions = access.session_count() as u64;
+    metrics.gauge("avocet_api_sessions", "Sessions of the HTTP API that have not ended.", sessions);
+    let help = "Entries that could not be written to the audit log.";
+    metrics.counter("avocet_audit_entries_lost_total", help, audit.lost());
 }
 
 fn names(metrics: &mut Exposition, running: &Running) {

@@ -184,7 +184,7 @@ struct Site {
 impl Site {
     fn new(running: Arc<Running>) -> Self {
         let surroundings = Arc::new(RunningSurroundings(running.clone()));
-        let stores = (running.access.clone(), running.audit.clone());
+        let stores = running.web.clone();
         Self { web: Web::new(running.clone(), surroundings, stores), running }
     }
 

@@ -68,3 +68,50 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    /// A stream whose client takes some octets and then reads no more.
+    struct Stalled(usize);
+
+    impl AsyncWrite for Stalled {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            octets: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            match self.0.min(octets.len()) {
+                0 => Poll::Pending,
+                taken => {
+                    self.0 -= taken;
+                    Poll::Ready(Ok(taken))
+                }
+            }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_client_that_stops_reading_is_disconnected_after_ten_seconds() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let began = Instant::now();
+            let mut stream = Watched::new(Stalled(100));
+            let error = stream.write_all(&[0; 1000]).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(began.elapsed().as_secs(), WRITE_PATIENCE.as_secs());
+        });
+    }
+}

@@ -39,8 +39,8 @@ use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
+use avocet_web::WebStores;
 use avocet_web::access::Access;
-use avocet_web::audit::AuditLog;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
 use crate::http::{self, HttpServer, SecureListener};
@@ -144,8 +144,7 @@ impl Operation {
             lists: Keeping::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
-            access: Arc::new(Access::open(&config.data.directory, Arc::new(wall_secs))),
-            audit: Arc::new(AuditLog::new(&config.data.directory)),
+            web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
             reach: Reach::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
@@ -158,7 +157,7 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
-        offer_setup(&running.access, &config);
+        offer_setup(&running.web.access, &config);
         let http =
             listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
         let poller = Poller::new().map_err(OperationError::System)?;

@@ -29,8 +29,7 @@ use std::{fmt, io};
 
 use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
-use avocet_web::access::Access;
-use avocet_web::audit::AuditLog;
+use avocet_web::WebStores;
 use thiserror::Error;
 
 use crate::lists::Keeping;
@@ -155,10 +154,8 @@ pub(crate) struct Running {
     pub(crate) names: ClientNames,
     /// Visits to the block page.
     pub(crate) visits: Visits,
-    /// Users, sessions and API tokens.
-    pub(crate) access: Arc<Access>,
-    /// The audit log.
-    pub(crate) audit: Arc<AuditLog>,
+    /// Users, tokens, the audit log and the counts of the HTTP API.
+    pub(crate) web: WebStores,
     /// The check whether names can be resolved.
     pub(crate) reach: Reach,
     /// The present defects of its environment.

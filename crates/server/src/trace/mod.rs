@@ -13,7 +13,9 @@ use avocet_cache::{FailureKey, ReadAt};
 use avocet_config::name::{reverse_name, typed_name};
 use avocet_control::ControlError;
 use avocet_control::trace::TraceReport;
-use avocet_control::why::{CachedFailure, CachedName, FailedTrace, ResolvedTrace, WhySection};
+use avocet_control::why::{
+    CacheLook, CachedFailure, CachedName, FailedTrace, ResolvedTrace, WhySection,
+};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::Obtained;
 use avocet_nameserver::query::rehearsal::{At, Ended, Rehearsal};
@@ -242,22 +244,37 @@ fn failed(trace: &Trace) -> WhySection {
 
 /// Returns the cached failures: these questions are not resolved again for a while.
 fn failures(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
+    failure(shared, asked).map(WhySection::FailureCache)
+}
+
+fn failure(shared: &Shared, asked: &TraceQuestion) -> Option<CachedFailure> {
     let now = shared.name_server.clock.now().secs();
     let failure = shared
         .name_server
         .failures
         .lookup(&FailureKey { question: asked.question().view(), checking_disabled: false }, now)?;
     let ede = Ede(failure.ede);
-    Some(WhySection::FailureCache(CachedFailure {
+    Some(CachedFailure {
         name: asked.qname.to_string(),
         ede: ede.0,
         text: ede.meaning().to_owned(),
-    }))
+    })
 }
 
 /// Returns the contents of the RRset cache at the name, and what applies to it from above:
 /// delegations, denials, DNAMEs.
 fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
+    let (cached, has_any) = rrsets_of(shared, asked);
+    has_any.then_some(WhySection::Cache(cached))
+}
+
+/// Returns what the caches have for a name.
+pub(crate) fn look_up(shared: &Shared, asked: &TraceQuestion) -> CacheLook {
+    CacheLook { cached: rrsets_of(shared, asked).0, failure: failure(shared, asked) }
+}
+
+/// Returns the contents of the RRset cache, and whether there is something at the name itself.
+fn rrsets_of(shared: &Shared, asked: &TraceQuestion) -> (CachedName, bool) {
     let snapshot = shared.snapshot();
     let stale_window = snapshot.config.cache.serve_stale.as_ref().map_or(0, |stale| stale.max_secs);
     let at = ReadAt { now: shared.name_server.clock.now().secs(), stale_window };
@@ -281,5 +298,5 @@ fn cached(shared: &Shared, asked: &TraceQuestion) -> Option<WhySection> {
     lines.sort_by_key(|(len, _)| std::cmp::Reverse(*len));
     let has_any = lines.iter().any(|(len, _)| *len == asked.qname.wire().len());
     let rrsets = lines.into_iter().map(|(_, line)| line).collect();
-    has_any.then(|| WhySection::Cache(CachedName { name: asked.qname.to_string(), rrsets }))
+    (CachedName { name: asked.qname.to_string(), rrsets }, has_any)
 }

@@ -204,6 +204,12 @@ impl Access {
         Ok(UserRemoved { name: name.to_owned() })
     }
 
+    /// Returns the number of sessions that have not ended, for the metrics.
+    pub fn session_count(&self) -> usize {
+        let now = self.now();
+        self.state().sessions.count(now)
+    }
+
     /// Returns all tokens that have not expired.
     pub fn token_list(&self) -> TokensReport {
         let (state, now) = (self.state(), self.now());

@@ -87,6 +87,11 @@ impl Sessions {
         Some(session)
     }
 
+    /// Returns the number of sessions that have not ended.
+    pub(crate) fn count(&self, now: u64) -> usize {
+        self.0.values().filter(|session| session.is_alive(now)).count()
+    }
+
     /// Ends a session.
     pub(crate) fn end(&mut self, id: &str) {
         self.0.remove(&digest_of(id));

@@ -11,7 +11,7 @@ use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
 fn fields(route: &Route) -> Value {
     match (route.verb, route.path) {
         (Verb::Post, "/cache/flush" | "/cache/flush-tree" | "/trace")
-        | (Verb::Get, "/explain" | "/lists/check")
+        | (Verb::Get, "/explain" | "/lists/check" | "/cache/lookup")
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
         (Verb::Post, "/lists/refresh") => json!({"name": null, "force": false}),
         (Verb::Post, "/policy/pause") => json!({"scope": "all", "secs": 60}),

@@ -14,12 +14,12 @@ use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, NtaAdd, NtaList,
-    NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
+    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
-use avocet_control::why::{Explained, WhySection};
+use avocet_control::why::{CacheLook, Explained, WhySection};
 use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 
 use crate::access::Access;
 use crate::audit::AuditLog;
-use crate::{LinkSecurity, Peer, Surroundings, Web};
+use crate::{LinkSecurity, Peer, Surroundings, Web, WebStores};
 
 pub(super) const PASSWORD: &str = "correct horse";
 
@@ -72,6 +72,11 @@ impl Control for Remembering {
                               "rcode": "NOERROR", "flags": [], "ttl": 1})))?;
         }
         Ok(Dumped { rrsets: 0, packets: ENTRIES as u64 })
+    }
+
+    fn lookup(&self, request: Lookup) -> Result<CacheLook, ControlError> {
+        self.saw(request.clone());
+        Ok(of(json!({"name": request.name, "rrsets": [], "failure": null})))
     }
 
     fn flush(&self, request: Flush) -> Result<Flushed, ControlError> {
@@ -246,15 +251,11 @@ impl Site {
         std::fs::create_dir_all(&directory).unwrap();
         let now = Arc::new(AtomicU64::new(1_000_000));
         let clock = now.clone();
-        let access =
-            Arc::new(Access::open(&directory, Arc::new(move || clock.load(Ordering::Relaxed))));
-        let audit = Arc::new(AuditLog::new(&directory));
-        let server = Arc::new(Remembering {
-            access: access.clone(),
-            seen: Mutex::default(),
-            anchors: Mutex::default(),
-        });
-        let web = Web::new(server.clone(), Arc::new(Home), (access, audit.clone()));
+        let stores = WebStores::open(&directory, Arc::new(move || clock.load(Ordering::Relaxed)));
+        let (access, audit) = (stores.access.clone(), stores.audit.clone());
+        let server =
+            Arc::new(Remembering { access, seen: Mutex::default(), anchors: Mutex::default() });
+        let web = Web::new(server.clone(), Arc::new(Home), stores);
         Self { server, audit, web, directory, now }
     }
 
