@@ -29,8 +29,10 @@ impl WebCounts {
     pub(crate) fn logged_in(&self, code: &str) {
         let place = match code {
             "ok" => 0,
+            "unauthenticated" => 1,
             "throttled" => 2,
-            _ => 1,
+            // The request was malformed, or its second step follows.
+            _ => return,
         };
         self.log_ins[place].fetch_add(1, Ordering::Relaxed);
     }

@@ -49,6 +49,10 @@ const MAX_PARTS: usize = 10_000;
 /// HTTPS and for this host.
 const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
 
+/// The results that are recorded for clients that are not logged in. These are slowed down; with
+/// others, anybody could fill the audit log.
+const ATTEMPTS: [&str; 4] = ["ok", "unauthenticated", "code-needed", "setup-over"];
+
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) control: Arc<dyn Control + Send + Sync>,
@@ -245,8 +249,7 @@ impl Exchange {
             if self.route.does == Does::Own(OwnCall::SessionBegin) {
                 self.shared.counts.logged_in(code);
             }
-            // Attempts that are slowed down must not fill the audit log.
-            if code != "throttled" {
+            if self.author.is_some() || ATTEMPTS.contains(&code) {
                 self.record(&recorded, code.to_owned());
             }
         }

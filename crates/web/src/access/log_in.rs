@@ -67,10 +67,12 @@ impl Access {
     /// See [`LoginFault`].
     pub fn log_in(&self, login: &Login, from: IpAddr) -> Result<BegunSession, LoginFault> {
         let _one = self.hashing.lock().unwrap_or_else(PoisonError::into_inner);
-        // Other names cannot exist: their counts would only take room.
-        check_name(&login.name).map_err(|_| LoginFault::Wrong)?;
         let sources = [GuessSource::of_address(from), GuessSource::User(login.name.clone())];
         self.admit(&sources)?;
+        // Such a name cannot exist: its count would only take room.
+        if check_name(&login.name).is_err() {
+            return Err(self.refuse(&sources[..1]));
+        }
         match self.check_password(&login.name, &login.password) {
             Some(true) => match &login.code {
                 None => return Err(LoginFault::CodeNeeded),

@@ -77,6 +77,21 @@ fn guesses_are_slowed_down_by_address_and_say_when_to_try_again() {
 }
 
 #[test]
+fn a_stranger_cannot_fill_the_audit_log() {
+    let site = Site::new();
+    let stranger = IpAddr::from([10, 0, 0, 66]);
+    for number in 0..50 {
+        site.send_from(log_in(&format!("<{number}>"), PASSWORD), stranger);
+        let malformed = Sent::new("POST", "/api/v1/session").json(&json!({"name": number}));
+        site.send_from(malformed, stranger).check(400, "malformed");
+        let set_up = json!({"link": "x", "name": "eve", "password": PASSWORD});
+        site.send_from(Sent::new("POST", "/api/v1/setup").json(&set_up), stranger);
+        site.send_from(Sent::new("POST", "/api/v1/users").json(&json!({})), stranger);
+    }
+    assert_eq!(site.audit.newest(1000).unwrap().len(), 5);
+}
+
+#[test]
 fn the_second_factor_is_drawn_confirmed_and_removed() {
     let site = Site::new();
     let browser = site.log_in("ada");
