@@ -19,9 +19,15 @@
 //! All numbers are little-endian. The entries of a block are in the order of their times.
 
 use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::batch::{Batch, EntryRow};
+use crate::chunk::Dictionary;
 use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
+use crate::error::LogError;
 use crate::varint;
 
 /// Octets of the header.
@@ -193,8 +199,9 @@ fn put_ints(rows: &[EntryRow], int: Int, out: &mut Vec<u8>) {
 /// A block in memory, decompressed.
 pub(crate) struct Block {
     pub(crate) header: BlockHeader,
-    raw: Vec<u8>,
-    texts: Vec<Range<u32>>,
+    path: Arc<Path>,
+    raw: Bytes,
+    texts: Arc<Dictionary>,
     sets: Vec<Vec<u32>>,
     columns: [Range<usize>; COLUMNS],
 }
@@ -202,9 +209,9 @@ pub(crate) struct Block {
 impl Block {
     /// Decompresses a payload that matches its checksum. Returns `None` if it is no block of this
     /// format.
-    pub(crate) fn open(header: BlockHeader, payload: &[u8]) -> Option<Self> {
-        let raw = zstd::bulk::decompress(payload, header.raw as usize).ok()?;
-        let mut rest = raw.as_slice();
+    pub(crate) fn open(path: &Arc<Path>, header: BlockHeader, payload: &[u8]) -> Option<Self> {
+        let raw = Bytes::from(zstd::bulk::decompress(payload, header.raw as usize).ok()?);
+        let mut rest = &raw[..];
         let count = take_count(&mut rest)?;
         let mut texts = Vec::with_capacity(count);
         for _ in 0..count {
@@ -227,7 +234,8 @@ impl Block {
             let end = raw.len() - rest.len();
             *column = end - octets.len()..end;
         }
-        Some(Self { header, texts, sets, columns, raw })
+        let texts = Arc::new(Dictionary::new(raw.clone(), texts));
+        Some(Self { header, path: Arc::clone(path), texts, sets, columns, raw })
     }
 
     /// Returns the number of entries.
@@ -235,10 +243,14 @@ impl Block {
         self.header.count as usize
     }
 
-    /// Returns a text by its number.
-    pub(crate) fn text(&self, number: u32) -> &str {
-        let range = self.texts.get(number as usize).cloned().unwrap_or(0..0);
-        str::from_utf8(&self.raw[range.start as usize..range.end as usize]).unwrap_or_default()
+    /// Returns the texts by number.
+    pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
+        &self.texts
+    }
+
+    /// Returns the error for a block with columns that cannot be decoded.
+    pub(crate) fn damaged(&self) -> LogError {
+        LogError::damaged(&self.path, "a block has an unknown format")
     }
 
     /// Returns all sets, as numbers of texts.

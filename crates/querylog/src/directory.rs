@@ -6,7 +6,8 @@
 //! ```text
 //! lock                                        locked by the process that writes
 //! head-FIRST.blocks                           entries from id FIRST on; the last one grows
-//! queries-TIME-FIRST-LAST-TAIL-CRC.parquet    a sealed segment with ids FIRST to LAST
+//! queries-TIME-FIRST-LAST-REWRITES-TAIL-CRC.parquet
+//!                                             a sealed segment with ids FIRST to LAST
 //! *.part                                      a file that is not complete; renamed when it is
 //! ```
 //!
@@ -18,6 +19,7 @@ use std::fs;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use crate::date::Date;
 use crate::error::LogError;
 
 /// A file of the head.
@@ -31,12 +33,37 @@ pub(crate) struct HeadName {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentName {
     pub(crate) path: PathBuf,
-    /// Ids of the entries. Retention may have removed some of them.
-    pub(crate) ids: RangeInclusive<u64>,
+    pub(crate) label: SegmentLabel,
     /// Octets from the end of the last row group to the end of the file: indexes and footer.
     pub(crate) tail: u64,
     /// CRC-32 of these octets.
     pub(crate) crc: u32,
+}
+
+/// The part of a segment's name that is known before the file is complete.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SegmentLabel {
+    /// Time of the first entry, as in `20261123T112700Z`.
+    pub(crate) stamp: String,
+    /// Ids of the entries. Retention may have removed some of them.
+    pub(crate) ids: RangeInclusive<u64>,
+    /// How often retention has rewritten the segment. Of two with the same ids, the later counts.
+    pub(crate) generation: u8,
+}
+
+impl SegmentLabel {
+    /// Returns the label of entries from a time on.
+    pub(crate) fn new(first_us: u64, ids: RangeInclusive<u64>) -> Self {
+        let secs = first_us / 1_000_000;
+        let date = Date::of_day(secs / 86_400).compact();
+        let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+        Self { stamp: format!("{date}T{hour:02}{minute:02}{second:02}Z"), ids, generation: 0 }
+    }
+
+    /// Returns the day as in `20261123`.
+    pub(crate) fn day(&self) -> &str {
+        self.stamp.split('T').next().unwrap_or_default()
+    }
 }
 
 /// The files of a log that count, in the order of their ids.
@@ -82,21 +109,25 @@ impl Listing {
 
     fn drop_replaced(&mut self) {
         // The larger one of two ranges with the same start comes first.
-        self.segments.sort_by_key(|segment| (*segment.ids.start(), u64::MAX - segment.ids.end()));
+        self.segments.sort_by_key(|segment| {
+            let SegmentLabel { ids, generation, .. } = &segment.label;
+            (*ids.start(), u64::MAX - ids.end(), u8::MAX - generation)
+        });
         self.heads.sort_by_key(|head| head.first_id);
         let mut last: Option<u64> = None;
         let replaced = &mut self.replaced;
         self.segments.retain(|segment| {
-            let is_inside = last.is_some_and(|last| *segment.ids.end() <= last);
+            let is_inside = last.is_some_and(|last| *segment.label.ids.end() <= last);
             if is_inside {
                 replaced.push(segment.path.clone());
             }
-            last = last.max(Some(*segment.ids.end()));
+            last = last.max(Some(*segment.label.ids.end()));
             !is_inside
         });
         let segments = &self.segments;
         self.heads.retain(|head| {
-            let is_inside = segments.iter().any(|segment| segment.ids.contains(&head.first_id));
+            let is_inside =
+                segments.iter().any(|segment| segment.label.ids.contains(&head.first_id));
             if is_inside {
                 replaced.push(head.path.clone());
             }
@@ -106,7 +137,7 @@ impl Listing {
 
     /// Returns the first id after all segments.
     pub(crate) fn id_after_segments(&self) -> u64 {
-        self.segments.last().map_or(0, |segment| segment.ids.end() + 1)
+        self.segments.last().map_or(0, |segment| segment.label.ids.end() + 1)
     }
 }
 
@@ -120,12 +151,14 @@ fn head_id(name: &str) -> Option<u64> {
 }
 
 fn segment(name: &str, path: &Path) -> Option<SegmentName> {
-    let mut parts = name.strip_prefix("queries-")?.strip_suffix(".parquet")?.split('-').skip(1);
+    let mut parts = name.strip_prefix("queries-")?.strip_suffix(".parquet")?.split('-');
+    let stamp = parts.next()?.to_owned();
     let mut number = |digits| hex(parts.next()?, digits);
-    let (first, last, tail) = (number(16)?, number(16)?, number(8)?);
-    let crc = u32::try_from(number(8)?).ok()?;
+    let (first, last, generation) = (number(16)?, number(16)?, number(2)? as u8);
+    let (tail, crc) = (number(8)?, number(8)? as u32);
     let is_valid = first <= last && last < u64::MAX && parts.next().is_none();
-    is_valid.then(|| SegmentName { path: path.to_owned(), ids: first..=last, tail, crc })
+    let label = SegmentLabel { stamp, ids: first..=last, generation };
+    is_valid.then(|| SegmentName { path: path.to_owned(), label, tail, crc })
 }
 
 fn hex(text: &str, digits: usize) -> Option<u64> {

@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::block::{Block, BlockHeader, HEADER, MAGIC};
 use crate::error::LogError;
@@ -87,7 +88,7 @@ pub(crate) struct BlockPlace {
 /// A file of the head, open for reading.
 pub(crate) struct HeadReader {
     file: File,
-    path: PathBuf,
+    path: Arc<Path>,
     pub(crate) blocks: Vec<BlockPlace>,
     pub(crate) loss: HeadLoss,
     /// Octets that were scanned.
@@ -102,7 +103,7 @@ impl HeadReader {
     pub(crate) fn open(path: &Path) -> Result<Self, LogError> {
         let file = File::open(path).map_err(LogError::file("open", path))?;
         let (blocks, loss) = (Vec::new(), HeadLoss::default());
-        let mut reader = Self { file, path: path.to_owned(), blocks, loss, scanned: 0 };
+        let mut reader = Self { file, path: path.into(), blocks, loss, scanned: 0 };
         reader.scan().map_err(LogError::file("read", path))?;
         Ok(reader)
     }
@@ -200,7 +201,7 @@ impl HeadReader {
         self.file
             .read_exact_at(&mut payload, place.offset + HEADER as u64)
             .map_err(LogError::file("read", &self.path))?;
-        Block::open(place.header, &payload)
+        Block::open(&self.path, place.header, &payload)
             .ok_or_else(|| LogError::damaged(&self.path, "a block has an unknown format"))
     }
 

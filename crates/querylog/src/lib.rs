@@ -10,8 +10,14 @@
 //!    goes on by itself. It also adds up [`Consumer::dropped`].
 //! 3. The server implements [`Labels`]: the texts of the numbers in an entry, by revision.
 //!
+//! 4. Another thread, with low priority, calls [`Upkeep::step`] until it returns `false`, and again
+//!    some seconds later.
+//! 5. A search opens a [`LogReader`], in this or in another process.
+//!
 //! ```text
-//!  worker ──push──> ring ──drain──> Writer ──append──> head-*.blocks
+//!  worker ──push──> ring ──drain──> Writer ──append──> head-*.blocks ──┐
+//!                                                     Upkeep ──seal──> │ queries-*.parquet
+//!                                                         LogReader <──┴──┘
 //! ```
 //!
 //! The parts share nothing but the directory; `directory.rs` describes its files.
@@ -23,30 +29,36 @@ pub mod ring;
 mod sync;
 
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
 mod batch;
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
 mod block;
+#[cfg(not(loom))]
+mod chunk;
 #[cfg(not(loom))]
 mod collect;
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
 pub mod column;
+#[cfg(not(loom))]
+mod date;
 #[cfg(not(loom))]
 mod directory;
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
 mod error;
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
 mod head;
 #[cfg(not(loom))]
 mod privacy;
+#[cfg(all(test, not(loom)))]
+mod scratch;
+#[cfg(not(loom))]
+mod search;
+#[cfg(not(loom))]
+mod segment;
 #[cfg(not(loom))]
 mod summary;
 #[cfg(not(loom))]
-#[cfg_attr(not(test), allow(dead_code))] // read by the search
+mod upkeep;
+#[cfg(not(loom))]
 mod varint;
 #[cfg(not(loom))]
 mod writer;
@@ -58,5 +70,9 @@ pub use ring::{Consumer, Producer, Record, ring};
 pub use error::LogError;
 #[cfg(not(loom))]
 pub use head::HeadLoss;
+#[cfg(not(loom))]
+pub use search::{Broken, Condition, Count, Filter, LogEntry, LogReader, Page, SearchExtent};
+#[cfg(not(loom))]
+pub use upkeep::{OutcomeDays, Retention, Upkeep, UpkeepCounters};
 #[cfg(not(loom))]
 pub use writer::{DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Writer, WriterCounters, WriterOptions};

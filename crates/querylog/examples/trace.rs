@@ -1,0 +1,275 @@
+//! Writes a trace of queries as the server would, and prints what it costs: octets an entry in head
+//! and segments, and entries a second of each step on one core.
+//!
+//! The trace has 200,000 names and 500 clients with Zipf frequencies, eight lists, two workers, and
+//! answers and sizes that belong to the name. Run with
+//! `cargo run --release -p avocet-querylog --example trace -- [ENTRIES] [DIRECTORY]`.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use avocet_querylog::{
+    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy,
+    Retention, Upkeep, Writer, WriterOptions, ring,
+};
+
+const NAMES: usize = 200_000;
+const CLIENTS: usize = 500;
+const LISTS: u16 = 8;
+const DAY_US: u64 = 86_400_000_000;
+/// The start of the trace: 2026-11-01.
+const START_US: u64 = 1_793_491_200_000_000;
+
+/// A generator of pseudo-random numbers: splitmix64.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Returns a number in [0, 1).
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// Draws ranks with frequencies 1/rank.
+struct Zipf(Vec<f64>);
+
+impl Zipf {
+    fn of(count: usize) -> Self {
+        let mut sum = 0.0;
+        let mut sums: Vec<f64> = Vec::with_capacity(count);
+        for rank in 1..=count {
+            sum += 1.0 / rank as f64;
+            sums.push(sum);
+        }
+        sums.iter_mut().for_each(|value| *value /= sum);
+        Self(sums)
+    }
+
+    fn draw(&self, chance: &mut Chance) -> usize {
+        let wanted = chance.unit();
+        self.0.partition_point(|sum| *sum < wanted).min(self.0.len() - 1)
+    }
+}
+
+/// A name with what belongs to it.
+struct Known {
+    wire: Vec<u8>,
+    answer: Vec<u8>,
+    is_blocked: bool,
+    lists: Vec<u16>,
+    response_size: u16,
+}
+
+impl Known {
+    fn of(rank: usize) -> Self {
+        let mut chance = Chance(rank as u64);
+        let words = ["www", "api", "cdn", "img", "static", "mail", "login", "edge", "events", "m"];
+        let zones = ["com", "net", "org", "de", "io"];
+        let mut letters = |least: u64, most: u64| -> String {
+            let count = least + chance.below(most - least);
+            (0..count)
+                .map(|_| char::from(b"etaoinshrdlucmfwyp"[chance.below(18) as usize]))
+                .collect()
+        };
+        let host = letters(3, 10);
+        let zone = letters(4, 13);
+        let labels = [
+            if rank.is_multiple_of(3) { host } else { words[rank % words.len()].to_owned() },
+            zone,
+            zones[rank % zones.len()].to_owned(),
+        ];
+        let mut wire = Vec::new();
+        for label in labels {
+            wire.push(label.len() as u8);
+            wire.extend_from_slice(label.as_bytes());
+        }
+        wire.push(0);
+        let is_blocked = chance.below(5) == 0;
+        let mut answer = Vec::new();
+        if !is_blocked {
+            answer.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04");
+            answer.extend_from_slice(&(chance.next() as u32).to_be_bytes());
+        }
+        let count = if is_blocked { 1 + chance.below(3) } else { 0 };
+        let lists = (0..count).map(|_| 1 + chance.below(u64::from(LISTS)) as u16).collect();
+        let response_size = wire.len() as u16 + 27 + 16 * (1 + chance.below(4) as u16);
+        Self { wire, answer, is_blocked, lists, response_size }
+    }
+}
+
+struct Trace {
+    chance: Chance,
+    names: Vec<Known>,
+    by_name: Zipf,
+    by_client: Zipf,
+    time_us: f64,
+    gap_us: f64,
+}
+
+impl Trace {
+    fn of(entries: u64) -> Self {
+        Self {
+            chance: Chance(1),
+            names: (0..NAMES).map(Known::of).collect(),
+            by_name: Zipf::of(NAMES),
+            by_client: Zipf::of(CLIENTS),
+            time_us: START_US as f64,
+            // Days of two million queries.
+            gap_us: DAY_US as f64 / entries.min(2_000_000) as f64,
+        }
+    }
+
+    fn next(&mut self) -> Entry<'_> {
+        let chance = &mut self.chance;
+        self.time_us += -self.gap_us * (1.0 - chance.unit()).ln();
+        let name = &self.names[self.by_name.draw(chance)];
+        let client = self.by_client.draw(chance) as u32;
+        let qtype = [1, 1, 1, 1, 1, 28, 28, 28, 65, 65][chance.below(10) as usize];
+        let is_hit = chance.below(100) < 85;
+        let is_resolved = !is_hit && !name.is_blocked;
+        let rtt = if is_resolved { 4_000 + chance.below(60_000) as u32 } else { 0 };
+        let facts = Facts {
+            time_us: self.time_us as u64,
+            client: IpAddr::from((0xc0a8_0000 | client).to_be_bytes()),
+            response_delay_us: rtt + 4 + chance.below(12) as u32,
+            upstream_rtt_us: rtt,
+            revision: 3,
+            profile: (client % 5) as u16,
+            device: client as u16 + 1,
+            listener: 0,
+            upstream: if is_resolved { 1 + chance.below(2) as u16 } else { 0 },
+            rule: if name.is_blocked { name.lists[0] } else { 0 },
+            qtype,
+            qclass: 1,
+            flags: 0x8180,
+            rcode: 0,
+            ede: if name.is_blocked { 15 } else { NO_EDE },
+            answer_count: u16::from(!name.answer.is_empty()),
+            query_size: name.wire.len() as u16 + 27,
+            response_size: name.response_size,
+            stage: if name.is_blocked {
+                1
+            } else if is_hit {
+                2
+            } else {
+                3
+            },
+            transport: 0,
+            cache: if name.is_blocked { 0 } else { 1 + u8::from(is_hit) },
+            validation: 0,
+            outcome: if name.is_blocked { Outcome::Blocked } else { Outcome::Answered },
+            privacy: Privacy::Full,
+        };
+        Entry { facts, qname: &name.wire, lists: &name.lists, answer: &name.answer }
+    }
+}
+
+struct Texts;
+
+impl Labels for Texts {
+    fn texts(&self, _revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str)) {
+        match label {
+            Label::Stage => {
+                found(["none", "blocked", "packet-hit", "resolved"][usize::from(number)]);
+            }
+            Label::Transport => found("udp"),
+            Label::Cache => found(["not-asked", "miss", "hit"][usize::from(number)]),
+            Label::Validation => found("unknown"),
+            Label::Device => found(&format!("device-{number}")),
+            Label::Upstream => found(&format!("9.9.9.{number}:53")),
+            Label::Rule | Label::List => found(&format!("list-{number}")),
+            Label::Groups => {
+                found(["adults", "children", "guests", "work", "media"][usize::from(number)])
+            }
+            Label::Listener => {}
+        }
+    }
+}
+
+/// Returns the octets of the files with an ending.
+fn octets(directory: &Path, ending: &str) -> u64 {
+    let files = fs::read_dir(directory).expect("the directory is readable").flatten();
+    let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(ending));
+    files.map(|file| file.metadata().map_or(0, |file| file.len())).sum()
+}
+
+fn report(what: &str, entries: u64, start: Instant) {
+    let secs = start.elapsed().as_secs_f64();
+    println!("{what:<34} {:>10.0} entries/s", entries as f64 / secs);
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let entries: u64 = arguments.next().map_or(1_000_000, |text| text.parse().expect("a number"));
+    let directory = arguments.next().map_or_else(
+        || std::env::temp_dir().join(format!("avocet-trace-{}", std::process::id())),
+        PathBuf::from,
+    );
+    let mut trace = Trace::of(entries);
+    let options = WriterOptions {
+        directory: directory.clone(),
+        head_entries: DEFAULT_HEAD_ENTRIES,
+        head_secs: DEFAULT_HEAD_SECS * 24,
+        pseudonym_key: [0; 16],
+    };
+    let mut writer = Writer::open(options, START_US).expect("the directory is writable");
+    let (rings, mut consumers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(1 << 23)).unzip();
+    let mut rings = rings;
+    let (mut push_ns, mut written_secs) = (0, 0.0);
+    let mut left = entries;
+    while left > 0 {
+        let batch = left.min(50_000);
+        for number in 0..batch as usize {
+            let entry = trace.next();
+            let start = Instant::now();
+            rings[number % 2].push(&entry);
+            push_ns += start.elapsed().as_nanos() as u64;
+        }
+        let now = trace.time_us as u64;
+        let start = Instant::now();
+        writer.drain(&mut consumers, &Texts, now).expect("the head is written");
+        writer.tick(now).expect("the head is synced");
+        written_secs += start.elapsed().as_secs_f64();
+        left -= batch;
+    }
+    let now = trace.time_us as u64;
+    let written = writer.close(now).expect("the head is closed").written;
+    let dropped: u64 = consumers.iter().map(|ring| ring.dropped()).sum();
+    println!("{written} entries, {dropped} dropped");
+    println!("push, with two readings of the clock {:>8.0} ns", push_ns as f64 / entries as f64);
+    println!("{:<34} {:>10.0} entries/s", "ring to head", written as f64 / written_secs);
+    let head = octets(&directory, ".blocks");
+    println!("{:<34} {:>10.2} octets/entry", "head", head as f64 / written as f64);
+    // An empty head after the last one, as the upkeep leaves the last one to the writer.
+    fs::write(directory.join("head-7fffffffffffffff.blocks"), b"")
+        .expect("the directory is writable");
+    let mut upkeep = Upkeep::open(directory.clone(), Retention::default()).expect("it is readable");
+    let start = Instant::now();
+    while upkeep.counters().sealed < written && upkeep.step(START_US).expect("it is sealed") {}
+    report("seal", written, start);
+    let sealed = octets(&directory, ".parquet");
+    println!("{:<34} {:>10.2} octets/entry", "segments", sealed as f64 / written as f64);
+    let start = Instant::now();
+    while upkeep.step(now + 2 * DAY_US).expect("days are merged") {}
+    report("merge by day", written, start);
+    let merged = octets(&directory, ".parquet");
+    println!(
+        "{:<34} {:>10.2} octets/entry",
+        "segments, a day each",
+        merged as f64 / written as f64
+    );
+    println!("{}", directory.display());
+}

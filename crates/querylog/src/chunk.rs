@@ -1,0 +1,145 @@
+//! A chunk: entries with consecutive ids that are stored together, by column. It is a block of the
+//! head or a row group of a segment; sealing, search and export read both through this type.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::block::Block;
+use crate::column::{Int, Set, Text};
+use crate::error::LogError;
+use crate::segment::RowGroup;
+
+/// Texts by number.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dictionary {
+    octets: Bytes,
+    places: Vec<Range<u32>>,
+}
+
+impl Dictionary {
+    /// `places` are within `octets`.
+    pub(crate) fn new(octets: Bytes, places: Vec<Range<u32>>) -> Self {
+        Self { octets, places }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns the octets of a text, empty for an unknown number.
+    pub(crate) fn get(&self, number: u32) -> &[u8] {
+        let place = self.places.get(number as usize).cloned().unwrap_or(0..0);
+        self.octets.get(place.start as usize..place.end as usize).unwrap_or_default()
+    }
+
+    /// Returns a text that shares the memory of the dictionary.
+    pub(crate) fn share(&self, number: u32) -> Bytes {
+        let place = self.places.get(number as usize).cloned().unwrap_or(0..0);
+        self.octets.slice(place.start as usize..place.end as usize)
+    }
+}
+
+/// A column with texts.
+pub(crate) struct TextColumn {
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// The number of the text of each row.
+    pub(crate) numbers: Vec<u32>,
+}
+
+/// A column with sets of texts.
+pub(crate) struct SetColumn {
+    pub(crate) dictionary: Arc<Dictionary>,
+    /// The end of the set of each row in `members`.
+    pub(crate) ends: Vec<u32>,
+    /// Numbers of texts.
+    pub(crate) members: Vec<u32>,
+}
+
+impl SetColumn {
+    /// Returns the numbers of the texts of a row.
+    pub(crate) fn row(&self, row: usize) -> &[u32] {
+        let start = row.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.members[start as usize..self.ends[row] as usize]
+    }
+}
+
+/// Entries that are stored together.
+pub(crate) enum Chunk {
+    Block(Box<Block>),
+    RowGroup(RowGroup),
+}
+
+impl Chunk {
+    /// Returns the number of entries.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Block(block) => block.len(),
+            Self::RowGroup(group) => group.len(),
+        }
+    }
+
+    /// Returns the ids of rows.
+    ///
+    /// # Errors
+    /// The file cannot be read or is damaged; also in the other functions.
+    pub(crate) fn ids(&self, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
+        match self {
+            Self::Block(block) => {
+                let first = block.header.first_id as i64;
+                Ok(rows.map(|row| first + row as i64).collect())
+            }
+            Self::RowGroup(group) => group.ids(rows),
+        }
+    }
+
+    /// Returns the values of a column for rows.
+    pub(crate) fn ints(&self, int: Int, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
+        match self {
+            Self::Block(block) => {
+                let mut values = Vec::with_capacity(block.len());
+                block.ints(int, &mut values).ok_or_else(|| block.damaged())?;
+                Ok(cut(values, rows))
+            }
+            Self::RowGroup(group) => group.ints(int, rows),
+        }
+    }
+
+    /// Returns the texts of a column for rows.
+    pub(crate) fn texts(&self, text: Text, rows: Range<usize>) -> Result<TextColumn, LogError> {
+        match self {
+            Self::Block(block) => {
+                let mut numbers = Vec::with_capacity(block.len());
+                block.text_numbers(text, &mut numbers).ok_or_else(|| block.damaged())?;
+                let dictionary = Arc::clone(block.dictionary());
+                Ok(TextColumn { dictionary, numbers: cut(numbers, rows) })
+            }
+            Self::RowGroup(group) => group.texts(text, rows),
+        }
+    }
+
+    /// Returns the sets of a column for rows.
+    pub(crate) fn sets(&self, set: Set, rows: Range<usize>) -> Result<SetColumn, LogError> {
+        match self {
+            Self::Block(block) => {
+                let mut numbers = Vec::with_capacity(block.len());
+                block.set_numbers(set, &mut numbers).ok_or_else(|| block.damaged())?;
+                let (mut ends, mut members) = (Vec::with_capacity(rows.len()), Vec::new());
+                for number in cut(numbers, rows) {
+                    members.extend_from_slice(&block.sets()[number as usize]);
+                    ends.push(members.len() as u32);
+                }
+                let dictionary = Arc::clone(block.dictionary());
+                Ok(SetColumn { dictionary, ends, members })
+            }
+            Self::RowGroup(group) => group.sets(set, rows),
+        }
+    }
+}
+
+fn cut<T>(mut values: Vec<T>, rows: Range<usize>) -> Vec<T> {
+    values.truncate(rows.end);
+    values.drain(..rows.start);
+    values
+}

@@ -1,0 +1,171 @@
+//! Which entries a search wants: a time range and conditions that all must hold.
+
+use std::ops::Range;
+
+use crate::chunk::{Chunk, Dictionary};
+use crate::column::{Int, Set, Text};
+use crate::error::LogError;
+use crate::segment::{FileColumn, RowGroup};
+
+/// A condition on one column.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Condition {
+    /// The text of a column is one of these. Names are in lower case and end with a dot.
+    Is(Text, Vec<String>),
+    /// QNAME is this name or below it. The name is in lower case and ends with a dot.
+    Under(String),
+    /// The set of a column has this text.
+    Has(Set, String),
+}
+
+/// The entries that a search wants.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Filter {
+    /// Times in microseconds since the epoch.
+    pub time_us: Range<u64>,
+    /// Conditions that all hold.
+    pub conditions: Vec<Condition>,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { time_us: 0..u64::MAX, conditions: Vec::new() }
+    }
+}
+
+/// The relation of the entries of a chunk to a time range, by the times of its first and last one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Overlap {
+    None,
+    Some,
+    All,
+}
+
+impl Filter {
+    pub(super) fn overlap(&self, times: Range<u64>) -> Overlap {
+        if times.end <= self.time_us.start || times.start >= self.time_us.end {
+            Overlap::None
+        } else if times.start >= self.time_us.start && times.end <= self.time_us.end {
+            Overlap::All
+        } else {
+            Overlap::Some
+        }
+    }
+
+    /// Reports whether a row group may have a wanted entry, by its bloom filters.
+    pub(super) fn may_match(&self, group: &RowGroup) -> bool {
+        self.conditions.iter().all(|condition| match condition {
+            Condition::Is(text @ (Text::Qname | Text::Client), wanted) => {
+                wanted.iter().any(|text_| group.may_have(FileColumn::Text(*text), text_))
+            }
+            Condition::Has(set @ Set::Lists, wanted) => {
+                group.may_have(FileColumn::Set(*set), wanted)
+            }
+            _ => true,
+        })
+    }
+
+    /// Returns which of some rows of a chunk are wanted.
+    pub(super) fn select(
+        &self,
+        chunk: &Chunk,
+        rows: &Range<usize>,
+        overlap: Overlap,
+    ) -> Result<Vec<bool>, LogError> {
+        let mut wanted = vec![true; rows.len()];
+        if overlap != Overlap::All {
+            let times = chunk.ints(Int::Time, rows.clone())?;
+            for (wanted, time) in wanted.iter_mut().zip(times) {
+                *wanted &= self.time_us.contains(&(time.max(0) as u64));
+            }
+        }
+        for condition in &self.conditions {
+            // Most conditions leave few rows, and often none for the next one.
+            if !wanted.contains(&true) {
+                break;
+            }
+            condition.restrict(chunk, rows, &mut wanted)?;
+        }
+        Ok(wanted)
+    }
+}
+
+impl Condition {
+    fn restrict(
+        &self,
+        chunk: &Chunk,
+        rows: &Range<usize>,
+        wanted: &mut [bool],
+    ) -> Result<(), LogError> {
+        if let Self::Has(set, _) = self {
+            let column = chunk.sets(*set, rows.clone())?;
+            let matching = matching(&column.dictionary, |candidate| self.matches(candidate));
+            for (row, wanted) in wanted.iter_mut().enumerate() {
+                let members = column.row(row);
+                *wanted = *wanted && members.iter().any(|number| matching[*number as usize]);
+            }
+            return Ok(());
+        }
+        let text = if let Self::Is(text, _) = self { *text } else { Text::Qname };
+        let column = chunk.texts(text, rows.clone())?;
+        let matching = matching(&column.dictionary, |candidate| self.matches(candidate));
+        for (wanted, number) in wanted.iter_mut().zip(&column.numbers) {
+            *wanted &= matching.get(*number as usize).copied().unwrap_or(false);
+        }
+        Ok(())
+    }
+}
+
+impl Condition {
+    /// Reports whether a text meets the condition.
+    fn matches(&self, candidate: &[u8]) -> bool {
+        match self {
+            Self::Is(_, texts) => texts.iter().any(|text| text.as_bytes() == candidate),
+            Self::Under(zone) => is_under(candidate, zone.as_bytes()),
+            Self::Has(_, text) => text.as_bytes() == candidate,
+        }
+    }
+}
+
+/// Returns for each text of a dictionary whether it matches.
+fn matching(dictionary: &Dictionary, matches: impl Fn(&[u8]) -> bool) -> Vec<bool> {
+    (0..dictionary.len() as u32).map(|number| matches(dictionary.get(number))).collect()
+}
+
+/// Reports whether a name in presentation format is at or below another.
+fn is_under(name: &[u8], zone: &[u8]) -> bool {
+    if zone == b"." {
+        return !name.is_empty();
+    }
+    let Some(rest) = name.strip_suffix(zone) else { return false };
+    match rest.split_last() {
+        None => true,
+        // A dot after an odd number of backslashes is part of a label.
+        Some((b'.', labels)) => {
+            let escapes = labels.iter().rev().take_while(|octet| **octet == b'\\').count();
+            escapes.is_multiple_of(2)
+        }
+        Some(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_below_a_zone_are_found_at_labels_only() {
+        let check = |name: &str, zone: &str, expected: bool| {
+            assert_eq!(is_under(name.as_bytes(), zone.as_bytes()), expected, "{name} {zone}");
+        };
+        check("example.", "example.", true);
+        check("www.example.", "example.", true);
+        check("notexample.", "example.", false);
+        check("a\\.example.", "example.", false);
+        check("a\\\\.example.", "example.", true);
+        check("example.", "www.example.", false);
+        check("example.", ".", true);
+        check(".", ".", true);
+        check("", ".", false);
+    }
+}

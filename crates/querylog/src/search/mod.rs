@@ -1,0 +1,422 @@
+//! The search: pages of entries, the newest first, and exact counts.
+//!
+//! It reads the head and the segments in the order of their ids. A row group is passed over if its
+//! times or its bloom filters exclude it. Of the others, only the columns with conditions are
+//! decoded; the remaining columns are decoded for the rows of the page. A page is continued by the
+//! id of its last entry, which stays valid while entries arrive and segments are merged.
+//!
+//! The work of a call has a bound in rows: a call that reaches it returns what it has, and where to
+//! continue. A damaged file is named in the result, and the others are searched.
+
+mod filter;
+
+pub use filter::{Condition, Filter};
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::path::PathBuf;
+
+use crate::chunk::Chunk;
+use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
+use crate::directory::{Listing, SegmentName};
+use crate::error::LogError;
+use crate::head::{BlockPlace, HeadReader};
+use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, Segment};
+use filter::Overlap;
+
+/// An entry as it was logged.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogEntry {
+    /// The number of the entry, which no other entry of this log has.
+    pub id: u64,
+    ints: [i64; INTS],
+    texts: [String; TEXTS],
+    sets: [Vec<String>; SETS],
+}
+
+impl LogEntry {
+    /// Returns an integer, or `None` if it is null.
+    #[must_use]
+    pub fn int(&self, int: Int) -> Option<i64> {
+        Some(self.ints[int as usize]).filter(|value| *value != NULL)
+    }
+
+    /// Returns a text; it is empty if there is none.
+    #[must_use]
+    pub fn text(&self, text: Text) -> &str {
+        &self.texts[text as usize]
+    }
+
+    /// Returns a set of texts.
+    #[must_use]
+    pub fn set(&self, set: Set) -> &[String] {
+        &self.sets[set as usize]
+    }
+}
+
+/// What a search may cost and where it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SearchExtent {
+    /// Only entries with smaller ids are searched: the end of the page before.
+    pub before_id: u64,
+    /// The most entries on the page.
+    pub entries: usize,
+    /// Rows that may be examined, rounded up to the next part of a row group.
+    pub max_rows: u64,
+}
+
+/// A page of entries.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Page {
+    /// The entries, the newest first.
+    pub entries: Vec<LogEntry>,
+    /// Where to continue, as [`SearchExtent::before_id`]; `None` at the end of the log.
+    pub next_before_id: Option<u64>,
+    /// Rows that were examined.
+    pub examined: u64,
+    /// Files that were not searched, or not completely.
+    pub broken: Vec<Broken>,
+}
+
+/// The number of entries that match.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Count {
+    /// The entries.
+    pub entries: u64,
+    /// Where to continue if the bound of rows was reached.
+    pub next_before_id: Option<u64>,
+    /// Rows that were examined.
+    pub examined: u64,
+    /// Files that were not counted, or not completely.
+    pub broken: Vec<Broken>,
+}
+
+/// A file that cannot be used.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Broken {
+    /// The file.
+    pub path: PathBuf,
+    /// The error.
+    pub reason: String,
+}
+
+/// A reader of a log. It may be in a different process than the writer.
+pub struct LogReader {
+    directory: PathBuf,
+    heads: HashMap<PathBuf, HeadReader>,
+    segments: HashMap<PathBuf, Segment>,
+    broken: HashSet<Broken>,
+    places: Vec<Place>,
+}
+
+/// A chunk that is not read yet.
+struct Place {
+    ids: Range<u64>,
+    times: Range<u64>,
+    at: Stored,
+}
+
+enum Stored {
+    Block(PathBuf, BlockPlace),
+    RowGroup(RowGroup),
+}
+
+impl LogReader {
+    /// Opens the log in a directory.
+    ///
+    /// # Errors
+    /// The directory cannot be read. Damaged files are no error: searches name them.
+    pub fn open(directory: PathBuf) -> Result<Self, LogError> {
+        let mut reader = Self {
+            directory,
+            heads: HashMap::new(),
+            segments: HashMap::new(),
+            broken: HashSet::new(),
+            places: Vec::new(),
+        };
+        reader.refresh()?;
+        Ok(reader)
+    }
+
+    /// Finds the entries and files since the last call.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn refresh(&mut self) -> Result<(), LogError> {
+        let listing = Listing::read(&self.directory)?;
+        self.broken.clear();
+        let foreign = |path: &PathBuf| Broken {
+            path: path.clone(),
+            reason: "its name is not that of a segment".to_owned(),
+        };
+        self.broken.extend(listing.foreign.iter().map(foreign));
+        self.places.clear();
+        let heads = std::mem::take(&mut self.heads);
+        self.open_heads(&listing, heads);
+        let segments = std::mem::take(&mut self.segments);
+        self.open_segments(&listing.segments, segments);
+        self.places.sort_by_key(|place| std::cmp::Reverse(place.ids.start));
+        Ok(())
+    }
+
+    fn open_heads(&mut self, listing: &Listing, mut known: HashMap<PathBuf, HeadReader>) {
+        for head in &listing.heads {
+            let opened = match known.remove(&head.path) {
+                Some(mut reader) => reader.refresh().map(|()| reader),
+                None => HeadReader::open(&head.path),
+            };
+            let Some(reader) = self.usable(&head.path, opened) else { continue };
+            self.places.extend(reader.blocks.iter().map(|place| Place {
+                ids: place.header.ids(),
+                times: place.header.first_us..place.header.last_us.saturating_add(1),
+                at: Stored::Block(head.path.clone(), *place),
+            }));
+            self.heads.insert(head.path.clone(), reader);
+        }
+    }
+
+    fn open_segments(&mut self, names: &[SegmentName], mut known: HashMap<PathBuf, Segment>) {
+        for name in names {
+            let opened = known.remove(&name.path).map_or_else(|| Segment::open(name), Ok);
+            let Some(segment) = self.usable(&name.path, opened) else { continue };
+            for group in segment.groups() {
+                let bounds = |column| {
+                    let (least, most) = group.bounds(column).unwrap_or((0, i64::MAX - 1));
+                    least.max(0) as u64..most.max(0) as u64 + 1
+                };
+                let (ids, times) = (bounds(FileColumn::Id), bounds(FileColumn::Int(Int::Time)));
+                self.places.push(Place { ids, times, at: Stored::RowGroup(group) });
+            }
+            self.segments.insert(name.path.clone(), segment);
+        }
+    }
+
+    /// Returns a file that could be opened. One that the upkeep has replaced is not broken: the
+    /// next refresh finds its successor.
+    fn usable<T>(&mut self, path: &std::path::Path, opened: Result<T, LogError>) -> Option<T> {
+        let error = match opened {
+            Ok(file) => return Some(file),
+            Err(error) => error,
+        };
+        let is_gone = matches!(&error, LogError::File { source, .. }
+            if source.kind() == std::io::ErrorKind::NotFound);
+        if !is_gone {
+            self.broken.insert(Broken { path: path.to_owned(), reason: error.to_string() });
+        }
+        None
+    }
+
+    /// Returns the wanted entries before an id, the newest first.
+    pub fn search(&self, filter: &Filter, extent: SearchExtent) -> Page {
+        let mut page = Page::default();
+        let mut broken = self.broken.clone();
+        for place in self.places.iter().filter(|place| place.ids.start < extent.before_id) {
+            if self.is_excluded(place, filter) {
+                continue;
+            }
+            if let Err(error) = self.search_place(place, filter, extent, &mut page) {
+                broken.insert(place.broken(&error));
+            }
+            if page.next_before_id.is_some() {
+                break;
+            }
+        }
+        page.broken = broken.into_iter().collect();
+        page
+    }
+
+    /// Returns the number of wanted entries before an id.
+    pub fn count(&self, filter: &Filter, extent: SearchExtent) -> Count {
+        let mut count = Count::default();
+        let mut broken = self.broken.clone();
+        for place in self.places.iter().filter(|place| place.ids.start < extent.before_id) {
+            if self.is_excluded(place, filter) {
+                continue;
+            }
+            if count.examined >= extent.max_rows {
+                count.next_before_id = Some(place.ids.end);
+                break;
+            }
+            match self.count_place(place, filter, extent.before_id) {
+                Ok(Counted { entries, examined }) => {
+                    count.entries += entries;
+                    count.examined += examined;
+                }
+                Err(error) => drop(broken.insert(place.broken(&error))),
+            }
+        }
+        count.broken = broken.into_iter().collect();
+        count
+    }
+
+    fn is_excluded(&self, place: &Place, filter: &Filter) -> bool {
+        filter.overlap(place.times.clone()) == Overlap::None
+            || matches!(&place.at, Stored::RowGroup(group) if !filter.may_match(group))
+    }
+
+    /// Adds the wanted entries of a chunk to a page. It takes the last rows first, and more of them
+    /// each time: a page that fills at once decodes little.
+    fn search_place(
+        &self,
+        place: &Place,
+        filter: &Filter,
+        extent: SearchExtent,
+        page: &mut Page,
+    ) -> Result<(), LogError> {
+        let chunk = self.chunk(place)?;
+        let mut end = chunk.len();
+        let mut rows = PAGE_ROWS;
+        while end > 0 && page.next_before_id.is_none() {
+            let start = end.saturating_sub(rows) / PAGE_ROWS * PAGE_ROWS;
+            self.search_rows(&chunk, start..end, (filter, place), (extent, page))?;
+            if page.next_before_id.is_none() && page.examined >= extent.max_rows {
+                page.next_before_id = chunk.ids(start..start + 1)?.first().map(|id| *id as u64);
+            }
+            end = start;
+            rows *= 4;
+        }
+        Ok(())
+    }
+
+    fn search_rows(
+        &self,
+        chunk: &Chunk,
+        rows: Range<usize>,
+        (filter, place): (&Filter, &Place),
+        (extent, page): (SearchExtent, &mut Page),
+    ) -> Result<(), LogError> {
+        page.examined += rows.len() as u64;
+        let mut wanted = filter.select(chunk, &rows, filter.overlap(place.times.clone()))?;
+        if place.ids.end > extent.before_id {
+            let ids = chunk.ids(rows.clone())?;
+            for (wanted, id) in wanted.iter_mut().zip(ids) {
+                *wanted &= (id as u64) < extent.before_id;
+            }
+        }
+        let left = extent.entries - page.entries.len();
+        let found = wanted.iter().enumerate().rev().filter(|(_, wanted)| **wanted);
+        let found: Vec<usize> = found.map(|(row, _)| rows.start + row).take(left).collect();
+        page.entries.extend(entries(chunk, &found)?);
+        if page.entries.len() == extent.entries {
+            page.next_before_id = page.entries.last().map(|entry| entry.id);
+        }
+        Ok(())
+    }
+
+    fn count_place(
+        &self,
+        place: &Place,
+        filter: &Filter,
+        before_id: u64,
+    ) -> Result<Counted, LogError> {
+        let overlap = filter.overlap(place.times.clone());
+        let is_whole = overlap == Overlap::All && filter.conditions.is_empty();
+        if is_whole && place.ids.end <= before_id {
+            let entries = match &place.at {
+                Stored::Block(_, block) => u64::from(block.header.count),
+                Stored::RowGroup(group) => group.len() as u64,
+            };
+            return Ok(Counted { entries, examined: 0 });
+        }
+        let chunk = self.chunk(place)?;
+        let rows = 0..chunk.len();
+        let mut wanted = filter.select(&chunk, &rows, overlap)?;
+        if place.ids.end > before_id {
+            for (wanted, id) in wanted.iter_mut().zip(chunk.ids(rows.clone())?) {
+                *wanted &= (id as u64) < before_id;
+            }
+        }
+        let entries = wanted.iter().filter(|wanted| **wanted).count() as u64;
+        Ok(Counted { entries, examined: rows.len() as u64 })
+    }
+
+    fn chunk(&self, place: &Place) -> Result<Chunk, LogError> {
+        match &place.at {
+            Stored::RowGroup(group) => Ok(Chunk::RowGroup(group.clone())),
+            Stored::Block(path, block) => match self.heads.get(path) {
+                Some(head) => head.block(block).map(Box::new).map(Chunk::Block),
+                None => Err(LogError::damaged(path, "it is not open")),
+            },
+        }
+    }
+
+    /// Compares all octets of the log with their checksums, and returns the files that do not
+    /// match. `progress` is called after each segment with its number and their number.
+    pub fn verify(&self, mut progress: impl FnMut(usize, usize)) -> Vec<Broken> {
+        let mut broken = self.broken.clone();
+        for (path, head) in &self.heads {
+            let loss = head.final_loss();
+            if loss.octets > 0 {
+                let reason = format!(
+                    "{} octets belong to no intact block, which had {} entries or more",
+                    loss.octets, loss.entries
+                );
+                broken.insert(Broken { path: path.clone(), reason });
+            }
+        }
+        for (number, (path, segment)) in self.segments.iter().enumerate() {
+            if let Err(error) = segment.verify() {
+                broken.insert(Broken { path: path.clone(), reason: error.to_string() });
+            }
+            progress(number + 1, self.segments.len());
+        }
+        broken.into_iter().collect()
+    }
+}
+
+struct Counted {
+    entries: u64,
+    examined: u64,
+}
+
+impl Place {
+    fn broken(&self, error: &LogError) -> Broken {
+        let path = match &self.at {
+            Stored::Block(path, _) => path.clone(),
+            Stored::RowGroup(group) => group.path().to_owned(),
+        };
+        Broken { path, reason: error.to_string() }
+    }
+}
+
+/// Reads some rows of a chunk, which are in descending order.
+fn entries(chunk: &Chunk, found: &[usize]) -> Result<Vec<LogEntry>, LogError> {
+    let (Some(last), Some(first)) = (found.first(), found.last()) else { return Ok(Vec::new()) };
+    let rows = *first..*last + 1;
+    let ids = chunk.ids(rows.clone())?;
+    let mut entries: Vec<LogEntry> = found
+        .iter()
+        .map(|row| LogEntry {
+            id: ids[row - first] as u64,
+            ints: [0; INTS],
+            texts: Default::default(),
+            sets: Default::default(),
+        })
+        .collect();
+    let owned = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+    for int in Int::ALL {
+        let values = chunk.ints(int, rows.clone())?;
+        for (entry, row) in entries.iter_mut().zip(found) {
+            entry.ints[int as usize] = values[row - first];
+        }
+    }
+    for text in Text::ALL {
+        let column = chunk.texts(text, rows.clone())?;
+        for (entry, row) in entries.iter_mut().zip(found) {
+            let number = column.numbers[row - first];
+            entry.texts[text as usize] = owned(column.dictionary.get(number));
+        }
+    }
+    for set in Set::ALL {
+        let column = chunk.sets(set, rows.clone())?;
+        for (entry, row) in entries.iter_mut().zip(found) {
+            let members = column.row(row - first).iter();
+            entry.sets[set as usize] =
+                members.map(|number| owned(column.dictionary.get(*number))).collect();
+        }
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests;

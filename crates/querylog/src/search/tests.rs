@@ -1,0 +1,329 @@
+//! Searches against a plain scan of the entries that were pushed, in all states of the files.
+
+use std::fs;
+
+use avocet_testkit::Chance;
+
+use super::*;
+use crate::ring::{Consumer, Producer, ring};
+use crate::scratch::{Numbered, Scratch};
+use crate::{
+    Entry, Facts, NO_EDE, Outcome, OutcomeDays, Privacy, Retention, Upkeep, Writer, WriterOptions,
+};
+
+const DAY_US: u64 = 86_400_000_000;
+const START_US: u64 = 20_000 * DAY_US;
+
+/// An entry as it was pushed, in the words of a filter.
+#[derive(Clone, Debug)]
+struct Pushed {
+    time_us: u64,
+    delay: i64,
+    qname: &'static str,
+    client: String,
+    qtype: &'static str,
+    outcome: Outcome,
+    lists: Vec<String>,
+}
+
+const NAMES: [(&str, &[u8]); 5] = [
+    ("a.example.", b"\x01a\x07example\x00"),
+    ("b.a.example.", b"\x01b\x01a\x07example\x00"),
+    ("example.", b"\x07eXample\x00"),
+    ("other.test.", b"\x05other\x04test\x00"),
+    ("rare.test.", b"\x04rare\x04test\x00"),
+];
+
+struct Log {
+    scratch: Scratch,
+    pushed: Vec<Pushed>,
+    now_us: u64,
+}
+
+impl Log {
+    /// Writes entries over some days, in files of `head_entries`, and seals all but the last file.
+    fn written(chance: &mut Chance, count: usize, head_entries: u64) -> Self {
+        let mut log = Self { scratch: Scratch::create(), pushed: Vec::new(), now_us: START_US };
+        let options = WriterOptions {
+            directory: log.scratch.0.clone(),
+            head_entries,
+            head_secs: 1 << 40,
+            pseudonym_key: [0; 16],
+        };
+        let mut writer = Writer::open(options, log.now_us).unwrap();
+        let (mut producer, consumer) = ring(1 << 20);
+        let mut rings = [consumer];
+        for number in 0..count {
+            log.now_us += 1 + chance.below(2 * DAY_US / count as u64 * 2);
+            log.push(chance, number, &mut producer);
+            if chance.below(20) == 0 {
+                log.drain(&mut writer, &mut rings);
+            }
+        }
+        log.drain(&mut writer, &mut rings);
+        writer.close(log.now_us).unwrap();
+        log
+    }
+
+    fn drain(&self, writer: &mut Writer, rings: &mut [Consumer]) {
+        writer.drain(rings, &Numbered, self.now_us).unwrap();
+        writer.tick(self.now_us).unwrap();
+    }
+
+    fn push(&mut self, chance: &mut Chance, number: usize, producer: &mut Producer) {
+        let rare = chance.below(50) == 0;
+        let (qname, wire) = NAMES[if rare { 4 } else { chance.below(4) as usize }];
+        let client = chance.below(7) as u8;
+        let (qtype, type_name) = [(1, "A"), (28, "AAAA"), (65, "HTTPS")][chance.below(3) as usize];
+        let outcome = Outcome::ALL[chance.below(3) as usize];
+        let lists: Vec<u16> = (0..chance.below(4) as u16).map(|list| list + 1).collect();
+        let facts = Facts {
+            time_us: self.now_us,
+            client: [192, 0, 2, client].into(),
+            response_delay_us: number as u32,
+            upstream_rtt_us: 0,
+            revision: 1,
+            profile: 1,
+            device: 0,
+            listener: 0,
+            upstream: 0,
+            rule: 0,
+            qtype,
+            qclass: 1,
+            flags: 0x8180,
+            rcode: 0,
+            ede: NO_EDE,
+            answer_count: 0,
+            query_size: 40,
+            response_size: 80,
+            stage: 0,
+            transport: 0,
+            cache: 0,
+            validation: 0,
+            outcome,
+            privacy: Privacy::Full,
+        };
+        producer.push(&Entry { facts, qname: wire, lists: &lists, answer: b"" });
+        self.pushed.push(Pushed {
+            time_us: self.now_us,
+            delay: number as i64,
+            qname,
+            client: format!("192.0.2.{client}"),
+            qtype: type_name,
+            outcome,
+            lists: lists.iter().map(|list| format!("List-1-{list}-0")).collect(),
+        });
+    }
+
+    fn upkeep(&self, retention: Retention) -> Upkeep {
+        Upkeep::open(self.scratch.0.clone(), retention).unwrap()
+    }
+
+    fn reader(&self) -> LogReader {
+        LogReader::open(self.scratch.0.clone()).unwrap()
+    }
+}
+
+fn random_filter(chance: &mut Chance, log: &Log) -> Filter {
+    let mut conditions = Vec::new();
+    let name = |chance: &mut Chance| NAMES[chance.below(5) as usize].0.to_owned();
+    if chance.below(3) == 0 {
+        conditions.push(Condition::Is(Text::Qname, vec![name(chance), name(chance)]));
+    }
+    if chance.below(3) == 0 {
+        let zones = ["example.", "a.example.", "test.", ".", "none."];
+        conditions.push(Condition::Under(zones[chance.below(5) as usize].to_owned()));
+    }
+    if chance.below(3) == 0 {
+        let client = format!("192.0.2.{}", chance.below(9));
+        conditions.push(Condition::Is(Text::Client, vec![client]));
+    }
+    if chance.below(3) == 0 {
+        conditions.push(Condition::Is(Text::Qtype, vec!["AAAA".to_owned()]));
+    }
+    if chance.below(3) == 0 {
+        conditions.push(Condition::Is(Text::Outcome, vec!["blocked".to_owned()]));
+    }
+    if chance.below(3) == 0 {
+        let list = format!("List-1-{}-0", 1 + chance.below(4));
+        conditions.push(Condition::Has(Set::Lists, list));
+    }
+    let mut filter = Filter { conditions, ..Filter::default() };
+    if chance.below(2) == 0 {
+        let span = log.now_us - START_US;
+        let start = START_US + chance.below(span);
+        filter.time_us = start..start + chance.below(span);
+    }
+    filter
+}
+
+fn matches(filter: &Filter, entry: &Pushed) -> bool {
+    filter.time_us.contains(&entry.time_us)
+        && filter.conditions.iter().all(|condition| match condition {
+            Condition::Is(Text::Qname, names) => names.iter().any(|name| name == entry.qname),
+            Condition::Is(Text::Client, clients) => clients.contains(&entry.client),
+            Condition::Is(Text::Qtype, types) => types.iter().any(|qtype| qtype == entry.qtype),
+            Condition::Is(Text::Outcome, _) => entry.outcome == Outcome::Blocked,
+            Condition::Is(..) => unreachable!("no such condition is made"),
+            Condition::Under(zone) => {
+                zone == "." || entry.qname == zone || entry.qname.ends_with(&format!(".{zone}"))
+            }
+            Condition::Has(_, list) => entry.lists.contains(list),
+        })
+}
+
+/// Compares pages and counts of random filters with a scan of `pushed`.
+fn check(chance: &mut Chance, log: &Log, reader: &LogReader, pushed: &[Pushed]) {
+    for _ in 0..12 {
+        let filter = random_filter(chance, log);
+        let mut expected: Vec<i64> = pushed
+            .iter()
+            .filter(|entry| matches(&filter, entry))
+            .map(|entry| entry.delay)
+            .collect();
+        expected.reverse();
+        let mut extent = SearchExtent {
+            before_id: u64::MAX,
+            entries: 1 + chance.below(40) as usize,
+            max_rows: 1 + chance.below(1000),
+        };
+        let count = reader.count(&filter, SearchExtent { max_rows: u64::MAX, ..extent });
+        assert_eq!(count.entries, expected.len() as u64, "{filter:?}");
+        assert_eq!(count.next_before_id, None);
+        let mut found = Vec::new();
+        loop {
+            let page = reader.search(&filter, extent);
+            assert!(page.broken.is_empty(), "{:?}", page.broken);
+            assert!(page.entries.len() <= extent.entries);
+            found.extend(page.entries.iter().map(|entry| entry.int(Int::Delay).unwrap()));
+            let Some(next) = page.next_before_id else { break };
+            assert!(next < extent.before_id);
+            extent.before_id = next;
+        }
+        assert_eq!(found, expected, "{filter:?}");
+    }
+}
+
+#[test]
+fn searches_find_what_a_scan_finds_while_files_are_sealed_and_merged() {
+    for seed in 0..6 {
+        let chance = &mut Chance::new(seed);
+        let log = Log::written(chance, 800, 150);
+        check(chance, &log, &log.reader(), &log.pushed);
+        let mut upkeep = log.upkeep(Retention::default());
+        let mut reader = log.reader();
+        while upkeep.step(log.now_us + DAY_US).unwrap() {
+            reader.refresh().unwrap();
+            check(chance, &log, &reader, &log.pushed);
+        }
+        assert!(upkeep.counters().merged > 0);
+        assert!(log.reader().verify(|_, _| ()).is_empty());
+    }
+}
+
+#[test]
+fn an_entry_of_a_segment_is_that_of_the_head() {
+    let chance = &mut Chance::new(9);
+    let log = Log::written(chance, 300, 100);
+    let extent = SearchExtent { before_id: u64::MAX, entries: 1000, max_rows: u64::MAX };
+    let before = log.reader().search(&Filter::default(), extent);
+    assert_eq!(before.entries.len(), 300);
+    let mut upkeep = log.upkeep(Retention::default());
+    while upkeep.step(log.now_us + DAY_US).unwrap() {}
+    assert_eq!(log.reader().search(&Filter::default(), extent), before);
+}
+
+#[test]
+fn retention_deletes_by_age_octets_and_outcome() {
+    let chance = &mut Chance::new(3);
+    let log = Log::written(chance, 600, 100);
+    let run = |retention: Retention, now_us: u64| {
+        let mut upkeep = log.upkeep(retention);
+        while upkeep.step(now_us).unwrap() {}
+        upkeep.counters().deleted
+    };
+    run(Retention::default(), log.now_us);
+    let blocked = OutcomeDays { outcome: Outcome::Blocked, days: 1 };
+    let retention = Retention { outcomes: vec![blocked], ..Retention::default() };
+    let now_us = log.now_us + 2 * DAY_US;
+    let deleted = run(retention.clone(), now_us);
+    let listing = Listing::read(&log.scratch.0).unwrap();
+    let (sealed, rest) = log.pushed.split_at(listing.id_after_segments() as usize);
+    let is_kept = |entry: &&Pushed| entry.outcome != Outcome::Blocked;
+    let mut kept: Vec<Pushed> = sealed.iter().filter(is_kept).cloned().collect();
+    assert_eq!(deleted, (sealed.len() - kept.len()) as u64);
+    assert_eq!(run(retention, now_us), 0);
+    kept.extend_from_slice(rest);
+    check(chance, &log, &log.reader(), &kept);
+    let before = kept.len();
+    run(Retention { days: 1, ..Retention::default() }, log.now_us + DAY_US / 2);
+    let left = log.reader().count(
+        &Filter::default(),
+        SearchExtent { before_id: u64::MAX, entries: 0, max_rows: u64::MAX },
+    );
+    assert!((rest.len() as u64..before as u64).contains(&left.entries), "{left:?}");
+    run(Retention { octets: 1, ..Retention::default() }, log.now_us);
+    check(chance, &log, &log.reader(), rest);
+}
+
+/// Every octet of a file is covered: also those that no search reads.
+#[test]
+fn a_segment_that_is_truncated_or_has_a_flipped_bit_is_refused_and_named() {
+    let chance = &mut Chance::new(5);
+    let log = Log::written(chance, 200, 50);
+    let mut upkeep = log.upkeep(Retention::default());
+    while upkeep.step(START_US).unwrap() {}
+    let listing = Listing::read(&log.scratch.0).unwrap();
+    let first = &listing.segments[0];
+    let whole = fs::read(&first.path).unwrap();
+    let after = first.label.ids.end() + 1;
+    assert!(listing.segments.len() > 1 && after < 200);
+    let check_broken = |octets: &[u8]| {
+        fs::write(&first.path, octets).unwrap();
+        let reader = log.reader();
+        let broken = reader.verify(|_, _| ());
+        assert_eq!(broken.len(), 1);
+        assert_eq!(broken[0].path, first.path);
+        let extent = SearchExtent { before_id: u64::MAX, entries: 1000, max_rows: u64::MAX };
+        let page = reader.search(&Filter::default(), extent);
+        assert_eq!(page.broken, broken);
+        let ids: Vec<_> = page.entries.iter().map(|entry| entry.id).collect();
+        assert_eq!(ids, (after..200).rev().collect::<Vec<_>>());
+    };
+    for len in (0..whole.len()).step_by(17) {
+        check_broken(&whole[..len]);
+    }
+    for bit in (0..whole.len() * 8).step_by(151) {
+        let mut octets = whole.clone();
+        octets[bit / 8] ^= 1 << (bit % 8);
+        check_broken(&octets);
+    }
+    fs::write(&first.path, &whole).unwrap();
+    assert!(log.reader().verify(|_, _| ()).is_empty());
+}
+
+#[test]
+fn what_a_crash_leaves_between_two_steps_is_not_counted_twice() {
+    let chance = &mut Chance::new(6);
+    let log = Log::written(chance, 400, 50);
+    let copy = |extension: &str| {
+        let files = fs::read_dir(&log.scratch.0).unwrap().flatten().map(|file| file.path());
+        let files = files.filter(|path| path.extension().is_some_and(|own| own == extension));
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).collect::<Vec<_>>()
+    };
+    let mut upkeep = log.upkeep(Retention::default());
+    let heads = copy("blocks");
+    while upkeep.step(START_US).unwrap() {}
+    let segments = copy("parquet");
+    while upkeep.step(log.now_us + DAY_US).unwrap() {}
+    for (path, octets) in heads.iter().chain(&segments) {
+        fs::write(path, octets).unwrap();
+    }
+    fs::write(log.scratch.0.join("queries-0.part"), b"half").unwrap();
+    check(chance, &log, &log.reader(), &log.pushed);
+    let mut upkeep = log.upkeep(Retention::default());
+    while upkeep.step(log.now_us + DAY_US).unwrap() {}
+    check(chance, &log, &log.reader(), &log.pushed);
+    assert_eq!(copy("blocks").len(), 1);
+    assert!(copy("part").is_empty());
+}

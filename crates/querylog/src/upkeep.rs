@@ -1,0 +1,310 @@
+//! The upkeep of a log: seals files of the head, merges the segments of a day, and deletes what is
+//! older or larger than it may be.
+//!
+//! ```text
+//!  head-*.blocks ──seal──> segments of up to an hour ──merge──> a segment for each day ──> deleted
+//!  all but the last                                  when the day is over                by age,
+//!                                                                              octets or outcome
+//! ```
+//!
+//! It shares nothing with the writer but the directory, so it may run on another thread, and any
+//! step may be its last: a file is complete before it gets its name, and its name says what it
+//! replaces. [`Upkeep::step`] does one piece of work at a time.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::chunk::Chunk;
+use crate::column::{Int, Text};
+use crate::directory::{HeadName, Listing, SegmentLabel, SegmentName};
+use crate::entry::Outcome;
+use crate::error::LogError;
+use crate::head::HeadReader;
+use crate::segment::{FileColumn, GROUP_ROWS, RowGroup, RowSource, Sealer, Segment};
+
+const DAY_US: u64 = 86_400_000_000;
+
+/// How long entries are kept.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Retention {
+    /// Days after which a segment is deleted; zero for no limit.
+    pub days: u64,
+    /// Octets of all files, above which the oldest segment is deleted; zero for no limit.
+    pub octets: u64,
+    /// Outcomes with a shorter time of their own.
+    pub outcomes: Vec<OutcomeDays>,
+}
+
+/// Days after which entries with an outcome are deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OutcomeDays {
+    /// The outcome.
+    pub outcome: Outcome,
+    /// The days.
+    pub days: u64,
+}
+
+/// Numbers since the start, for metrics.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct UpkeepCounters {
+    /// Entries that were sealed.
+    pub sealed: u64,
+    /// Segments that were merged into others.
+    pub merged: u64,
+    /// Entries that were deleted, as retention says.
+    pub deleted: u64,
+    /// Octets of the head that belong to no intact block.
+    pub lost_octets: u64,
+    /// Entries that damaged blocks of the head promise.
+    pub lost_entries: u64,
+}
+
+/// The upkeep of one directory. There is one for each directory, in the process of its writer.
+pub struct Upkeep {
+    directory: PathBuf,
+    retention: Retention,
+    counters: UpkeepCounters,
+    /// Files that failed. They stay as they are until the next start.
+    refused: HashSet<PathBuf>,
+    /// Segments without entries that an outcome's time has passed for.
+    examined: HashSet<(PathBuf, OutcomeDays)>,
+}
+
+impl Upkeep {
+    /// Prepares the upkeep of a directory and deletes incomplete files of a former process.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn open(directory: PathBuf, retention: Retention) -> Result<Self, LogError> {
+        for part in Listing::read(&directory)?.parts {
+            delete(&part)?;
+        }
+        Ok(Self {
+            directory,
+            retention,
+            counters: UpkeepCounters::default(),
+            refused: HashSet::new(),
+            examined: HashSet::new(),
+        })
+    }
+
+    /// Changes how long entries are kept.
+    pub fn set_retention(&mut self, retention: Retention) {
+        self.retention = retention;
+    }
+
+    /// Returns the numbers since the start.
+    #[must_use]
+    pub fn counters(&self) -> UpkeepCounters {
+        self.counters
+    }
+
+    /// Does one piece of work, and reports whether there may be more. The last file of the head is
+    /// left to the writer.
+    ///
+    /// # Errors
+    /// A file cannot be read or written. It is left as it is, and the next step leaves it out.
+    pub fn step(&mut self, now_us: u64) -> Result<bool, LogError> {
+        let mut listing = Listing::read(&self.directory)?;
+        if let Some(replaced) = listing.replaced.first() {
+            delete(replaced)?;
+            return Ok(true);
+        }
+        listing.heads.pop();
+        if let Some(head) = listing.heads.iter().find(|head| !self.refused.contains(&head.path)) {
+            let sealed = self.seal(head);
+            return self.refuse_if_failed(sealed, [&head.path]);
+        }
+        if let Some(day) = self.mergeable(&listing, now_us) {
+            let merged = self.merge(day);
+            return self.refuse_if_failed(merged, day.iter().map(|segment| &segment.path));
+        }
+        if self.prune(now_us)? {
+            return Ok(true);
+        }
+        listing.segments.retain(|segment| !self.refused.contains(&segment.path));
+        for segment in &listing.segments {
+            let thinned = self.thin(segment, now_us);
+            if self.refuse_if_failed(thinned, [&segment.path])? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Deletes the oldest segment if it is too old, or if all files are too large.
+    ///
+    /// # Errors
+    /// The directory cannot be read, or a file cannot be deleted.
+    pub fn prune(&mut self, now_us: u64) -> Result<bool, LogError> {
+        let listing = Listing::read(&self.directory)?;
+        let Some(oldest) = listing.segments.first() else { return Ok(false) };
+        let files = listing.segments.iter().map(|segment| &segment.path);
+        let files = files.chain(listing.heads.iter().map(|head| &head.path));
+        let octets: u64 = files.map(|path| fs::metadata(path).map_or(0, |file| file.len())).sum();
+        let is_large = self.retention.octets > 0 && octets > self.retention.octets;
+        let segment = Segment::open(oldest).ok();
+        let limit_us = now_us.saturating_sub(self.retention.days.saturating_mul(DAY_US));
+        let last_us = segment.as_ref().and_then(latest);
+        let is_old = self.retention.days > 0 && last_us.is_some_and(|last| last < limit_us);
+        if is_large || is_old {
+            delete(&oldest.path)?;
+            self.counters.deleted += segment.map_or(0, |segment| segment.rows());
+        }
+        Ok(is_large || is_old)
+    }
+
+    fn refuse_if_failed<'p>(
+        &mut self,
+        outcome: Result<bool, LogError>,
+        files: impl IntoIterator<Item = &'p PathBuf>,
+    ) -> Result<bool, LogError> {
+        if outcome.is_err() {
+            self.refused.extend(files.into_iter().cloned());
+        }
+        outcome
+    }
+
+    /// Replaces a file of the head by a segment.
+    fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
+        let reader = HeadReader::open(&head.path)?;
+        let loss = reader.final_loss();
+        if let (Some(first), Some(end)) = (reader.blocks.first(), reader.end_id()) {
+            let read = |place| {
+                let chunk = Chunk::Block(Box::new(reader.block(place)?));
+                Ok(RowSource { chunk, kept: Vec::new() })
+            };
+            let sources: Result<Vec<RowSource>, LogError> =
+                reader.blocks.iter().map(read).collect();
+            let sources = sources?;
+            let mut sealer = Sealer::create(&self.directory, head.first_id)?;
+            sealer.row_group(&sources)?;
+            let label = SegmentLabel::new(first.header.first_us, head.first_id..=end - 1);
+            sealer.finish(&label)?;
+            self.counters.sealed += sources.iter().map(|source| source.len() as u64).sum::<u64>();
+        }
+        self.counters.lost_octets += loss.octets;
+        self.counters.lost_entries += loss.entries;
+        delete(&head.path)?;
+        Ok(true)
+    }
+
+    /// Returns the segments of a day that is over, if there are several.
+    fn mergeable<'l>(&self, listing: &'l Listing, now_us: u64) -> Option<&'l [SegmentName]> {
+        let today = SegmentLabel::new(now_us, 0..=0);
+        // A run of segments has consecutive ids, except for a head that could not be sealed.
+        let same_run = |a: &SegmentName, b: &SegmentName| {
+            let between = a.label.ids.end() + 1..*b.label.ids.start();
+            a.label.day() == b.label.day()
+                && !listing.heads.iter().any(|head| between.contains(&head.first_id))
+        };
+        listing.segments.chunk_by(same_run).find(|run| {
+            run.len() > 1
+                && run[0].label.day() < today.day()
+                && !run.iter().any(|segment| self.refused.contains(&segment.path))
+        })
+    }
+
+    /// Replaces segments by one.
+    fn merge(&mut self, day: &[SegmentName]) -> Result<bool, LogError> {
+        let segments: Result<Vec<_>, _> = day.iter().map(Segment::open).collect();
+        let segments = segments?;
+        let (first, last) = (&day[0].label, &day[day.len() - 1].label);
+        let ids = *first.ids.start()..=*last.ids.end();
+        let groups = segments.iter().flat_map(Segment::groups);
+        let mut sealer = Sealer::create(&self.directory, *ids.start())?;
+        write_groups(&mut sealer, groups.map(whole))?;
+        sealer.finish(&SegmentLabel { stamp: first.stamp.clone(), ids, generation: 0 })?;
+        for segment in day {
+            delete(&segment.path)?;
+        }
+        self.counters.merged += day.len() as u64;
+        Ok(true)
+    }
+
+    /// Replaces a segment by one without the entries of outcomes with a shorter time.
+    fn thin(&mut self, name: &SegmentName, now_us: u64) -> Result<bool, LogError> {
+        let limits = self.retention.outcomes.clone();
+        let is_unknown =
+            |limit: &&OutcomeDays| !self.examined.contains(&(name.path.clone(), **limit));
+        let unknown: Vec<_> = limits.iter().filter(is_unknown).collect();
+        if unknown.is_empty() {
+            return Ok(false);
+        }
+        let segment = Segment::open(name)?;
+        let is_due = |limit: &&&OutcomeDays| {
+            let limit_us = now_us.saturating_sub(limit.days.saturating_mul(DAY_US));
+            latest(&segment).is_some_and(|last| last < limit_us)
+        };
+        let due: Vec<OutcomeDays> = unknown.iter().filter(is_due).map(|limit| **limit).collect();
+        if due.is_empty() {
+            return Ok(false);
+        }
+        let sources: Result<Vec<_>, _> =
+            segment.groups().map(|group| without(group, &due)).collect();
+        let sources = sources?;
+        let left: u64 = sources.iter().map(|source| source.len() as u64).sum();
+        self.examined.extend(due.iter().map(|limit| (name.path.clone(), *limit)));
+        if left == segment.rows() {
+            return Ok(false);
+        }
+        self.counters.deleted += segment.rows() - left;
+        if left > 0 {
+            let mut sealer = Sealer::create(&self.directory, *name.label.ids.start())?;
+            write_groups(&mut sealer, sources.into_iter().map(Ok))?;
+            let generation = name.label.generation.saturating_add(1);
+            let thinned = sealer.finish(&SegmentLabel { generation, ..name.label.clone() })?;
+            self.examined.extend(due.iter().map(|limit| (thinned.path.clone(), *limit)));
+        }
+        delete(&name.path)?;
+        Ok(true)
+    }
+}
+
+/// Returns the time of the latest entry.
+fn latest(segment: &Segment) -> Option<u64> {
+    let bounds = segment.groups().filter_map(|group| group.bounds(FileColumn::Int(Int::Time)));
+    bounds.map(|(_, last)| last.max(0) as u64).max()
+}
+
+fn whole(group: RowGroup) -> Result<RowSource, LogError> {
+    Ok(RowSource { chunk: Chunk::RowGroup(group), kept: Vec::new() })
+}
+
+fn without(group: RowGroup, limits: &[OutcomeDays]) -> Result<RowSource, LogError> {
+    let column = group.texts(Text::Outcome, 0..group.len())?;
+    let is_kept = |number: u32| {
+        let outcome = column.dictionary.get(number);
+        !limits.iter().any(|limit| limit.outcome.name().as_bytes() == outcome)
+    };
+    let by_number: Vec<bool> = (0..column.dictionary.len() as u32).map(is_kept).collect();
+    let kept = column.numbers.iter().map(|number| by_number[*number as usize]).collect();
+    Ok(RowSource { chunk: Chunk::RowGroup(group), kept })
+}
+
+/// Writes sources as row groups of up to [`GROUP_ROWS`].
+fn write_groups(
+    sealer: &mut Sealer,
+    sources: impl Iterator<Item = Result<RowSource, LogError>>,
+) -> Result<(), LogError> {
+    let (mut waiting, mut rows) = (Vec::new(), 0);
+    for source in sources {
+        let source = source?;
+        if source.len() == 0 {
+            continue;
+        }
+        if rows > 0 && rows + source.len() > GROUP_ROWS {
+            sealer.row_group(&waiting)?;
+            waiting.clear();
+            rows = 0;
+        }
+        rows += source.len();
+        waiting.push(source);
+    }
+    if waiting.is_empty() { Ok(()) } else { sealer.row_group(&waiting) }
+}
+
+fn delete(path: &Path) -> Result<(), LogError> {
+    fs::remove_file(path).map_err(LogError::file("delete", path))
+}
