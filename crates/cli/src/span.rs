@@ -24,3 +24,25 @@ pub(crate) fn span(secs: u64) -> String {
         _ => format!("{} d {} h", secs / 86_400, secs / 3_600 % 24),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_their_two_largest_units() {
+        let spans = [0, 59, 60, 2_700, 3_600, 86_399, 86_400, 172_800, 180_000].map(span);
+        let words = [
+            "0 s",
+            "59 s",
+            "1 min",
+            "45 min",
+            "1 h 0 min",
+            "23 h 59 min",
+            "1 d 0 h",
+            "2 d 0 h",
+            "2 d 2 h",
+        ];
+        assert_eq!(spans, words);
+    }
+}

@@ -335,8 +335,28 @@ fn records(answer: Option<&[AnswerRecord]>) -> String {
 mod tests {
     use avocet_control::line::{ReplyLine, read_reply};
     use avocet_control::request::Trace;
+    use avocet_control::why::ListEffect;
 
     use super::*;
+
+    #[test]
+    fn a_line_that_blocks_an_alias_names_it() {
+        let line = ListLine {
+            list: Some("ads".to_owned()),
+            line: 2,
+            effect: ListEffect::Block,
+            important: None,
+            trigger: None,
+            alias: Some("tracker.net.".to_owned()),
+            in_force: true,
+            decides: true,
+            overruled: false,
+            text: Some("||tracker.net^".to_owned()),
+        };
+        let shown = list_line(&line, None);
+        let expected = "list ads, line 2: block the alias tracker.net., decides  ; ||tracker.net^";
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn a_trace_is_a_tree() {

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::server::Site;
-use crate::upstream::Upstream;
+use crate::upstream::{ADDRESS, Upstream};
 
 #[test]
 fn a_dump_shows_what_is_cached_and_a_flush_drops_it() {
@@ -250,6 +250,20 @@ fn grants_of_several_clients_at_once_are_all_in_force() {
 }
 
 #[test]
+fn a_grant_of_all_names_below_a_name_includes_that_name() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let list = site.directory.join("ads.txt");
+    fs::write(&list, "||x.example^\n").unwrap();
+    let list = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display());
+    site.configure(upstream.addr, "", &list);
+    let _server = site.start();
+    let given = || ["x.example", "www.x.example"].map(|name| site.ask(name).0);
+    assert_eq!(given(), [[0; 4]; 2], "blocked with the null address");
+    site.avocet_text(&["grant", "*.x.example", "--for", "1h"]);
+    assert_eq!(given(), [ADDRESS; 2]);
+}
+
+#[test]
 fn many_clients_at_once_all_get_their_reply() {
     const CLIENTS: usize = 80;
     let (site, upstream) = (Site::new(), Upstream::start());
@@ -331,7 +345,7 @@ fn a_pause_for_an_address_needs_no_table() {
         site.avocet_text(&["pause", "--client", "127.0.0.1"])
             .contains("paused for address 127.0.0.1, ")
     );
-    assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
+    assert_eq!(site.ask("game.example").0, ADDRESS);
     server.stop();
     // A table for the address makes it another scope; the pause is found all the same.
     site.configure(
@@ -340,7 +354,7 @@ fn a_pause_for_an_address_needs_no_table() {
         &format!("{rule}[[client]]\nname = \"here\"\nids = [\"127.0.0.1\"]\n"),
     );
     let _server = site.start();
-    assert_eq!(site.ask("game.example").0, crate::upstream::ADDRESS);
+    assert_eq!(site.ask("game.example").0, ADDRESS);
     site.avocet_text(&["pause", "--end", "--client", "127.0.0.1"]);
     assert_eq!(site.ask("game.example").0, blocked);
     assert!(

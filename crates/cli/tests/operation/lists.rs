@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -345,6 +346,13 @@ fn commands_judge_by_the_copies_of_what_was_fetched() {
     let (queries, without) = (queries.to_str().unwrap(), without.to_str().unwrap());
     let changed = site.avocet_text(&["policy", "dry-run", without, "--queries", queries]);
     assert!(changed.contains("freed: 1 queries, 1 names"), "{changed}");
+    let current = format!("compared with {}\n", site.file().display());
+    assert!(changed.ends_with(&current), "{changed}");
+    let arguments = ["policy", "dry-run", without, "--queries", queries];
+    let mut alone = Command::new(env!("CARGO_BIN_EXE_avocet"));
+    let alone = alone.args(arguments).env("AVOCET_CONFIG", "").output().unwrap();
+    let alone = String::from_utf8(alone.stdout).unwrap();
+    assert!(alone.contains("compared with a server without configuration"), "{alone}");
 }
 
 #[test]

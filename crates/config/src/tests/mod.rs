@@ -503,6 +503,13 @@ fn limits_and_secrets_are_typed() {
 }
 
 #[test]
+fn a_key_given_twice_is_named() {
+    let text = errors("[server]\nworkers = 1\nworkers = 2\n");
+    assert!(text.contains("duplicate key `workers`; the table already has it"), "{text}");
+    assert!(text.contains("a.toml:3:1"), "{text}");
+}
+
+#[test]
 fn all_faults_of_each_table_are_reported_at_once() {
     let text = r#"
 [policy]
