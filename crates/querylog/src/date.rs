@@ -29,9 +29,25 @@ impl Date {
     }
 }
 
+/// Returns a time in microseconds since the epoch as in `2026-11-23T11:27:00.000001Z` (RFC 3339).
+pub(crate) fn rfc3339(time_us: i64) -> String {
+    let time_us = time_us.max(0) as u64;
+    let secs = time_us / 1_000_000;
+    let Date { year, month, day } = Date::of_day(secs / 86_400);
+    let (hour, minute, second) = (secs / 3600 % 24, secs / 60 % 60, secs % 60);
+    let fraction = time_us % 1_000_000;
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{fraction:06}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_microseconds() {
+        assert_eq!(rfc3339(1_795_433_220_000_001), "2026-11-23T11:27:00.000001Z");
+        assert_eq!(rfc3339(-1), "1970-01-01T00:00:00.000000Z");
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -1,8 +1,8 @@
 //! The record of one answer, as a worker writes it.
 //!
 //! An [`Entry`] borrows all that is longer than a few octets: the worker copies them once, into its
-//! [ring](crate::ring). Things with a name, such as a rule, are numbers here. The writer of the log
-//! translates them through [`Labels`], once for each number and revision, so that the path of a
+//! [ring](crate::ring()). Things with a name, such as a rule, are numbers here. The writer of the
+//! log translates them through [`Labels`], once for each number and revision, so that the path of a
 //! query touches no text. The summary of the answer is also left to the writer: the worker hands
 //! over the first octets of the answer section.
 

@@ -12,7 +12,8 @@
 //!
 //! 4. Another thread, with low priority, calls [`Upkeep::step`] until it returns `false`, and again
 //!    some seconds later.
-//! 5. A search opens a [`LogReader`], in this or in another process.
+//! 5. A search opens a [`LogReader`], in this or in another process; [`export`] writes what it
+//!    finds. Overviews read [`Writer::rollups`].
 //!
 //! ```text
 //!  worker ──push──> ring ──drain──> Writer ──append──> head-*.blocks ──┐
@@ -45,9 +46,13 @@ mod directory;
 #[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
+mod export;
+#[cfg(not(loom))]
 mod head;
 #[cfg(not(loom))]
 mod privacy;
+#[cfg(not(loom))]
+mod rollup;
 #[cfg(all(test, not(loom)))]
 mod scratch;
 #[cfg(not(loom))]
@@ -69,7 +74,11 @@ pub use ring::{Consumer, Producer, Record, ring};
 #[cfg(not(loom))]
 pub use error::LogError;
 #[cfg(not(loom))]
+pub use export::{ExportFormat, Exported, export, write_entry, write_header};
+#[cfg(not(loom))]
 pub use head::HeadLoss;
+#[cfg(not(loom))]
+pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
 #[cfg(not(loom))]
 pub use search::{Broken, Condition, Count, Filter, LogEntry, LogReader, Page, SearchExtent};
 #[cfg(not(loom))]

@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::block::Encoder;
 use crate::collect::Collector;
@@ -21,6 +22,8 @@ use crate::error::LogError;
 use crate::head::{HeadFile, HeadReader};
 use crate::privacy::Concealment;
 use crate::ring::{Consumer, Record};
+use crate::rollup::Rollups;
+use crate::search::{Filter, LogReader, SearchExtent};
 
 /// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
 const BLOCK_ENTRIES: usize = 8192;
@@ -31,6 +34,10 @@ const MAX_DRAIN: usize = 1 << 16;
 /// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
 /// loses at most what arrived during it.
 const FLUSH_US: u64 = 1_000_000;
+/// Entries that roll-ups without a stored state count again at the start: some seconds of work.
+const MAX_RECOUNT: u64 = 1 << 20;
+/// Entries that are read at once for it.
+const RECOUNT_PAGE: usize = 4096;
 const LOCK: &str = "lock";
 
 /// Settings of a [`Writer`].
@@ -80,6 +87,7 @@ pub struct Writer {
     flushed_us: u64,
     next_id: u64,
     counters: WriterCounters,
+    rollups: Arc<Mutex<Rollups>>,
 }
 
 impl Writer {
@@ -92,8 +100,12 @@ impl Writer {
         let directory = &options.directory;
         fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
         let lock = lock(&options)?;
-        let next_id = next_id(&options)?;
+        let mut rollups = Rollups::load(directory);
+        // Ids of entries that were deleted are not used again.
+        let next_id = next_id(&options)?.max(rollups.end_id());
+        recount(&options, &mut rollups)?;
         Ok(Self {
+            rollups: Arc::new(Mutex::new(rollups)),
             collector: Collector::new(Concealment::new(&options.pseudonym_key)),
             encoder: Encoder::new().map_err(LogError::Compressor)?,
             record: Record::default(),
@@ -147,8 +159,8 @@ impl Writer {
         self.sync()?;
         let head_us = self.options.head_secs.saturating_mul(1_000_000);
         let is_over = now_us.checked_sub(self.head_since_us).is_none_or(|age| age >= head_us);
-        if is_over {
-            self.head = None;
+        if is_over && self.head.take().is_some() {
+            self.store_rollups()?;
         }
         Ok(())
     }
@@ -160,6 +172,7 @@ impl Writer {
     pub fn close(mut self, now_us: u64) -> Result<WriterCounters, LogError> {
         self.flush(now_us)?;
         self.sync()?;
+        self.store_rollups()?;
         Ok(self.counters)
     }
 
@@ -167,6 +180,12 @@ impl Writer {
     #[must_use]
     pub fn counters(&self) -> WriterCounters {
         self.counters
+    }
+
+    /// Returns the roll-ups, which the writer locks for about a millisecond a second.
+    #[must_use]
+    pub fn rollups(&self) -> Arc<Mutex<Rollups>> {
+        Arc::clone(&self.rollups)
     }
 
     fn is_full(&self) -> bool {
@@ -181,10 +200,17 @@ impl Writer {
             return Ok(());
         }
         let written = self.append(now_us);
+        if written.is_ok() {
+            locked(&self.rollups).add(&self.collector.batch, self.next_id);
+        }
         self.collector.clear();
         if written.is_ok() {
             self.counters.written += count;
             self.counters.octets += self.block.len() as u64;
+            // The file of the head is complete.
+            if self.head.is_none() {
+                self.store_rollups()?;
+            }
         } else {
             self.counters.lost += count;
             self.fail();
@@ -222,11 +248,46 @@ impl Writer {
         synced
     }
 
+    fn store_rollups(&mut self) -> Result<(), LogError> {
+        let stored = locked(&self.rollups).store(&self.options.directory);
+        if stored.is_err() {
+            self.counters.failures += 1;
+        }
+        stored
+    }
+
     /// Counts a failure and leaves the file, which may be the cause.
     fn fail(&mut self) {
         self.counters.failures += 1;
         self.head = None;
     }
+}
+
+fn locked(rollups: &Mutex<Rollups>) -> MutexGuard<'_, Rollups> {
+    rollups.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Adds the entries that the stored state does not count: those of a process that was killed.
+fn recount(options: &WriterOptions, rollups: &mut Rollups) -> Result<(), LogError> {
+    let reader = LogReader::open(options.directory.clone())?;
+    let counted = rollups.end_id();
+    let mut extent =
+        SearchExtent { before_id: u64::MAX, entries: RECOUNT_PAGE, max_rows: u64::MAX };
+    let mut added = 0;
+    while added < MAX_RECOUNT {
+        let page = reader.search(&Filter::default(), extent);
+        let missing = page.entries.iter().take_while(|entry| entry.id >= counted);
+        let before = added;
+        missing.for_each(|entry| {
+            rollups.add_entry(entry);
+            added += 1;
+        });
+        match page.next_before_id {
+            Some(next) if added - before == page.entries.len() as u64 => extent.before_id = next,
+            _ => break,
+        }
+    }
+    Ok(())
 }
 
 fn lock(options: &WriterOptions) -> Result<File, LogError> {

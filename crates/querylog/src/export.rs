@@ -1,0 +1,176 @@
+//! Entries as text: CSV (RFC 4180) and JSON Lines. A segment is a Parquet file already.
+
+use std::io::{self, Write};
+
+use crate::column::{INT_NAMES, Int, SET_NAMES, Set, TEXT_NAMES, Text};
+use crate::date::rfc3339;
+use crate::search::{Broken, Filter, LogEntry, LogReader, SearchExtent};
+
+/// Entries that are read at once.
+const PAGE_ENTRIES: usize = 4096;
+
+/// A format of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExportFormat {
+    /// Comma-separated values with a header line. Sets are separated by spaces.
+    Csv,
+    /// One JSON object in each line.
+    JsonLines,
+}
+
+/// The result of an export.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Exported {
+    /// Entries that were written.
+    pub entries: u64,
+    /// Files that were not read, or not completely.
+    pub broken: Vec<Broken>,
+}
+
+/// Writes the wanted entries, the newest first. `progress` is called now and then with their
+/// number.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn export(
+    reader: &LogReader,
+    filter: &Filter,
+    format: ExportFormat,
+    out: &mut dyn Write,
+    mut progress: impl FnMut(u64),
+) -> io::Result<Exported> {
+    write_header(format, out)?;
+    let mut exported = Exported::default();
+    let mut extent =
+        SearchExtent { before_id: u64::MAX, entries: PAGE_ENTRIES, max_rows: u64::MAX };
+    loop {
+        let page = reader.search(filter, extent);
+        for entry in &page.entries {
+            write_entry(format, entry, out)?;
+        }
+        exported.entries += page.entries.len() as u64;
+        exported.broken = page.broken;
+        progress(exported.entries);
+        match page.next_before_id {
+            Some(next) => extent.before_id = next,
+            None => return Ok(exported),
+        }
+    }
+}
+
+/// Writes the line before the entries, if the format has one.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_header(format: ExportFormat, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        ExportFormat::Csv => {
+            let names = INT_NAMES.iter().chain(&TEXT_NAMES).chain(&SET_NAMES);
+            let names: Vec<&str> = std::iter::once("id").chain(names.copied()).collect();
+            out.write_all(names.join(",").as_bytes())?;
+            out.write_all(b"\r\n")
+        }
+        ExportFormat::JsonLines => Ok(()),
+    }
+}
+
+/// Writes an entry as one line.
+///
+/// # Errors
+/// `out` cannot be written.
+pub fn write_entry(format: ExportFormat, entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
+    match format {
+        ExportFormat::Csv => write_csv(entry, out),
+        ExportFormat::JsonLines => write_json(entry, out),
+    }
+}
+
+fn write_csv(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{}", entry.id)?;
+    for int in Int::ALL {
+        out.write_all(b",")?;
+        match (int, entry.int(int)) {
+            (Int::Time, Some(time)) => write!(out, "{}", rfc3339(time))?,
+            (_, Some(value)) => write!(out, "{value}")?,
+            (_, None) => {}
+        }
+    }
+    let texts = Text::ALL.map(|text| entry.text(text).to_owned());
+    let sets = Set::ALL.map(|set| entry.set(set).join(" "));
+    for text in texts.iter().chain(&sets) {
+        out.write_all(b",")?;
+        if text.contains([',', '"', '\r', '\n']) {
+            write!(out, "\"{}\"", text.replace('"', "\"\""))?;
+        } else {
+            out.write_all(text.as_bytes())?;
+        }
+    }
+    out.write_all(b"\r\n")
+}
+
+fn write_json(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{{\"id\":{}", entry.id)?;
+    for int in Int::ALL {
+        write!(out, ",\"{}\":", INT_NAMES[int as usize])?;
+        match (int, entry.int(int)) {
+            (Int::Time, Some(time)) => write!(out, "\"{}\"", rfc3339(time))?,
+            (_, Some(value)) => write!(out, "{value}")?,
+            (_, None) => out.write_all(b"null")?,
+        }
+    }
+    for text in Text::ALL {
+        write!(out, ",\"{}\":", TEXT_NAMES[text as usize])?;
+        write_string(entry.text(text), out)?;
+    }
+    for set in Set::ALL {
+        write!(out, ",\"{}\":[", SET_NAMES[set as usize])?;
+        for (place, text) in entry.set(set).iter().enumerate() {
+            if place > 0 {
+                out.write_all(b",")?;
+            }
+            write_string(text, out)?;
+        }
+        out.write_all(b"]")?;
+    }
+    out.write_all(b"}\n")
+}
+
+/// Writes a JSON string (RFC 8259 §7).
+fn write_string(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    out.write_all(b"\"")?;
+    for piece in text.split_inclusive(is_special) {
+        match piece.chars().next_back().filter(|last| is_special(*last)) {
+            None => out.write_all(piece.as_bytes())?,
+            Some(last) => {
+                out.write_all(&piece.as_bytes()[..piece.len() - 1])?;
+                match last {
+                    '"' | '\\' => write!(out, "\\{last}")?,
+                    _ => write!(out, "\\u{:04x}", u32::from(last))?,
+                }
+            }
+        }
+    }
+    out.write_all(b"\"")
+}
+
+fn is_special(character: char) -> bool {
+    matches!(character, '"' | '\\' | '\0'..='\u{1f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_escaped() {
+        let check = |text: &str, expected: &str| {
+            let mut out = Vec::new();
+            write_string(text, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("", r#""""#);
+        check("a.example.", r#""a.example.""#);
+        check("a\"b\\c\nd", r#""a\"b\\c\u000ad""#);
+        check("é\u{1f}", "\"é\\u001f\"");
+    }
+}

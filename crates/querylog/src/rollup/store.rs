@@ -1,0 +1,105 @@
+//! Roll-ups on the disk: one small file, replaced as a whole.
+//!
+//! The file has a magic number, the CRC-32 and the length of its content, and the content,
+//! compressed by zstd. A file that does not match is ignored, and the roll-ups begin empty.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+
+use super::top::{Tally, Top};
+use super::{Period, RANKINGS, Rollups, Totals};
+use crate::error::LogError;
+use crate::varint;
+
+const MAGIC: [u8; 4] = *b"AVQR";
+/// Octets of the file before compression: far more than the bounds of the roll-ups allow.
+const MAX_OCTETS: usize = 1 << 26;
+const LEVEL: i32 = 3;
+const FILE: &str = "rollups";
+const PART: &str = "rollups.new";
+
+impl Rollups {
+    /// Writes the state to a directory.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn store(&self, directory: &Path) -> Result<(), LogError> {
+        let mut raw = Vec::new();
+        varint::put(&mut raw, self.end_id);
+        for periods in &self.periods {
+            varint::put(&mut raw, periods.len() as u64);
+            periods.iter().for_each(|totals| put_totals(&mut raw, totals));
+        }
+        let content = zstd::bulk::compress(&raw, LEVEL).map_err(LogError::Compressor)?;
+        let part = directory.join(PART);
+        let write = || {
+            let mut file = File::create(&part)?;
+            file.write_all(&MAGIC)?;
+            file.write_all(&crc32fast::hash(&content).to_le_bytes())?;
+            file.write_all(&(raw.len() as u32).to_le_bytes())?;
+            file.write_all(&content)?;
+            file.sync_all()?;
+            fs::rename(&part, directory.join(FILE))
+        };
+        write().map_err(LogError::file("write", &part))
+    }
+
+    /// Reads the state from a directory; it is empty if there is none or it is damaged.
+    pub(crate) fn load(directory: &Path) -> Self {
+        fs::read(directory.join(FILE)).ok().and_then(|file| read(&file)).unwrap_or_default()
+    }
+}
+
+fn read(file: &[u8]) -> Option<Rollups> {
+    let content = file.strip_prefix(&MAGIC)?;
+    let (crc, content) = content.split_first_chunk()?;
+    let (len, content) = content.split_first_chunk()?;
+    let len = u32::from_le_bytes(*len) as usize;
+    if crc32fast::hash(content) != u32::from_le_bytes(*crc) || len > MAX_OCTETS {
+        return None;
+    }
+    let raw = zstd::bulk::decompress(content, len).ok()?;
+    let mut rest = raw.as_slice();
+    let mut rollups = Rollups { end_id: varint::take(&mut rest)?, ..Rollups::default() };
+    for period in Period::ALL {
+        for _ in 0..varint::take(&mut rest)? {
+            rollups.periods[period as usize].push_back(take_totals(&mut rest)?);
+        }
+    }
+    Some(rollups)
+}
+
+fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
+    varint::put(out, totals.start_us);
+    varint::put(out, totals.entries);
+    totals.outcomes.iter().chain(&totals.delays).for_each(|count| varint::put(out, *count));
+    for top in &totals.tops {
+        varint::put(out, top.floor);
+        varint::put(out, top.tallies.len() as u64);
+        for (text, tally) in &top.tallies {
+            varint::put(out, text.len() as u64);
+            out.extend_from_slice(text.as_bytes());
+            varint::put(out, tally.count);
+            varint::put(out, tally.error);
+        }
+    }
+}
+
+fn take_totals(rest: &mut &[u8]) -> Option<Totals> {
+    let mut totals = Totals::new(varint::take(rest)?);
+    totals.entries = varint::take(rest)?;
+    for count in totals.outcomes.iter_mut().chain(&mut totals.delays) {
+        *count = varint::take(rest)?;
+    }
+    for index in 0..RANKINGS {
+        let mut top = Top { floor: varint::take(rest)?, ..Top::default() };
+        for _ in 0..varint::take(rest)? {
+            let text = str::from_utf8(varint::take_octets(rest)?).ok()?.into();
+            let tally = Tally { count: varint::take(rest)?, error: varint::take(rest)? };
+            top.tallies.insert(text, tally);
+        }
+        totals.tops[index] = top;
+    }
+    Some(totals)
+}

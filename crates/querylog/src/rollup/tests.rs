@@ -1,0 +1,135 @@
+//! Roll-ups against a plain count, and through a restart.
+
+use std::fs;
+
+use avocet_testkit::Chance;
+
+use super::*;
+use crate::ring::ring;
+use crate::scratch::{Numbered, Scratch};
+use crate::{Entry, Facts, NO_EDE, Privacy, Writer, WriterOptions};
+
+const HOUR_US: u64 = 3_600_000_000;
+const START_US: u64 = 480_000 * HOUR_US;
+
+fn options(scratch: &Scratch, head_entries: u64) -> WriterOptions {
+    let directory = scratch.0.clone();
+    WriterOptions { directory, head_entries, head_secs: 1 << 40, pseudonym_key: [0; 16] }
+}
+
+/// Writes an entry every half minute from an hour on, and returns the writer.
+fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) -> Writer {
+    let mut writer = Writer::open(options(scratch, head_entries), START_US).unwrap();
+    let (mut producer, consumer) = ring(1 << 20);
+    let mut rings = [consumer];
+    for number in numbers {
+        let chance = &mut Chance::new(number);
+        let time_us = START_US + number * 30_000_000;
+        let facts = Facts {
+            time_us,
+            client: [192, 0, 2, chance.below(4) as u8].into(),
+            response_delay_us: 1 << chance.below(4),
+            upstream_rtt_us: 0,
+            revision: 1,
+            profile: 0,
+            device: 0,
+            listener: 0,
+            upstream: 0,
+            rule: chance.below(3) as u16,
+            qtype: 1,
+            qclass: 1,
+            flags: 0,
+            rcode: 0,
+            ede: NO_EDE,
+            answer_count: 0,
+            query_size: 0,
+            response_size: 0,
+            stage: 0,
+            transport: 0,
+            cache: 0,
+            validation: 0,
+            outcome: Outcome::ALL[chance.below(3) as usize],
+            privacy: if number.is_multiple_of(2) { Privacy::Full } else { Privacy::NoNames },
+        };
+        producer.push(&Entry { facts, qname: b"\x01a\x00", lists: &[1, 2], answer: b"" });
+        writer.drain(&mut rings, &Numbered, time_us).unwrap();
+        writer.tick(time_us).unwrap();
+    }
+    writer
+}
+
+fn check(rollups: &Rollups, count: u64) {
+    let all = 0..u64::MAX;
+    for period in Period::ALL {
+        let sum = rollups.sum(period, all.clone());
+        assert_eq!(sum.entries, count);
+        assert_eq!(sum.outcomes.iter().sum::<u64>(), count);
+        assert_eq!(sum.delays.iter().sum::<u64>(), count);
+        assert_eq!(sum.delays[1..5].iter().sum::<u64>(), count);
+    }
+    assert_eq!(rollups.series(Period::Minute, all.clone()).count() as u64, count / 2);
+    let day = rollups.sum(Period::Day, all);
+    let names = day.top(Ranking::Qnames).texts(10);
+    assert_eq!(names, [TopText { text: "a.".to_owned(), count: count / 2, error: 0 }]);
+    let lists = day.top(Ranking::Lists).texts(10);
+    assert_eq!(lists.len(), 2);
+    assert_eq!(lists[0].count, count);
+    assert_eq!(rollups.end_id(), count);
+}
+
+#[test]
+fn totals_and_tops_are_those_of_the_entries_also_after_a_restart() {
+    let scratch = Scratch::create();
+    let writer = write(&scratch, 1000, 0..300);
+    check(&writer.rollups().lock().unwrap(), 300);
+    writer.close(START_US).unwrap();
+    let writer = write(&scratch, 1000, 300..400);
+    check(&writer.rollups().lock().unwrap(), 400);
+}
+
+#[test]
+fn entries_after_the_stored_state_are_counted_again_after_a_crash() {
+    let scratch = Scratch::create();
+    // The state is stored with each complete file of the head.
+    let writer = write(&scratch, 90, 0..300);
+    let expected = writer.rollups().lock().unwrap().clone();
+    drop(writer);
+    assert!(Rollups::load(&scratch.0).end_id() < 300);
+    let writer = Writer::open(options(&scratch, 90), START_US).unwrap();
+    let rollups = writer.rollups();
+    let rollups = rollups.lock().unwrap();
+    check(&rollups, 300);
+    for period in Period::ALL {
+        let (one, other) = (expected.sum(period, 0..u64::MAX), rollups.sum(period, 0..u64::MAX));
+        assert_eq!(one, other);
+    }
+}
+
+#[test]
+fn a_damaged_file_is_replaced_by_what_the_log_has() {
+    let scratch = Scratch::create();
+    write(&scratch, 90, 0..300).close(START_US).unwrap();
+    let path = scratch.0.join("rollups");
+    let mut octets = fs::read(&path).unwrap();
+    octets[20] ^= 1;
+    fs::write(&path, octets).unwrap();
+    let writer = Writer::open(options(&scratch, 90), START_US).unwrap();
+    check(&writer.rollups().lock().unwrap(), 300);
+}
+
+#[test]
+fn periods_are_bounded_and_a_clock_that_jumps_is_followed() {
+    let mut rollups = Rollups::default();
+    for number in 0..3000 {
+        rollups.totals(Period::Minute, number * Period::Minute.us());
+    }
+    let minutes = |rollups: &Rollups| -> Vec<u64> {
+        let starts = rollups.series(Period::Minute, 0..u64::MAX);
+        starts.map(|totals| totals.start_us / Period::Minute.us()).collect()
+    };
+    assert_eq!(minutes(&rollups), (1560..3000).collect::<Vec<_>>());
+    assert_eq!(rollups.totals(Period::Minute, 0).start_us, 1560 * Period::Minute.us());
+    rollups.totals(Period::Minute, 5000 * Period::Minute.us()).entries = 7;
+    assert_eq!(rollups.totals(Period::Minute, 5000 * Period::Minute.us()).entries, 7);
+    assert_eq!(minutes(&rollups).len(), 1440);
+}

@@ -1,0 +1,138 @@
+//! The most frequent texts of a stream, in bounded memory, with their error.
+//!
+//! The method is that of *space saving*, with evictions in batches: a table holds up to twice the
+//! texts that it keeps. When it is full, the rarer half goes, and the count of the most frequent
+//! text that went becomes the *floor*. A text that arrives later may be one of those, so its count
+//! begins at the floor, which is its error. For each text, `count - error <= true count <= count`,
+//! and a text that is absent occurred at most `floor` times, which is at most all counts divided by
+//! the texts kept.
+
+use std::collections::HashMap;
+
+/// A text of a [`Top`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TopText {
+    /// The text.
+    pub text: String,
+    /// The count, which is at least the true one.
+    pub count: u64,
+    /// By how much the count may be too high.
+    pub error: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    pub(super) error: u64,
+}
+
+/// The most frequent texts.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Top {
+    pub(super) tallies: HashMap<Box<str>, Tally>,
+    pub(super) floor: u64,
+}
+
+impl Top {
+    /// Adds occurrences of a text, and keeps at least the `kept` most frequent ones.
+    pub(super) fn add(&mut self, text: &str, count: u64, kept: usize) {
+        self.add_tally(text, Tally { count, error: 0 }, kept);
+    }
+
+    fn add_tally(&mut self, text: &str, more: Tally, kept: usize) {
+        if let Some(tally) = self.tallies.get_mut(text) {
+            tally.count += more.count;
+            tally.error += more.error;
+            return;
+        }
+        if self.tallies.len() >= 2 * kept {
+            self.shrink(kept);
+        }
+        let tally = Tally { count: self.floor + more.count, error: self.floor + more.error };
+        self.tallies.insert(text.into(), tally);
+    }
+
+    /// Forgets all but the `kept` most frequent texts.
+    pub(super) fn shrink(&mut self, kept: usize) {
+        if self.tallies.len() <= kept {
+            return;
+        }
+        let mut counts: Vec<u64> = self.tallies.values().map(|tally| tally.count).collect();
+        counts.sort_unstable_by_key(|count| std::cmp::Reverse(*count));
+        // Texts with equal counts go together: which of them stay would be arbitrary.
+        let floor = counts[kept];
+        self.tallies.retain(|_, tally| tally.count > floor);
+        self.tallies.shrink_to(2 * kept);
+        self.floor = self.floor.max(floor);
+    }
+
+    /// Adds the texts of another stream. A text that only one of them has may have occurred in the
+    /// other up to its floor.
+    pub(super) fn merge(&mut self, other: &Self, kept: usize) {
+        let mut merged = Self { tallies: HashMap::new(), floor: self.floor + other.floor };
+        for (mine, theirs) in [(&*self, other), (other, &*self)] {
+            for (text, tally) in &mine.tallies {
+                let absent = Tally { count: theirs.floor, error: theirs.floor };
+                let more = theirs.tallies.get(text).copied().unwrap_or(absent);
+                let sum =
+                    Tally { count: tally.count + more.count, error: tally.error + more.error };
+                merged.tallies.insert(text.clone(), sum);
+            }
+        }
+        merged.shrink(kept);
+        *self = merged;
+    }
+
+    /// Returns the `most` most frequent texts in the order of their counts.
+    #[must_use]
+    pub fn texts(&self, most: usize) -> Vec<TopText> {
+        let mut texts: Vec<TopText> = self
+            .tallies
+            .iter()
+            .map(|(text, tally)| TopText {
+                text: text.to_string(),
+                count: tally.count,
+                error: tally.error,
+            })
+            .collect();
+        texts.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.text.cmp(&b.text)));
+        texts.truncate(most);
+        texts
+    }
+
+    /// Returns the greatest number of occurrences of a text that is absent.
+    #[must_use]
+    pub fn floor(&self) -> u64 {
+        self.floor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use avocet_testkit::Chance;
+
+    use super::*;
+
+    #[test]
+    fn counts_are_within_their_error_of_the_truth() {
+        for seed in 0..20 {
+            let chance = &mut Chance::new(seed);
+            let (mut parts, mut truth) = ([Top::default(), Top::default()], HashMap::new());
+            for _ in 0..20_000 {
+                // Small numbers are more frequent.
+                let limit = 1 + chance.below(300);
+                let text = chance.below(limit).to_string();
+                parts[chance.below(2) as usize].add(&text, 1, 20);
+                *truth.entry(text).or_insert(0_u64) += 1;
+            }
+            let [mut top, other] = parts;
+            top.merge(&other, 20);
+            assert!(top.floor() <= 20_000 / 20);
+            for found in top.texts(usize::MAX) {
+                let count = truth.remove(&found.text).unwrap();
+                assert!((found.count - found.error..=found.count).contains(&count), "{found:?}");
+            }
+            assert!(truth.values().all(|count| *count <= top.floor()), "{}", top.floor());
+        }
+    }
+}
