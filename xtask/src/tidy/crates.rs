@@ -27,6 +27,7 @@ const ALL: &[&str] = &[
     "avocet-cache",
     "avocet-policy",
     "avocet-config",
+    "avocet-revisions",
     "avocet-nameserver",
     "avocet-client",
     "avocet-control",
@@ -49,6 +50,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
+    rim("avocet-revisions", &["avocet-io"]),
     rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),
     rim(
         "avocet-nameserver",
@@ -81,6 +83,7 @@ const LAYERS: &[Layer] = &[
             "avocet-nameserver",
             "avocet-policy",
             "avocet-resolver",
+            "avocet-revisions",
             "avocet-web",
             TESTKIT,
         ],

@@ -1,0 +1,215 @@
+//! Probation: a new revision that nobody confirms, or with which the service gets worse, is rolled
+//! back.
+//!
+//! ```text
+//!   accepted ──> on probation ──confirmed──────────────────────> kept
+//!                     │
+//!                     ├── nobody confirms it within its time ──> rolled back
+//!                     ├── no name can be resolved any more ────> rolled back
+//!                     └── more queries fail than before ───────> rolled back
+//! ```
+//! The fallback is the last revision that was kept. A change during the probation of another one
+//! begins the probation again, with the same fallback.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds of service before a change with which the time after it is compared.
+const BAND_SECS: u64 = 300;
+/// Fewest seconds between two samples of the band.
+const SAMPLE_SECS: u64 = 10;
+/// Fewest queries after a change from which a share of failures is computed.
+const FEWEST_QUERIES: u64 = 50;
+/// The share of failures may grow by this many thousandths of all queries.
+const MARGIN: u64 = 100;
+/// The share of failures may also grow by this factor.
+const FACTOR: u64 = 2;
+
+/// Counts of client queries since the start of the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Health {
+    /// All queries.
+    pub queries: u64,
+    /// Those that were refused, or that could not be resolved.
+    pub failed: u64,
+}
+
+impl Health {
+    /// Returns the counts since an earlier moment. Counts start again at zero with the server.
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            queries: self.queries.saturating_sub(earlier.queries),
+            failed: self.failed.saturating_sub(earlier.failed),
+        }
+    }
+
+    /// Returns the failures per thousand queries.
+    fn share(self) -> u64 {
+        self.failed * 1_000 / self.queries.max(1)
+    }
+}
+
+/// The counts of the last minutes: the band in which failures are normal.
+#[derive(Debug, Default)]
+pub struct Band {
+    samples: VecDeque<(u64, Health)>,
+}
+
+impl Band {
+    /// Adds the present counts; `now_secs` is of any clock that does not jump.
+    pub fn note(&mut self, now_secs: u64, health: Health) {
+        if self.samples.back().is_some_and(|(at, _)| now_secs < at.saturating_add(SAMPLE_SECS)) {
+            return;
+        }
+        while self.samples.front().is_some_and(|(at, _)| at.saturating_add(BAND_SECS) < now_secs) {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((now_secs, health));
+    }
+
+    /// Returns the usual failures per thousand queries; 0 without queries.
+    fn share(&self, now: Health) -> u64 {
+        self.samples.front().map_or(0, |(_, first)| now.since(*first).share())
+    }
+}
+
+/// Why a revision is rolled back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// Nobody confirmed it in time.
+    Unconfirmed,
+    /// No name can be resolved any more; with the cause.
+    Unresolved(String),
+    /// More queries fail than before: per thousand, before and now.
+    Failures(u64, u64),
+}
+
+impl Reason {
+    /// Returns the name in metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Unconfirmed => "unconfirmed",
+            Self::Unresolved(_) => "unresolved",
+            Self::Failures(..) => "failures",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unconfirmed => f.write_str("nobody confirmed it in time"),
+            Self::Unresolved(cause) => write!(f, "no name could be resolved: {cause}"),
+            Self::Failures(before, now) => write!(
+                f,
+                "{}.{} % of queries failed, and {}.{} % before",
+                now / 10,
+                now % 10,
+                before / 10,
+                before % 10
+            ),
+        }
+    }
+}
+
+/// A revision on probation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Probation {
+    /// The revision.
+    pub revision: u32,
+    /// The revision that replaces it if it fails.
+    pub fallback: u32,
+    /// When it must be confirmed, in Unix seconds.
+    pub until_secs: u64,
+    /// The counts when it came into force.
+    #[serde(skip)]
+    pub begun: Health,
+    /// The usual failures per thousand queries before it.
+    #[serde(skip)]
+    pub usual: u64,
+}
+
+impl Probation {
+    /// Begins the probation of a revision.
+    pub fn begin(
+        (revision, fallback): (u32, u32),
+        until_secs: u64,
+        (band, health): (&Band, Health),
+    ) -> Self {
+        Self { revision, fallback, until_secs, begun: health, usual: band.share(health) }
+    }
+
+    /// Returns why the revision must be rolled back now, if it must. `unresolved` is the reason why
+    /// no name can be resolved.
+    pub fn judge(
+        &self,
+        now_secs: u64,
+        health: Health,
+        unresolved: Option<String>,
+    ) -> Option<Reason> {
+        if let Some(cause) = unresolved {
+            return Some(Reason::Unresolved(cause));
+        }
+        let since = health.since(self.begun);
+        let most = self.usual + MARGIN.max(self.usual * (FACTOR - 1));
+        if since.queries >= FEWEST_QUERIES && since.share() > most {
+            return Some(Reason::Failures(self.usual, since.share()));
+        }
+        (now_secs >= self.until_secs).then_some(Reason::Unconfirmed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn health(queries: u64, failed: u64) -> Health {
+        Health { queries, failed }
+    }
+
+    #[test]
+    fn a_revision_falls_when_nobody_confirms_it_in_time() {
+        let probation = Probation::begin((2, 1), 1_060, (&Band::default(), health(0, 0)));
+        for now in 1_000..1_060 {
+            assert_eq!(probation.judge(now, health(now, 0), None), None, "{now}");
+        }
+        assert_eq!(probation.judge(1_060, health(0, 0), None), Some(Reason::Unconfirmed));
+        let cause = Some("no network".to_owned());
+        assert!(matches!(probation.judge(1_001, health(0, 0), cause), Some(Reason::Unresolved(_))));
+    }
+
+    #[test]
+    fn failures_count_against_those_before_the_change() {
+        let mut band = Band::default();
+        for second in 0..400 {
+            // Of a hundred queries a second, two fail.
+            band.note(second, health(second * 100, second * 2));
+        }
+        let begun = health(40_000, 800);
+        let probation = Probation::begin((2, 1), u64::MAX, (&band, begun));
+        assert_eq!(probation.usual, 20);
+        let judge = |queries, failed| {
+            probation.judge(0, health(begun.queries + queries, begun.failed + failed), None)
+        };
+        assert_eq!(judge(49, 49), None, "too few");
+        assert_eq!(judge(1_000, 120), None);
+        assert_eq!(judge(1_000, 121), Some(Reason::Failures(20, 121)));
+        assert_eq!(
+            Reason::Failures(20, 121).to_string(),
+            "12.1 % of queries failed, and 2.0 % before"
+        );
+    }
+
+    #[test]
+    fn a_restart_keeps_the_deadline() {
+        let probation = Probation::begin((2, 1), 7, (&Band::default(), health(9, 3)));
+        let text = serde_json::to_string(&probation).unwrap();
+        let again: Probation = serde_json::from_str(&text).unwrap();
+        assert_eq!((again.revision, again.fallback, again.until_secs), (2, 1, 7));
+        assert_eq!(again.begun, Health::default(), "counters start again");
+    }
+}

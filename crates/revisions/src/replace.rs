@@ -1,0 +1,116 @@
+//! Replaces the text of a file that people edit, too, without losing their edits.
+//!
+//! The new text is written to a file in the same directory. The kernel then exchanges the two
+//! files, so that the configuration file is complete at any moment and the text that was replaced
+//! can be checked afterwards: if an editor saved another text meanwhile, the files are exchanged
+//! back.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use avocet_io::file::exchange;
+
+/// Why a file was not replaced.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplaceError {
+    /// The file has another text than expected.
+    #[error("{0} was changed at the same time; try again")]
+    Changed(PathBuf),
+    /// The system reports an error.
+    #[error(
+        "{0} cannot be written: {1}; the account of the server needs write access to the \
+             file and its directory"
+    )]
+    System(PathBuf, #[source] io::Error),
+}
+
+/// Replaces the file at `path` if its text is `base`. Owner and permissions stay. After an error
+/// the file is as before.
+///
+/// # Errors
+/// The file has another text, or cannot be written.
+pub fn replace(path: &Path, base: &str, text: &str) -> Result<(), ReplaceError> {
+    let failed = |error| ReplaceError::System(path.to_owned(), error);
+    // A link stays a link.
+    let path = fs::canonicalize(path).map_err(failed)?;
+    let beside = path.with_added_extension("avocet-new");
+    let result = write_like(&path, &beside, text)
+        .and_then(|()| exchange_if_equal(&path, &beside, base))
+        .map_err(failed);
+    // If nothing was written, there is nothing to remove.
+    let _ = fs::remove_file(&beside);
+    match result? {
+        ReplacedText::Expected => sync_directory(&path).map_err(failed),
+        ReplacedText::Other => Err(ReplaceError::Changed(path)),
+    }
+}
+
+/// The text that a file had.
+enum ReplacedText {
+    Expected,
+    Other,
+}
+
+/// Writes a file with the owner and permissions of another one.
+fn write_like(model: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let facts = fs::metadata(model)?;
+    // A file that a crash has left is not followed if it is a link.
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (facts.uid(), facts.gid()) {
+        fchown(&file, Some(facts.uid()), Some(facts.gid()))?;
+    }
+    file.set_permissions(fs::Permissions::from_mode(facts.mode() & 0o7777))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// Exchanges two files, and exchanges them back if the first had another text than expected.
+fn exchange_if_equal(path: &Path, beside: &Path, base: &str) -> io::Result<ReplacedText> {
+    exchange(path, beside)?;
+    if read(beside)? == base.as_bytes() {
+        return Ok(ReplacedText::Expected);
+    }
+    exchange(path, beside)?;
+    Ok(ReplacedText::Other)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    File::open(path)?.read_to_end(&mut octets)?;
+    Ok(octets)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_only_if_it_is_as_expected() {
+        let directory = std::env::temp_dir().join(format!("avocet-replace-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let (path, link) = (directory.join("a.toml"), directory.join("link.toml"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        replace(&link, "old", "new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        let changed = replace(&path, "old", "other");
+        assert!(matches!(changed, Err(ReplaceError::Changed(_))), "{changed:?}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        let none = replace(&directory.join("none"), "", "x");
+        assert!(matches!(none, Err(ReplaceError::System(..))));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2, "no other file remains");
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
