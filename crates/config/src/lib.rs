@@ -24,6 +24,7 @@ use ipnet::IpNet;
 pub mod block;
 mod check;
 pub mod dns64;
+pub mod edit;
 mod error;
 mod forward;
 mod hints;
@@ -93,6 +94,8 @@ pub struct Config {
     pub log: LogConfig,
     /// `[data]`.
     pub data: DataConfig,
+    /// `[config]`.
+    pub revisions: RevisionsConfig,
     /// Warnings about valid settings without effect, each with its location.
     pub doubts: Vec<String>,
 }
@@ -395,6 +398,23 @@ pub struct DataConfig {
     /// The data directory, with the state and the control socket. A relative path starts at the
     /// working directory.
     pub directory: PathBuf,
+}
+
+/// `[config]`: the revisions of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RevisionsConfig {
+    /// Seconds within which a new revision must be confirmed; 0: at once.
+    pub probation_secs: u32,
+    /// Most revisions that are kept.
+    pub keep: usize,
+}
+
+/// Returns the text of a configuration file.
+///
+/// # Errors
+/// The file cannot be read, or is not UTF-8.
+pub fn read_text(path: &Path) -> Result<String, ConfigErrors> {
+    source::read_file(path)
 }
 
 /// Returns the environment variables of this process that are Unicode; those of Avocet are.

@@ -13,8 +13,8 @@ use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
-    LogFormat, LogLevel, RateLimitConfig, RecordConfig, ServerConfig, Strategy, Upstream,
-    UpstreamTransport, show_policy, web,
+    LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig, Strategy,
+    Upstream, UpstreamTransport, show_policy, web,
 };
 
 impl Config {
@@ -50,6 +50,16 @@ impl Config {
         put("log", table([("level", level.into()), ("format", format.into())]).into());
         let directory = self.data.directory.to_string_lossy().into_owned();
         put("data", table([("directory", directory.into())]).into());
+        let RevisionsConfig { probation_secs, keep } = self.revisions;
+        let keep = i64::try_from(keep).unwrap_or(i64::MAX);
+        put(
+            "config",
+            table([
+                ("probation-secs", i64::from(probation_secs).into()),
+                ("keep-revisions", keep.into()),
+            ])
+            .into(),
+        );
         tables
     }
 }

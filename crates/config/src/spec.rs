@@ -73,6 +73,8 @@ pub(super) struct Spec {
     pub(super) log: LogSpec,
     /// State on disk.
     pub(super) data: DataSpec,
+    /// History of the configuration.
+    pub(super) config: RevisionsSpec,
 }
 
 /// `[server]`
@@ -436,4 +438,18 @@ pub(super) struct DataSpec {
     /// Directory for cache snapshots, lists, other state and the control socket.
     #[schemars(extend("default" = "./avocet-data"))]
     pub(super) directory: Setting<String>,
+}
+
+/// `[config]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct RevisionsSpec {
+    /// Seconds within which a new revision must be confirmed with `avocet config confirm`, or the
+    /// server rolls it back; 0 keeps every revision at once.
+    #[schemars(extend("default" = 0))]
+    pub(super) probation_secs: Setting<Int<0, 86_400>>,
+    /// Number of revisions to keep.
+    #[schemars(extend("default" = 100))]
+    pub(super) keep_revisions: Setting<Int<1, 10_000>>,
 }

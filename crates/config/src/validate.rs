@@ -17,11 +17,11 @@ use super::name::{Name, shown};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
-use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, ServerSpec};
+use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
-    LogLevel, RateLimitConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64, forward, listener,
-    policy, ports, record, setting::SettingFault, web,
+    LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64,
+    forward, listener, policy, ports, record, setting::SettingFault, web,
 };
 
 /// Most workers.
@@ -85,6 +85,7 @@ pub(super) fn validate(
         web: web::web(spec.web, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
+        revisions: revisions(spec.config, &mut check),
         doubts: Vec::new(),
     };
     check.finish().map(|doubts| (config, doubts))
@@ -333,6 +334,13 @@ impl FromText for LogFormat {
             "json" => Ok(Self::Json),
             _ => Err(None),
         }
+    }
+}
+
+fn revisions(spec: RevisionsSpec, check: &mut Check) -> RevisionsConfig {
+    RevisionsConfig {
+        probation_secs: check.take(spec.probation_secs).map_or(0, |secs| secs.0),
+        keep: check.take(spec.keep_revisions).map_or(100, |count| count.0 as usize),
     }
 }
 

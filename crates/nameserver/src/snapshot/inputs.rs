@@ -85,6 +85,7 @@ impl<'c> Inputs<'c> {
             log: _,
             web: _,
             data: _,
+            revisions: _,
             doubts: _,
         } = config;
         let OfServer { has_special_names, local_zones, is_minimal } = OfServer::of(server);

@@ -1,0 +1,248 @@
+//! Edits of the configuration file by programs. Comments, order and form of everything else stay.
+//!
+//! A key is named in one of three ways:
+//!
+//! ```text
+//! policy.block-ttl-secs     a key of a table
+//! rule[bedtime].enabled     a key of one of several tables, by its name
+//! list[ads]                 such a table as a whole; its value is an inline table
+//! ```
+//! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
+//! in `record[nas.lan A]`.
+
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table};
+
+/// A change of one key.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyEdit<'e> {
+    /// The key.
+    pub key: &'e str,
+    /// The new value as TOML; `None` removes the key or table.
+    pub value: Option<&'e str>,
+}
+
+/// Why a text cannot be edited.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum EditError {
+    /// The text is not TOML.
+    #[error("the file is not TOML: {0}")]
+    NotToml(String),
+    /// The key has another form.
+    #[error("`{0}` is not a key: write TABLE.KEY, TABLE[NAME].KEY or TABLE[NAME]")]
+    NotAKey(String),
+    /// The value is not TOML.
+    #[error(
+        "`{value}` is not a value of TOML, such as 60, true, \"text\" or [\"a\", \"b\"]: {reason}"
+    )]
+    NotAValue {
+        /// The value.
+        value: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A whole table needs an inline table.
+    #[error("the value of `{0}` must be an inline table, such as {{ name = \"ads\" }}")]
+    NotATable(String),
+    /// The key or table to change does not exist.
+    #[error("`{0}` is not in the file")]
+    Missing(String),
+}
+
+/// Returns the text with all edits, in order.
+///
+/// # Errors
+/// The text, a key or a value is malformed, or a key to remove is missing.
+pub fn edited(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, EditError> {
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        EditError::NotToml(error.message().replace('\n', ", "))
+    })?;
+    for edit in edits {
+        apply(&mut document, edit)?;
+    }
+    Ok(document.to_string())
+}
+
+/// A key by its parts.
+enum KeyPath<'k> {
+    InTable { table: &'k str, key: &'k str },
+    InEntry { table: &'k str, name: &'k str, key: &'k str },
+    Entry { table: &'k str, name: &'k str },
+}
+
+impl<'k> KeyPath<'k> {
+    fn read(text: &'k str) -> Option<Self> {
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'-')
+        };
+        let Some((table, rest)) = text.split_once('[') else {
+            let (table, key) = text.split_once('.')?;
+            return (is_word(table) && is_word(key)).then_some(Self::InTable { table, key });
+        };
+        let (name, end) = rest.rsplit_once(']')?;
+        if !is_word(table) {
+            return None;
+        }
+        match end.strip_prefix('.') {
+            Some(key) => is_word(key).then_some(Self::InEntry { table, name, key }),
+            None => end.is_empty().then_some(Self::Entry { table, name }),
+        }
+    }
+}
+
+fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError> {
+    let missing = || EditError::Missing(edit.key.to_owned());
+    let path = KeyPath::read(edit.key).ok_or_else(|| EditError::NotAKey(edit.key.to_owned()))?;
+    let value = edit.value.map(value).transpose()?;
+    match path {
+        KeyPath::InTable { table: name, key } => {
+            let item = document.entry(name).or_insert_with(table);
+            let table = item.as_table_like_mut().ok_or_else(missing)?;
+            set(table, key, value).ok_or_else(missing)
+        }
+        KeyPath::InEntry { table, name, key } => {
+            let entries = entries(document, table).ok_or_else(missing)?;
+            let place = place(entries, name).ok_or_else(missing)?;
+            set(entries.get_mut(place).ok_or_else(missing)?, key, value).ok_or_else(missing)
+        }
+        KeyPath::Entry { table, name } => {
+            let Some(value) = value else {
+                let entries = entries(document, table).ok_or_else(missing)?;
+                entries.remove(place(entries, name).ok_or_else(missing)?);
+                return Ok(());
+            };
+            let Value::InlineTable(value) = value else {
+                return Err(EditError::NotATable(edit.key.to_owned()));
+            };
+            let empty = || Item::ArrayOfTables(ArrayOfTables::new());
+            let item = document.entry(table).or_insert_with(empty);
+            let entries = item.as_array_of_tables_mut().ok_or_else(missing)?;
+            put(entries, name, value.into_table());
+            Ok(())
+        }
+    }
+}
+
+fn value(text: &str) -> Result<Value, EditError> {
+    text.parse().map_err(|error: toml_edit::TomlError| EditError::NotAValue {
+        value: text.to_owned(),
+        reason: error.message().replace('\n', ", "),
+    })
+}
+
+fn entries<'d>(document: &'d mut DocumentMut, table: &str) -> Option<&'d mut ArrayOfTables> {
+    document.get_mut(table)?.as_array_of_tables_mut()
+}
+
+/// Returns the index of a table by its name.
+fn place(entries: &ArrayOfTables, name: &str) -> Option<usize> {
+    let text = |table: &Table, key: &str| table.get(key)?.as_str().map(str::to_owned);
+    entries.iter().position(|table| {
+        let own = text(table, "name").or_else(|| text(table, "zone"));
+        match (own, text(table, "type")) {
+            (Some(own), Some(rtype)) => name == format!("{own} {rtype}"),
+            (own, _) => own.as_deref() == Some(name),
+        }
+    })
+}
+
+/// Sets or removes a key. A new value gets the comments of the previous one. Returns `None` if the
+/// key to remove is missing.
+fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) -> Option<()> {
+    let Some(mut value) = value else { return table.remove(key).map(drop) };
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        None => drop(table.insert(key, Item::Value(value))),
+    }
+    Some(())
+}
+
+/// Adds a table, or gives the one with this name the keys of another.
+fn put(entries: &mut ArrayOfTables, name: &str, mut new: Table) {
+    for (mut key, item) in new.iter_mut() {
+        key.fmt();
+        item.as_value_mut().into_iter().for_each(|value| value.decor_mut().clear());
+    }
+    if !new.contains_key("name") && !new.contains_key("zone") {
+        let mut named = Table::new();
+        named.insert("name", Item::Value(name.into()));
+        named.extend(new.iter().map(|(key, item)| (key.to_owned(), item.clone())));
+        new = named;
+    }
+    let Some(old) = place(entries, name).and_then(|place| entries.get_mut(place)) else {
+        entries.push(new);
+        return;
+    };
+    old.retain(|key, _| new.contains_key(key));
+    for (key, item) in new.iter() {
+        if let Some(value) = item.as_value() {
+            set(old, key, Some(value.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# top\n[policy] # of all\nblock-ttl-secs = 60 # short\n\n# lists\n\
+                        [[list]]\nname = \"ads\"   # the first\nfile = \"/a\"\n\n\
+                        # names\n[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n";
+
+    #[track_caller]
+    fn check(key: &str, value: Option<&str>, changes: &[(&str, &str)]) {
+        let expected = changes.iter().fold(TEXT.to_owned(), |text, (a, b)| {
+            assert!(text.contains(a), "{a}");
+            text.replacen(a, b, 1)
+        });
+        assert_eq!(edited(TEXT, &[KeyEdit { key, value }]).as_ref(), Ok(&expected), "{key}");
+    }
+
+    #[test]
+    fn an_edit_changes_one_value_and_keeps_all_else() {
+        check("policy.block-ttl-secs", Some("30"), &[("= 60 #", "= 30 #")]);
+        check("list[ads].file", Some("\"/b\""), &[("\"/a\"", "\"/b\"")]);
+        check("list[ads].tags", Some("[\"x\"]"), &[("\"/a\"\n", "\"/a\"\ntags = [\"x\"]\n")]);
+        check("record[nas.lan A].ttl-secs", Some("5"), &[("1\"]\n", "1\"]\nttl-secs = 5\n")]);
+        check(
+            "cache.prefetch",
+            Some("false"),
+            &[("1\"]\n", "1\"]\n\n[cache]\nprefetch = false\n")],
+        );
+        check("policy.block-ttl-secs", None, &[("block-ttl-secs = 60 # short\n", "")]);
+    }
+
+    #[test]
+    fn whole_tables_are_added_changed_and_removed() {
+        check(
+            "list[more]",
+            Some("{ file = \"/m\", tags = [] }"),
+            &[("\"/a\"\n", "\"/a\"\n\n[[list]]\nname = \"more\"\nfile = \"/m\"\ntags = []\n")],
+        );
+        check("list[ads]", Some("{ file = \"/b\" }"), &[("\"/a\"", "\"/b\"")]);
+        check(
+            "record[nas.lan A]",
+            None,
+            &[(
+                "\n# names\n[[record]]\nname = \"nas.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.1\"]\n",
+                "",
+            )],
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_refused() {
+        let error = |key, value| edited(TEXT, &[KeyEdit { key, value }]).unwrap_err().to_string();
+        for key in ["policy", "a.b.c", "[x]", "list[ads].", "list[ads]x", ""] {
+            assert!(error(key, Some("1")).contains("is not a key"), "{key}");
+        }
+        assert!(error("policy.x", Some("1 2")).contains("is not a value"));
+        assert!(error("list[none].file", Some("1")).contains("is not in the file"));
+        assert!(error("policy.x", None).contains("is not in the file"));
+        assert!(error("list[ads]", Some("1")).contains("inline table"));
+        assert!(edited("[", &[]).is_err());
+    }
+}
