@@ -316,6 +316,8 @@ pub(crate) enum ConfigCommand {
         #[arg(long)]
         json: bool,
     },
+    #[command(flatten)]
+    Revisions(crate::revisions::RevisionCommand),
 }
 
 /// Arguments of `avocet import`.

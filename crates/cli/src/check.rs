@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
 use crate::error::CommandError;
-use crate::output;
+use crate::{output, revisions};
 
 /// The exit code if there is nothing to check.
 const WRONG_ARGUMENTS: u8 = 2;
@@ -148,6 +148,7 @@ pub(crate) fn show(args: &ConfigArgs) -> ExitCode {
             file.find().as_deref(),
             if *json { ConfigSyntax::Json } else { ConfigSyntax::Toml },
         ),
+        ConfigCommand::Revisions(command) => revisions::revisions(command),
     }
 }
 

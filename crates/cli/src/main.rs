@@ -19,6 +19,7 @@ mod pages;
 mod password;
 mod policy;
 mod query;
+mod revisions;
 mod running;
 mod span;
 mod state;

@@ -46,6 +46,8 @@ mod persist;
 mod ports;
 #[path = "operation/reload.rs"]
 mod reload;
+#[path = "operation/revisions.rs"]
+mod revisions;
 #[path = "operation/server.rs"]
 mod server;
 #[path = "operation/start_and_stop.rs"]

@@ -67,7 +67,9 @@ words! {
         PolicyWrite = "policy:write",
         /// Add and remove negative trust anchors.
         TrustWrite = "trust:write",
-        /// Reload the configuration.
+        /// Read the texts of the configuration, which may have secrets.
+        ConfigRead = "config:read",
+        /// Change, roll back and reload the configuration.
         ConfigWrite = "config:write",
         /// Read users, tokens and the audit log.
         AccessRead = "access:read",
@@ -78,7 +80,7 @@ words! {
 
 impl AccessScope {
     /// All scopes.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::StatusRead,
         Self::QueriesRead,
         Self::Explain,
@@ -86,6 +88,7 @@ impl AccessScope {
         Self::ListsWrite,
         Self::PolicyWrite,
         Self::TrustWrite,
+        Self::ConfigRead,
         Self::ConfigWrite,
         Self::AccessRead,
         Self::AccessWrite,
@@ -94,7 +97,11 @@ impl AccessScope {
     /// Returns whether the scope permits changes.
     pub const fn is_write(self) -> bool {
         match self {
-            Self::StatusRead | Self::QueriesRead | Self::Explain | Self::AccessRead => false,
+            Self::StatusRead
+            | Self::QueriesRead
+            | Self::Explain
+            | Self::ConfigRead
+            | Self::AccessRead => false,
             Self::CacheWrite
             | Self::ListsWrite
             | Self::PolicyWrite
@@ -124,9 +131,10 @@ impl Role {
             | AccessScope::ListsWrite
             | AccessScope::PolicyWrite
             | AccessScope::TrustWrite => !matches!(self, Self::Viewer),
-            AccessScope::ConfigWrite | AccessScope::AccessRead | AccessScope::AccessWrite => {
-                matches!(self, Self::Admin)
-            }
+            AccessScope::ConfigRead
+            | AccessScope::ConfigWrite
+            | AccessScope::AccessRead
+            | AccessScope::AccessWrite => matches!(self, Self::Admin),
         }
     }
 

@@ -26,6 +26,10 @@ use crate::request::{
     Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
     NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
+use crate::revisions::{
+    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
+    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use crate::why::{CacheLook, Explained, WhySection};
@@ -100,6 +104,24 @@ pub trait Control {
 
     /// Reads the configuration again and puts it in force.
     fn reload(&self, request: Reload) -> Result<Reloaded, ControlError>;
+
+    /// Returns the revisions of the configuration.
+    fn config_history(&self, request: ConfigHistory) -> Result<Revisions, ControlError>;
+
+    /// Returns the difference between two revisions.
+    fn config_diff(&self, request: ConfigDiff) -> Result<RevisionDifference, ControlError>;
+
+    /// Returns the text of a revision.
+    fn config_text(&self, request: ConfigText) -> Result<RevisionText, ControlError>;
+
+    /// Changes keys of the configuration file and puts it in force.
+    fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError>;
+
+    /// Puts an earlier revision in force again.
+    fn config_rollback(&self, request: ConfigRollback) -> Result<RevisionAccepted, ControlError>;
+
+    /// Ends the probation of the revision in force.
+    fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError>;
 
     /// Returns all users.
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError>;
@@ -281,6 +303,18 @@ calls! {
     NtaRemove => nta_remove -> NegativeRemoved;
     /// Reads the configuration again.
     Reload => reload -> Reloaded;
+    /// The revisions of the configuration.
+    ConfigHistory => config_history -> Revisions;
+    /// The difference between two revisions.
+    ConfigDiff => config_diff -> RevisionDifference;
+    /// The text of a revision.
+    ConfigText => config_text -> RevisionText;
+    /// Changes keys of the configuration file.
+    ConfigChange => config_change -> RevisionAccepted;
+    /// Puts an earlier revision in force again.
+    ConfigRollback => config_rollback -> RevisionAccepted;
+    /// Keeps the revision on probation.
+    ConfigConfirm => config_confirm -> RevisionConfirmed;
     /// All users.
     UserList => user_list -> UsersReport;
     /// Adds a user.
@@ -312,6 +346,9 @@ impl Request {
             | Self::Why(_)
             | Self::Anchors(_)
             | Self::NtaList(_)
+            | Self::ConfigHistory(_)
+            | Self::ConfigDiff(_)
+            | Self::ConfigText(_)
             | Self::UserList(_)
             | Self::TokenList(_) => Effect::Reads,
             Self::Flush(_)
@@ -322,6 +359,9 @@ impl Request {
             | Self::NtaAdd(_)
             | Self::NtaRemove(_)
             | Self::Reload(_)
+            | Self::ConfigChange(_)
+            | Self::ConfigRollback(_)
+            | Self::ConfigConfirm(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)
             | Self::UserRemove(_)

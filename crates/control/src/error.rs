@@ -76,6 +76,18 @@ pub enum ControlError {
     NoNegativeAnchor(String),
     /// The configuration has errors, each on a line with its place.
     ConfigurationRefused(String),
+    /// There is no such revision.
+    UnknownRevision(u32),
+    /// The revision is not on disk or damaged: the reason.
+    RevisionUnusable(String),
+    /// Another revision is in force than the change is based on: its number.
+    OtherRevision(Option<u32>),
+    /// A key or value of an edit is invalid: the reason.
+    InvalidEdit(String),
+    /// The configuration file cannot be changed now: the reason.
+    FileRefused(String),
+    /// No revision is on probation.
+    NoProbation,
     /// The worker of the name takes no further work.
     Overloaded,
     /// Resolution did not finish in time.
@@ -131,6 +143,7 @@ impl ControlError {
             | Self::PauseTooLong { .. }
             | Self::LifetimeOutOfBounds { .. }
             | Self::SwitchRefused(_)
+            | Self::InvalidEdit(_)
             | Self::InvalidQuery => ErrorCode::InvalidValue,
             Self::UnknownClient(_)
             | Self::UnknownListener(_)
@@ -139,17 +152,22 @@ impl ControlError {
             | Self::NoSuchPause
             | Self::NoSuchGrant
             | Self::UnknownList(_)
+            | Self::UnknownRevision(_)
             | Self::NoNegativeAnchor(_) => ErrorCode::NotFound,
             Self::NothingFiltered
             | Self::NoLists
             | Self::TakeOverRefused
             | Self::ClientWithoutAddress(_)
+            | Self::OtherRevision(_)
+            | Self::FileRefused(_)
+            | Self::NoProbation
             | Self::PolicyRefused(_) => ErrorCode::Conflict,
             Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
             Self::ConfigurationRefused(_) => ErrorCode::ConfigurationRefused,
-            Self::ListNotFetched(_) | Self::ListUnusable { .. } | Self::NotResolved => {
-                ErrorCode::Unavailable
-            }
+            Self::ListNotFetched(_)
+            | Self::ListUnusable { .. }
+            | Self::RevisionUnusable(_)
+            | Self::NotResolved => ErrorCode::Unavailable,
             Self::ResolutionTimeout => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Internal,
             Self::Access(fault) => fault.code(),
@@ -166,6 +184,7 @@ impl ControlError {
             Self::ClientWithoutAddress(_) => "give --client an address",
             Self::ListNotFetched(_) => "see `avocet lists status`",
             Self::TooManyNegativeAnchors(_) => "remove one",
+            Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
             _ => return None,
         })
@@ -182,7 +201,17 @@ impl fmt::Display for ControlError {
             Self::TakeOverRefused => {
                 f.write_str("another process is taking over, or the server is shutting down")
             }
-            Self::InvalidName(fault) | Self::PolicyRefused(fault) => f.write_str(fault),
+            Self::InvalidName(fault)
+            | Self::PolicyRefused(fault)
+            | Self::RevisionUnusable(fault)
+            | Self::InvalidEdit(fault)
+            | Self::FileRefused(fault) => f.write_str(fault),
+            Self::UnknownRevision(number) => write!(f, "there is no revision {number}"),
+            Self::OtherRevision(Some(number)) => {
+                write!(f, "revision {number} is in force: the configuration has changed meanwhile")
+            }
+            Self::OtherRevision(None) => f.write_str("there are no revisions"),
+            Self::NoProbation => f.write_str("no revision is on probation"),
             Self::SwitchRefused(error) => error.fmt(f),
             Self::ConfigurationRefused(errors) => f.write_str(errors),
             Self::Interrupted(fault) => f.write_str(fault),

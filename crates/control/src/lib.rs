@@ -28,6 +28,7 @@ mod part;
 pub mod policy;
 pub mod reload;
 pub mod request;
+pub mod revisions;
 pub mod schema;
 pub mod status;
 pub mod trace;

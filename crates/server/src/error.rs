@@ -4,9 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use avocet_config::ConfigErrors;
+use avocet_config::edit::EditError;
 use avocet_control::ControlError;
 use avocet_nameserver::StateError;
 use avocet_policy::list::ImageError;
+use avocet_revisions::{ReplaceError, RevisionError};
 use avocet_wire::Rcode;
 use avocet_wire::master::MasterError;
 use thiserror::Error;
@@ -30,6 +32,24 @@ pub(crate) enum BackgroundError {
         .0.display()
     )]
     NoSettings(PathBuf),
+    /// The server runs without a configuration file, or has no directory for revisions.
+    #[error(
+        "there are no revisions: the server runs without a configuration file, or cannot \
+             use its data directory"
+    )]
+    NoFile,
+    /// Another revision is in force than a change is based on.
+    #[error("another revision is in force")]
+    OtherRevision(Option<u32>),
+    /// A revision is missing, damaged or cannot be written.
+    #[error(transparent)]
+    Revision(#[from] RevisionError),
+    /// The configuration file cannot be written.
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
+    /// An edit is invalid.
+    #[error(transparent)]
+    Edit(#[from] EditError),
     /// The image of the lists is unusable.
     #[error(transparent)]
     Image(#[from] ImageError),

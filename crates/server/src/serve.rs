@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
-use avocet_config::{Config, ConfigErrors, OpenAddress, environment};
+use avocet_config::{Config, ConfigErrors, OpenAddress, environment, read_text};
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -157,8 +157,10 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let _ = process::allow_ordinary_threads();
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = ConfigFile::about_to_be_read(start.file);
+    let path = file.path.as_deref();
+    let text = path.map_or_else(|| Ok(String::new()), read_text).map_err(StartError::Config)?;
     let mut config =
-        Config::load(file.path.as_deref(), environment()).map_err(StartError::Config)?;
+        Config::from_text(path, &text, &environment().collect()).map_err(StartError::Config)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
     if let Some(path) = file.path.as_deref().filter(|_| config.is_bare) {
         tracing::warn!(
@@ -209,7 +211,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let shared =
         Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
-    let begin = Beginnings { unconfigured: secrets, file, store };
+    let begin = Beginnings { unconfigured: secrets, file, text, store };
     let operation =
         Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;

@@ -16,7 +16,7 @@ use axum::http::header::{
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use zeroize::Zeroizing;
@@ -300,7 +300,7 @@ impl Exchange {
                 Ok(WebReply { cookie, ..WebReply::of(value) })
             }
             Does::Call(command, form) => {
-                let request = request(command, fields)?;
+                let request = request(command, self.signed(command, fields))?;
                 let _write = self.route.guards.map(|path| {
                     let write = self.shared.writes.lock().unwrap_or_else(PoisonError::into_inner);
                     self.compare(path).map(|()| write)
@@ -319,6 +319,18 @@ impl Exchange {
                 Ok(reply)
             }
         }
+    }
+
+    /// Adds the author and the address of a change to the fields that the history shows.
+    fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
+        if matches!(command, "config-change" | "config-rollback") {
+            let comment = fields.get("by").and_then(|by| by.get("comment")).cloned();
+            let author = self.author.as_ref().map(|author| author.name.as_str());
+            let source = self.caller.address.to_string();
+            let by = json!({ "author": author, "source": source, "comment": comment });
+            fields.insert("by".to_owned(), by);
+        }
+        fields
     }
 
     /// Returns whether writes compare the resource of this route.

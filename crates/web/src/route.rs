@@ -144,7 +144,7 @@ impl Route {
 struct Calls(&'static str, ReplyForm, &'static str);
 
 use AccessScope::{
-    AccessRead, AccessWrite, CacheWrite, ConfigWrite, Explain, ListsWrite, PolicyWrite,
+    AccessRead, AccessWrite, CacheWrite, ConfigRead, ConfigWrite, Explain, ListsWrite, PolicyWrite,
     QueriesRead, StatusRead, TrustWrite,
 };
 use ReplyForm::{End, Fields, Lines, WithParts};
@@ -259,6 +259,42 @@ pub const ROUTES: &[Route] = &[
         "/config/reload",
         ConfigWrite,
         Calls("reload", End, "Read the configuration again"),
+    ),
+    Route::call(
+        Get,
+        "/config/revisions",
+        StatusRead,
+        Calls("config-history", End, "Show the revisions of the configuration"),
+    ),
+    Route::call(
+        Get,
+        "/config/revisions/difference",
+        ConfigRead,
+        Calls("config-diff", End, "Show the difference between two revisions"),
+    ),
+    Route::call(
+        Get,
+        "/config/revisions/text",
+        ConfigRead,
+        Calls("config-text", End, "Show the text of a revision"),
+    ),
+    Route::call(
+        Post,
+        "/config/changes",
+        ConfigWrite,
+        Calls("config-change", End, "Change keys of the configuration file"),
+    ),
+    Route::call(
+        Post,
+        "/config/rollback",
+        ConfigWrite,
+        Calls("config-rollback", End, "Put an earlier revision in force again"),
+    ),
+    Route::call(
+        Post,
+        "/config/confirm",
+        ConfigWrite,
+        Calls("config-confirm", End, "Keep the revision on probation"),
     ),
     Route::call(Get, "/users", AccessRead, Calls("user-list", End, "Show the users")),
     Route::call(Post, "/users", AccessWrite, Calls("user-add", End, "Add a user"))

@@ -13,6 +13,7 @@
 //! [`Control`]: avocet_control::Control
 
 mod requests;
+mod revisions;
 mod status;
 mod turns;
 

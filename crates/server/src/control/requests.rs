@@ -19,6 +19,10 @@ use avocet_control::request::{
     Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
     NtaList, NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
 };
+use avocet_control::revisions::{
+    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
+    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
@@ -31,7 +35,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
-use super::{PATIENCE, status};
+use super::{PATIENCE, revisions, status};
 use crate::explain;
 use crate::keepers::lists;
 use crate::lists::Taking;
@@ -190,17 +194,34 @@ impl Control for Running {
     }
 
     fn reload(&self, Reload {}: Reload) -> Result<Reloaded, ControlError> {
-        let done = self
-            .reloader
-            .reload()
-            .map_err(|error| ControlError::ConfigurationRefused(error.to_string()))?;
-        Ok(Reloaded {
-            restart_needed_for: done.restart.keys.iter().map(|&key| key.to_owned()).collect(),
-            opens_at_restart: done.restart.opens,
-            closes_at_restart: done.restart.closes,
-            removed: done.removed.by_kind(),
-            removed_text: done.removed.to_string(),
-        })
+        self.reloader.reload().map(revisions::reloaded).map_err(revisions::refused)
+    }
+
+    fn config_history(&self, request: ConfigHistory) -> Result<Revisions, ControlError> {
+        revisions::history(self, request.limit)
+    }
+
+    fn config_diff(&self, request: ConfigDiff) -> Result<RevisionDifference, ControlError> {
+        revisions::difference(self, &request)
+    }
+
+    fn config_text(&self, request: ConfigText) -> Result<RevisionText, ControlError> {
+        revisions::text(self, request.number)
+    }
+
+    fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {
+        revisions::change(self, request)
+    }
+
+    fn config_rollback(&self, request: ConfigRollback) -> Result<RevisionAccepted, ControlError> {
+        revisions::roll_back(self, request)
+    }
+
+    fn config_confirm(
+        &self,
+        ConfigConfirm {}: ConfigConfirm,
+    ) -> Result<RevisionConfirmed, ControlError> {
+        revisions::confirm(self)
     }
 
     fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {

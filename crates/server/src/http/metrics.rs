@@ -17,6 +17,7 @@ use self::resolvers::Resolvers;
 use super::exposition::{Exposition, MetricType};
 use crate::log;
 use crate::running::Running;
+use crate::running::revisions::{REASONS, Revisions};
 use crate::state::Shared;
 use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
 
@@ -81,6 +82,7 @@ fn process(metrics: &mut Exposition, running: &Running) {
     );
     reloads.sample(&[("result", "applied")], read(&running.reloader.successes));
     reloads.sample(&[("result", "refused")], read(&running.reloader.failures));
+    revisions(metrics, &running.reloader.revisions);
     let help = "1 while a problem around the server lasts; /health shows the cause and what to do.";
     let mut family = metrics.family("avocet_condition", MetricType::Gauge, help);
     for (condition, holds) in running.conditions.kinds() {
@@ -107,6 +109,27 @@ fn process(metrics: &mut Exposition, running: &Running) {
         "Time of the last cache snapshot, in seconds since 1970; 0 before the first.",
         read(&file.saved_at_secs),
     );
+}
+
+fn revisions(metrics: &mut Exposition, revisions: &Revisions) {
+    metrics.gauge(
+        "avocet_config_revision",
+        "Revision of the configuration in force; 0 without a configuration file.",
+        revisions.in_force().unwrap_or_default().into(),
+    );
+    metrics.gauge(
+        "avocet_config_probation",
+        "Whether the revision in force is rolled back unless it is confirmed.",
+        revisions.probation().is_some().into(),
+    );
+    let mut rollbacks = metrics.family(
+        "avocet_config_rollbacks_total",
+        MetricType::Counter,
+        "Automatic rollbacks of the configuration.",
+    );
+    for (reason, count) in REASONS.iter().zip(&revisions.rollbacks) {
+        rollbacks.sample(&[("reason", reason)], count.load(Ordering::Relaxed));
+    }
 }
 
 fn queries(metrics: &mut Exposition, shared: &Shared) {

@@ -56,6 +56,7 @@ use crate::running::networks::NetworkWatch;
 use crate::running::persist::CacheFile;
 use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
+use crate::running::revisions::Revisions;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
 use crate::running::{OperationError, Running, Visits};
@@ -93,6 +94,8 @@ enum Ending {
 pub(crate) struct Beginnings {
     pub(crate) unconfigured: Unconfigured,
     pub(crate) file: ConfigFile,
+    /// The text of the file.
+    pub(crate) text: String,
     pub(crate) store: Store,
 }
 
@@ -131,15 +134,16 @@ impl Operation {
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
-        let Beginnings { unconfigured, file, store } = begin;
+        let Beginnings { unconfigured, file, text, store } = begin;
         let config = shared.snapshot().config.clone();
+        let revisions = Revisions::begin(&config.data.directory, file.path.clone(), &text);
         let Opened { control, own, secure } = open(&config, taken)?;
         let listeners = http::Listeners { own, secure, pages };
         let listeners = (!listeners.is_empty()).then_some(listeners);
         let started = shared.name_server.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
-            reloader: Reloader::new(file.path, shared.clone(), unconfigured),
+            reloader: Reloader::new(file.path, shared.clone(), unconfigured, revisions),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
             names: ClientNames::default(),
@@ -344,6 +348,7 @@ impl Operation {
             free_at_leisure(retired);
         }
         self.running.tick_trust();
+        self.running.tick_revisions();
         self.running.save_again();
         self.neighbours.look(&self.running, now);
         self.networks.look(&self.running, now);
@@ -368,8 +373,14 @@ impl Operation {
                 path.display()
             )
         });
-        self.running.conditions.set(Condition::Configuration, gone);
-        if self.watch.has_settled(now) {
+        let unwritten = self.running.reloader.revisions.unwritten().map(|fault| {
+            format!(
+                "the configuration in force is not in its file, so that a restart undoes the \
+                 rollback: {fault}"
+            )
+        });
+        self.running.conditions.set(Condition::Configuration, gone.or(unwritten));
+        if self.watch.has_settled(now) && !self.running.reloader.has_text_of_file() {
             tracing::info!("{} has changed", path.display());
             let _ = self.running.reloader.reload();
         }

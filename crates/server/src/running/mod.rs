@@ -17,6 +17,7 @@ pub(crate) mod reach;
 pub(crate) mod reload;
 pub(crate) mod removed;
 pub(crate) mod restart;
+pub(crate) mod revisions;
 pub(crate) mod switches;
 pub(crate) mod trust;
 mod visits;

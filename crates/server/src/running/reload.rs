@@ -16,8 +16,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use avocet_config::{Config, ServerConfig, environment};
+use avocet_config::edit::{KeyEdit, edited};
+use avocet_config::{Config, ServerConfig, environment, read_text};
 use avocet_control::ControlError;
+use avocet_control::revisions::Submitter;
 use avocet_io::probe::has_family;
 use avocet_nameserver::StateError;
 use avocet_nameserver::file_watch::FileFingerprint;
@@ -25,6 +27,7 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
+use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
 use ipnet::IpNet;
 
@@ -34,6 +37,7 @@ use crate::running::geo::GeoReads;
 use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
 use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
+use crate::running::revisions::{Change, FileWrite, Revisions};
 use crate::state::Shared;
 
 /// Most readings of a file that changes while it is read.
@@ -49,6 +53,8 @@ pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
     unconfigured: Mutex<Unconfigured>,
+    /// The history of the configuration file.
+    pub(crate) revisions: Revisions,
     /// What the configuration in force lacks until a restart.
     pending: Mutex<PendingRestart>,
     /// The file with the ports that the kernel keeps for other programs.
@@ -70,6 +76,15 @@ pub(crate) struct Reloaded {
     pub(crate) new_epoch: bool,
     /// The parts that the new configuration lacks.
     pub(crate) removed: Removed,
+    /// The revision in force.
+    pub(crate) revision: Option<u32>,
+}
+
+/// A validated configuration on its way into force.
+struct Incoming {
+    config: Config,
+    text: String,
+    change: Change,
 }
 
 impl Reloader {
@@ -78,9 +93,11 @@ impl Reloader {
         path: Option<PathBuf>,
         shared: Arc<Shared>,
         unconfigured: Unconfigured,
+        revisions: Revisions,
     ) -> Self {
         Self {
             path,
+            revisions,
             shared,
             unconfigured: Mutex::new(unconfigured),
             pending: Mutex::default(),
@@ -106,10 +123,70 @@ impl Reloader {
     /// # Errors
     /// All faults of the configuration, each with `FILE:LINE:COLUMN`. Nothing changes then.
     pub(crate) fn reload(&self) -> Result<Reloaded, BackgroundError> {
+        self.submit(|| self.read())
+    }
+
+    /// Edits the configuration file and puts it in force. A change of the file by hand that is not
+    /// in force yet comes into force first.
+    ///
+    /// # Errors
+    /// The file or the result has errors, or another revision than `base` is in force.
+    pub(crate) fn edit(
+        &self,
+        edits: &[KeyEdit<'_>],
+        base: Option<u32>,
+        by: Submitter,
+    ) -> Result<Reloaded, BackgroundError> {
+        let text = self.revisions.file_text()?;
+        if text != self.revisions.text() {
+            self.reload()?;
+        }
+        let in_force = self.revisions.in_force();
+        if base.is_some() && base != in_force {
+            return Err(BackgroundError::OtherRevision(in_force));
+        }
+        let change =
+            Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(text.clone()) };
+        self.submit(|| self.validated(edited(&text, edits)?, change))
+    }
+
+    /// Puts an earlier revision in force again.
+    ///
+    /// # Errors
+    /// The revision does not exist or has errors now, or the file cannot be written.
+    pub(crate) fn roll_back(
+        &self,
+        number: u32,
+        origin: ChangeOrigin,
+        by: Submitter,
+    ) -> Result<Reloaded, BackgroundError> {
+        let text = self.revisions.read(|store| store.text(number))?;
+        let base = self.revisions.file_text().unwrap_or_default();
+        if base != self.revisions.text() && self.reload().is_err() {
+            let keep = self.shared.snapshot().config.revisions.keep;
+            self.revisions.keep_refused(&base, keep);
+        }
+        let write = match origin {
+            ChangeOrigin::Probation => FileWrite::Try(base),
+            _ => FileWrite::Must(base),
+        };
+        self.submit(|| self.validated(text, Change { origin, by, write }))
+    }
+
+    fn validated(&self, text: String, change: Change) -> Result<Incoming, BackgroundError> {
+        let config = Config::from_text(self.path(), &text, &environment().collect())?;
+        Ok(Incoming { config, text, change })
+    }
+
+    /// Puts a configuration in force, and logs the result.
+    fn submit(
+        &self,
+        incoming: impl FnOnce() -> Result<Incoming, BackgroundError>,
+    ) -> Result<Reloaded, BackgroundError> {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved_ports = ports::read(&self.reserved_ports).into();
         let mut changed = Unconfigured { reserved_ports, ..unconfigured.clone() };
-        let result = self.replace(&mut changed);
+        let result = incoming().and_then(|incoming| self.replace(incoming, &mut changed));
         if result.is_ok() {
             *unconfigured = changed;
         }
@@ -138,8 +215,12 @@ impl Reloader {
         result
     }
 
-    fn replace(&self, unconfigured: &mut Unconfigured) -> Result<Reloaded, BackgroundError> {
-        let mut config = self.read()?;
+    fn replace(
+        &self,
+        incoming: Incoming,
+        unconfigured: &mut Unconfigured,
+    ) -> Result<Reloaded, BackgroundError> {
+        let Incoming { mut config, text, change } = incoming;
         // The start has logged these.
         let _ = without_missing_families(&mut config.server);
         let old = self.shared.snapshot();
@@ -152,26 +233,36 @@ impl Reloader {
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
         let snapshot = old.replaced(Arc::new(config), unconfigured, parts)?;
+        let kept = self.revisions.keep(&text, &change, &snapshot.config.revisions)?;
         let new_epoch = snapshot.epoch != old.epoch;
         log::set_level(snapshot.config.log.level);
         let doubts = &snapshot.config.doubts;
         doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
+        // A change that turns probation off is itself on probation.
+        let probation_secs = snapshot.config.revisions.probation_secs;
+        let probation_secs = probation_secs.max(old.config.revisions.probation_secs);
         self.shared.replace(snapshot);
+        self.revisions.came_into_force((text, &kept), change.origin, probation_secs);
         self.drop_below(&zones, &old, unconfigured);
-        Ok(Reloaded { restart, new_epoch, removed })
+        Ok(Reloaded { restart, new_epoch, removed, revision: kept.number })
     }
 
     /// Reads the configuration. A file that is being written may be valid and lack its end, so its
     /// fingerprint must be the same before and after.
-    fn read(&self) -> Result<Config, BackgroundError> {
+    fn read(&self) -> Result<Incoming, BackgroundError> {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
-        let load = || Config::load(self.path(), environment());
+        let load = || self.path().map_or_else(|| Ok(String::new()), read_text);
         match read_settled(fingerprint, load) {
-            Some(read) => Ok(read?),
+            Some(text) => self.validated(text?, Change::of_file()),
             None => Err(BackgroundError::BeingWritten(self.file())),
         }
+    }
+
+    /// Reports whether the file has the text in force, as after a change by a request.
+    pub(crate) fn has_text_of_file(&self) -> bool {
+        self.revisions.file_text().is_ok_and(|text| text == self.revisions.text())
     }
 
     fn file(&self) -> PathBuf {
@@ -423,7 +514,8 @@ mod tests {
         let config = Config::load(Some(path), Vec::new()).unwrap();
         let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
         let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
-        (Reloader::new(Some(path.into()), shared.clone(), unconfigured), shared)
+        let revisions = Revisions::without_history();
+        (Reloader::new(Some(path.into()), shared.clone(), unconfigured, revisions), shared)
     }
 
     #[test]

@@ -26,6 +26,11 @@ fn fields(route: &Route) -> Value {
             json!({"name": "t", "scopes": ["status:read"], "secs": 60})
         }
         (Verb::Delete, "/tokens") => json!({"id": "none"}),
+        (Verb::Get, "/config/revisions/difference") => json!({"from": 1}),
+        (Verb::Post, "/config/changes") => {
+            json!({"edits": [{"key": "cache.prefetch", "value": "false"}]})
+        }
+        (Verb::Post, "/config/rollback") => json!({"number": 1}),
         _ => json!({}),
     }
 }
@@ -38,8 +43,9 @@ fn sent(route: &Route) -> Sent {
         return Sent::new(&method, &path).json(&fields);
     }
     let pairs = fields.as_object().unwrap().iter();
-    let query: Vec<_> =
-        pairs.map(|(name, value)| format!("{name}={}", value.as_str().unwrap())).collect();
+    let query: Vec<_> = pairs
+        .map(|(name, value)| format!("{name}={}", value.to_string().trim_matches('"')))
+        .collect();
     Sent::new(&method, &format!("{path}?{}", query.join("&")))
 }
 

@@ -17,6 +17,10 @@ use avocet_control::request::{
     Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
     NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
+use avocet_control::revisions::{
+    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
+    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
@@ -182,6 +186,38 @@ impl Control for Remembering {
                      "removed": {}, "removed-text": ""})))
     }
 
+    fn config_history(&self, request: ConfigHistory) -> Result<Revisions, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"in-force": 1, "probation": null, "revisions": []})))
+    }
+
+    fn config_diff(&self, request: ConfigDiff) -> Result<RevisionDifference, ControlError> {
+        let (from, to) = (request.from, request.to.unwrap_or(1));
+        self.saw(request);
+        Ok(RevisionDifference { from, to, text: String::new() })
+    }
+
+    fn config_text(&self, request: ConfigText) -> Result<RevisionText, ControlError> {
+        let number = request.number.unwrap_or(1);
+        self.saw(request);
+        Ok(RevisionText { number, text: String::new() })
+    }
+
+    fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {
+        self.saw(request);
+        Ok(accepted())
+    }
+
+    fn config_rollback(&self, request: ConfigRollback) -> Result<RevisionAccepted, ControlError> {
+        self.saw(request);
+        Ok(accepted())
+    }
+
+    fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError> {
+        self.saw(request);
+        Ok(RevisionConfirmed { revision: 1 })
+    }
+
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError> {
         self.saw(request);
         Ok(self.access.user_list())
@@ -216,6 +252,12 @@ impl Control for Remembering {
         self.saw(request.clone());
         Ok(self.access.token_revoke(&request.id)?)
     }
+}
+
+fn accepted() -> RevisionAccepted {
+    let reloaded = of(json!({"restart-needed-for": [], "opens-at-restart": [],
+                             "closes-at-restart": [], "removed": {}, "removed-text": ""}));
+    RevisionAccepted { revision: 2, probation: None, reloaded }
 }
 
 struct Home;

@@ -1,0 +1,196 @@
+//! Requests and replies about revisions of the configuration.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::reload::Reloaded;
+use crate::words::words;
+
+words! {
+    /// The origin of a revision.
+    pub enum RevisionOrigin {
+        /// The file as it was when the server started.
+        Start = "start",
+        /// A change of the file by hand.
+        File = "file",
+        /// A change by a request.
+        Edit = "edit",
+        /// A rollback by a request.
+        Rollback = "rollback",
+        /// An automatic rollback.
+        Probation = "probation",
+        /// A file with errors that a rollback replaced; it was never in force.
+        Refused = "refused",
+    }
+}
+
+/// Who makes a change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Submitter {
+    /// The name of the person or program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// Where the change comes from, such as an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// A comment for the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// A request for the revisions of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigHistory {
+    /// The number of revisions; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// A request for the difference between two revisions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigDiff {
+    /// The number of the earlier revision.
+    pub from: u32,
+    /// The number of the later revision; the one in force without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u32>,
+}
+
+/// A request for the text of a revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigText {
+    /// The number of the revision; the one in force without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+}
+
+/// A request to put an earlier revision in force again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigRollback {
+    /// The number of the revision.
+    pub number: u32,
+    /// Who makes the change.
+    #[serde(default)]
+    pub by: Submitter,
+}
+
+/// A request to keep the revision on probation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigConfirm {}
+
+/// A request to change keys of the configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigChange {
+    /// The changes, in order; all or none are made.
+    pub edits: Vec<ConfigEdit>,
+    /// The revision that the changes are based on: with another one in force, they are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<u32>,
+    /// Who makes the change.
+    #[serde(default)]
+    pub by: Submitter,
+}
+
+/// A change of one key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigEdit {
+    /// `TABLE.KEY`, `TABLE[NAME].KEY` or `TABLE[NAME]`.
+    pub key: String,
+    /// The new value as TOML; without it, the key or table is removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+}
+
+/// A revision of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Revision {
+    /// Its number.
+    pub number: u32,
+    /// When it was accepted, in Unix seconds.
+    pub at: u64,
+    /// Its origin.
+    pub origin: RevisionOrigin,
+    /// Who made the change, if known.
+    pub author: Option<String>,
+    /// Where the change came from, if known.
+    pub source: Option<String>,
+    /// The comment of the author.
+    pub comment: Option<String>,
+    /// Octets of the text.
+    pub octets: usize,
+}
+
+/// A revision that is rolled back unless it is confirmed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct OnProbation {
+    /// The revision.
+    pub revision: u32,
+    /// The revision that replaces it.
+    pub fallback: u32,
+    /// Seconds left to confirm it.
+    pub left_secs: u64,
+}
+
+/// The revisions of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Revisions {
+    /// The revision in force; `null` without a configuration file.
+    pub in_force: Option<u32>,
+    /// The revision on probation, if there is one.
+    pub probation: Option<OnProbation>,
+    /// The revisions, latest first.
+    pub revisions: Vec<Revision>,
+}
+
+/// The difference between two revisions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RevisionDifference {
+    /// The number of the earlier revision.
+    pub from: u32,
+    /// The number of the later revision.
+    pub to: u32,
+    /// The difference in the unified format; empty if the texts are equal.
+    pub text: String,
+}
+
+/// The text of a revision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RevisionText {
+    /// The number of the revision.
+    pub number: u32,
+    /// The text.
+    pub text: String,
+}
+
+/// A change that is in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RevisionAccepted {
+    /// The number of the new revision.
+    pub revision: u32,
+    /// Its probation, if it is on probation.
+    pub probation: Option<OnProbation>,
+    /// The result of putting it in force.
+    pub reloaded: Reloaded,
+}
+
+/// A revision that is no longer on probation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RevisionConfirmed {
+    /// Its number.
+    pub revision: u32,
+}

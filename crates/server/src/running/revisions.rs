@@ -1,0 +1,382 @@
+//! The revisions of the configuration file: which one is in force, which one is on probation.
+//!
+//! All changes take one path, [`Reloader`](super::reload::Reloader): an edit by hand is read from
+//! the file, an edit or rollback by a request is written to it. Each accepted text becomes a
+//! revision before it is in force; see [`avocet_revisions`].
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use avocet_config::RevisionsConfig;
+use avocet_control::revisions::Submitter;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::metrics::Stage;
+use avocet_revisions::{
+    Band, ChangeOrigin, Facts, Health, Probation, Reason, RevisionError, Store, Submission, replace,
+};
+
+use crate::error::BackgroundError;
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::running::reload::Reloader;
+use crate::state::Shared;
+
+/// The directory of the revisions, in the data directory.
+const DIRECTORY: &str = "revisions";
+/// The stages of queries that count as failed: clients get no data for a reason on our side.
+const FAILED: [Stage; 4] = [Stage::Failed, Stage::FailureHit, Stage::Refused, Stage::Shed];
+/// The reasons for automatic rollbacks, in the order of the counters.
+pub(crate) const REASONS: [&str; 3] = ["unconfirmed", "unresolved", "failures"];
+
+/// A change of the configuration on its way into force.
+#[derive(Debug, Clone)]
+pub(crate) struct Change {
+    /// Its origin.
+    pub(crate) origin: ChangeOrigin,
+    /// Who makes it.
+    pub(crate) by: Submitter,
+    /// Whether the file must be written.
+    pub(crate) write: FileWrite,
+}
+
+/// Whether a change is written to the configuration file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FileWrite {
+    /// The change comes from the file.
+    Done,
+    /// It must replace this text, or the change is refused.
+    Must(String),
+    /// It should replace this text; the change is in force even if the file cannot be written.
+    Try(String),
+}
+
+impl Change {
+    /// Returns a change that was read from the file.
+    pub(crate) fn of_file() -> Self {
+        Self { origin: ChangeOrigin::File, by: Submitter::default(), write: FileWrite::Done }
+    }
+}
+
+/// A change that is kept, and not in force yet.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct KeptChange {
+    /// The revision; `None` if revisions are not available.
+    pub(crate) number: Option<u32>,
+    /// Why the file does not have the text.
+    pub(crate) unwritten: Option<String>,
+}
+
+/// The revisions of the configuration file.
+pub(crate) struct Revisions {
+    /// The file; without one there are no revisions.
+    file: Option<PathBuf>,
+    state: Mutex<RevisionState>,
+    /// Automatic rollbacks by [reason](REASONS).
+    pub(crate) rollbacks: [AtomicU64; REASONS.len()],
+}
+
+#[derive(Default)]
+struct RevisionState {
+    /// `None` without a file, or if the directory cannot be used.
+    store: Option<Store>,
+    /// The text in force.
+    text: String,
+    /// Its number.
+    in_force: Option<u32>,
+    probation: Option<Probation>,
+    band: Band,
+    /// Whether no name could be resolved already when the probation began.
+    was_unresolved: bool,
+    /// The counts of queries at the last tick.
+    health: Health,
+    /// Why the file does not have the text in force.
+    unwritten: Option<String>,
+}
+
+impl Revisions {
+    /// Opens the revisions in a data directory for a server that started with this text. The text
+    /// becomes a revision if it is not the latest one.
+    pub(crate) fn begin(directory: &Path, file: Option<PathBuf>, text: &str) -> Self {
+        let mut state = RevisionState { text: text.to_owned(), ..RevisionState::default() };
+        if file.is_some()
+            && let Err(error) = state.open(&directory.join(DIRECTORY))
+        {
+            tracing::warn!("no history of the configuration: {error}");
+        }
+        Self { file, state: Mutex::new(state), rollbacks: Default::default() }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn without_history() -> Self {
+        Self { file: None, state: Mutex::default(), rollbacks: Default::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, RevisionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of the revision in force.
+    pub(crate) fn in_force(&self) -> Option<u32> {
+        self.state().in_force
+    }
+
+    /// Returns the text in force.
+    pub(crate) fn text(&self) -> String {
+        self.state().text.clone()
+    }
+
+    /// Returns the revision on probation.
+    pub(crate) fn probation(&self) -> Option<Probation> {
+        self.state().probation.clone()
+    }
+
+    /// Returns why the file does not have the text in force, if it does not.
+    pub(crate) fn unwritten(&self) -> Option<String> {
+        self.state().unwritten.clone()
+    }
+
+    /// Returns the text of the file.
+    ///
+    /// # Errors
+    /// There is no file, or it cannot be read.
+    pub(crate) fn file_text(&self) -> Result<String, BackgroundError> {
+        let path = self.file.clone().ok_or(BackgroundError::NoFile)?;
+        fs::read_to_string(&path).map_err(|source| BackgroundError::Unreadable { path, source })
+    }
+
+    /// Calls `read` with the store.
+    ///
+    /// # Errors
+    /// There are no revisions, or `read` fails.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Store) -> Result<T, RevisionError>,
+    ) -> Result<T, BackgroundError> {
+        let state = self.state();
+        let store = state.store.as_ref().ok_or(BackgroundError::NoFile)?;
+        Ok(read(store)?)
+    }
+
+    /// Keeps a valid text before it comes into force: as a revision, and in the file.
+    ///
+    /// # Errors
+    /// A change by a request cannot be kept or written. A change of the file by hand, and an
+    /// automatic rollback, are never refused.
+    pub(crate) fn keep(
+        &self,
+        text: &str,
+        change: &Change,
+        config: &RevisionsConfig,
+    ) -> Result<KeptChange, BackgroundError> {
+        let mut state = self.state();
+        if change.origin == ChangeOrigin::File && text == state.text && state.in_force.is_some() {
+            return Ok(KeptChange { number: state.in_force, unwritten: None });
+        }
+        let added = state.add(text, change, config.keep);
+        let is_request = matches!(change.write, FileWrite::Must(_));
+        let number = match added {
+            Ok(number) => number,
+            Err(error) if is_request => return Err(error),
+            Err(error) => {
+                if self.file.is_some() {
+                    tracing::warn!("this change is not in the history: {error}");
+                }
+                None
+            }
+        };
+        let write = |base: &str| {
+            let file = self.file.as_deref().ok_or(BackgroundError::NoFile)?;
+            replace(file, base, text).map_err(BackgroundError::from)
+        };
+        let written = match &change.write {
+            FileWrite::Done => Ok(()),
+            FileWrite::Must(base) | FileWrite::Try(base) => write(base),
+        };
+        match written {
+            Ok(()) => Ok(KeptChange { number, unwritten: None }),
+            Err(error) if is_request => {
+                if let (Some(store), Some(number)) = (&mut state.store, number) {
+                    store.forget(number);
+                }
+                Err(error)
+            }
+            Err(error) => Ok(KeptChange { number, unwritten: Some(error.to_string()) }),
+        }
+    }
+
+    /// Keeps the text of a file with errors before a rollback replaces it.
+    pub(crate) fn keep_refused(&self, text: &str, keep: usize) {
+        let change = Change { origin: ChangeOrigin::Refused, ..Change::of_file() };
+        if let Err(error) = self.state().add(text, &change, keep) {
+            tracing::warn!("the replaced file is not in the history: {error}");
+        }
+    }
+
+    /// Notes that a kept text is in force, and begins its probation.
+    pub(crate) fn came_into_force(
+        &self,
+        (text, kept): (String, &KeptChange),
+        origin: ChangeOrigin,
+        probation_secs: u32,
+    ) {
+        let mut state = self.state();
+        state.unwritten = kept.unwritten.clone();
+        let before = state.in_force;
+        if kept.number == before && before.is_some() {
+            return;
+        }
+        state.text = text;
+        state.in_force = kept.number;
+        let fallback = state.probation.as_ref().map(|one| one.fallback).or(before);
+        let is_on_probation = probation_secs > 0 && origin != ChangeOrigin::Probation;
+        let probation = match (kept.number, fallback.filter(|_| is_on_probation)) {
+            (Some(number), Some(fallback)) if !state.is_equal(number, fallback) => {
+                let until = wall_secs().saturating_add(probation_secs.into());
+                let health = state.health;
+                Some(Probation::begin((number, fallback), until, (&state.band, health)))
+            }
+            _ => None,
+        };
+        state.set_probation(probation);
+    }
+
+    /// Ends the probation; returns the revision that was on probation.
+    pub(crate) fn confirm(&self) -> Option<u32> {
+        let mut state = self.state();
+        let revision = state.probation.as_ref().map(|probation| probation.revision);
+        state.set_probation(None);
+        revision
+    }
+
+    /// Notes the state of the service. Returns the probation that failed, with the reason.
+    pub(crate) fn tick(
+        &self,
+        (now_secs, monotonic_secs): (u64, u64),
+        health: Health,
+        unresolved: Option<String>,
+    ) -> Option<(Probation, Reason)> {
+        let mut state = self.state();
+        state.health = health;
+        let Some(probation) = state.probation.clone() else {
+            state.band.note(monotonic_secs, health);
+            state.was_unresolved = unresolved.is_some();
+            return None;
+        };
+        let unresolved = unresolved.filter(|_| !state.was_unresolved);
+        let reason = probation.judge(now_secs, health, unresolved)?;
+        Some((probation, reason))
+    }
+
+    /// Counts an automatic rollback.
+    pub(crate) fn count(&self, reason: &Reason) {
+        let place = REASONS.iter().position(|name| *name == reason.name());
+        if let Some(counter) = place.and_then(|place| self.rollbacks.get(place)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl RevisionState {
+    /// Opens the store, and finds or adds the revision of the text in force.
+    fn open(&mut self, directory: &Path) -> Result<(), BackgroundError> {
+        let store = Store::open(directory)?;
+        let latest = store.all().rev().find(|facts| facts.origin != ChangeOrigin::Refused);
+        let latest = latest.map(|facts| facts.number);
+        let is_same = |number: &u32| store.text(*number).is_ok_and(|text| text == self.text);
+        self.in_force = latest.filter(is_same);
+        self.probation =
+            store.probation().filter(|probation| Some(probation.revision) == self.in_force);
+        self.store = Some(store);
+        if self.in_force.is_none() {
+            let change = Change { origin: ChangeOrigin::Start, ..Change::of_file() };
+            let text = self.text.clone();
+            self.in_force = self.add(&text, &change, usize::MAX)?;
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        text: &str,
+        change: &Change,
+        keep: usize,
+    ) -> Result<Option<u32>, BackgroundError> {
+        let probation = self.probation.as_ref().map(|one| [one.revision, one.fallback]);
+        let needed: Vec<u32> = probation.into_iter().flatten().chain(self.in_force).collect();
+        let store = self.store.as_mut().ok_or(BackgroundError::NoFile)?;
+        let by = change.by.clone();
+        let new = Submission {
+            at_secs: wall_secs(),
+            origin: change.origin,
+            author: by.author,
+            source: by.source,
+            comment: by.comment,
+        };
+        Ok(Some(store.add(text, new, (keep, &needed))?))
+    }
+
+    fn is_equal(&self, a: u32, b: u32) -> bool {
+        let facts = |number| self.store.as_ref()?.facts(number).ok();
+        let content = |facts: &Facts| (facts.octets, facts.crc32);
+        facts(a).map(content) == facts(b).map(content)
+    }
+
+    fn set_probation(&mut self, probation: Option<Probation>) {
+        if let Some(store) = &self.store
+            && let Err(error) = store.set_probation(probation.as_ref())
+        {
+            tracing::warn!("a restart will forget the probation: {error}");
+        }
+        self.probation = probation;
+    }
+}
+
+/// Returns the counts of client queries since the start.
+pub(crate) fn health(shared: &Shared) -> Health {
+    let mut health = Health::default();
+    for worker in &shared.metrics {
+        health.queries += worker.stages.iter().map(|stage| stage.value()).sum::<u64>();
+        health.failed +=
+            FAILED.iter().map(|stage| worker.stages[*stage as usize].value()).sum::<u64>();
+    }
+    health
+}
+
+impl Reloader {
+    /// Notes the state of the service, and rolls the revision on probation back if it failed.
+    pub(crate) fn judge_probation(
+        &self,
+        (now_secs, monotonic_secs): (u64, u64),
+        health: Health,
+        unresolved: Option<String>,
+    ) {
+        let ticked = self.revisions.tick((now_secs, monotonic_secs), health, unresolved);
+        let Some((probation, reason)) = ticked else { return };
+        let Probation { revision, fallback, .. } = probation;
+        tracing::warn!("rolling revision {revision} back to {fallback}: {reason}");
+        self.revisions.count(&reason);
+        let comment = Some(format!("revision {revision} rolled back to {fallback}: {reason}"));
+        let by = Submitter { comment, ..Submitter::default() };
+        if let Err(error) = self.roll_back(fallback, ChangeOrigin::Probation, by) {
+            tracing::error!(
+                "revision {revision} stays in force, it cannot be rolled back: {error}"
+            );
+        }
+        // Another attempt would fail as well.
+        self.revisions.confirm();
+    }
+}
+
+impl Running {
+    /// Checks once a second whether the revision on probation must be rolled back.
+    pub(crate) fn tick_revisions(&self) {
+        let unresolved = self.conditions.text(Condition::Resolution);
+        let now = self.shared.name_server.clock.now().secs();
+        self.reloader.judge_probation((wall_secs(), now.into()), health(&self.shared), unresolved);
+    }
+}
+
+#[cfg(test)]
+mod tests;

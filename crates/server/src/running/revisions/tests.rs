@@ -1,0 +1,268 @@
+//! Revisions of a configuration file that people and programs change in turn.
+
+use std::sync::Arc;
+
+use avocet_config::Config;
+use avocet_config::edit::KeyEdit;
+use avocet_nameserver::policy::Parts;
+use avocet_nameserver::query::cookie::CookieSecrets;
+use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_resolver::LocalRootSlot;
+
+use super::*;
+
+/// A server without workers, with a configuration file and a data directory.
+struct Site {
+    directory: PathBuf,
+    file: PathBuf,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+const TEXT: &str = "# ours\n[policy] # filter\nblock-ttl-secs = 60 # a minute\n";
+const ON_PROBATION: &str = "[config]\nprobation-secs = 60\n";
+
+impl Site {
+    fn new(test: &str, text: &str) -> Self {
+        let name = format!("avocet-server-revisions-{test}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).unwrap();
+        let file = directory.join("avocet.toml");
+        fs::write(&file, text).unwrap();
+        Self { directory, file }
+    }
+
+    /// Starts a server, as after a crash of the one before.
+    fn start(&self) -> Reloader {
+        let unconfigured = Unconfigured {
+            limiter: [3; 32],
+            cookies: CookieSecrets { current: [5; 16], previous: None },
+            trust: Arc::default(),
+            local_root: LocalRootSlot::default(),
+            own_networks: Arc::default(),
+            reserved_ports: Arc::default(),
+            drops: 0,
+        };
+        let text = self.text();
+        let config = Config::from_text(Some(&self.file), &text, &Default::default()).unwrap();
+        let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
+        let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
+        let revisions = Revisions::begin(&self.directory, Some(self.file.clone()), &text);
+        Reloader::new(Some(self.file.clone()), shared, unconfigured, revisions)
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.file).unwrap()
+    }
+
+    /// Saves a text as editors do.
+    fn save(&self, text: &str) {
+        let beside = self.directory.join("saved");
+        fs::write(&beside, text).unwrap();
+        fs::rename(&beside, &self.file).unwrap();
+    }
+}
+
+fn set(reloader: &Reloader, key: &str, value: &str) -> Result<u32, BackgroundError> {
+    let edit = KeyEdit { key, value: Some(value) };
+    let done = reloader.edit(&[edit], None, Submitter::default())?;
+    Ok(done.revision.unwrap())
+}
+
+fn roll_back(reloader: &Reloader, number: u32) -> Result<u32, BackgroundError> {
+    let done = reloader.roll_back(number, ChangeOrigin::Rollback, Submitter::default())?;
+    Ok(done.revision.unwrap())
+}
+
+/// The numbers and origins of all revisions.
+fn history(reloader: &Reloader) -> Vec<(u32, ChangeOrigin)> {
+    let read = |store: &Store| Ok(store.all().map(|one| (one.number, one.origin)).collect());
+    reloader.revisions.read(read).unwrap()
+}
+
+fn text_of(reloader: &Reloader, number: u32) -> String {
+    reloader.revisions.read(|store| store.text(number)).unwrap()
+}
+
+#[test]
+fn edits_by_hand_and_by_command_in_turn_lose_nothing() {
+    let site = Site::new("turns", TEXT);
+    let reloader = site.start();
+    for round in 1..=100_u32 {
+        match round % 3 {
+            0 => {
+                let by_hand = format!("{}# by hand {round}\n", site.text());
+                site.save(&by_hand);
+                reloader.reload().unwrap();
+            }
+            1 => drop(set(&reloader, "policy.block-ttl-secs", &round.to_string()).unwrap()),
+            _ => {
+                // Not in force yet when the command comes.
+                site.save(&format!("{}# saved {round}\n", site.text()));
+                set(&reloader, "cache.prefetch", if round % 2 == 0 { "true" } else { "false" })
+                    .unwrap();
+            }
+        }
+        let in_force = reloader.revisions.in_force().unwrap();
+        assert_eq!(text_of(&reloader, in_force), site.text(), "round {round}");
+        assert_eq!(reloader.revisions.text(), site.text());
+    }
+    let text = site.text();
+    assert!(text.starts_with("# ours\n[policy] # filter\n"), "{text}");
+    assert!(text.contains("block-ttl-secs = 100 # a minute\n"), "{text}");
+    for round in 1..=100 {
+        match round % 3 {
+            0 => assert!(text.contains(&format!("# by hand {round}\n")), "{round}"),
+            2 => assert!(text.contains(&format!("# saved {round}\n")), "{round}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_rollback_restores_the_text_in_force_and_in_the_file() {
+    let site = Site::new("rollback", TEXT);
+    let reloader = site.start();
+    assert_eq!(set(&reloader, "policy.block-ttl-secs", "30").unwrap(), 2);
+    assert_eq!(roll_back(&reloader, 1).unwrap(), 3);
+    assert_eq!(site.text(), TEXT);
+    site.save("[policy\n");
+    assert!(reloader.reload().is_err());
+    assert_eq!(roll_back(&reloader, 2).unwrap(), 5);
+    assert!(site.text().contains("= 30"));
+    assert_eq!(text_of(&reloader, 4), "[policy\n", "the file with errors is kept");
+    let origins: Vec<_> = history(&reloader).into_iter().map(|(_, origin)| origin).collect();
+    let expected = [
+        ChangeOrigin::Start,
+        ChangeOrigin::Edit,
+        ChangeOrigin::Rollback,
+        ChangeOrigin::Refused,
+        ChangeOrigin::Rollback,
+    ];
+    assert_eq!(origins, expected);
+    assert!(matches!(
+        roll_back(&reloader, 9),
+        Err(BackgroundError::Revision(RevisionError::Unknown(9)))
+    ));
+}
+
+#[test]
+fn a_change_that_is_invalid_changes_nothing() {
+    let site = Site::new("invalid", TEXT);
+    let reloader = site.start();
+    for (key, value) in [
+        ("policy.block-ttl-secs", "\"x\""),
+        ("policy.unknown", "1"),
+        ("server.listen", "[]"),
+        ("nothing", "1"),
+        ("rule[none].enabled", "true"),
+    ] {
+        assert!(set(&reloader, key, value).is_err(), "{key}");
+        assert_eq!((site.text().as_str(), reloader.revisions.in_force()), (TEXT, Some(1)), "{key}");
+    }
+    let edit = [KeyEdit { key: "policy.block-ttl-secs", value: Some("5") }];
+    let other = reloader.edit(&edit, Some(7), Submitter::default());
+    assert!(matches!(other, Err(BackgroundError::OtherRevision(Some(1)))));
+    site.save("[");
+    assert!(set(&reloader, "policy.block-ttl-secs", "5").is_err(), "the file has errors");
+    assert_eq!(site.text(), "[", "the edit by hand stays");
+    assert_eq!(history(&reloader).len(), 1);
+}
+
+#[test]
+fn a_revision_that_nobody_confirms_is_rolled_back_in_time() {
+    let site = Site::new("probation", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    set(&reloader, "policy.block-ttl-secs", "20").unwrap();
+    let probation = reloader.revisions.probation().unwrap();
+    assert_eq!((probation.revision, probation.fallback), (3, 1));
+    let tick = |now| reloader.judge_probation((now, now), Health::default(), None);
+    tick(probation.until_secs - 1);
+    assert_eq!(reloader.revisions.in_force(), Some(3));
+    tick(probation.until_secs);
+    assert_eq!(site.text(), format!("{TEXT}{ON_PROBATION}"));
+    assert_eq!(reloader.revisions.in_force(), Some(4));
+    assert_eq!(history(&reloader).last(), Some(&(4, ChangeOrigin::Probation)));
+    assert_eq!(reloader.revisions.probation(), None);
+    tick(probation.until_secs + 1_000);
+    assert_eq!(reloader.revisions.in_force(), Some(4));
+}
+
+#[test]
+fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
+    let site = Site::new("confirmed", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    let tick = |queries, failed, unresolved: Option<&str>| {
+        let health = Health { queries, failed };
+        reloader.judge_probation((0, 0), health, unresolved.map(str::to_owned));
+    };
+    tick(100, 0, None);
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    assert_eq!(reloader.revisions.confirm(), Some(2));
+    assert_eq!(reloader.revisions.confirm(), None);
+    reloader.judge_probation((u64::MAX, 1), Health { queries: 100, failed: 0 }, None);
+    assert_eq!(reloader.revisions.in_force(), Some(2));
+
+    set(&reloader, "policy.block-ttl-secs", "20").unwrap();
+    tick(150, 49, None);
+    assert_eq!(reloader.revisions.in_force(), Some(4), "most queries fail");
+    set(&reloader, "policy.block-ttl-secs", "10").unwrap();
+    tick(150, 49, Some("no server responds"));
+    assert_eq!(reloader.revisions.in_force(), Some(6), "no name is resolved");
+    assert!(site.text().contains("= 30"));
+    let counts = reloader.revisions.rollbacks.each_ref().map(|one| one.load(Ordering::Relaxed));
+    assert_eq!(counts, [0, 1, 1]);
+}
+
+#[test]
+fn a_probation_goes_on_after_a_restart() {
+    let site = Site::new("restart", &format!("{TEXT}{ON_PROBATION}"));
+    set(&site.start(), "policy.block-ttl-secs", "30").unwrap();
+    let reloader = site.start();
+    let probation = reloader.revisions.probation().unwrap();
+    assert_eq!((reloader.revisions.in_force(), probation.fallback), (Some(2), 1));
+    reloader.judge_probation((probation.until_secs, 0), Health::default(), None);
+    assert!(site.text().contains("= 60"));
+    assert_eq!(site.start().revisions.probation(), None);
+}
+
+#[test]
+fn a_crash_between_the_steps_of_a_change_loses_no_text() {
+    let site = Site::new("crash", TEXT);
+    let (new, config) = (TEXT.replace("60", "30"), RevisionsConfig { probation_secs: 0, keep: 9 });
+    let change = |write| Change { origin: ChangeOrigin::Edit, by: Submitter::default(), write };
+
+    // After the revision was written: the file is the one before.
+    let reloader = site.start();
+    reloader.revisions.keep(&new, &change(FileWrite::Done), &config).unwrap();
+    let reloader = site.start();
+    assert_eq!(site.text(), TEXT);
+    assert_eq!(text_of(&reloader, reloader.revisions.in_force().unwrap()), TEXT);
+    assert_eq!(text_of(&reloader, 2), new);
+
+    // After the file was written: the next start has it in force.
+    let write = FileWrite::Must(TEXT.to_owned());
+    let kept = reloader.revisions.keep(&new, &change(write), &config).unwrap();
+    let reloader = site.start();
+    assert_eq!((site.text(), reloader.revisions.in_force()), (new, kept.number));
+}
+
+#[test]
+fn a_file_that_cannot_be_written_refuses_commands_and_no_automatic_rollback() {
+    let site = Site::new("unwritable", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    fs::remove_file(&site.file).unwrap();
+    assert!(set(&reloader, "policy.block-ttl-secs", "20").is_err());
+    assert!(roll_back(&reloader, 1).is_err());
+    assert_eq!(reloader.revisions.in_force(), Some(2));
+    reloader.judge_probation((u64::MAX, 0), Health::default(), None);
+    assert_eq!(reloader.revisions.text(), format!("{TEXT}{ON_PROBATION}"));
+    assert!(reloader.revisions.unwritten().is_some());
+}
