@@ -15,8 +15,7 @@
 //!
 //! The two indices are on cache lines of their own. The worker reads that of the writer only when
 //! its last value shows no room, so a record costs no transfer of a line except those of the record
-//! itself. [`Producer::push`] allocates nothing; the bench `push` shows its time and the gate its
-//! instructions.
+//! itself. [`Producer::push`] allocates nothing.
 
 use std::net::{IpAddr, Ipv6Addr};
 

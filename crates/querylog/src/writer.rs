@@ -53,7 +53,7 @@ pub struct WriterOptions {
     pub pseudonym_key: [u8; 16],
 }
 
-/// Entries of a file of the head if nothing else is set: sealing it needs about 48 MiB.
+/// Entries of a file of the head if nothing else is set. Sealing holds a whole file in memory.
 pub const DEFAULT_HEAD_ENTRIES: u64 = 1 << 18;
 /// Seconds of a file of the head if nothing else is set.
 pub const DEFAULT_HEAD_SECS: u64 = 3600;

@@ -265,6 +265,11 @@ impl LogReader {
     ) -> Result<(), LogError> {
         let chunk = self.chunk(place)?;
         let mut end = chunk.len();
+        if place.ids.end > extent.before_id {
+            // Ids increase in a chunk.
+            let ids = chunk.ids(0..end)?;
+            end = ids.partition_point(|id| (*id as u64) < extent.before_id);
+        }
         let mut rows = PAGE_ROWS;
         while end > 0 && page.next_before_id.is_none() {
             let start = end.saturating_sub(rows) / PAGE_ROWS * PAGE_ROWS;
@@ -286,13 +291,7 @@ impl LogReader {
         (extent, page): (SearchExtent, &mut Page),
     ) -> Result<(), LogError> {
         page.examined += rows.len() as u64;
-        let mut wanted = filter.select(chunk, &rows, filter.overlap(place.times.clone()))?;
-        if place.ids.end > extent.before_id {
-            let ids = chunk.ids(rows.clone())?;
-            for (wanted, id) in wanted.iter_mut().zip(ids) {
-                *wanted &= (id as u64) < extent.before_id;
-            }
-        }
+        let wanted = filter.select(chunk, &rows, filter.overlap(place.times.clone()))?;
         let left = extent.entries - page.entries.len();
         let found = wanted.iter().enumerate().rev().filter(|(_, wanted)| **wanted);
         let found: Vec<usize> = found.map(|(row, _)| rows.start + row).take(left).collect();

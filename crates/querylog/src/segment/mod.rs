@@ -28,18 +28,21 @@ pub(crate) use seal::{RowSource, Sealer};
 use std::sync::{Arc, LazyLock};
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::properties::{
+    BloomFilterPosition, EnabledStatistics, WriterProperties, WriterVersion,
+};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type};
 
 use crate::column::{INT_NAMES, INTS, Int, SET_NAMES, SETS, Set, TEXT_NAMES, TEXTS, Text};
 
 /// Rows of a page, the same in all columns: what one page of a search decodes at least.
-pub(crate) const PAGE_ROWS: usize = 1 << 16;
+/// Tests have small pages and row groups, so that files have several of them.
+pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 16 };
 /// Rows of the largest row group. Larger ones share more in their dictionaries, and need more
 /// memory to write.
-pub(crate) const GROUP_ROWS: usize = 1 << 20;
-/// Level of zstd for pages. Higher levels gain about 2 % and halve the entries a second.
+pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
+/// Level of zstd for pages. Most of their octets are packed numbers, which no level makes smaller.
 const LEVEL: i32 = 3;
 /// Octets of a dictionary page, above which the rest of a column is stored plainly: a million names
 /// of an attack with random labels.
@@ -139,6 +142,8 @@ fn properties() -> WriterProperties {
         .set_data_page_size_limit(1 << 23)
         .set_dictionary_page_size_limit(DICTIONARY_OCTETS)
         .set_max_row_group_row_count(None)
+        // All column chunks precede the tail, without gaps: each octet has a checksum.
+        .set_bloom_filter_position(BloomFilterPosition::End)
         .set_statistics_enabled(EnabledStatistics::Page);
     for column in FileColumn::all() {
         let path = column.path();
