@@ -24,7 +24,8 @@ const MAX_FIELDS: usize = 2048;
 /// Most entries of one reply.
 pub(crate) const MAX_ENTRIES: usize = 1000;
 /// Fields whose values are never recorded.
-const SECRET_FIELDS: [&str; 5] = ["password", "next-password", "code", "token", "link"];
+/// `value` is that of a key of the configuration.
+const SECRET_FIELDS: [&str; 6] = ["password", "next-password", "code", "token", "link", "value"];
 
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,10 +143,7 @@ pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
     let mut room = MAX_FIELDS;
     let mut kept = Map::new();
     for (name, value) in fields {
-        let value = match SECRET_FIELDS.contains(&name.as_str()) {
-            true => Value::from("(secret)"),
-            false => value.clone(),
-        };
+        let value = without_secrets(name, value);
         let Some(left) = room.checked_sub(name.len() + value.to_string().len()) else { continue };
         room = left;
         if name != "command" && !value.is_null() {
@@ -153,6 +151,19 @@ pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
         }
     }
     kept
+}
+
+/// Returns the value of a field without secrets, which may be in objects within it.
+fn without_secrets(name: &str, value: &Value) -> Value {
+    match value {
+        _ if SECRET_FIELDS.contains(&name) => Value::from("(secret)"),
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, value)| (name.clone(), without_secrets(name, value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(|item| without_secrets("", item)).collect(),
+        plain => plain.clone(),
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +227,15 @@ mod tests {
         let log = AuditLog::new(Path::new("/nonexistent"));
         log.record(&entry(1));
         assert_eq!(log.lost(), 1);
+    }
+
+    #[test]
+    fn values_of_the_configuration_are_secrets_too() {
+        let edits = serde_json::json!([{"key": "server.cookie-secret", "value": "00ff"}]);
+        let fields = serde_json::json!({ "edits": edits });
+        let kept = recorded(fields.as_object().unwrap());
+        let expected = serde_json::json!([{"key": "server.cookie-secret", "value": "(secret)"}]);
+        assert_eq!(kept["edits"], expected);
     }
 
     #[test]

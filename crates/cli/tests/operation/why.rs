@@ -79,7 +79,7 @@ fn no_command_sends_names_that_end_here_to_an_upstream() {
         ("x.test", "A", "NXDOMAIN", ""),
         ("x.invalid", "AAAA", "NXDOMAIN", ""),
         ("facebook.onion", "A", "NXDOMAIN", ""),
-        ("_dns.resolver.arpa", "SVCB", "NXDOMAIN", ""),
+        ("_dns.resolver.arpa", "SVCB", "NOERROR", ""),
         ("9.9.168.192.in-addr.arpa", "PTR", "NXDOMAIN", ""),
         ("5.1.168.192.in-addr.arpa", "PTR", "NOERROR", "nas.lan."),
         ("example", "AXFR", "REFUSED", ""),
