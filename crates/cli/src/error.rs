@@ -164,8 +164,14 @@ pub(crate) enum CommandError {
     Incomplete,
 }
 
-/// Returns the advice for a relative data directory: it is the default, or belongs to another
-/// working directory.
+/// Returns the advice for a data directory without a server. A relative one is the default, or
+/// belongs to another working directory; one that does not exist may be a changed setting.
 fn advice(directory: &Path) -> &'static str {
-    if directory.is_relative() { "; specify its configuration with --config" } else { "" }
+    if directory.is_relative() {
+        "; specify its configuration with --config"
+    } else if !directory.exists() {
+        ", which does not exist; a running server keeps its data directory until it restarts"
+    } else {
+        ""
+    }
 }

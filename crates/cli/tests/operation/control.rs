@@ -140,8 +140,11 @@ fn a_command_without_a_server_says_so() {
     for arguments in [&["cache", "stats"][..], &["reload"]] {
         let client = site.avocet(arguments);
         assert_eq!(client.status.code(), Some(1));
-        let expected =
-            format!("avocet: no avocet is running with data directory {}\n", site.data().display());
+        let expected = format!(
+            "avocet: no avocet is running with data directory {}, which does not exist; a running \
+             server keeps its data directory until it restarts\n",
+            site.data().display()
+        );
         assert_eq!(String::from_utf8_lossy(&client.stderr), expected);
     }
 }
