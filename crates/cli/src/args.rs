@@ -11,6 +11,7 @@ use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::CommandError;
+use crate::log_args::LogArgs;
 
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
 #[derive(Debug, Parser)]
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Anchors(ControlArgs),
     /// Manage negative trust anchors: turn off validation for a name for a while
     Nta(NtaArgs),
+    /// Search the query log, follow it, count and export its entries
+    Log(Box<LogArgs>),
     /// Reload the configuration of the running server
     Reload(ControlArgs),
     /// Manage the users of the HTTP API

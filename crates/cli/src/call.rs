@@ -121,22 +121,38 @@ fn ask<C: Call>(
     view: &View<C>,
     form: ReplyForm,
 ) -> Result<Done, CommandError> {
+    let reply = exchange::<C>(directory, request, |line, reply| {
+        let text = match (form, reply) {
+            (ReplyForm::Json, _) => line.to_owned(),
+            (ReplyForm::Text, ReplyLine::Part(part)) => (view.part)(part),
+            (ReplyForm::Text, ReplyLine::End(end)) => (view.end)(end),
+        };
+        if text.is_empty() { Ok(Reader::Reads) } else { output::write(&format!("{text}\n")) }
+    })?;
+    Ok(reply.map_or(Done::Whole, |end| (view.done)(&end)))
+}
+
+/// Sends the request and passes each line of the reply on. Returns the end of the reply; `None` if
+/// nobody reads on.
+///
+/// # Errors
+/// No server answers, or it reports an error.
+pub(crate) fn exchange<C: Call>(
+    directory: &Path,
+    request: C,
+    mut take: impl FnMut(&str, &ReplyLine<C>) -> Result<Reader, CommandError>,
+) -> Result<Option<C::Reply>, CommandError> {
     let mut stream = connect(directory).map_err(|error| unreachable_server(directory, &error))?;
     stream.set_read_timeout(Some(PATIENCE)).map_err(CommandError::Broken)?;
     stream.write_all(line::of_request(request).as_bytes()).map_err(CommandError::Broken)?;
     for line in BufReader::new(stream).lines() {
         let line = line.map_err(CommandError::Broken)?;
         let reply = line::read_reply::<C>(&line)?;
-        let text = match (form, &reply) {
-            (ReplyForm::Json, _) => line,
-            (ReplyForm::Text, ReplyLine::Part(part)) => (view.part)(part),
-            (ReplyForm::Text, ReplyLine::End(end)) => (view.end)(end),
-        };
-        if !text.is_empty() && output::write(&format!("{text}\n"))? == Reader::Gone {
-            return Ok(Done::Whole);
+        if take(&line, &reply)? == Reader::Gone {
+            return Ok(None);
         }
         if let ReplyLine::End(end) = reply {
-            return Ok((view.done)(&end));
+            return Ok(Some(end));
         }
     }
     Err(CommandError::Incomplete)

@@ -53,6 +53,9 @@ pub(crate) enum CommandError {
     /// The text is not an address.
     #[error("{0:?} is not an address")]
     NotAnAddress(String),
+    /// The word is not an outcome of queries.
+    #[error("{0:?} is not an outcome; see `avocet log top outcomes`")]
+    NotAnOutcome(String),
     /// The text is not a time. Holds it and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \

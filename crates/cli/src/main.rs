@@ -14,6 +14,9 @@ mod dump;
 mod error;
 mod import;
 mod lists;
+mod log;
+mod log_args;
+mod log_text;
 mod output;
 mod pages;
 mod password;
@@ -67,6 +70,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Why(args) => Ok(running::why(&args)),
         Command::Anchors(args) => Ok(running::anchors(&args)),
         Command::Nta(args) => Ok(running::nta(&args)),
+        Command::Log(args) => Ok(log::run(&args)),
         Command::Reload(args) => Ok(running::reload(&args)),
         Command::Status(args) => Ok(running::status(&args)),
         Command::User(args) => Ok(running::user(&args)),

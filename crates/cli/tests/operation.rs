@@ -44,6 +44,8 @@ mod lists;
 mod persist;
 #[path = "operation/ports.rs"]
 mod ports;
+#[path = "operation/query_log.rs"]
+mod query_log;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/revisions.rs"]

@@ -36,6 +36,8 @@ pub mod name;
 pub mod policy;
 mod policy_spec;
 pub mod ports;
+pub mod privacy;
+pub mod query_log;
 mod record;
 pub mod recurse;
 pub mod salvage;
@@ -54,6 +56,7 @@ pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
 use ports::AvoidPorts;
+use query_log::QueryLogConfig;
 use recurse::{LocalRootSource, Mode};
 pub use schema::json_schema;
 pub use source::{ConfigError, ConfigErrors};
@@ -90,6 +93,8 @@ pub struct Config {
     pub rate_limit: Option<RateLimitConfig>,
     /// `[web]`.
     pub web: web::WebConfig,
+    /// `[query-log]`.
+    pub query_log: QueryLogConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[data]`.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::name::Name;
 use super::policy::{ListFormat, ListKind, Refresh};
+use super::privacy::Privacy;
 use super::setting::{Int, List, Setting, Text};
 
 /// `[policy]`
@@ -90,6 +91,9 @@ pub(super) struct GroupTable {
     pub(super) clients: Setting<List<String>>,
     /// Lists that apply to the group; by default all.
     pub(super) lists: Setting<List<String>>,
+    /// What the query log knows of its clients, as `privacy` of `[query-log]`, which is the
+    /// default. If groups of a client differ, the strictest value applies.
+    pub(super) privacy: Setting<Text<Privacy>>,
 }
 
 /// `[[client]]`
@@ -105,6 +109,8 @@ pub(super) struct ClientTable {
     /// Groups of the client, in addition to groups that name it.
     #[schemars(extend("default" = []))]
     pub(super) groups: Setting<List<String>>,
+    /// What the query log knows of the client; by default that of its groups.
+    pub(super) privacy: Setting<Text<Privacy>>,
 }
 
 /// `[[rule]]`

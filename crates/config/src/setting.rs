@@ -47,6 +47,11 @@ impl<T> Setting<T> {
     pub(super) fn span(&self) -> Option<Range<usize>> {
         self.0.as_ref().map(|written| written.span.clone())
     }
+
+    /// The value, if it is set and valid.
+    pub(super) fn valid(&self) -> Option<&T> {
+        self.0.as_ref().and_then(|written| written.value.as_ref().ok())
+    }
 }
 
 /// A configured value of type `T`.

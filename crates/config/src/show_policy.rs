@@ -6,11 +6,13 @@ use serde::Serialize;
 use toml::{Table, Value};
 
 use super::name::shown;
-use super::policy::{ListConfig, ListKind, ListSource, PolicyConfig};
+use super::policy::{ListConfig, ListKind, ListSource};
 use super::show::{table, texts};
+use super::{Config, query_log};
 
 /// Writes the tables of the policy.
-pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
+pub(super) fn policy(config: &Config, put: &mut impl FnMut(&str, Value)) {
+    let Config { policy, query_log, .. } = config;
     let exceptions: Vec<String> =
         policy.rebinding.iter().flatten().map(|name| shown(name)).collect();
     let entries = [
@@ -26,8 +28,12 @@ pub(super) fn policy(policy: &PolicyConfig, put: &mut impl FnMut(&str, Value)) {
     ];
     put("policy", table(entries).into());
     put("list", policy.lists.iter().map(list).collect::<Vec<_>>().into());
-    put("group", policy.groups.iter().map(shown_table).collect::<Vec<_>>().into());
-    put("client", policy.clients.iter().map(shown_table).collect::<Vec<_>>().into());
+    let mut groups = policy.groups.iter().map(shown_table).collect::<Vec<_>>().into();
+    query_log::show_in(&mut groups, &query_log.groups);
+    put("group", groups);
+    let mut clients = policy.clients.iter().map(shown_table).collect::<Vec<_>>().into();
+    query_log::show_in(&mut clients, &query_log.clients);
+    put("client", clients);
     put("rule", policy.rules.iter().map(shown_table).collect::<Vec<_>>().into());
 }
 

@@ -17,6 +17,7 @@ use super::forward::RuleZone;
 use super::name::Name;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::ports::AvoidItem;
+use super::privacy::Privacy;
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
 use super::upstream::ServerAddress;
@@ -69,6 +70,8 @@ pub(super) struct Spec {
     pub(super) rate_limit: RateLimitSpec,
     /// The HTTP API over HTTPS, and behind proxies.
     pub(super) web: WebSpec,
+    /// The log of queries.
+    pub(super) query_log: QueryLogSpec,
     /// The log.
     pub(super) log: LogSpec,
     /// State on disk.
@@ -415,6 +418,30 @@ pub(super) struct WebSpec {
     /// Networks of reverse proxies that may name the client in `X-Forwarded-For`.
     #[schemars(extend("default" = []))]
     pub(super) trusted_proxies: Setting<List<Text<IpNet>>>,
+}
+
+/// `[query-log]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct QueryLogSpec {
+    /// Log each query with its answer and the reason.
+    #[schemars(extend("default" = false))]
+    pub(super) enabled: Setting<bool>,
+    /// Directory of the log; "" is `query-log` in the data directory.
+    #[schemars(extend("default" = ""))]
+    pub(super) directory: Setting<String>,
+    /// Age in days at which entries are removed; 0 keeps them until `retention-bytes` is reached.
+    #[schemars(extend("default" = 90))]
+    pub(super) retention_days: Setting<Int<0, 36_500>>,
+    /// Size of the log at which the oldest entries are removed.
+    #[schemars(extend("default" = "1GiB"))]
+    pub(super) retention_bytes: Setting<ByteSize>,
+    /// What the log knows of clients: "full" (address and name), "truncated" (network: /24 or /56),
+    /// "pseudonym" (encrypted address), "no-names" (the queries are counted without QNAME) or "off"
+    /// (nothing).
+    #[schemars(extend("default" = "full"))]
+    pub(super) privacy: Setting<Text<Privacy>>,
 }
 
 /// `[log]`

@@ -14,6 +14,7 @@ use toml::Spanned;
 use super::check::Check;
 use super::error::SettingError;
 use super::name::{Name, shown};
+use super::query_log::{self, PrivacyTables};
 use super::recurse::{self, Mode};
 use super::setting::{Allowed, FromText, List, Setting, Text, address_with_port};
 use super::source::Parsed;
@@ -61,11 +62,13 @@ pub(super) fn validate(
         .chain(stubs.iter().map(|stub| &stub.zone))
         .collect();
     server.local_zones = self::local_zones(local_zones, elsewhere, &mut check);
+    let (mut clients, mut groups) = (spec.client, spec.group);
+    let privacy = PrivacyTables::take(&mut clients, &mut groups, &mut check);
     let tables = policy::Tables {
         policy: spec.policy,
         lists: spec.list,
-        groups: spec.group,
-        clients: spec.client,
+        groups,
+        clients,
         rules: spec.rule,
         listeners: server.listeners.iter().map(|listener| listener.name.clone()).collect(),
     };
@@ -83,6 +86,7 @@ pub(super) fn validate(
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         web: web::web(spec.web, &mut check),
+        query_log: query_log::query_log(spec.query_log, privacy, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
         revisions: revisions(spec.config, &mut check),

@@ -19,6 +19,7 @@ use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
 use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use crate::log::{LogFound, LogLine, LogTail};
 use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
 use crate::reload::Reloaded;
@@ -101,6 +102,13 @@ pub trait Control {
 
     /// Validates below a name again.
     fn nta_remove(&self, request: NtaRemove) -> Result<NegativeRemoved, ControlError>;
+
+    /// Reports each query as it is answered.
+    fn log_tail(
+        &self,
+        request: LogTail,
+        lines: Parts<'_, LogLine>,
+    ) -> Result<LogFound, ControlError>;
 
     /// Reads the configuration again and puts it in force.
     fn reload(&self, request: Reload) -> Result<Reloaded, ControlError>;
@@ -301,6 +309,8 @@ calls! {
     NtaAdd => nta_add -> NegativeAdded;
     /// Validates below a name again.
     NtaRemove => nta_remove -> NegativeRemoved;
+    /// Each query as it is answered.
+    LogTail sends LogLine => log_tail -> LogFound;
     /// Reads the configuration again.
     Reload => reload -> Reloaded;
     /// The revisions of the configuration.
@@ -349,6 +359,7 @@ impl Request {
             | Self::ConfigHistory(_)
             | Self::ConfigDiff(_)
             | Self::ConfigText(_)
+            | Self::LogTail(_)
             | Self::UserList(_)
             | Self::TokenList(_) => Effect::Reads,
             Self::Flush(_)

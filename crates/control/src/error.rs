@@ -98,6 +98,10 @@ pub enum ControlError {
     InvalidQuery,
     /// Users or tokens are not changed.
     Access(AccessFault),
+    /// Queries are not logged.
+    NoQueryLog,
+    /// The query log cannot be read or written: the reason.
+    QueryLog(String),
 }
 
 words! {
@@ -161,13 +165,15 @@ impl ControlError {
             | Self::OtherRevision(_)
             | Self::FileRefused(_)
             | Self::NoProbation
+            | Self::NoQueryLog
             | Self::PolicyRefused(_) => ErrorCode::Conflict,
             Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
             Self::ConfigurationRefused(_) => ErrorCode::ConfigurationRefused,
             Self::ListNotFetched(_)
             | Self::ListUnusable { .. }
             | Self::RevisionUnusable(_)
-            | Self::NotResolved => ErrorCode::Unavailable,
+            | Self::NotResolved
+            | Self::QueryLog(_) => ErrorCode::Unavailable,
             Self::ResolutionTimeout => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Internal,
             Self::Access(fault) => fault.code(),
@@ -186,6 +192,7 @@ impl ControlError {
             Self::TooManyNegativeAnchors(_) => "remove one",
             Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
+            Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
         })
     }
@@ -255,6 +262,8 @@ impl fmt::Display for ControlError {
             }
             Self::InvalidQuery => f.write_str("the query is not valid"),
             Self::Access(fault) => fault.fmt(f),
+            Self::NoQueryLog => f.write_str("queries are not logged"),
+            Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
         }
     }
 }

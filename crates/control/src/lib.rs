@@ -24,6 +24,7 @@ pub mod error;
 pub mod hand_over;
 pub mod line;
 pub mod lists;
+pub mod log;
 mod part;
 pub mod policy;
 pub mod reload;

@@ -85,6 +85,13 @@ impl Clock {
         u64::from(moment.secs()).saturating_add_signed(self.wall_offset.load(Ordering::Relaxed))
     }
 
+    /// Wall time at a moment, in microseconds since 1970.
+    #[inline]
+    pub fn wall_micros(&self, moment: Moment) -> u64 {
+        let offset = self.wall_offset.load(Ordering::Relaxed) * SECOND;
+        moment.micros.saturating_add_signed(offset)
+    }
+
     /// Checks whether the wall clock was set since the last check. Only one thread may call this.
     pub fn follow_wall_clock(&self) -> WallClock {
         let (boot, wall) = Self::read_both();

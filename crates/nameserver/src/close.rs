@@ -1,12 +1,14 @@
-//! The end of a query: the only place where steps are counted and replies are limited.
+//! The end of a query: the only place where steps are counted and logged, and replies are limited.
 //!
 //! Every step of the query path passes through here before anything is sent: at once or late, for
 //! datagrams and for streams.
 
 use std::net::IpAddr;
 
+use crate::clock::Moment;
 use crate::metrics::WorkerMetrics;
-use crate::query::asked::Transport;
+use crate::query::asked::{Entrance, Transport};
+use crate::query::miss::Waiter;
 use crate::query::rate_limit::Limited;
 use crate::query::respond::slip;
 use crate::query::{Decision, Outgoing, QueryContext, QueryStep};
@@ -22,25 +24,71 @@ pub enum Delivery {
     Later,
 }
 
-/// Counts a step, and applies the rate limit to its reply in `out`. `ip` is the client's address.
+impl Delivery {
+    /// Returns the octets that are sent now; empty if none are.
+    fn sent(self, out: &[u8]) -> &[u8] {
+        match self {
+            Self::Message(len) => out.get(..len).unwrap_or_default(),
+            Self::Nothing | Self::Later => &[],
+        }
+    }
+}
+
+/// The query that a step ends: what the log takes besides the [`Decision`].
+#[derive(Clone, Copy)]
+pub struct Ended<'q> {
+    /// The client's address.
+    pub ip: IpAddr,
+    /// The address at which the query arrived.
+    pub entrance: Entrance,
+    /// The question in any letter case; empty if none was read.
+    pub question: &'q [u8],
+    /// Octets of the query.
+    pub octets: u16,
+    /// When the query arrived.
+    pub since: Moment,
+    /// The round-trip time of the upstream that answered, in milliseconds.
+    pub rtt_ms: Option<u32>,
+}
+
+impl<'q> Ended<'q> {
+    /// The query of a client that has waited.
+    pub fn waiting(waiter: &'q Waiter, rtt_ms: Option<u32>) -> Self {
+        let Waiter { ip, entrance, ref question, octets, since, .. } = *waiter;
+        Self { ip, entrance, question, octets, since, rtt_ms }
+    }
+}
+
+/// Counts and logs a step, and applies the rate limit to its reply in `out`.
 #[inline]
 pub fn close(
     cx: &QueryContext<'_>,
     metrics: &WorkerMetrics,
     step: &QueryStep,
-    ip: IpAddr,
+    ended: &Ended<'_>,
     out: &mut [u8],
 ) -> Delivery {
     match step {
         QueryStep::Reply(outgoing) => {
-            metrics.count(&outgoing.decision);
-            cx.count_note(&outgoing.decision);
-            match outgoing.decision.transport {
-                Transport::Udp => limited(cx, metrics, outgoing, ip, out),
+            let decision = &outgoing.decision;
+            metrics.count(decision);
+            cx.count_note(decision);
+            let delivery = match decision.transport {
+                Transport::Udp => limited(cx, metrics, outgoing, ended.ip, out),
                 Transport::Tcp => Delivery::Message(outgoing.len),
+            };
+            if cx.state.is_logging {
+                // Copies: what a call takes by reference is put into memory, also without a log.
+                cx.log(*decision, *ended, delivery.sent(out));
             }
+            delivery
         }
-        QueryStep::Silent(decision) => close_silent(metrics, decision),
+        QueryStep::Silent(decision) => {
+            if cx.state.is_logging {
+                cx.log(*decision, *ended, &[]);
+            }
+            close_silent(metrics, decision)
+        }
         QueryStep::Resolve => Delivery::Later,
     }
 }

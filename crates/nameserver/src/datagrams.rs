@@ -5,7 +5,7 @@ use std::sync::Arc;
 use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Panic, Service};
 
-use crate::close::{Delivery, close, close_silent};
+use crate::close::{Delivery, Ended, close, close_silent};
 use crate::metrics::WorkerMetrics;
 use crate::name_server::NameServer;
 use crate::query::asked::{Entrance, Transport};
@@ -98,7 +98,10 @@ impl Service for Datagrams<'_> {
         let incoming = Incoming { octets: datagram.bytes, seen: Some(&seen[place]) };
         let output = Output { message: &mut *out, misses };
         let step = query::answer(cx, incoming, &client, output);
-        match close(cx, metrics, &step, client.ip, out) {
+        let question = seen[place].question();
+        let (octets, since) = (datagram.bytes.len() as u16, cx.now);
+        let ended = Ended { ip, entrance, question, octets, since, rtt_ms: None };
+        match close(cx, metrics, &step, &ended, out) {
             Delivery::Message(len) => Some(len),
             Delivery::Nothing | Delivery::Later => None,
         }
@@ -106,7 +109,7 @@ impl Service for Datagrams<'_> {
 
     fn failed(&mut self, _: Panic) {
         self.metrics.panics.add(1);
-        let epoch = self.cx.state.epoch;
-        close_silent(self.metrics, &Decision::at(Stage::Failed, Transport::Udp, epoch));
+        let revision = self.cx.state.revision;
+        close_silent(self.metrics, &Decision::at(Stage::Failed, Transport::Udp, revision));
     }
 }

@@ -15,6 +15,7 @@ use avocet_io::Peer;
 use avocet_io::udp::{BATCH, Datagram, Service};
 use avocet_policy::client::Neighbour;
 use avocet_policy::rule::Switches;
+use avocet_querylog::{Consumer, Record, ring};
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
 use avocet_wire::{Class, Ede, FoldedNameBuf, Question, Rtype};
 
@@ -46,6 +47,9 @@ const UNCHECKED: Provenance = Provenance {
     asked_with_cd: false,
 };
 
+/// Octets of the ring for the query log.
+const LOG_OCTETS: usize = 64 << 10;
+
 /// A placeholder for the connection of a client, which no test uses.
 const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0 };
 
@@ -69,6 +73,7 @@ pub struct InProcess {
     metrics: WorkerMetrics,
     scratch: Scratch,
     misses: Vec<Miss>,
+    logged: Consumer,
     seen: Box<[Seen; BATCH]>,
 }
 
@@ -107,14 +112,18 @@ impl InProcess {
         let parts = parts_of(&config, Parts::new([4; 32]))?;
         let snapshot = Snapshot::first(config, &unconfigured, parts)?;
         let shared = NameServer::new(snapshot, 0, [7; 32])?;
+        let (producer, logged) = ring(LOG_OCTETS);
+        let scratch = Scratch::of(0);
+        scratch.set_log(Some(producer));
         Ok(Self {
             state: shared.snapshot(),
             now: shared.clock.now(),
             wall_secs: clock::wall_secs(),
             peer: client.into(),
             metrics: WorkerMetrics::default(),
-            scratch: Scratch::of(0),
+            scratch,
             misses: Vec::new(),
+            logged,
             seen: Box::new([Seen::NOTHING; BATCH]),
             unconfigured,
             shared,
@@ -168,6 +177,11 @@ impl InProcess {
             Ok::<(), Infallible>(())
         });
         kept
+    }
+
+    /// Takes the oldest entry of the query log out. Returns false if there is none.
+    pub fn take_logged(&mut self, record: &mut Record) -> bool {
+        self.logged.pop(record)
     }
 
     /// Returns the state in force.

@@ -20,6 +20,7 @@ pub mod name_server;
 pub mod policy;
 pub mod private_zones;
 pub mod query;
+mod query_log;
 pub mod snapshot;
 pub mod trust;
 

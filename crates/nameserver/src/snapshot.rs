@@ -66,6 +66,10 @@ pub struct Snapshot {
     pub generations: Generations,
     /// The last change that may alter an answer: see [`Generations::epoch`].
     pub epoch: u32,
+    /// The last change of any part: see [`Generations::revision`].
+    pub revision: u32,
+    /// Whether queries are logged.
+    pub is_logging: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
     /// The source ports of queries to servers, shared with the previous snapshot if unchanged.
@@ -263,6 +267,8 @@ impl Snapshot {
             ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() };
         Self {
             epoch: generations.epoch(),
+            revision: generations.revision(),
+            is_logging: config.query_log.enabled,
             allow: Admitted::new(server, &unconfigured.own_networks),
             unconfigured: unconfigured.clone(),
             chaos,

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use avocet_cache::Security;
 use avocet_nameserver::{InProcess, RecordKey};
+use avocet_querylog::Record;
 use avocet_testkit::allocations::{Allocations, Counting};
 use avocet_testkit::mmdb::Database;
 use avocet_wire::builder::OptFields;
@@ -153,6 +154,39 @@ fn the_countries_of_an_answer() {
     std::fs::remove_file(file).unwrap();
     assert_eq!(made, Allocations { count: 0, bytes: 0 });
     assert_ne!(ended, second_answer(CONFIGURATION).0, "it does not come from the packet cache");
+}
+
+#[test]
+fn an_answer_that_is_logged() {
+    let client = SocketAddr::from(([127, 0, 0, 1], 4000));
+    let text = format!("{CONFIGURATION}\n[query-log]\nenabled = true\n");
+    let mut server = InProcess::new(&text, client).unwrap();
+    server.learn(CACHED, 1, 300, &[&[192, 0, 2, 1]]);
+    let names: [&[u8]; 4] =
+        [CACHED, b"\x04host\x03lan\x00", b"\x09localhost\x00", b"\x03WWW\x07Example\x03com\x00"];
+    let (mut out, mut record) = (vec![0; 4096], Record::default());
+    for name in names {
+        let query = query(name, Some(&[]));
+        server.answer(&query, &mut out).unwrap();
+        let mut len = None;
+        let made = Allocations::of(|| len = server.answer(&query, &mut out));
+        assert_eq!(made, Allocations { count: 0, bytes: 0 }, "{name:?}");
+        assert!(server.take_logged(&mut record) && server.take_logged(&mut record));
+        let entry = record.entry();
+        assert!(entry.qname.eq_ignore_ascii_case(name));
+        assert_eq!(usize::from(entry.facts.response_size), len.unwrap());
+        assert_eq!(usize::from(entry.facts.query_size), query.len());
+        assert_eq!((entry.facts.client, entry.facts.qtype), (client.ip(), Rtype::A.0));
+        assert!(!server.take_logged(&mut record), "one entry for each query");
+    }
+    // Malformed queries and those without an answer are logged too.
+    assert!(server.answer(&[0; 12], &mut out).is_some());
+    assert!(server.answer(&[0; 3], &mut out).is_none());
+    assert!(server.take_logged(&mut record) && record.entry().qname.is_empty());
+    assert!(server.take_logged(&mut record) && record.entry().facts.response_size == 0);
+    server.reload(CONFIGURATION).unwrap();
+    server.answer(&query(CACHED, None), &mut out).unwrap();
+    assert!(!server.take_logged(&mut record), "a reload turns it off");
 }
 
 #[test]

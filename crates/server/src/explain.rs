@@ -212,7 +212,7 @@ fn decision(
         valid_until_local: valid_until.map(|until| shown_time(&state.config, until)),
         countries: explanation.countries.clone(),
         lists: explanation.lines.iter().map(|line| list_line(&state.config, line)).collect(),
-        revision: state.epoch,
+        revision: state.revision,
         own_record: witness.is_overruled(),
     })
 }

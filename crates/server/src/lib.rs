@@ -14,6 +14,7 @@ mod lists;
 mod log;
 mod mailbox;
 mod operate;
+mod query_log;
 mod resolver_report;
 mod root;
 mod running;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use avocet_resolver::{BreakerState, Counters, Transport, UpstreamCounters};
+use avocet_resolver::{BreakerState, Counters, EndpointId, Transport, UpstreamCounters};
 
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
@@ -17,6 +17,8 @@ pub(crate) struct ResolverReport {
 
 /// The state of an upstream in one worker.
 pub(crate) struct UpstreamReport {
+    /// Its number in the resolver.
+    pub(crate) id: EndpointId,
     /// Its address.
     pub(crate) addr: SocketAddr,
     /// Its transport.

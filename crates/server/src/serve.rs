@@ -21,6 +21,7 @@ use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_querylog::{Producer, ring};
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
 use crate::lists::Store;
@@ -34,6 +35,9 @@ use crate::running::{OperationError, switches};
 use crate::state::Shared;
 use crate::worker::{Listeners, Setup, Worker};
 
+/// Octets of a worker's ring for the query log: about 25,000 entries, more than a worker writes
+/// between two rounds of the thread that reads them.
+const LOG_OCTETS: usize = 4 << 20;
 /// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;
 /// Client connections use at most one part in this many of the descriptors.
@@ -211,10 +215,11 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let shared =
         Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
-    let begin = Beginnings { unconfigured: secrets, file, text, store };
+    let (producers, rings) = (0..workers).map(|_| ring(LOG_OCTETS)).unzip();
+    let begin = Beginnings { unconfigured: secrets, file, text, store, rings };
     let operation =
         Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
-    let threads = start_workers(&shared, pollers, sockets, open_files as usize)?;
+    let threads = start_workers(&shared, seats(pollers, sockets, producers), open_files as usize)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;
     }
@@ -379,10 +384,22 @@ fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), StartError> 
     Ok((pollers, mailboxes))
 }
 
+/// What a worker gets for its own.
+struct Seat {
+    poller: Poller,
+    listeners: Listeners,
+    /// Its end of its ring for the query log.
+    log: Producer,
+}
+
+fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, logs: Vec<Producer>) -> Vec<Seat> {
+    let parts = pollers.into_iter().zip(sockets).zip(logs);
+    parts.map(|((poller, listeners), log)| Seat { poller, listeners, log }).collect()
+}
+
 fn start_workers(
     shared: &Arc<Shared>,
-    pollers: Vec<Poller>,
-    sockets: Vec<Listeners>,
+    seats: Vec<Seat>,
     open_files: usize,
 ) -> Result<Vec<JoinHandle<()>>, StartError> {
     let state = shared.snapshot();
@@ -400,7 +417,7 @@ fn start_workers(
     }
     let most_streams = open_files / STREAM_PART / server.workers;
     let mut threads = Vec::new();
-    for (index, (poller, listeners)) in pollers.into_iter().zip(sockets).enumerate() {
+    for (index, Seat { poller, listeners, log }) in seats.into_iter().enumerate() {
         let setup = Setup {
             index: index as u16,
             pool_size,
@@ -409,7 +426,8 @@ fn start_workers(
             seed: random()?,
         };
         let worker = Worker::new(&setup, shared.clone(), poller, listeners)
-            .map_err(system("watch the sockets"))?;
+            .map_err(system("watch the sockets"))?
+            .with_log(log);
         let core = server.pin_workers.then_some(index);
         let thread = thread::Builder::new()
             .name(format!("worker-{index}"))
@@ -537,7 +555,8 @@ mod tests {
             let snapshot =
                 Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
-            let threads = start_workers(&shared, pollers, sockets, 1024).unwrap();
+            let seats = seats(pollers, sockets, vec![ring(LOG_OCTETS).0]);
+            let threads = start_workers(&shared, seats, 1024).unwrap();
             Self { addr: free, shared, threads }
         }
 

@@ -368,8 +368,12 @@ mod tests {
     #[test]
     fn whatever_the_command_line_can_do_the_interface_can_do() {
         let mut generator = SchemaSettings::draft2020_12().into_generator();
-        let commands: BTreeSet<String> =
-            schema::all_in(&mut generator).into_iter().map(|one| one.command).collect();
+        let commands: BTreeSet<String> = schema::all_in(&mut generator)
+            .into_iter()
+            .map(|one| one.command)
+            // Its reply does not end: it needs a stream of events.
+            .filter(|command| command != "log-tail")
+            .collect();
         let called: BTreeSet<String> = ROUTES
             .iter()
             .filter_map(|route| match route.does {

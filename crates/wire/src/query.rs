@@ -138,6 +138,13 @@ impl<'a> QueryView<'a> {
         &self.octets[HEADER_LEN..usize::from(self.question_end) - 4]
     }
 
+    /// Returns the octets of the query.
+    #[inline]
+    #[must_use]
+    pub fn octets(&self) -> &'a [u8] {
+        self.octets
+    }
+
     /// Returns the question as sent: QNAME, QTYPE, QCLASS.
     #[inline]
     #[must_use]

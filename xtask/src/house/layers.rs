@@ -18,6 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "lists",
         "root",
         "trace",
+        "query_log",
         "running",
         "explain",
         "keepers",

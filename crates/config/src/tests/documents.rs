@@ -32,8 +32,9 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         };
         for (key, property) in keys {
             assert!(property["description"].is_string(), "{section}.{key} is described");
-            // One of two, or for some actions of a rule only.
+            // One of two, or for some actions of a rule only, or by default that of another table.
             let is_alternative = matches!(key.as_str(), "resolv-conf" | "file")
+                || matches!(section.as_str(), "client" | "group") && key == "privacy"
                 || section == "rule" && RULE_SETTINGS.contains(&key.as_str());
             assert!(is_alternative || !shown[key].is_null(), "{section}.{key} is shown");
             // A record shows its derived PTR beside it, and the limit was turned on above.
@@ -49,10 +50,11 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
 
 /// A size as bytes; all other values as they are.
 fn plain_bytes(value: &Value) -> Value {
-    match value.as_str().and_then(|text| text.strip_suffix("MiB")) {
-        Some(count) => (count.parse::<u64>().unwrap() << 20).into(),
-        None => value.clone(),
-    }
+    let sized = |unit: &str, shift: u32| {
+        let count = value.as_str()?.strip_suffix(unit)?.parse::<u64>().ok()?;
+        Some((count << shift).into())
+    };
+    sized("MiB", 20).or_else(|| sized("GiB", 30)).unwrap_or_else(|| value.clone())
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod list_clients;
 pub mod load;
 mod names;
 mod names_wanted;
+mod noted;
 mod ruling;
 mod verdict;
 mod zones;
@@ -44,6 +45,7 @@ pub use geo::GeoDatabase;
 pub use load::Lists;
 pub use names::has_service_target;
 pub use names_wanted::are_wanted;
+pub use noted::Noted;
 pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,
 };

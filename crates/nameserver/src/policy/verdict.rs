@@ -535,7 +535,7 @@ impl Policy {
         })
     }
 
-    fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
+    pub(super) fn lists_for(&self, asked: &Asked<'_>) -> Option<(&super::Lists, &ListSet)> {
         let in_force =
             self.in_force.get(usize::from(asked.profile)).filter(|set| !set.is_empty())?;
         Some((self.lists.as_deref()?, in_force))

@@ -220,7 +220,7 @@ impl<'q> Query<'q> {
             note: if note == 0 { self.note } else { note },
             qtype: self.qtype(),
             cache: self.cache,
-            ..Decision::at(stage, self.asked.transport, cx.state.epoch)
+            ..Decision::at(stage, self.asked.transport, cx.state.revision)
         }
     }
 
@@ -237,6 +237,7 @@ impl<'q> Query<'q> {
                 let waiter = Waiter {
                     asked: *self.asked,
                     question: Octets::new(view.question()),
+                    octets: view.octets().len() as u16,
                     epoch: cx.state.epoch,
                     note,
                     ip: client.ip,

@@ -48,7 +48,7 @@ impl Outgoing {
 /// The end of a query, with its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Revision of the configuration that decided: [`Snapshot::epoch`](crate::snapshot::Snapshot).
+    /// Revision of the state that decided: [`Snapshot::revision`](crate::snapshot::Snapshot).
     pub revision: u32,
     /// Profile of the client in the policy of that revision; zero if no policy was evaluated.
     pub profile: u16,

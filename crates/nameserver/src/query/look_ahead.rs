@@ -43,6 +43,12 @@ impl Seen {
         }
     }
 
+    /// Returns the question, folded; empty if there is none that is plain.
+    #[inline]
+    pub fn question(&self) -> &[u8] {
+        if self.key.is_empty() { &[] } else { self.key.question().octets() }
+    }
+
     /// Prefetches the entry in the packet cache or, if there is none, the memory for the next step.
     /// The path calls it a few questions later.
     #[inline]

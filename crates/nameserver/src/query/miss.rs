@@ -70,6 +70,8 @@ pub struct Waiter {
     pub asked: Asked,
     /// The question as sent.
     pub question: Octets,
+    /// Octets of the query.
+    pub octets: u16,
     /// The epoch of the snapshot that allowed the question.
     pub epoch: u32,
     /// The rule or list that allowed or changed it; see
@@ -108,8 +110,21 @@ impl Waiter {
 
     /// Returns the decision to reject the query without a reply.
     pub fn turned_away(&self, revision: u32) -> Decision {
-        let decision = Decision::at(Stage::Shed, self.asked.transport, revision);
-        Decision { note: self.note, qtype: self.qtype(), cache: CacheState::Miss, ..decision }
+        self.ended(Stage::Shed, revision)
+    }
+
+    /// The decision about a query that caused a panic.
+    pub fn failed(&self, revision: u32) -> Decision {
+        self.ended(Stage::Failed, revision)
+    }
+
+    fn ended(&self, stage: Stage, revision: u32) -> Decision {
+        Decision {
+            note: self.note,
+            qtype: self.qtype(),
+            cache: CacheState::Miss,
+            ..Decision::at(stage, self.asked.transport, revision)
+        }
     }
 
     /// Returns the client's address if it may be spoofed.

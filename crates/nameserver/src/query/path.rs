@@ -646,7 +646,7 @@ fn reply_at_once(
     let Offer { draft, stage, cache, upstream, .. } = *offer;
     let ede = draft.ede.map(|(code, _)| code);
     let decision = Decision {
-        revision: cx.state.epoch,
+        revision: cx.state.revision,
         profile: query.profile,
         note: if draft.note == 0 { query.note } else { draft.note },
         qtype: query.qtype(),
@@ -671,7 +671,7 @@ fn reject(
     client: &Client<'_>,
     out: &mut [u8],
 ) -> QueryStep {
-    let at = |stage| Decision::at(stage, client.transport, cx.state.epoch);
+    let at = |stage| Decision::at(stage, client.transport, cx.state.revision);
     match *rejection {
         Rejection::Silence(stage) => QueryStep::Silent(at(stage)),
         Rejection::Reply { draft, ref asked, question, qtype, stage } => {

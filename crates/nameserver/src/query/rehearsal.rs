@@ -140,8 +140,8 @@ impl<'s> Rehearsal<'s> {
         let cx = self.context();
         let (octets, peer) = (query_octets(question), self.peer());
         let Ok(view) = QueryView::parse(&octets) else {
-            let epoch = self.state.epoch;
-            return Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, epoch));
+            let revision = self.state.revision;
+            return Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, revision));
         };
         let (asked, key) = (asked(), view.key(&self.shared.key, 0));
         let profile = cx.profile(self.ip, self.entrance, Transport::Udp);
@@ -164,8 +164,8 @@ impl<'s> Rehearsal<'s> {
             QueryStep::Resolve => match misses.pop() {
                 Some(miss) => Ended::Wait(Box::new(miss)),
                 None => {
-                    let epoch = self.state.epoch;
-                    Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, epoch))
+                    let revision = self.state.revision;
+                    Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, revision))
                 }
             },
         }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 
+use avocet_querylog::Producer;
 use avocet_resolver::{Answers, Assembler};
 
 use super::witness::Witness;
@@ -23,6 +24,8 @@ pub struct Scratch {
     /// Prefetched names, with the second of the prefetch.
     prefetched: [Cell<Option<(Ending, u32)>>; PREFETCHES],
     policy: RefCell<policy::Scratch>,
+    /// The worker's end of its ring for the query log.
+    log: RefCell<Option<Producer>>,
     worker: usize,
     /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
@@ -39,6 +42,7 @@ impl Scratch {
             assembly: RefCell::default(),
             prefetched,
             policy: RefCell::default(),
+            log: RefCell::default(),
             worker,
             witness: None,
         }
@@ -71,6 +75,22 @@ impl Scratch {
     /// Returns the worker's index.
     pub(super) fn worker(&self) -> usize {
         self.worker
+    }
+
+    /// Sets the worker's end of its ring for the query log.
+    pub fn set_log(&self, producer: Option<Producer>) {
+        *self.log.borrow_mut() = producer;
+    }
+
+    /// Takes the worker's end of its ring for the query log.
+    pub fn take_log(&self) -> Option<Producer> {
+        self.log.take()
+    }
+
+    /// Returns the worker's end of its ring for the query log.
+    #[inline]
+    pub(crate) fn log(&self) -> Option<RefMut<'_, Producer>> {
+        RefMut::filter_map(self.log.borrow_mut(), Option::as_mut).ok()
     }
 
     /// Returns the memory for the RRset cache.

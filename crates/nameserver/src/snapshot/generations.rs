@@ -24,8 +24,13 @@ impl Generations {
         self.policy.max(self.plan).max(self.names)
     }
 
+    /// Returns the number of the last change of any part.
+    pub fn revision(self) -> u32 {
+        self.epoch().max(self.configuration)
+    }
+
     /// Returns the number of the next change.
     pub(super) fn following(self) -> u32 {
-        self.epoch().max(self.configuration).wrapping_add(1)
+        self.revision().wrapping_add(1)
     }
 }

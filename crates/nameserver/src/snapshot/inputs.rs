@@ -82,6 +82,7 @@ impl<'c> Inputs<'c> {
             policy,
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,
+            query_log: _,
             log: _,
             web: _,
             data: _,

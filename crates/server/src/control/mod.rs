@@ -12,6 +12,7 @@
 //!
 //! [`Control`]: avocet_control::Control
 
+mod log;
 mod requests;
 mod revisions;
 mod status;
@@ -199,6 +200,10 @@ impl ControlClient {
         let mut out = BufWriter::new(&stream);
         match line::read_request(&request) {
             Err(error) => line::write_error(&mut out, &error)?,
+            // It waits for queries most of the time, and there is a limit on followers.
+            Ok(request @ Request::LogTail(_)) => {
+                self.answer(request, &mut out)?;
+            }
             Ok(request) => match self.turns.take(TURN_PATIENCE) {
                 None => line::write_error(&mut out, &ControlError::Busy)?,
                 Some(_turn) => self.answer(request, &mut out)?,

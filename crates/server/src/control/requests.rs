@@ -13,6 +13,7 @@ use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use avocet_control::log::{LogFound, LogLine, LogTail};
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
@@ -35,7 +36,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
-use super::{PATIENCE, revisions, status};
+use super::{PATIENCE, log, revisions, status};
 use crate::explain;
 use crate::keepers::lists;
 use crate::lists::Taking;
@@ -175,6 +176,14 @@ impl Control for Running {
         let found = explain::why(self, &question, (client, entrance), at)?;
         found.into_iter().try_for_each(sections)?;
         Ok(Explained {})
+    }
+
+    fn log_tail(
+        &self,
+        request: LogTail,
+        lines: Parts<'_, LogLine>,
+    ) -> Result<LogFound, ControlError> {
+        log::tail(self, request, lines)
     }
 
     fn anchors(&self, Anchors {}: Anchors) -> Result<AnchorsReport, ControlError> {

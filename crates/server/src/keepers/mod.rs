@@ -1,4 +1,5 @@
-//! The threads that keep lists and the copy of the root zone up to date.
+//! The threads that keep lists and the copy of the root zone up to date, and write the query log.
 
 pub(crate) mod lists;
+pub(crate) mod query_log;
 pub(crate) mod root;

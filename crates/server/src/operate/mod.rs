@@ -39,6 +39,7 @@ use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
+use avocet_querylog::Consumer;
 use avocet_web::WebStores;
 use avocet_web::access::Access;
 
@@ -48,6 +49,7 @@ use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
 use crate::mailbox::Letter;
+use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::running::conditions::{Condition, Conditions};
 use crate::running::names::{self, ClientNames};
@@ -97,6 +99,8 @@ pub(crate) struct Beginnings {
     /// The text of the file.
     pub(crate) text: String,
     pub(crate) store: Store,
+    /// The ends of the workers' rings for the query log.
+    pub(crate) rings: Vec<Consumer>,
 }
 
 /// The main thread of the server.
@@ -105,6 +109,10 @@ pub(crate) struct Operation {
     signals: Signals,
     /// `None` after the thread for the lists has started.
     store: Option<Store>,
+    /// Empty after the thread of the query log has started.
+    rings: Vec<Consumer>,
+    /// The thread of the query log.
+    query_log: Option<JoinHandle<()>>,
     control: ControlSocket,
     /// Whether the poller ignores the control socket until the next check of the timers.
     is_control_resting: bool,
@@ -134,7 +142,7 @@ impl Operation {
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
-        let Beginnings { unconfigured, file, text, store } = begin;
+        let Beginnings { unconfigured, file, text, store, rings } = begin;
         let config = shared.snapshot().config.clone();
         let revisions = Revisions::begin(&config.data.directory, file.path.clone(), &text);
         let Opened { control, own, secure } = open(&config, taken)?;
@@ -146,6 +154,7 @@ impl Operation {
             reloader: Reloader::new(file.path, shared.clone(), unconfigured, revisions),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
+            query_log: QueryLog::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
             web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
@@ -175,6 +184,8 @@ impl Operation {
         Ok(Self {
             signals,
             store: Some(store),
+            rings,
+            query_log: None,
             control,
             is_control_resting: false,
             http: http.map_err(OperationError::System)?,
@@ -205,6 +216,9 @@ impl Operation {
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
+            let rings = std::mem::take(&mut self.rings);
+            let started = keepers::query_log::start(self.running.clone(), rings);
+            self.query_log = Some(started.map_err(OperationError::System)?);
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -400,6 +414,11 @@ impl Operation {
                 self.running.cache_file.save(&self.running.shared);
             }
             self.control.remove();
+        }
+        // The workers have ended: what they logged last is taken.
+        self.running.query_log.close();
+        if let Some(thread) = self.query_log {
+            let _ = thread.join();
         }
         tracing::info!("ended");
         if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }

@@ -28,12 +28,14 @@ pub(crate) enum Condition {
     State,
     /// A panic interrupted the maintenance of lists.
     Lists,
+    /// The query log cannot be written, or loses entries.
+    QueryLog,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 9] = [
+const ALL: [Condition; 10] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -42,6 +44,7 @@ const ALL: [Condition; 9] = [
     Condition::Configuration,
     Condition::State,
     Condition::Lists,
+    Condition::QueryLog,
     Condition::Threads,
 ];
 
@@ -57,6 +60,7 @@ impl Condition {
             Self::Configuration => "configuration",
             Self::State => "state",
             Self::Lists => "lists",
+            Self::QueryLog => "query-log",
             Self::Threads => "threads",
         }
     }

@@ -34,6 +34,7 @@ use avocet_web::WebStores;
 use thiserror::Error;
 
 use crate::lists::Keeping;
+use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
 use conditions::{Condition, Conditions};
@@ -151,6 +152,8 @@ pub(crate) struct Running {
     pub(crate) trust: KeptTrust,
     /// The thread of the root zone.
     pub(crate) root: RootKeeping,
+    /// The query log.
+    pub(crate) query_log: QueryLog,
     /// The names of clients by PTR records.
     pub(crate) names: ClientNames,
     /// Visits to the block page.

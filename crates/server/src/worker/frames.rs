@@ -1,10 +1,11 @@
 //! The frames of a connection, answered one by one: what
 //! [`Datagrams`](avocet_nameserver::datagrams::Datagrams) is to a batch of datagrams.
 
-use avocet_nameserver::close::{Delivery, close};
+use avocet_nameserver::close::{Delivery, Ended, close};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::{self, Client, Decision, Incoming, Output, QueryStep, Stage};
+use avocet_wire::QueryView;
 
 use super::fault::contained;
 use super::resolution::QueryPath;
@@ -29,8 +30,16 @@ impl Answer for Frames<'_> {
             query::answer(cx, incoming, client, Output { message, misses })
         });
         let failed =
-            || QueryStep::Silent(Decision::at(Stage::Failed, Transport::Tcp, cx.state.epoch));
-        match close(cx, self.metrics, &step.unwrap_or_else(failed), client.ip, message) {
+            || QueryStep::Silent(Decision::at(Stage::Failed, Transport::Tcp, cx.state.revision));
+        let ended = Ended {
+            ip: client.ip,
+            entrance: client.entrance,
+            question: QueryView::question_of(octets).unwrap_or_default(),
+            octets: octets.len() as u16,
+            since: cx.now,
+            rtt_ms: None,
+        };
+        match close(cx, self.metrics, &step.unwrap_or_else(failed), &ended, message) {
             Delivery::Message(len) => Answered::Now(&message[..len]),
             Delivery::Nothing => Answered::Never,
             Delivery::Later => Answered::Later,

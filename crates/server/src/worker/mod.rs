@@ -58,6 +58,7 @@ use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_nameserver::datagrams::Datagrams;
 use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_querylog::Producer;
 use avocet_resolver::SocketId;
 
 use crate::mailbox::{Letter, Mailbox};
@@ -173,6 +174,12 @@ impl Worker {
             draining_since: None,
             shared,
         })
+    }
+
+    /// Sets the worker's end of its ring for the query log.
+    pub(crate) fn with_log(mut self, producer: Producer) -> Self {
+        self.resolution.set_log(producer);
+        self
     }
 
     /// Runs until it has drained.

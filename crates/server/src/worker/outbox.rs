@@ -23,7 +23,7 @@ use std::io;
 use std::sync::Arc;
 
 use avocet_io::udp::{Batch, LateReplies, UdpListener};
-use avocet_nameserver::close::{Delivery, close};
+use avocet_nameserver::close::{Delivery, Ended, close};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::QueryStep;
 use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
@@ -72,12 +72,13 @@ impl Outbox {
     /// Counts the step of a query that has waited, and sends its reply, if there is one. Returns
     /// what a connection of this worker gets.
     pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
-        let LateStep { waiter, step, message, cx } = late;
+        let LateStep { waiter, step, message, cx, rtt_ms } = late;
         if let QueryStep::Reply(_) = step {
             let took_us = cx.now.micros().saturating_sub(waiter.since.micros());
             self.metrics().miss_latency.record(took_us, 1);
         }
-        let len = match close(cx, self.metrics(), &step, waiter.ip, message) {
+        let ended = Ended::waiting(waiter, rtt_ms);
+        let len = match close(cx, self.metrics(), &step, &ended, message) {
             Delivery::Message(len) => len,
             // A connection must learn that there is nothing to wait for.
             Delivery::Nothing => 0,

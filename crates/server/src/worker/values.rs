@@ -49,6 +49,8 @@ pub(crate) struct LateStep<'s> {
     pub(crate) step: QueryStep,
     /// The buffer that begins with the reply, if there is one.
     pub(crate) message: &'s mut [u8],
+    /// The round-trip time of the upstream that answered, in milliseconds.
+    pub(crate) rtt_ms: Option<u32>,
     /// The state and the time by which the step was taken.
     pub(crate) cx: &'s QueryContext<'s>,
 }

@@ -55,7 +55,7 @@ impl Resolution {
             Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {
-                    self.end_wait(waiter, turn, |cx, output| {
+                    self.end_wait(waiter, None, turn, |cx, output| {
                         query::resume(cx, waiter, None, output)
                     });
                 }
@@ -73,8 +73,9 @@ impl Resolution {
                 };
                 let cx = self.query_context(turn.time);
                 let obtained = query::share(&cx, asked, obtained, waiters);
+                let rtt_ms = resolved.source.map(|source| source.rtt_ms);
                 for waiter in waiters {
-                    self.end_wait(waiter, turn, |cx, output| {
+                    self.end_wait(waiter, rtt_ms, turn, |cx, output| {
                         query::resume(cx, waiter, Some(&obtained), output)
                     });
                 }
@@ -82,10 +83,12 @@ impl Resolution {
         }
     }
 
-    /// Ends the wait of a client: takes the step of its query, and passes it on.
+    /// Ends the wait of a client: takes the step of its query, and passes it on. `rtt_ms` is the
+    /// round-trip time of the upstream that answered.
     pub(super) fn end_wait<D: Deliver>(
         &mut self,
         waiter: &Waiter,
+        rtt_ms: Option<u32>,
         turn: &mut WorkerTurn<'_, D>,
         take: impl FnOnce(&QueryContext<'_>, Output<'_>) -> QueryStep,
     ) {
@@ -97,15 +100,16 @@ impl Resolution {
         let Time { now, wall_secs } = turn.time;
         let cx = QueryContext { shared: &shared.name_server, state, now, wall_secs, scratch };
         let output = Output { message: &mut *message, misses };
-        if let Some(step) = contained(metrics, || take(&cx, output)) {
-            turn.late.deliver(LateStep { waiter, step, message, cx: &cx });
-        }
+        // A client whose query caused a panic gets no reply, and its connection learns that.
+        let step = contained(metrics, || take(&cx, output))
+            .unwrap_or_else(|| QueryStep::Silent(waiter.failed(state.revision)));
+        turn.late.deliver(LateStep { waiter, step, message, rtt_ms, cx: &cx });
     }
 
     /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.
     pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
-        let step = QueryStep::Silent(waiter.turned_away(self.state.epoch));
+        let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
         let cx = self.query_context(turn.time);
-        turn.late.deliver(LateStep { waiter, step, message: &mut [], cx: &cx });
+        turn.late.deliver(LateStep { waiter, step, message: &mut [], rtt_ms: None, cx: &cx });
     }
 }

@@ -42,6 +42,7 @@ use avocet_nameserver::query::miss::{Miss, Waiter};
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_nameserver::query::{QueryContext, Seen};
 use avocet_nameserver::snapshot::Snapshot;
+use avocet_querylog::Producer;
 use avocet_resolver::{Actions, Context, Resolver, SocketFault, SocketId, SocketSlot};
 use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
@@ -122,6 +123,11 @@ impl Resolution {
             state,
             shared,
         }
+    }
+
+    /// Sets the worker's end of its ring for the query log.
+    pub(crate) fn set_log(&mut self, producer: Producer) {
+        self.scratch.set_log(Some(producer));
     }
 
     /// Uses the snapshot in force and forgets proofs, if either has changed.
@@ -242,6 +248,7 @@ impl Resolution {
     fn report(&self) {
         let planned: HashSet<_> = self.resolver.upstreams().map(|upstream| upstream.id).collect();
         let upstreams = self.resolver.upstreams().map(|upstream| UpstreamReport {
+            id: upstream.id,
             addr: upstream.endpoint.addr,
             transport: upstream.endpoint.transport,
             counters: *upstream.counters,

@@ -25,7 +25,9 @@ impl Resolution {
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
+        let log = self.scratch.take_log();
         self.scratch = Scratch::of(usize::from(self.index));
+        self.scratch.set_log(log);
         self.message = vec![0; MAX_MESSAGE].into_boxed_slice();
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }
@@ -35,7 +37,7 @@ impl Resolution {
         let Abandoned { question, hash, dnssec_ok, checking_disabled, ecs, waiters } = question;
         for mut waiter in waiters {
             if waiter.is_resumed {
-                self.end_wait(&waiter, turn, |cx, output| {
+                self.end_wait(&waiter, None, turn, |cx, output| {
                     query::shed(cx, &waiter, Shed::Tasks, output)
                 });
                 continue;

@@ -1,0 +1,69 @@
+//! The arguments of `avocet log`.
+
+use clap::{Args, Subcommand};
+
+use crate::args::ControlArgs;
+
+/// Arguments of `avocet log`.
+#[derive(Debug, Args)]
+pub(crate) struct LogArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: LogCommand,
+    /// Connection to the running server.
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}
+
+/// The commands of `avocet log`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Show each query as it is answered
+    Tail(LogTailArgs),
+}
+
+/// The queries that a command is about; by default all.
+#[derive(Debug, Default, Clone, Args)]
+pub(crate) struct LogFilterArgs {
+    /// Only this QNAME
+    #[arg(long, value_name = "NAME", conflicts_with = "under")]
+    pub(crate) name: Option<String>,
+    /// Only this name and the names below it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) under: Option<String>,
+    /// Only this client: its address, or its name
+    #[arg(long, value_name = "ADDRESS|NAME")]
+    pub(crate) client: Option<String>,
+    /// Only this QTYPE
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) rtype: Option<String>,
+    /// Only this RCODE, such as NXDOMAIN
+    #[arg(long, value_name = "RCODE")]
+    pub(crate) rcode: Option<String>,
+    /// Only queries with this outcome, such as blocked or packet-hit
+    #[arg(long, value_name = "OUTCOME")]
+    pub(crate) outcome: Option<String>,
+    /// Only queries that this rule decided
+    #[arg(long, value_name = "NAME")]
+    pub(crate) rule: Option<String>,
+    /// Only queries for names that this list has
+    #[arg(long, value_name = "NAME")]
+    pub(crate) list: Option<String>,
+    /// Only answers of this upstream
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) upstream: Option<String>,
+    /// Only queries from this time on: "2026-11-22 21:30" in the time zone of the policy, Unix
+    /// seconds, or a duration before now such as 2h
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Only queries before this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+}
+
+/// Arguments of `avocet log tail`.
+#[derive(Debug, Args)]
+pub(crate) struct LogTailArgs {
+    #[command(flatten)]
+    pub(crate) filter: LogFilterArgs,
+}

@@ -1,0 +1,47 @@
+//! What the query log knows of a client.
+
+use super::error::SettingError;
+use super::setting::FromText;
+
+/// What the log knows of a client, the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Privacy {
+    /// Everything.
+    Full,
+    /// The network of its address: /24 or /56.
+    Truncated,
+    /// A pseudonym in place of its address.
+    Pseudonym,
+    /// Its queries are counted without their names.
+    NoNames,
+    /// Nothing.
+    Off,
+}
+
+impl Privacy {
+    /// All, with their words in the file.
+    const WORDS: [(Self, &'static str); 5] = [
+        (Self::Full, "full"),
+        (Self::Truncated, "truncated"),
+        (Self::Pseudonym, "pseudonym"),
+        (Self::NoNames, "no-names"),
+        (Self::Off, "off"),
+    ];
+
+    /// Returns the word in the file.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].1
+    }
+}
+
+impl FromText for Privacy {
+    const EXPECTED: &'static str =
+        "\"full\", \"truncated\", \"pseudonym\", \"no-names\" or \"off\"";
+    const CHOICES: &'static [&'static str] = &["full", "truncated", "pseudonym", "no-names", "off"];
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let found = Self::WORDS.iter().find(|(_, word)| *word == text);
+        found.map(|(privacy, _)| *privacy).ok_or(None)
+    }
+}

@@ -1,0 +1,61 @@
+//! The names behind the numbers of a decision, for the query log.
+
+use avocet_policy::client::Profile;
+use avocet_policy::list::ListId;
+use avocet_policy::rpz::TriggerKind;
+use avocet_policy::rule::RuleId;
+
+use super::verdict::{FIRST_LIST_NOTE, FIRST_ZONE_NOTE, names_it};
+use super::{Asked, Policy, Scratch, counts};
+
+/// Who decided about a query.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Noted<'p> {
+    /// Nobody.
+    Nobody,
+    /// The rule with this name.
+    Rule(&'p str),
+    /// The list or policy zone at this place of the configuration.
+    List(usize),
+    /// The server's own protection, such as that against private addresses; holds its text.
+    Protection(&'p str),
+}
+
+impl Policy {
+    /// Returns who a [note](Policy::notes) is of.
+    pub fn noted(&self, note: u16) -> Noted<'_> {
+        if let Some(RuleId(place)) = counts::rule_of(note) {
+            let rule = self.program.rules().get(place as usize);
+            return rule.map_or(Noted::Nobody, |rule| Noted::Rule(&rule.name));
+        }
+        let note = usize::from(note);
+        match note.checked_sub(FIRST_ZONE_NOTE) {
+            Some(zone) => {
+                let zone = zone / TriggerKind::ALL.len();
+                let id: Option<ListId> =
+                    self.lists.as_ref().and_then(|lists| lists.list_of_zone(zone));
+                id.and_then(|id| self.place_of(id)).map_or(Noted::Nobody, Noted::List)
+            }
+            None => match note.checked_sub(FIRST_LIST_NOTE) {
+                Some(place) => Noted::List(place),
+                None => self.note_text(note as u16).map_or(Noted::Nobody, Noted::Protection),
+            },
+        }
+    }
+
+    /// Returns the places in the configuration of the lists in force for a client that have the
+    /// name of its question, in order.
+    pub fn lists_naming(&self, asked: &Asked<'_>, scratch: &mut Scratch) -> Vec<usize> {
+        let Some((lists, in_force)) = self.lists_for(asked) else { return Vec::new() };
+        scratch.lists.begin_question();
+        let found = lists.lookup(self.to_lists(asked, &asked.qname), in_force, &mut scratch.lists);
+        let naming = found.matches().filter(names_it).filter_map(|one| self.place_of(one.list));
+        let for_client = self.clients.lists(Profile(asked.profile));
+        let is_in_force = |place: &usize| for_client.is_some_and(|lists| lists.contains(*place));
+        let zones = self.zones_naming(asked.qname.wire()).filter(is_in_force);
+        let mut places: Vec<usize> = naming.chain(zones).collect();
+        places.sort_unstable();
+        places.dedup();
+        places
+    }
+}

@@ -1,0 +1,275 @@
+//! The snapshots by which logged queries were answered: they have the texts behind the numbers of
+//! an entry, and what the log may know of its client.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use avocet_config::privacy::Privacy;
+use avocet_nameserver::metrics::STAGES;
+use avocet_nameserver::name_server::NameServer;
+use avocet_nameserver::policy::{Asked, Noted, Scratch};
+use avocet_nameserver::query::asked::Transport;
+use avocet_nameserver::snapshot::Snapshot;
+use avocet_policy::client::{Clients, Identity};
+use avocet_querylog::{self as querylog, Entry, Facts, Label, Outcome};
+use avocet_wire::{FoldedNameBuf, Rtype};
+
+/// How long a snapshot is kept after another replaced it: longer than an entry lies in a ring.
+const KEPT: Duration = Duration::from_secs(2);
+/// Most clients of a snapshot that are remembered: more than a network has.
+const MAX_REMEMBERED: usize = 16_384;
+
+/// What is known of the client of an entry.
+#[derive(Clone, Copy)]
+struct ClientFacts {
+    /// The number of its name; zero if it has none.
+    device: u16,
+    /// The number of its groups.
+    groups: u16,
+    /// What the log may know.
+    privacy: Privacy,
+}
+
+/// A snapshot, with what was looked up in it.
+struct LoggedState {
+    state: Arc<Snapshot>,
+    /// The clients, if the snapshot has no policy that knows them.
+    without_policy: Option<Clients>,
+    clients: HashMap<IpAddr, ClientFacts>,
+    /// The names of clients, by their numbers less one.
+    devices: Vec<String>,
+    /// Sets of groups, by their numbers.
+    groups: Vec<Vec<String>>,
+    /// The names of the listeners by entrance; empty for those of `[server]`.
+    listeners: Vec<String>,
+    /// When another snapshot replaced it.
+    replaced: Option<Instant>,
+}
+
+impl LoggedState {
+    fn of(state: Arc<Snapshot>) -> Self {
+        let config = &state.config;
+        let clients = || {
+            let directory = config.policy.directory().ok()?;
+            let clients = Clients::build(directory, &[], Vec::new()).ok()?;
+            clients.with_neighbours(&state.parts.neighbours).ok()
+        };
+        Self {
+            without_policy: if state.policy.is_none() { clients() } else { None },
+            clients: HashMap::new(),
+            devices: Vec::new(),
+            groups: Vec::new(),
+            listeners: config.server.entrances().into_iter().map(str::to_owned).collect(),
+            replaced: None,
+            state,
+        }
+    }
+
+    /// Returns what is known of a client.
+    fn client(&mut self, ip: IpAddr) -> ClientFacts {
+        if let Some(facts) = self.clients.get(&ip) {
+            return *facts;
+        }
+        let Identity { client, name, groups, .. } = match (&self.state.policy, &self.without_policy)
+        {
+            (Some(policy), _) => policy.identify(ip),
+            (None, Some(clients)) => clients.identify(ip),
+            (None, None) => Identity::default(),
+        };
+        let config = &self.state.config.query_log;
+        let privacy = config.privacy_of(client.as_deref(), groups.iter().map(String::as_str));
+        let facts = ClientFacts {
+            device: name.map_or(0, |name| number(&mut self.devices, name).saturating_add(1)),
+            groups: number(&mut self.groups, groups),
+            privacy,
+        };
+        if self.clients.len() >= MAX_REMEMBERED {
+            self.clients.clear();
+        }
+        self.clients.insert(ip, facts);
+        facts
+    }
+
+    /// Finds who decided about an entry. Returns the number of the rule, and adds the lists that
+    /// have the name to `lists`, the deciding one first.
+    fn decider(&self, entry: &Entry<'_>, scratch: &mut Scratch, lists: &mut Vec<u16>) -> u16 {
+        let Facts { profile, client, qtype, rule, outcome, .. } = entry.facts;
+        let Some(policy) = &self.state.policy else { return 0 };
+        let decided = policy.noted(rule);
+        if let Noted::List(place) = decided {
+            lists.push(place as u16);
+        }
+        if matches!(outcome, Outcome::Blocked | Outcome::Rewritten | Outcome::Dropped)
+            && let Ok(qname) = FoldedNameBuf::from_wire(&entry.qname.to_ascii_lowercase())
+        {
+            let (qname, qtype) = (qname.view(), Rtype(qtype));
+            let asked = Asked { profile, ip: client, transport: Transport::Udp, qname, qtype };
+            for place in policy.lists_naming(&asked, scratch) {
+                if !lists.contains(&(place as u16)) {
+                    lists.push(place as u16);
+                }
+            }
+        }
+        if matches!(decided, Noted::List(_)) { 0 } else { rule }
+    }
+}
+
+/// Returns the place of a value, which is added if it is new.
+fn number<T: PartialEq>(all: &mut Vec<T>, value: T) -> u16 {
+    let place = all.iter().position(|one| *one == value).unwrap_or_else(|| {
+        all.push(value);
+        all.len() - 1
+    });
+    place.min(usize::from(u16::MAX - 1)) as u16
+}
+
+/// The snapshots that entries may be of.
+pub(crate) struct LoggedStates {
+    known: Vec<LoggedState>,
+    /// [`NameServer::revision`] of the last one.
+    revision: u64,
+    /// The upstreams, by their numbers less one.
+    upstreams: Vec<String>,
+    /// By worker: the numbers of its endpoints.
+    endpoints: Vec<HashMap<u32, u16>>,
+    /// Memory of the policy.
+    scratch: Scratch,
+}
+
+impl LoggedStates {
+    /// Begins with the snapshot in force.
+    pub(crate) fn new(shared: &NameServer) -> Self {
+        let revision = shared.revision();
+        let known = vec![LoggedState::of(shared.snapshot())];
+        let (upstreams, endpoints) = (Vec::new(), Vec::new());
+        Self { known, revision, upstreams, endpoints, scratch: Scratch::for_looking() }
+    }
+
+    /// Takes the snapshot in force, and forgets those that no entry is of any more.
+    pub(crate) fn refresh(&mut self, shared: &NameServer) {
+        let revision = shared.revision();
+        if revision != self.revision {
+            self.revision = revision;
+            let now = Instant::now();
+            for state in &mut self.known {
+                state.replaced.get_or_insert(now);
+            }
+            self.known.push(LoggedState::of(shared.snapshot()));
+        }
+        self.known.retain(|state| state.replaced.is_none_or(|since| since.elapsed() < KEPT));
+    }
+
+    /// Returns the snapshot in force.
+    pub(crate) fn current(&self) -> &Snapshot {
+        // There is always one: the last one is not replaced.
+        &self.known[self.known.len() - 1].state
+    }
+
+    /// Learns the upstreams of a worker: the number in its entries, and the text.
+    pub(crate) fn learn_upstreams(
+        &mut self,
+        worker: usize,
+        upstreams: impl Iterator<Item = (u32, String)>,
+    ) {
+        self.endpoints.resize_with(self.endpoints.len().max(worker + 1), HashMap::new);
+        let endpoints = &mut self.endpoints[worker];
+        endpoints.clear();
+        for (endpoint, text) in upstreams {
+            endpoints.insert(endpoint, number(&mut self.upstreams, text).saturating_add(1));
+        }
+    }
+
+    /// Completes an entry as a worker pushed it: returns its facts with the client, the upstream
+    /// and what the log may know. `lists` gets the lists that have the name. Returns `None` if the
+    /// client is not logged.
+    pub(crate) fn complete(
+        &mut self,
+        worker: usize,
+        entry: &Entry<'_>,
+        lists: &mut Vec<u16>,
+    ) -> Option<Facts> {
+        let Self { known, scratch, .. } = self;
+        lists.clear();
+        let is_of = |known: &LoggedState| known.state.revision == entry.facts.revision;
+        // A snapshot that was in force for a moment only: the last one knows its clients.
+        let place = known.iter().rposition(is_of);
+        let last = known.len() - 1;
+        let state = &mut known[place.unwrap_or(last)];
+        let ClientFacts { device, groups, privacy } = state.client(entry.facts.client);
+        let privacy = match privacy {
+            Privacy::Full => querylog::Privacy::Full,
+            Privacy::Truncated => querylog::Privacy::Truncated,
+            Privacy::Pseudonym => querylog::Privacy::Pseudonym,
+            Privacy::NoNames => querylog::Privacy::NoNames,
+            Privacy::Off => return None,
+        };
+        let rule = match place {
+            Some(_) => state.decider(entry, scratch, lists),
+            None => 0,
+        };
+        let revision = state.state.revision;
+        let upstream = match entry.facts.upstream {
+            0 => 0,
+            number => {
+                let endpoints = self.endpoints.get(worker);
+                let endpoint = u32::from(number) - 1;
+                endpoints.and_then(|all| all.get(&endpoint)).copied().unwrap_or(0)
+            }
+        };
+        let profile = groups;
+        Some(Facts { device, rule, privacy, profile, revision, upstream, ..entry.facts })
+    }
+}
+
+impl querylog::Labels for LoggedStates {
+    fn texts(&self, revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str)) {
+        let place = usize::from(number);
+        let of_words = |words: &[&'static str]| words.get(place).copied();
+        let fixed = match label {
+            Label::Stage => of_words(&STAGES),
+            Label::Transport => of_words(&TRANSPORTS),
+            Label::Cache => of_words(&CACHES),
+            Label::Validation => of_words(&VALIDATIONS),
+            Label::Upstream => {
+                place.checked_sub(1).and_then(|at| self.upstreams.get(at)).map(|s| &**s)
+            }
+            _ => None,
+        };
+        if let Some(text) = fixed {
+            return found(text);
+        }
+        let Some(known) = self.known.iter().rfind(|known| known.state.revision == revision) else {
+            return;
+        };
+        match label {
+            Label::Listener => {
+                known.listeners.get(place).filter(|name| !name.is_empty()).map(|s| found(s))
+            }
+            Label::Device => {
+                place.checked_sub(1).and_then(|at| known.devices.get(at)).map(|s| found(s))
+            }
+            Label::Groups => {
+                known.groups.get(place).map(|groups| groups.iter().for_each(|s| found(s)))
+            }
+            Label::List => known.state.config.policy.lists.get(place).map(|list| found(&list.name)),
+            Label::Rule => known.state.policy.as_ref().map(|policy| match policy.noted(number) {
+                Noted::Rule(text) | Noted::Protection(text) => found(text),
+                Noted::List(_) | Noted::Nobody => {}
+            }),
+            Label::Stage
+            | Label::Transport
+            | Label::Cache
+            | Label::Validation
+            | Label::Upstream => None,
+        };
+    }
+}
+
+/// The words for the transports, in the order of their numbers.
+const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
+/// The words for what the caches had, in the order of `CacheState`.
+const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
+/// The words for what validation found, in the order of `Validated`.
+const VALIDATIONS: [&str; 3] = ["unknown", "secure", "bogus"];
