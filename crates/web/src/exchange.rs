@@ -35,12 +35,14 @@ use crate::problem::{
     MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
 };
 use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
-use crate::stream;
+use crate::stream::{self, Framing};
 
 /// Most requests that the server works on at once, so that they leave CPU time to the workers.
 const MAX_REQUESTS: usize = 8;
 /// Most replies of unknown length at once.
 const MAX_STREAMS: usize = 4;
+/// Most streams of events at once: each takes a thread and a connection.
+const MAX_EVENT_STREAMS: usize = 8;
 /// Longest wait of a request for its turn: longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 /// Most parts of a reply that are collected.
@@ -63,6 +65,7 @@ pub(crate) struct Shared {
     pub(crate) document: Vec<u8>,
     turns: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    event_streams: Arc<Semaphore>,
     /// Held by a write that compared its resource with `If-Match`.
     writes: Mutex<()>,
     keys: IdempotencyKeys,
@@ -84,6 +87,7 @@ impl Shared {
             document,
             turns: Arc::new(Semaphore::new(MAX_REQUESTS)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
             writes: Mutex::default(),
             keys: IdempotencyKeys::default(),
         }
@@ -187,12 +191,18 @@ impl Exchange {
         let fields = match self.route.verb.has_body() {
             true => input::of_body(&self.head.headers, body).await?,
             false => {
-                let kinds = self.shared.interface.kinds(self.route);
-                input::of_query(&self.head.uri, kinds)?
+                let known = self.shared.interface.query_fields(self.route);
+                input::of_query(&self.head.uri, known)?
             }
         };
-        if let Does::Call(command, ReplyForm::Lines) = self.route.does {
-            return self.stream(request(command, fields)?);
+        match self.route.does {
+            Does::Call(command, ReplyForm::Lines) => {
+                return self.stream(request(command, fields)?, Framing::Lines).await;
+            }
+            Does::Call(command, ReplyForm::Events) => {
+                return self.stream(request(command, fields)?, Framing::Events).await;
+            }
+            Does::Call(..) | Does::Own(_) => {}
         }
         let turn = self.turn().await?;
         let security = self.caller.security;
@@ -211,17 +221,25 @@ impl Exchange {
         turn.map_err(|_| busy())?.map_err(|_| busy())
     }
 
-    fn stream(self, request: ControlRequest) -> Result<Response<Body>, Problem> {
-        let place = self.shared.streams.clone().try_acquire_owned();
+    async fn stream(
+        self,
+        request: ControlRequest,
+        framing: Framing,
+    ) -> Result<Response<Body>, Problem> {
+        let places = match framing {
+            Framing::Lines => &self.shared.streams,
+            Framing::Events => &self.shared.event_streams,
+        };
+        let place = places.clone().try_acquire_owned();
         let place = place.map_err(|_| BUSY.of("too many long replies at once").after(5))?;
-        let (sender, body) = stream::lines();
+        let (sender, receiver) = stream::parts(framing);
         let control = self.shared.control.clone();
         tokio::task::spawn_blocking(move || {
             let _place = place;
             sender.answer(request, &*control);
         });
-        let mut response = Response::new(body);
-        let media = HeaderValue::from_static("application/jsonl");
+        let mut response = Response::new(receiver.begin().await?);
+        let media = HeaderValue::from_static(framing.media());
         response.headers_mut().insert(CONTENT_TYPE, media);
         Ok(response)
     }
@@ -439,7 +457,7 @@ fn call(
     let mut end = end.map_err(|error: ControlError| Problem::from(error))?;
     if let Value::Object(fields) = &mut end {
         match form {
-            ReplyForm::End | ReplyForm::Lines => {}
+            ReplyForm::End | ReplyForm::Lines | ReplyForm::Events => {}
             ReplyForm::Fields(names) => fields.retain(|name, _| names.contains(&name.as_str())),
             ReplyForm::WithParts(name) => drop(fields.insert(name.to_owned(), parts.into())),
         }

@@ -32,13 +32,22 @@ pub(crate) enum FieldKind {
     Flag,
 }
 
+/// A field of a query.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueryField {
+    /// Its type.
+    pub(crate) kind: FieldKind,
+    /// The object of the request that it belongs to: a query has no objects.
+    pub(crate) within: Option<String>,
+}
+
 /// Reads the fields of a query. Unknown ones stay texts, and are refused with the request.
 ///
 /// # Errors
 /// The query is malformed, or has a field twice.
 pub(crate) fn of_query(
     uri: &Uri,
-    kinds: &BTreeMap<String, FieldKind>,
+    known: &BTreeMap<String, QueryField>,
 ) -> Result<Map<String, Value>, Problem> {
     let query = uri.query().unwrap_or_default();
     if query.len() > MAX_QUERY {
@@ -46,7 +55,8 @@ pub(crate) fn of_query(
     }
     let mut fields = Map::new();
     for (name, text) in form_urlencoded::parse(query.as_bytes()) {
-        let value = match kinds.get(&*name) {
+        let field = known.get(&*name);
+        let value = match field.map(|field| field.kind) {
             Some(FieldKind::Number) => {
                 let number = text.parse::<u64>();
                 number
@@ -60,7 +70,16 @@ pub(crate) fn of_query(
             },
             Some(FieldKind::Text) | None => Value::from(&*text),
         };
-        if fields.insert(name.clone().into_owned(), value).is_some() {
+        let is_second = match field.and_then(|field| field.within.as_ref()) {
+            None => fields.insert(name.clone().into_owned(), value).is_some(),
+            Some(object) => {
+                let object = fields.entry(object).or_insert_with(|| Value::Object(Map::new()));
+                let inside = object.as_object_mut();
+                inside
+                    .is_none_or(|inside| inside.insert(name.clone().into_owned(), value).is_some())
+            }
+        };
+        if is_second {
             return Err(MALFORMED.of(format!("the query has {name} twice")));
         }
     }
@@ -123,16 +142,26 @@ mod tests {
 
     #[test]
     fn a_query_is_read_by_the_types_of_its_fields() {
-        let kinds = BTreeMap::from([
-            ("at".to_owned(), FieldKind::Number),
-            ("force".to_owned(), FieldKind::Flag),
-            ("name".to_owned(), FieldKind::Text),
+        let field = |kind| QueryField { kind, within: None };
+        let known = BTreeMap::from([
+            ("at".to_owned(), field(FieldKind::Number)),
+            ("force".to_owned(), field(FieldKind::Flag)),
+            ("name".to_owned(), field(FieldKind::Text)),
+            (
+                "under".to_owned(),
+                QueryField { kind: FieldKind::Text, within: Some("filter".to_owned()) },
+            ),
         ]);
-        let read = |query: &str| of_query(&format!("/x?{query}").parse().unwrap(), &kinds);
+        let read = |query: &str| of_query(&format!("/x?{query}").parse().unwrap(), &known);
+        let nested = read("under=a&name=b").unwrap();
+        assert_eq!(
+            Value::Object(nested),
+            serde_json::json!({"filter": {"under": "a"}, "name": "b"})
+        );
         let fields = read("name=a%0Ab+c&at=17&force=true&x=1").unwrap();
         let expected = serde_json::json!({"name": "a\nb c", "at": 17, "force": true, "x": "1"});
         assert_eq!(Value::Object(fields), expected);
-        for wrong in ["at=-1", "at=x", "at=", "force=1", "name=a&name=b"] {
+        for wrong in ["at=-1", "at=x", "at=", "force=1", "name=a&name=b", "under=a&under=b"] {
             assert_eq!(read(wrong).unwrap_err().code(), "malformed", "{wrong}");
         }
         assert_eq!(read(&"a".repeat(5000)).unwrap_err().code(), "too-large");

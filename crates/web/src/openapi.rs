@@ -8,7 +8,7 @@ use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::input::FieldKind;
+use crate::input::{FieldKind, QueryField};
 use crate::own::{self, OwnSchemas};
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
@@ -20,7 +20,7 @@ const DEFINITIONS: &str = "/components/schemas";
 pub(crate) struct Interface {
     /// The document.
     pub(crate) document: Value,
-    kinds: HashMap<(Verb, &'static str), BTreeMap<String, FieldKind>>,
+    fields: HashMap<(Verb, &'static str), BTreeMap<String, QueryField>>,
 }
 
 /// The schemas of the request and the reply of a route, with references into the definitions.
@@ -39,23 +39,23 @@ impl Interface {
         let own: Vec<_> = ROUTES.iter().map(|route| own_schemas(route, &mut generator)).collect();
         let problem = generator.subschema_for::<ProblemBody>().to_value();
         let definitions = generator.take_definitions(true);
-        let (mut paths, mut kinds) = (Map::new(), HashMap::new());
+        let (mut paths, mut all_fields) = (Map::new(), HashMap::new());
         for (route, own) in ROUTES.iter().zip(own) {
             let schemas = schemas_of(route, own, &commands, &definitions);
             let fields = fields(&schemas.request, &definitions);
             let path = paths.entry(route.full_path()).or_insert_with(|| json!({}));
             path[route.verb.method().as_str().to_ascii_lowercase()] =
                 operation(route, &schemas, &fields);
-            let kinds_of = fields.into_iter().map(|field| (field.name, field.kind));
-            kinds.insert((route.verb, route.path), kinds_of.collect());
+            let of_query = fields.into_iter().map(|field| (field.name, field.place));
+            all_fields.insert((route.verb, route.path), of_query.collect());
         }
-        Self { document: document(paths, definitions, problem), kinds }
+        Self { document: document(paths, definitions, problem), fields: all_fields }
     }
 
-    /// Returns the types of the fields of a route.
-    pub(crate) fn kinds(&self, route: &Route) -> &BTreeMap<String, FieldKind> {
-        static NONE: BTreeMap<String, FieldKind> = BTreeMap::new();
-        self.kinds.get(&(route.verb, route.path)).unwrap_or(&NONE)
+    /// Returns the fields of a route, as a query has them.
+    pub(crate) fn query_fields(&self, route: &Route) -> &BTreeMap<String, QueryField> {
+        static NONE: BTreeMap<String, QueryField> = BTreeMap::new();
+        self.fields.get(&(route.verb, route.path)).unwrap_or(&NONE)
     }
 }
 
@@ -92,7 +92,7 @@ fn schemas_of(
             "properties": { name: { "type": "array", "items": part } },
             "required": [name],
         }),
-        ReplyForm::Lines => part,
+        ReplyForm::Lines | ReplyForm::Events => part,
     };
     RouteSchemas { request, reply }
 }
@@ -113,7 +113,7 @@ fn resolve<'v>(schema: &'v Value, definitions: &'v Map<String, Value>) -> &'v Va
 /// A field of a request.
 struct Field {
     name: String,
-    kind: FieldKind,
+    place: QueryField,
     schema: Value,
     is_required: bool,
 }
@@ -124,13 +124,33 @@ fn fields(request: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
     let is_required =
         |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
     let Some(properties) = request["properties"].as_object() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (name, schema) in properties {
+        let inner = fields_within(name, schema, definitions);
+        if !inner.is_empty() {
+            found.extend(inner);
+            continue;
+        }
+        found.push(Field {
+            name: name.clone(),
+            place: QueryField { kind: field_kind(schema), within: None },
+            schema: schema.clone(),
+            is_required: is_required(name),
+        });
+    }
+    found
+}
+
+/// Returns the fields of an object in a request: a query has them without their object.
+fn fields_within(object: &str, schema: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
+    let properties = resolve(schema, definitions)["properties"].as_object();
     let field = |(name, schema): (&String, &Value)| Field {
         name: name.clone(),
-        kind: field_kind(schema),
+        place: QueryField { kind: field_kind(schema), within: Some(object.to_owned()) },
         schema: schema.clone(),
-        is_required: is_required(name),
+        is_required: false,
     };
-    properties.iter().map(field).collect()
+    properties.into_iter().flatten().map(field).collect()
 }
 
 fn field_kind(schema: &Value) -> FieldKind {
@@ -150,6 +170,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     let verb = route.verb.method().as_str().to_ascii_lowercase();
     let media = match route.does {
         Does::Call(_, ReplyForm::Lines) => "application/jsonl",
+        Does::Call(_, ReplyForm::Events) => "text/event-stream",
         _ => "application/json",
     };
     let mut operation = json!({
@@ -288,8 +309,8 @@ mod tests {
     fn fields_of_queries_have_types() {
         let interface = Interface::generate();
         let route = ROUTES.iter().find(|route| route.path == "/explain").unwrap();
-        let kinds = interface.kinds(route);
-        assert_eq!(kinds["at"], FieldKind::Number);
-        assert_eq!(kinds["name"], FieldKind::Text);
+        let fields = interface.query_fields(route);
+        assert_eq!(fields["at"].kind, FieldKind::Number);
+        assert_eq!(fields["name"].kind, FieldKind::Text);
     }
 }

@@ -1,15 +1,18 @@
-//! Replies of unknown length, as lines of JSON. The server produces them on a blocking thread, no
-//! faster than the client reads.
+//! Replies of unknown length, as lines of JSON or as events. The server produces them on a blocking
+//! thread, no faster than the client reads.
 
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use avocet_control::{Control, Disconnected, Request};
+use avocet_control::{Control, ControlError, Disconnected, Request};
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::Frame;
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use crate::problem::Problem;
 
@@ -17,6 +20,9 @@ use crate::problem::Problem;
 const CHUNK: usize = 16 << 10;
 /// Chunks that wait for the client.
 const WAITING: usize = 4;
+
+/// Longest wait for the first part: an error within it has a status of its own.
+const FIRST_PART: Duration = Duration::from_millis(250);
 
 /// A body whose chunks come from another thread.
 struct LineBody(Receiver<Bytes>);
@@ -33,23 +39,75 @@ impl HttpBody for LineBody {
     }
 }
 
-/// The end of a body at which lines arrive.
-pub(crate) struct LineSender {
+/// How parts are separated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Framing {
+    /// Lines of JSON, many in a chunk.
+    Lines,
+    /// Server-Sent Events, each at once.
+    Events,
+}
+
+impl Framing {
+    /// Returns the media type.
+    pub(crate) const fn media(self) -> &'static str {
+        match self {
+            Self::Lines => "application/jsonl",
+            Self::Events => "text/event-stream",
+        }
+    }
+}
+
+/// The end of a body at which parts arrive.
+pub(crate) struct PartSender {
+    framing: Framing,
     sender: Sender<Bytes>,
     chunk: Vec<u8>,
+    /// Gets the first part, or the error that comes instead.
+    begun: Option<oneshot::Sender<Result<(), Problem>>>,
 }
 
-/// Returns a body and its other end.
-pub(crate) fn lines() -> (LineSender, Body) {
-    let (sender, receiver) = channel(WAITING);
-    (LineSender { sender, chunk: Vec::new() }, Body::new(LineBody(receiver)))
+/// The end of a body that a client reads.
+pub(crate) struct PartReceiver {
+    body: Body,
+    begun: oneshot::Receiver<Result<(), Problem>>,
 }
 
-impl LineSender {
-    fn line(&mut self, value: &Value) -> Result<(), Disconnected> {
-        self.chunk.extend_from_slice(value.to_string().as_bytes());
-        self.chunk.push(b'\n');
-        if self.chunk.len() < CHUNK { Ok(()) } else { self.flush() }
+/// Returns the two ends of a body.
+pub(crate) fn parts(framing: Framing) -> (PartSender, PartReceiver) {
+    let ((sender, receiver), (begun, begins)) = (channel(WAITING), oneshot::channel());
+    let sender = PartSender { framing, sender, chunk: Vec::new(), begun: Some(begun) };
+    (sender, PartReceiver { body: Body::new(LineBody(receiver)), begun: begins })
+}
+
+impl PartReceiver {
+    /// Returns the body once it begins, or after a moment: then an error is the last part.
+    pub(crate) async fn begin(self) -> Result<Body, Problem> {
+        match timeout(FIRST_PART, self.begun).await {
+            Ok(Ok(Err(problem))) => Err(problem),
+            Ok(Ok(Ok(())) | Err(_)) | Err(_) => Ok(self.body),
+        }
+    }
+}
+
+impl PartSender {
+    fn part(&mut self, event: &str, value: &Value) -> Result<(), Disconnected> {
+        if let Some(begun) = self.begun.take() {
+            // After a moment nobody waits for it.
+            let _ = begun.send(Ok(()));
+        }
+        match self.framing {
+            Framing::Lines => {
+                self.chunk.extend_from_slice(value.to_string().as_bytes());
+                self.chunk.push(b'\n');
+                if self.chunk.len() < CHUNK { Ok(()) } else { self.flush() }
+            }
+            Framing::Events => {
+                // JSON has no line breaks of its own: a value is one line of data.
+                self.chunk = format!("event: {event}\ndata: {value}\n\n").into_bytes();
+                self.flush()
+            }
+        }
     }
 
     /// Waits for room. The receiver is dropped with the connection, whose time is bounded.
@@ -58,19 +116,30 @@ impl LineSender {
         self.sender.blocking_send(chunk).map_err(|_| Disconnected)
     }
 
-    /// Writes each part of the reply to a request, and its end or error, as lines.
+    /// Writes each part of the reply to a request, and its end or error.
     pub(crate) fn answer(mut self, request: Request, control: &dyn Control) {
-        let end = request.perform(control, &mut |part| self.line(&part));
-        let mut end = match end {
-            Ok(end) => end,
-            Err(error) => serde_json::to_value(Problem::from(error).body()).unwrap_or_default(),
+        let end = request.perform(control, &mut |part| self.part("part", &part));
+        let written = match end {
+            Ok(mut end) => {
+                if let Value::Object(fields) = &mut end {
+                    fields.insert("done".to_owned(), true.into());
+                }
+                self.part("end", &end)
+            }
+            Err(error) => match self.begun.take() {
+                Some(begun) => {
+                    let _ = begun.send(Err(error.into()));
+                    return;
+                }
+                None => self.error(error),
+            },
         };
-        if let Value::Object(fields) = &mut end
-            && !fields.contains_key("status")
-        {
-            fields.insert("done".to_owned(), true.into());
-        }
         // The client may be gone.
-        let _ = self.line(&end).and_then(|()| self.flush());
+        let _ = written.and_then(|()| self.flush());
+    }
+
+    fn error(&mut self, error: ControlError) -> Result<(), Disconnected> {
+        let body = Problem::from(error).body();
+        self.part("problem", &serde_json::to_value(body).unwrap_or_default())
     }
 }

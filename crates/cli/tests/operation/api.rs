@@ -1,13 +1,17 @@
 //! The HTTP API of the running server, its users and its tokens.
 
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc::channel;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::server::Site;
+use crate::server::{PATIENCE, Site};
 use crate::upstream::Upstream;
 
 fn get(site: &Site, path: &str, token: &str) -> (u16, Value) {
@@ -158,4 +162,36 @@ fn a_body_that_never_ends_does_not_hold_a_connection() {
     assert_eq!(status, 408, "{body}");
     let (status, body) = site.http(&format!("{head}Content-Length: 99999999999\r\n\r\n"));
     assert_eq!(status, 413, "{body}");
+}
+
+#[test]
+fn queries_stream_to_a_client_as_they_are_answered() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[query-log]\nenabled = true");
+    let _server = site.start();
+    let token = site.avocet_text(&["token", "create", "live", "--scope", "queries:read"]);
+    let stream = TcpStream::connect(site.http).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request = format!(
+        "GET /api/v1/queries/live?under=example HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: \
+         Bearer {}\r\n\r\n",
+        token.trim_end()
+    );
+    (&stream).write_all(request.as_bytes()).unwrap();
+    let (sender, lines) = channel();
+    thread::spawn(move || {
+        BufReader::new(stream).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    assert_eq!(lines.recv_timeout(PATIENCE).unwrap(), "HTTP/1.1 200 OK");
+    let event = loop {
+        // The stream may not follow the log yet.
+        site.ask("www.elsewhere");
+        site.ask("www.example");
+        let mut later = std::iter::from_fn(|| lines.recv_timeout(Duration::from_millis(100)).ok());
+        if let Some(event) = later.find(|line| line.contains("\"query\"")) {
+            break event;
+        }
+    };
+    let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(event["query"]["name"], "www.example.");
 }

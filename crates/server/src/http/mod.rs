@@ -54,8 +54,9 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
 /// The same for the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
-/// Most threads for requests that wait for the server: eight, and four for long replies.
-const MAX_BLOCKING: usize = 12;
+/// Most threads for requests that wait for the server: eight, four for long replies, and eight for
+/// streams of events.
+const MAX_BLOCKING: usize = 20;
 /// Most octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.

@@ -4,4 +4,5 @@ mod attacks;
 mod routes;
 mod server;
 mod sessions;
+mod streams;
 mod writes;

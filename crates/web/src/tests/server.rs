@@ -154,9 +154,22 @@ impl Control for Remembering {
         }
     }
 
-    fn log_tail(&self, request: LogTail, _: Parts<'_, LogLine>) -> Result<LogFound, ControlError> {
-        self.saw(request);
-        Ok(LogFound { entries: 0 })
+    fn log_tail(
+        &self,
+        request: LogTail,
+        lines: Parts<'_, LogLine>,
+    ) -> Result<LogFound, ControlError> {
+        self.saw(request.clone());
+        let last = match request.filter.under.as_deref() {
+            Some("off.example.") => return Err(ControlError::NoQueryLog),
+            Some("few.example.") => 2,
+            Some(_) => 0,
+            None => u64::MAX,
+        };
+        for number in 0..last {
+            lines(LogLine::Skipped(number))?;
+        }
+        Ok(LogFound { entries: last })
     }
 
     fn anchors(&self, request: Anchors) -> Result<AnchorsReport, ControlError> {
@@ -347,6 +360,19 @@ impl Site {
             let (head, body) = response.into_parts();
             let body = to_bytes(body, usize::MAX).await.unwrap();
             Received { status: head.status, headers: head.headers, body: body.to_vec() }
+        })
+    }
+
+    /// Sends requests whose clients stay and read nothing, all at the same time; then all go.
+    /// Returns the status of each.
+    pub(super) fn hold_all(&self, requests: Vec<Sent>) -> Vec<u16> {
+        let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
+        runtime().block_on(async {
+            let mut held = Vec::new();
+            for request in requests {
+                held.push(self.web.respond(request.0, peer).await);
+            }
+            held.iter().map(|response| response.status().as_u16()).collect()
         })
     }
 
