@@ -1,6 +1,6 @@
 //! The revisions of the configuration file: which one is in force, which one is on probation.
 //!
-//! All changes take one path, [`Reloader`](super::reload::Reloader): an edit by hand is read from
+//! All changes take one path, [`Reloader`]: an edit by hand is read from
 //! the file, an edit or rollback by a request is written to it. Each accepted text becomes a
 //! revision before it is in force; see [`avocet_revisions`].
 
