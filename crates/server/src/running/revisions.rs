@@ -1,8 +1,8 @@
 //! The revisions of the configuration file: which one is in force, which one is on probation.
 //!
-//! All changes take one path, [`Reloader`]: an edit by hand is read from
-//! the file, an edit or rollback by a request is written to it. Each accepted text becomes a
-//! revision before it is in force; see [`avocet_revisions`].
+//! All changes take one path, [`Reloader`]: an edit by hand is read from the file, an edit or
+//! rollback by a request is written to it. Each accepted text becomes a revision before it is in
+//! force; see [`avocet_revisions`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
