@@ -93,6 +93,7 @@ fn process(metrics: &mut Exposition, running: &Running) {
         "Log lines dropped because standard error was not read.",
         log::lines_lost(),
     );
+    query_log(metrics, running);
     let file = &running.cache_file;
     metrics.counter(
         "avocet_snapshot_saves_total",
@@ -192,6 +193,20 @@ fn latencies(metrics: &mut Exposition, shared: &Shared) {
         }
         family.histogram(&[("path", path)], (&bounds, &counts), micros as f64 / 1e6);
     }
+}
+
+fn query_log(metrics: &mut Exposition, running: &Running) {
+    let counts = &running.query_log.counts;
+    metrics.counter(
+        "avocet_querylog_entries_total",
+        "Entries that the query log took from the workers.",
+        counts.taken.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_querylog_dropped_total",
+        "Entries of the query log lost because the ring of a worker was full.",
+        counts.dropped.load(Ordering::Relaxed),
+    );
 }
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {
