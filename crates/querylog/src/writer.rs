@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::block::Encoder;
 use crate::collect::Collector;
 use crate::directory::{self, Listing};
-use crate::entry::Labels;
+use crate::entry::{Entry, Labels};
 use crate::error::LogError;
 use crate::head::{HeadFile, HeadReader};
 use crate::privacy::Concealment;
@@ -142,6 +142,21 @@ impl Writer {
             }
         }
         outcome.map(|()| taken)
+    }
+
+    /// Takes an entry that is complete. A caller that completes entries takes them out of the rings
+    /// itself.
+    ///
+    /// # Errors
+    /// As [`drain`](Self::drain).
+    pub fn add(
+        &mut self,
+        entry: &Entry<'_>,
+        labels: &dyn Labels,
+        now_us: u64,
+    ) -> Result<(), LogError> {
+        self.collector.add(entry, labels);
+        if self.is_full() { self.flush(now_us) } else { Ok(()) }
     }
 
     /// Does what is due: writes the block, waits for the disk and begins the next file of the head.

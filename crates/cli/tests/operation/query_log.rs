@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::server::{PATIENCE, Site};
-use crate::upstream::Upstream;
+use crate::upstream::{ADDRESS, Upstream};
 
 const ON: &str = "[query-log]\nenabled = true\n";
 
@@ -69,4 +69,67 @@ fn a_query_is_seen_by_those_who_follow_the_log() {
     assert_eq!(entry["name"], "www.example.", "{entry}");
     assert_eq!(entry["client"], "127.0.0.1", "{entry}");
     assert_eq!((&entry["type"], &entry["rcode"]), (&"A".into(), &"NOERROR".into()), "{entry}");
+}
+
+/// Waits until the server has written this many entries to files.
+fn wait_for_written(site: &Site, least: f64) {
+    for _ in 0..PATIENCE.as_secs() * 100 {
+        if site.metric("avocet_querylog_written_total") >= least {
+            return;
+        }
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("fewer than {least} entries are written");
+}
+
+/// The octets of the files of the log.
+fn written_octets(site: &Site) -> u64 {
+    let files = std::fs::read_dir(site.data().join("query-log")).unwrap();
+    let names = files.map(|file| file.unwrap().path());
+    let heads = names.filter(|path| path.extension().is_some_and(|end| end == "blocks"));
+    heads.map(|path| path.metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn entries_are_on_disk_within_a_second_and_survive_a_kill() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", ON);
+    let server = site.start();
+    (0..3).for_each(|number| drop(site.ask(&format!("n{number}.example"))));
+    wait_for_written(&site, 3.0);
+    let before = written_octets(&site);
+    assert!(before > 0);
+    server.signal("KILL");
+    server.wait();
+    let _server = site.start();
+    drop(site.ask("later.example"));
+    wait_for_written(&site, 1.0);
+    // What was written is still there, and the new process writes behind it.
+    assert!(written_octets(&site) > before);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_costs_entries_and_no_answer() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let file = site.directory.join("file");
+    std::fs::write(&file, "").unwrap();
+    let bad = format!("{ON}directory = \"{}\"\n", file.display());
+    site.configure(upstream.addr, "", &bad);
+    let mut server = site.start();
+    let line = server.wait_for_line("the query log is not written");
+    assert!(line.contains("cannot create"), "{line}");
+    assert_eq!(site.ask("www.example").0, ADDRESS);
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("warning: the query log is not written"), "{status}");
+    site.configure(upstream.addr, "", ON);
+    site.avocet_text(&["reload"]);
+    // The log sees the new directory at its next round, which may come after the first question.
+    for _ in 0..PATIENCE.as_secs() * 100 {
+        assert_eq!(site.ask("www.example").0, ADDRESS);
+        if site.metric("avocet_querylog_written_total") >= 1.0 {
+            return;
+        }
+        thread::park_timeout(Duration::from_millis(10));
+    }
+    panic!("nothing is written to the new directory");
 }

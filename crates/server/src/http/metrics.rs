@@ -207,6 +207,21 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         "Entries of the query log lost because the ring of a worker was full.",
         counts.dropped.load(Ordering::Relaxed),
     );
+    metrics.counter(
+        "avocet_querylog_written_total",
+        "Entries written to the files of the query log.",
+        counts.written.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_querylog_lost_total",
+        "Entries of the query log lost because they could not be written.",
+        counts.lost.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_querylog_written_bytes_total",
+        "Octets written to the files of the query log.",
+        counts.octets.load(Ordering::Relaxed),
+    );
 }
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {

@@ -112,7 +112,7 @@ pub(crate) struct Operation {
     /// Empty after the thread of the query log has started.
     rings: Vec<Consumer>,
     /// The thread of the query log.
-    query_log: Option<JoinHandle<()>>,
+    query_log: Vec<JoinHandle<()>>,
     control: ControlSocket,
     /// Whether the poller ignores the control socket until the next check of the timers.
     is_control_resting: bool,
@@ -185,7 +185,7 @@ impl Operation {
             signals,
             store: Some(store),
             rings,
-            query_log: None,
+            query_log: Vec::new(),
             control,
             is_control_resting: false,
             http: http.map_err(OperationError::System)?,
@@ -218,7 +218,9 @@ impl Operation {
             reach::start(self.running.clone()).map_err(OperationError::System)?;
             let rings = std::mem::take(&mut self.rings);
             let started = keepers::query_log::start(self.running.clone(), rings);
-            self.query_log = Some(started.map_err(OperationError::System)?);
+            self.query_log.push(started.map_err(OperationError::System)?);
+            let started = keepers::query_log::start_upkeep(self.running.clone());
+            self.query_log.push(started.map_err(OperationError::System)?);
         }
         loop {
             let tick = if self.ending == Ending::None { TICK_MS } else { DRAIN_TICK_MS };
@@ -417,7 +419,7 @@ impl Operation {
         }
         // The workers have ended: what they logged last is taken.
         self.running.query_log.close();
-        if let Some(thread) = self.query_log {
+        for thread in self.query_log {
             let _ = thread.join();
         }
         tracing::info!("ended");

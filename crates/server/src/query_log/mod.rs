@@ -3,18 +3,20 @@
 //!
 //! ```text
 //! worker ──ring──┐
-//! worker ──ring──┼──> thread "query-log": texts by revision, privacy ──> files
+//! worker ──ring──┼──> thread "query-log": texts by revision, privacy ──> files <── "log-upkeep"
 //!                                       \──> followers (`avocet log tail`)
 //! control clients ── orders ──> the same thread
 //! ```
 //! No worker waits for the thread: if it is slow, or the disk is, entries are lost and counted. A
 //! search reads the files, on the thread of its client.
 
+pub(crate) mod files;
 pub(crate) mod filter;
 pub(crate) mod followers;
 pub(crate) mod shown;
 pub(crate) mod states;
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -30,6 +32,8 @@ pub(crate) struct QueryLog {
     pub(crate) followers: Followers,
     /// The counts of the log.
     pub(crate) counts: LogCounts,
+    /// The directory whose files are open; `None` while nothing is written.
+    pub(crate) directory: Mutex<Option<PathBuf>>,
 }
 
 /// Counts of the query log since the start.
@@ -39,6 +43,12 @@ pub(crate) struct LogCounts {
     pub(crate) taken: AtomicU64,
     /// Entries lost: the ring of a worker was full.
     pub(crate) dropped: AtomicU64,
+    /// Entries written to files.
+    pub(crate) written: AtomicU64,
+    /// Entries lost: they could not be written.
+    pub(crate) lost: AtomicU64,
+    /// Octets written to files.
+    pub(crate) octets: AtomicU64,
 }
 
 impl LogCounts {

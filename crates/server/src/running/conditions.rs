@@ -28,14 +28,18 @@ pub(crate) enum Condition {
     State,
     /// A panic interrupted the maintenance of lists.
     Lists,
-    /// The query log cannot be written, or loses entries.
+    /// A panic interrupted the thread of the query log.
     QueryLog,
+    /// The files of the query log cannot be written.
+    QueryLogFiles,
+    /// The files of the query log cannot be sealed, merged or deleted.
+    QueryLogUpkeep,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 10] = [
+const ALL: [Condition; 12] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -45,6 +49,8 @@ const ALL: [Condition; 10] = [
     Condition::State,
     Condition::Lists,
     Condition::QueryLog,
+    Condition::QueryLogFiles,
+    Condition::QueryLogUpkeep,
     Condition::Threads,
 ];
 
@@ -61,6 +67,8 @@ impl Condition {
             Self::State => "state",
             Self::Lists => "lists",
             Self::QueryLog => "query-log",
+            Self::QueryLogFiles => "query-log-files",
+            Self::QueryLogUpkeep => "query-log-upkeep",
             Self::Threads => "threads",
         }
     }
