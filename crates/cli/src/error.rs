@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use avocet_nameserver::metrics::STAGES;
 use avocet_wire::WireError;
 use avocet_wire::name::NameError;
 use thiserror::Error;
@@ -54,8 +55,20 @@ pub(crate) enum CommandError {
     #[error("{0:?} is not an address")]
     NotAnAddress(String),
     /// The word is not an outcome of queries.
-    #[error("{0:?} is not an outcome; see `avocet log top outcomes`")]
+    #[error("{:?} is not an outcome; expected one of {}", .0, STAGES.join(", "))]
     NotAnOutcome(String),
+    /// The query log cannot be read.
+    #[error(transparent)]
+    QueryLog(#[from] avocet_querylog::LogError),
+    /// There is no query log. Holds its directory.
+    #[error(
+        "there is no query log in {}: set `enabled = true` in [query-log] and reload the server",
+        .0.display()
+    )]
+    NoQueryLog(PathBuf),
+    /// The directory of the query log is unknown.
+    #[error("the directory of the query log is unknown; repair the configuration first")]
+    QueryLogUnknown,
     /// The text is not a time. Holds it and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \

@@ -1,25 +1,20 @@
-//! `avocet log`: the query log of the running server.
+//! `avocet log`: the query log, of the running server and in its files.
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use avocet_config::policy::parse_duration;
 use avocet_config::salvage::Whereabouts;
 use avocet_control::Call;
 use avocet_control::line::ReplyLine;
-use avocet_control::log::{LogFilter, LogLine, LogTail};
-use avocet_control::why::QueryStage;
-use avocet_nameserver::clock::wall_secs;
+use avocet_control::log::{LogLine, LogTail};
 
 use crate::call::{exchange, refuse, whereabouts};
 use crate::error::CommandError;
-use crate::log_args::{LogArgs, LogCommand, LogFilterArgs};
+use crate::log_args::{LogArgs, LogCommand, LogTailArgs};
+use crate::log_files::{EntryForm, LogFiles};
+use crate::log_filter;
 use crate::log_text::{self, Times};
 use crate::output::{self, Reader};
-use crate::policy::unix_secs;
 
-/// The port of an upstream that is given without one.
-const DNS_PORT: u16 = 53;
 /// Runs `avocet log`.
 pub(crate) fn run(args: &LogArgs) -> ExitCode {
     match whereabouts(&args.control).and_then(|found| LogQuery { args, found }.run()) {
@@ -36,18 +31,26 @@ struct LogQuery<'a> {
 
 impl LogQuery<'_> {
     fn run(&self) -> Result<ExitCode, CommandError> {
-        let times = Times::of(self.found.config.as_ref());
+        let form = if self.args.control.json { EntryForm::Json } else { EntryForm::Text };
+        let files = || LogFiles::open(&self.found, form);
         match &self.args.command {
-            LogCommand::Tail(tail) => {
-                let request = LogTail { filter: self.filter(&tail.filter)? };
-                let text = |line: &LogLine| match line {
-                    LogLine::Query(entry) => log_text::entry(&times, entry),
-                    LogLine::Skipped(count) => format!("{count} queries skipped"),
-                    LogLine::Waiting {} => String::new(),
-                };
-                self.show(request, text, |_| String::new())
-            }
+            LogCommand::Tail(tail) => self.tail(tail),
+            LogCommand::Search(search) => files()?.search(search),
+            LogCommand::Export(export) => files()?.export(export),
+            LogCommand::Verify => files()?.verify(),
         }
+    }
+
+    fn tail(&self, tail: &LogTailArgs) -> Result<ExitCode, CommandError> {
+        let config = self.found.config.as_ref();
+        let times = Times::of(config);
+        let request = LogTail { filter: log_filter::of_request(&tail.filter, config)? };
+        let text = |line: &LogLine| match line {
+            LogLine::Query(entry) => log_text::entry(&times, entry),
+            LogLine::Skipped(count) => format!("{count} queries skipped"),
+            LogLine::Waiting {} => String::new(),
+        };
+        self.show(request, text, |_| String::new())
     }
 
     /// Sends a request and shows the reply.
@@ -67,36 +70,4 @@ impl LogQuery<'_> {
         })?;
         Ok(ExitCode::SUCCESS)
     }
-
-    fn filter(&self, args: &LogFilterArgs) -> Result<LogFilter, CommandError> {
-        let LogFilterArgs { name, under, client, rtype, rcode, rule, list, .. } = args.clone();
-        let time = |text: &Option<String>| text.as_deref().map(|text| self.time(text)).transpose();
-        let outcome = args.outcome.as_deref().map(outcome).transpose()?;
-        let upstream = args.upstream.as_deref().map(upstream).transpose()?;
-        let (from, to) = (time(&args.from)?, time(&args.to)?);
-        Ok(LogFilter { name, under, client, rtype, rcode, outcome, rule, list, upstream, from, to })
-    }
-
-    /// Parses a time: a duration before now, Unix seconds, or a date and time of day.
-    fn time(&self, text: &str) -> Result<u64, CommandError> {
-        if let Some(span) = parse_duration(text) {
-            return Ok(wall_secs().saturating_sub(span.as_secs()));
-        }
-        match &self.found.config {
-            Some(config) => unix_secs(config, text),
-            // The time zone is unknown.
-            None => text.parse().map_err(|_| CommandError::NotUnixSecs(text.to_owned())),
-        }
-    }
-}
-
-fn upstream(text: &str) -> Result<SocketAddr, CommandError> {
-    let with_port = || text.parse().map(|ip| SocketAddr::new(ip, DNS_PORT)).ok();
-    let address = text.parse().ok().or_else(with_port);
-    address.ok_or_else(|| CommandError::NotAnAddress(text.to_owned()))
-}
-
-fn outcome(word: &str) -> Result<QueryStage, CommandError> {
-    let value = serde_json::Value::from(word);
-    serde_json::from_value(value).map_err(|_| CommandError::NotAnOutcome(word.to_owned()))
 }

@@ -1,6 +1,8 @@
 //! The arguments of `avocet log`.
 
-use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::ControlArgs;
 
@@ -20,6 +22,12 @@ pub(crate) struct LogArgs {
 pub(crate) enum LogCommand {
     /// Show each query as it is answered
     Tail(LogTailArgs),
+    /// Search the files of the log, the latest queries first
+    Search(LogSearchArgs),
+    /// Write queries from the files of the log as CSV or JSON, the latest first
+    Export(LogExportArgs),
+    /// Compare all files of the log with their checksums, and name those that are damaged
+    Verify,
 }
 
 /// The queries that a command is about; by default all.
@@ -66,4 +74,39 @@ pub(crate) struct LogFilterArgs {
 pub(crate) struct LogTailArgs {
     #[command(flatten)]
     pub(crate) filter: LogFilterArgs,
+}
+
+/// Arguments of `avocet log search`.
+#[derive(Debug, Args)]
+pub(crate) struct LogSearchArgs {
+    #[command(flatten)]
+    pub(crate) filter: LogFilterArgs,
+    /// Most queries to show
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    pub(crate) limit: u64,
+    /// Only print the number of queries
+    #[arg(long)]
+    pub(crate) count: bool,
+}
+
+/// Arguments of `avocet log export`.
+#[derive(Debug, Args)]
+pub(crate) struct LogExportArgs {
+    #[command(flatten)]
+    pub(crate) filter: LogFilterArgs,
+    /// The format
+    #[arg(long, value_enum, default_value_t = LogFormat::Json)]
+    pub(crate) format: LogFormat,
+    /// File to create [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+}
+
+/// The format of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Comma-separated values with a header line (RFC 4180)
+    Csv,
+    /// One JSON object per line
+    Json,
 }

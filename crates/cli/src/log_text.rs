@@ -3,6 +3,7 @@
 use avocet_config::Config;
 use avocet_control::log::LogEntry;
 use avocet_policy::rule::NamedTimeZone;
+use avocet_querylog::column::{Int, Set, Text};
 
 /// Formats times in the time zone of the policy.
 pub(crate) struct Times {
@@ -29,44 +30,103 @@ impl Times {
     }
 }
 
-/// Returns the line of a query.
-pub(crate) fn entry(times: &Times, entry: &LogEntry) -> String {
-    let client = match (&entry.client, &entry.client_name) {
-        (Some(client), Some(name)) => format!("{client} ({name})"),
-        (Some(client), None) => client.clone(),
-        (None, Some(name)) => name.clone(),
-        (None, None) => "-".to_owned(),
-    };
-    let name = entry.name.as_deref().unwrap_or("-");
-    let mut line = format!(
-        "{} {client} {} {name} {} {}",
-        times.micros(entry.time_us),
-        entry.transport,
-        entry.rtype,
-        outcome(entry)
-    );
-    if let Some(rcode) = &entry.rcode {
-        line += &format!(" {rcode}");
-    }
-    if let Some(duration_us) = entry.duration_us {
-        line += &format!(" {}", duration(duration_us));
-    }
-    if let Some(upstream) = &entry.upstream {
-        line += &format!(" from {upstream}");
-    }
-    if !entry.answer.is_empty() {
-        line += &format!(": {}", entry.answer.join(", "));
-    }
-    line
+/// A query as its line shows it; a text that is empty is left out.
+struct QueryLine<'a> {
+    time_us: u64,
+    client: &'a str,
+    client_name: &'a str,
+    transport: &'a str,
+    rtype: &'a str,
+    name: &'a str,
+    stage: &'a str,
+    rule: &'a str,
+    list: &'a str,
+    rcode: &'a str,
+    duration_us: Option<u64>,
+    upstream: &'a str,
+    answer: String,
 }
 
-/// Returns the stage that ended the query, with the rule or list that decided.
-fn outcome(entry: &LogEntry) -> String {
-    let stage = entry.outcome;
-    match (&entry.rule, entry.lists.first()) {
-        (Some(rule), _) => format!("{stage} by rule {rule}"),
-        (None, Some(list)) => format!("{stage} by list {list}"),
-        (None, None) => stage.to_string(),
+/// Returns the line of a query that the running server logs.
+pub(crate) fn entry(times: &Times, entry: &LogEntry) -> String {
+    let line = QueryLine {
+        time_us: entry.time_us,
+        client: entry.client.as_deref().unwrap_or_default(),
+        client_name: entry.client_name.as_deref().unwrap_or_default(),
+        transport: entry.transport.text(),
+        rtype: &entry.rtype,
+        name: entry.name.as_deref().unwrap_or_default(),
+        stage: entry.outcome.text(),
+        rule: entry.rule.as_deref().unwrap_or_default(),
+        list: entry.lists.first().map_or("", |list| list),
+        rcode: entry.rcode.as_deref().unwrap_or_default(),
+        duration_us: entry.duration_us,
+        upstream: entry.upstream.as_deref().unwrap_or_default(),
+        answer: entry.answer.join(", "),
+    };
+    line.text(times)
+}
+
+/// Returns the line of a query in the files.
+pub(crate) fn stored(times: &Times, entry: &avocet_querylog::LogEntry) -> String {
+    let has_reply = entry.int(Int::ResponseSize) != Some(0);
+    let number = |column| entry.int(column).and_then(|value| u64::try_from(value).ok());
+    let line = QueryLine {
+        time_us: number(Int::Time).unwrap_or_default(),
+        client: entry.text(Text::Client),
+        client_name: entry.text(Text::Device),
+        transport: entry.text(Text::Transport),
+        rtype: entry.text(Text::Qtype),
+        name: entry.text(Text::Qname),
+        stage: entry.text(Text::Stage),
+        rule: entry.text(Text::Rule),
+        list: entry.set(Set::Lists).first().map_or("", |list| list),
+        rcode: if has_reply { entry.text(Text::Rcode) } else { "" },
+        duration_us: number(Int::Delay),
+        upstream: entry.text(Text::Upstream),
+        answer: entry.text(Text::Answer).replace(' ', ", "),
+    };
+    line.text(times)
+}
+
+impl QueryLine<'_> {
+    fn text(&self, times: &Times) -> String {
+        let client = match (self.client, self.client_name) {
+            ("", "") => "-".to_owned(),
+            (client, "") => client.to_owned(),
+            ("", name) => name.to_owned(),
+            (client, name) => format!("{client} ({name})"),
+        };
+        let name = if self.name.is_empty() { "-" } else { self.name };
+        let mut line = format!(
+            "{} {client} {} {} {name} {}",
+            times.micros(self.time_us),
+            self.transport,
+            self.rtype,
+            self.outcome()
+        );
+        if !self.rcode.is_empty() {
+            line += &format!(" {}", self.rcode);
+        }
+        if let Some(duration_us) = self.duration_us {
+            line += &format!(" {}", duration(duration_us));
+        }
+        if !self.upstream.is_empty() {
+            line += &format!(" from {}", self.upstream);
+        }
+        if !self.answer.is_empty() {
+            line += &format!(": {}", self.answer);
+        }
+        line
+    }
+
+    /// Returns the stage that ended the query, with the rule or list that decided.
+    fn outcome(&self) -> String {
+        match (self.stage, self.rule, self.list) {
+            (stage, "", "") => stage.to_owned(),
+            (stage, "", list) => format!("{stage} by list {list}"),
+            (stage, rule, _) => format!("{stage} by rule {rule}"),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The command line of Avocet: one module per command.
 //!
 //! `serve` runs the server. `status`, `why` and others send requests to the running server over its
-//! control socket (`running`). `check`, `config`, `policy` and `import` only read and write files.
+//! control socket (`running`). `check`, `config`, `policy` and `import` only read and write files,
+//! and so do `log search`, `log export` and `log verify`.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,8 @@ mod import;
 mod lists;
 mod log;
 mod log_args;
+mod log_files;
+mod log_filter;
 mod log_text;
 mod output;
 mod pages;

@@ -46,6 +46,8 @@ mod persist;
 mod ports;
 #[path = "operation/query_log.rs"]
 mod query_log;
+#[path = "operation/query_log_files.rs"]
+mod query_log_files;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/revisions.rs"]

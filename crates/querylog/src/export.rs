@@ -1,5 +1,6 @@
 //! Entries as text: CSV (RFC 4180) and JSON Lines. A segment is a Parquet file already.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use crate::column::{INT_NAMES, Int, SET_NAMES, Set, TEXT_NAMES, Text};
@@ -41,6 +42,7 @@ pub fn export(
 ) -> io::Result<Exported> {
     write_header(format, out)?;
     let mut exported = Exported::default();
+    let mut broken = HashSet::new();
     let mut extent =
         SearchExtent { before_id: u64::MAX, entries: PAGE_ENTRIES, max_rows: u64::MAX };
     loop {
@@ -49,11 +51,15 @@ pub fn export(
             write_entry(format, entry, out)?;
         }
         exported.entries += page.entries.len() as u64;
-        exported.broken = page.broken;
+        // A page names only the files that it would read.
+        broken.extend(page.broken);
         progress(exported.entries);
         match page.next_before_id {
             Some(next) => extent.before_id = next,
-            None => return Ok(exported),
+            None => {
+                exported.broken = broken.into_iter().collect();
+                return Ok(exported);
+            }
         }
     }
 }

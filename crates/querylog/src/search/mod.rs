@@ -159,6 +159,12 @@ impl LogReader {
         Ok(())
     }
 
+    /// Returns the number of files of the log, with those that are damaged.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.heads.len() + self.segments.len() + self.broken.len()
+    }
+
     fn open_heads(&mut self, listing: &Listing, mut known: HashMap<PathBuf, HeadReader>) {
         for head in &listing.heads {
             let opened = match known.remove(&head.path) {
