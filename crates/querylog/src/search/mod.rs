@@ -10,6 +10,7 @@
 
 mod filter;
 
+pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +23,6 @@ use crate::directory::{Listing, SegmentName};
 use crate::error::LogError;
 use crate::head::{BlockPlace, HeadReader};
 use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, Segment};
-use filter::Overlap;
 
 /// An entry as it was logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
