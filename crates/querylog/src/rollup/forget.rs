@@ -7,9 +7,9 @@ use super::{Period, Ranking, Rollups};
 use crate::search::Filter;
 
 impl Rollups {
-    /// Forgets deleted entries, as far as the counts permit: a filter without conditions removes the
-    /// periods inside its time range, and conditions remove the texts of names and clients from the
-    /// tops. Counts stay where entries with other properties remain.
+    /// Forgets deleted entries, as far as the counts permit: a filter without conditions removes
+    /// the periods inside its time range, and a condition on names or clients removes these texts
+    /// from the tops. Other counts stay.
     pub(crate) fn forget(&mut self, deleted: &Filter) {
         for period in Period::ALL {
             let is_inside = |start_us: u64| {
