@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use crate::column::{INTS, SETS, TEXTS};
+use crate::interned::Interned;
 
 /// One entry with numbers in place of texts and sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -31,21 +32,16 @@ impl Batch {
 
     /// Returns about the octets that the entries take in a block before compression.
     pub(crate) fn octets(&self) -> usize {
-        self.rows.len() * 32 + self.texts.octets.len()
+        self.rows.len() * 32 + self.texts.0.octets()
     }
 }
 
 /// Texts by number. Number zero is the empty text.
-pub(crate) struct Texts {
-    octets: String,
-    /// The end of each text.
-    ends: Vec<u32>,
-    numbers: HashMap<Box<str>, u32>,
-}
+pub(crate) struct Texts(Interned);
 
 impl Default for Texts {
     fn default() -> Self {
-        let mut texts = Self { octets: String::new(), ends: Vec::new(), numbers: HashMap::new() };
+        let mut texts = Self(Interned::default());
         texts.clear();
         texts
     }
@@ -53,45 +49,28 @@ impl Default for Texts {
 
 impl Texts {
     fn clear(&mut self) {
-        self.octets.clear();
-        self.ends.clear();
-        self.numbers.clear();
-        self.ends.push(0);
+        self.0.clear();
+        self.0.number(b"");
     }
 
     /// Returns the number of a text, which is added if it is missing.
     pub(crate) fn intern(&mut self, text: &str) -> u32 {
-        if text.is_empty() {
-            return 0;
-        }
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        let number = self.ends.len() as u32;
-        self.octets.push_str(text);
-        self.ends.push(self.octets.len() as u32);
-        self.numbers.insert(text.into(), number);
-        number
+        if text.is_empty() { 0 } else { self.0.number(text.as_bytes()) }
     }
 
     /// Returns the text with a number, empty for an unknown one.
     pub(crate) fn get(&self, number: u32) -> &str {
-        let number = number as usize;
-        let start = number.checked_sub(1).and_then(|before| self.ends.get(before));
-        match (start, self.ends.get(number)) {
-            (Some(start), Some(end)) => &self.octets[*start as usize..*end as usize],
-            _ => "",
-        }
+        str::from_utf8(self.0.get(number)).unwrap_or_default()
     }
 
     /// Returns the number of texts, the empty one included.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.0.len()
     }
 
-    /// Returns all texts in the order of their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len() as u32).map(|number| self.get(number))
+    /// Returns the octets of all texts in the order of their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        (0..self.0.len() as u32).map(|number| self.0.get(number))
     }
 }
 

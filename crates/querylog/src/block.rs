@@ -152,7 +152,7 @@ impl Encoder {
         varint::put(raw, batch.texts.len() as u64);
         for text in batch.texts.iter() {
             varint::put(raw, text.len() as u64);
-            raw.extend_from_slice(text.as_bytes());
+            raw.extend_from_slice(text);
         }
         varint::put(raw, batch.sets.iter().len() as u64);
         for set in batch.sets.iter() {

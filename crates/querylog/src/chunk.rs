@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::block::Block;
 use crate::column::{Int, Set, Text};
 use crate::error::LogError;
-use crate::segment::RowGroup;
+use crate::segment::{FileColumn, RowGroup};
 
 /// Texts by number.
 #[derive(Clone, Debug, Default)]
@@ -34,11 +34,17 @@ impl Dictionary {
         self.octets.get(place.start as usize..place.end as usize).unwrap_or_default()
     }
 
-    /// Returns a text that shares the memory of the dictionary.
-    pub(crate) fn share(&self, number: u32) -> Bytes {
-        let place = self.places.get(number as usize).cloned().unwrap_or(0..0);
-        self.octets.slice(place.start as usize..place.end as usize)
+    /// Returns for each text whether it matches.
+    fn matching(&self, matches: &dyn Fn(&[u8]) -> bool) -> Vec<bool> {
+        (0..self.len() as u32).map(|number| matches(self.get(number))).collect()
     }
+}
+
+/// A column that a condition is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Words {
+    Text(Text),
+    Set(Set),
 }
 
 /// A column with texts.
@@ -94,6 +100,85 @@ impl Chunk {
         }
     }
 
+    /// Returns the ids of some rows, which are in ascending order; also in the other functions.
+    pub(crate) fn ids_at(&self, rows: &[usize]) -> Result<Vec<i64>, LogError> {
+        match self {
+            Self::Block(_) => Ok(picked(&self.ids(0..self.len())?, rows)),
+            Self::RowGroup(group) => group.ids_at(rows),
+        }
+    }
+
+    /// Returns the values of a column for some rows.
+    pub(crate) fn ints_at(&self, int: Int, rows: &[usize]) -> Result<Vec<i64>, LogError> {
+        match self {
+            Self::Block(_) => Ok(picked(&self.ints(int, 0..self.len())?, rows)),
+            Self::RowGroup(group) => group.ints_at(int, rows),
+        }
+    }
+
+    /// Returns the texts of a column for some rows.
+    pub(crate) fn texts_at(&self, text: Text, rows: &[usize]) -> Result<TextColumn, LogError> {
+        match self {
+            Self::Block(_) => {
+                let TextColumn { dictionary, numbers } = self.texts(text, 0..self.len())?;
+                Ok(TextColumn { dictionary, numbers: picked(&numbers, rows) })
+            }
+            Self::RowGroup(group) => group.texts_at(text, rows),
+        }
+    }
+
+    /// Returns the sets of a column for some rows.
+    pub(crate) fn sets_at(&self, set: Set, rows: &[usize]) -> Result<SetColumn, LogError> {
+        match self {
+            Self::Block(_) => {
+                let all = self.sets(set, 0..self.len())?;
+                let (mut ends, mut members) = (Vec::with_capacity(rows.len()), Vec::new());
+                for row in rows {
+                    members.extend_from_slice(all.row(*row));
+                    ends.push(members.len() as u32);
+                }
+                Ok(SetColumn { dictionary: all.dictionary, ends, members })
+            }
+            Self::RowGroup(group) => group.sets_at(set, rows),
+        }
+    }
+
+    /// Clears `wanted` for the rows from `first` on that have no text that matches.
+    pub(crate) fn restrict(
+        &self,
+        column: Words,
+        matches: &dyn Fn(&[u8]) -> bool,
+        first: usize,
+        wanted: &mut [bool],
+    ) -> Result<(), LogError> {
+        let rows = first..first + wanted.len();
+        match (self, column) {
+            (Self::RowGroup(group), Words::Text(text)) => {
+                group.restrict(FileColumn::Text(text), matches, first, wanted)
+            }
+            (Self::RowGroup(group), Words::Set(set)) => {
+                group.restrict(FileColumn::Set(set), matches, first, wanted)
+            }
+            (Self::Block(_), Words::Text(text)) => {
+                let column = self.texts(text, rows)?;
+                let matching = column.dictionary.matching(matches);
+                for (wanted, number) in wanted.iter_mut().zip(&column.numbers) {
+                    *wanted &= matching.get(*number as usize).copied().unwrap_or(false);
+                }
+                Ok(())
+            }
+            (Self::Block(_), Words::Set(set)) => {
+                let column = self.sets(set, rows)?;
+                let matching = column.dictionary.matching(matches);
+                for (row, wanted) in wanted.iter_mut().enumerate() {
+                    let mut members = column.row(row).iter();
+                    *wanted &= members.any(|number| matching[*number as usize]);
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Returns the values of a column for rows.
     pub(crate) fn ints(&self, int: Int, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
         match self {
@@ -136,6 +221,10 @@ impl Chunk {
             Self::RowGroup(group) => group.sets(set, rows),
         }
     }
+}
+
+fn picked<T: Copy>(values: &[T], rows: &[usize]) -> Vec<T> {
+    rows.iter().map(|row| values[*row]).collect()
 }
 
 fn cut<T>(mut values: Vec<T>, rows: Range<usize>) -> Vec<T> {

@@ -1,14 +1,19 @@
-//! Entries as text: CSV (RFC 4180) and JSON Lines. A segment is a Parquet file already.
+//! Entries for other programs: CSV (RFC 4180), JSON Lines, and Parquet with the columns of a
+//! segment.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::column::{INT_NAMES, Int, SET_NAMES, Set, TEXT_NAMES, Text};
 use crate::date::rfc3339;
 use crate::search::{Broken, Filter, LogEntry, LogReader, SearchExtent};
+use crate::segment::{GROUP_ROWS, RowGroups, RowSource};
 
 /// Entries that are read at once.
 const PAGE_ENTRIES: usize = 4096;
+/// Blocks and row groups of a row group of an export: blocks are in memory as a whole.
+const MAX_SOURCES: usize = 64;
 
 /// A format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +22,8 @@ pub enum ExportFormat {
     Csv,
     /// One JSON object in each line.
     JsonLines,
+    /// A file with the columns of a segment, the oldest entry first.
+    Parquet,
 }
 
 /// The result of an export.
@@ -28,8 +35,8 @@ pub struct Exported {
     pub broken: Vec<Broken>,
 }
 
-/// Writes the wanted entries, the newest first. `progress` is called now and then with their
-/// number.
+/// Writes the wanted entries, the newest first, except for [`ExportFormat::Parquet`]. `progress` is
+/// called now and then with their number.
 ///
 /// # Errors
 /// `out` cannot be written.
@@ -40,6 +47,9 @@ pub fn export(
     out: &mut dyn Write,
     mut progress: impl FnMut(u64),
 ) -> io::Result<Exported> {
+    if format == ExportFormat::Parquet {
+        return parquet(reader, filter, out, progress);
+    }
     write_header(format, out)?;
     let mut exported = Exported::default();
     let mut broken = HashSet::new();
@@ -64,10 +74,71 @@ pub fn export(
     }
 }
 
+/// Octets that wait for the output of an export.
+#[derive(Clone, Default)]
+struct UnsentOctets(Arc<Mutex<Vec<u8>>>);
+
+impl UnsentOctets {
+    fn lock(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass_on(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&std::mem::take(&mut *self.lock()))
+    }
+}
+
+impl Write for UnsentOctets {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        self.lock().write(octets)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes row groups of the wanted entries. One of them is in memory.
+fn parquet(
+    reader: &LogReader,
+    filter: &Filter,
+    out: &mut dyn Write,
+    mut progress: impl FnMut(u64),
+) -> io::Result<Exported> {
+    let unsent = UnsentOctets::default();
+    let mut groups = RowGroups::create(unsent.clone())?;
+    let mut exported = Exported::default();
+    let mut sources: Vec<RowSource> = Vec::new();
+    let mut rows = 0;
+    let mut write = |sources: &mut Vec<RowSource>, out: &mut dyn Write| {
+        if !sources.is_empty() {
+            groups.write(sources)?;
+            sources.clear();
+        }
+        unsent.pass_on(out)
+    };
+    exported.broken = reader.matching(filter, |source| {
+        let count = source.len();
+        if rows + count > GROUP_ROWS || sources.len() == MAX_SOURCES {
+            write(&mut sources, out)?;
+            rows = 0;
+        }
+        rows += count;
+        sources.push(source);
+        exported.entries += count as u64;
+        progress(exported.entries);
+        Ok::<_, io::Error>(())
+    })?;
+    write(&mut sources, out)?;
+    groups.finish()?;
+    unsent.pass_on(out)?;
+    Ok(exported)
+}
+
 /// Writes the line before the entries, if the format has one.
 ///
 /// # Errors
-/// `out` cannot be written.
+/// `out` cannot be written, or the format has no lines.
 pub fn write_header(format: ExportFormat, out: &mut dyn Write) -> io::Result<()> {
     match format {
         ExportFormat::Csv => {
@@ -77,18 +148,24 @@ pub fn write_header(format: ExportFormat, out: &mut dyn Write) -> io::Result<()>
             out.write_all(b"\r\n")
         }
         ExportFormat::JsonLines => Ok(()),
+        ExportFormat::Parquet => Err(not_by_line()),
     }
 }
 
 /// Writes an entry as one line.
 ///
 /// # Errors
-/// `out` cannot be written.
+/// `out` cannot be written, or the format has no lines.
 pub fn write_entry(format: ExportFormat, entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
     match format {
         ExportFormat::Csv => write_csv(entry, out),
         ExportFormat::JsonLines => write_json(entry, out),
+        ExportFormat::Parquet => Err(not_by_line()),
     }
+}
+
+fn not_by_line() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "Parquet stores entries by column")
 }
 
 fn write_csv(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {

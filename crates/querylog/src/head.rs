@@ -23,6 +23,8 @@ pub(crate) struct HeadFile {
     path: PathBuf,
     pub(crate) octets: u64,
     pub(crate) entries: u64,
+    /// Octets of the blocks before compression.
+    pub(crate) raw: u64,
     /// Whether blocks were appended since the last [`sync`](Self::sync).
     is_dirty: bool,
 }
@@ -38,7 +40,7 @@ impl HeadFile {
             .create_new(true)
             .open(&path)
             .map_err(LogError::file("create", &path))?;
-        Ok(Self { file, path, octets: 0, entries: 0, is_dirty: false })
+        Ok(Self { file, path, octets: 0, entries: 0, raw: 0, is_dirty: false })
     }
 
     /// Appends a block.
@@ -53,6 +55,7 @@ impl HeadFile {
         }
         self.octets += block.len() as u64;
         self.entries += u64::from(header.count);
+        self.raw += u64::from(header.raw);
         self.is_dirty = true;
         Ok(())
     }

@@ -50,13 +50,9 @@ mod export;
 #[cfg(not(loom))]
 mod head;
 #[cfg(not(loom))]
-mod lock;
+mod interned;
 #[cfg(not(loom))]
 mod privacy;
-#[cfg(not(loom))]
-mod prune;
-#[cfg(not(loom))]
-mod recount;
 #[cfg(not(loom))]
 mod rollup;
 #[cfg(all(test, not(loom)))]
@@ -83,8 +79,6 @@ pub use error::LogError;
 pub use export::{ExportFormat, Exported, export, write_entry, write_header};
 #[cfg(not(loom))]
 pub use head::HeadLoss;
-#[cfg(not(loom))]
-pub use prune::{Pruned, prune};
 #[cfg(not(loom))]
 pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
 #[cfg(not(loom))]

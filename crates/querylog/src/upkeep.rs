@@ -13,7 +13,6 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::chunk::Chunk;
@@ -22,7 +21,9 @@ use crate::directory::{HeadName, Listing, SegmentLabel, SegmentName};
 use crate::entry::Outcome;
 use crate::error::LogError;
 use crate::head::HeadReader;
-use crate::segment::{FileColumn, GROUP_ROWS, RowGroup, RowSource, Sealer, Segment};
+use crate::segment::{
+    FileColumn, GROUP_NAME_OCTETS, GROUP_ROWS, RowGroup, RowSource, Sealer, Segment,
+};
 
 const DAY_US: u64 = 86_400_000_000;
 
@@ -88,14 +89,6 @@ impl Upkeep {
             refused: HashSet::new(),
             examined: HashSet::new(),
         })
-    }
-
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    pub(crate) fn count_deleted(&mut self, entries: u64) {
-        self.counters.deleted += entries;
     }
 
     /// Changes how long entries are kept.
@@ -176,7 +169,7 @@ impl Upkeep {
     }
 
     /// Replaces a file of the head by a segment.
-    pub(crate) fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
+    fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
         let reader = HeadReader::open(&head.path)?;
         let loss = reader.final_loss();
         if let (Some(first), Some(end)) = (reader.blocks.first(), reader.end_id()) {
@@ -271,12 +264,6 @@ impl Upkeep {
     }
 }
 
-/// Returns the times of the entries of a row group, by its statistics.
-pub(crate) fn group_times(group: &RowGroup) -> Range<u64> {
-    let (first, last) = group.bounds(FileColumn::Int(Int::Time)).unwrap_or((0, i64::MAX - 1));
-    first.max(0) as u64..last.max(0) as u64 + 1
-}
-
 /// Returns the time of the latest entry.
 fn latest(segment: &Segment) -> Option<u64> {
     let bounds = segment.groups().filter_map(|group| group.bounds(FileColumn::Int(Int::Time)));
@@ -299,27 +286,30 @@ fn without(group: RowGroup, limits: &[OutcomeDays]) -> Result<RowSource, LogErro
 }
 
 /// Writes sources as row groups of up to [`GROUP_ROWS`].
-pub(crate) fn write_groups(
+fn write_groups(
     sealer: &mut Sealer,
     sources: impl Iterator<Item = Result<RowSource, LogError>>,
 ) -> Result<(), LogError> {
-    let (mut waiting, mut rows) = (Vec::new(), 0);
+    let (mut waiting, mut rows, mut names) = (Vec::new(), 0, 0);
     for source in sources {
         let source = source?;
         if source.len() == 0 {
             continue;
         }
-        if rows > 0 && rows + source.len() > GROUP_ROWS {
+        let is_full =
+            rows + source.len() > GROUP_ROWS || names + source.name_octets() > GROUP_NAME_OCTETS;
+        if rows > 0 && is_full {
             sealer.row_group(&waiting)?;
             waiting.clear();
-            rows = 0;
+            (rows, names) = (0, 0);
         }
         rows += source.len();
+        names += source.name_octets();
         waiting.push(source);
     }
     if waiting.is_empty() { Ok(()) } else { sealer.row_group(&waiting) }
 }
 
-pub(crate) fn delete(path: &Path) -> Result<(), LogError> {
+fn delete(path: &Path) -> Result<(), LogError> {
     fs::remove_file(path).map_err(LogError::file("delete", path))
 }

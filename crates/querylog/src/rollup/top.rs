@@ -26,14 +26,6 @@ pub(super) struct Tally {
     pub(super) error: u64,
 }
 
-/// The sums for a text over the streams that have it.
-#[derive(Default)]
-struct Occurrences {
-    count: u64,
-    error: u64,
-    floors: u64,
-}
-
 /// The most frequent texts.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Top {
@@ -74,32 +66,21 @@ impl Top {
         self.floor = self.floor.max(floor);
     }
 
-    /// Returns the top of several streams. A text that a stream does not have may have occurred in
-    /// it up to its floor.
-    pub(super) fn sum<'t>(streams: impl Iterator<Item = &'t Self>, kept: usize) -> Self {
-        let mut floor = 0;
-        let mut found: HashMap<&str, Occurrences> = HashMap::new();
-        for stream in streams {
-            floor += stream.floor;
-            for (text, tally) in &stream.tallies {
-                let sum = found.entry(text).or_default();
-                sum.count += tally.count;
-                sum.error += tally.error;
-                sum.floors += stream.floor;
+    /// Adds the texts of another stream. A text that only one of them has may have occurred in the
+    /// other up to its floor.
+    pub(super) fn merge(&mut self, other: &Self, kept: usize) {
+        let mut merged = Self { tallies: HashMap::new(), floor: self.floor + other.floor };
+        for (mine, theirs) in [(&*self, other), (other, &*self)] {
+            for (text, tally) in &mine.tallies {
+                let absent = Tally { count: theirs.floor, error: theirs.floor };
+                let more = theirs.tallies.get(text).copied().unwrap_or(absent);
+                let sum =
+                    Tally { count: tally.count + more.count, error: tally.error + more.error };
+                merged.tallies.insert(text.clone(), sum);
             }
         }
-        let tally = |(text, sum): (&str, Occurrences)| {
-            let absent = floor - sum.floors;
-            (text.into(), Tally { count: sum.count + absent, error: sum.error + absent })
-        };
-        let mut top = Self { tallies: found.into_iter().map(tally).collect(), floor };
-        top.shrink(kept);
-        top
-    }
-
-    /// Removes texts that no longer occur.
-    pub(super) fn remove(&mut self, is_gone: impl Fn(&str) -> bool) {
-        self.tallies.retain(|text, _| !is_gone(text));
+        merged.shrink(kept);
+        *self = merged;
     }
 
     /// Returns the `most` most frequent texts in the order of their counts.
@@ -144,7 +125,8 @@ mod tests {
                 parts[chance.below(2) as usize].add(&text, 1, 20);
                 *truth.entry(text).or_insert(0_u64) += 1;
             }
-            let top = Top::sum(parts.iter(), 20);
+            let [mut top, other] = parts;
+            top.merge(&other, 20);
             assert!(top.floor() <= 20_000 / 20);
             for found in top.texts(usize::MAX) {
                 let count = truth.remove(&found.text).unwrap();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::chunk::{Chunk, Dictionary};
+use crate::chunk::{Chunk, Words};
 use crate::column::{Int, Set, Text};
 use crate::error::LogError;
 use crate::segment::{FileColumn, RowGroup};
@@ -35,24 +35,14 @@ impl Default for Filter {
 
 /// The relation of the entries of a chunk to a time range, by the times of its first and last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Overlap {
+pub(super) enum Overlap {
     None,
     Some,
     All,
 }
 
 impl Filter {
-    /// Reports whether every entry with a text in a column of names or clients is wanted.
-    pub(crate) fn implies(&self, column: Text, text: &str) -> bool {
-        let [condition] = self.conditions.as_slice() else { return false };
-        match (condition, column) {
-            (Condition::Is(Text::Qname, _) | Condition::Under(_), Text::Qname)
-            | (Condition::Is(Text::Client, _), Text::Client) => condition.matches(text.as_bytes()),
-            _ => false,
-        }
-    }
-
-    pub(crate) fn overlap(&self, times: Range<u64>) -> Overlap {
+    pub(super) fn overlap(&self, times: Range<u64>) -> Overlap {
         if times.end <= self.time_us.start || times.start >= self.time_us.end {
             Overlap::None
         } else if times.start >= self.time_us.start && times.end <= self.time_us.end {
@@ -63,7 +53,7 @@ impl Filter {
     }
 
     /// Reports whether a row group may have a wanted entry, by its bloom filters.
-    pub(crate) fn may_match(&self, group: &RowGroup) -> bool {
+    pub(super) fn may_match(&self, group: &RowGroup) -> bool {
         self.conditions.iter().all(|condition| match condition {
             Condition::Is(text @ (Text::Qname | Text::Client), wanted) => {
                 wanted.iter().any(|text_| group.may_have(FileColumn::Text(*text), text_))
@@ -76,7 +66,7 @@ impl Filter {
     }
 
     /// Returns which of some rows of a chunk are wanted.
-    pub(crate) fn select(
+    pub(super) fn select(
         &self,
         chunk: &Chunk,
         rows: &Range<usize>,
@@ -94,39 +84,23 @@ impl Filter {
             if !wanted.contains(&true) {
                 break;
             }
-            condition.restrict(chunk, rows, &mut wanted)?;
+            let matches = |text: &[u8]| condition.matches(text);
+            chunk.restrict(condition.column(), &matches, rows.start, &mut wanted)?;
         }
         Ok(wanted)
     }
 }
 
 impl Condition {
-    fn restrict(
-        &self,
-        chunk: &Chunk,
-        rows: &Range<usize>,
-        wanted: &mut [bool],
-    ) -> Result<(), LogError> {
-        if let Self::Has(set, _) = self {
-            let column = chunk.sets(*set, rows.clone())?;
-            let matching = matching(&column.dictionary, |candidate| self.matches(candidate));
-            for (row, wanted) in wanted.iter_mut().enumerate() {
-                let members = column.row(row);
-                *wanted = *wanted && members.iter().any(|number| matching[*number as usize]);
-            }
-            return Ok(());
+    /// Returns the column that the condition is about.
+    fn column(&self) -> Words {
+        match self {
+            Self::Is(text, _) => Words::Text(*text),
+            Self::Under(_) => Words::Text(Text::Qname),
+            Self::Has(set, _) => Words::Set(*set),
         }
-        let text = if let Self::Is(text, _) = self { *text } else { Text::Qname };
-        let column = chunk.texts(text, rows.clone())?;
-        let matching = matching(&column.dictionary, |candidate| self.matches(candidate));
-        for (wanted, number) in wanted.iter_mut().zip(&column.numbers) {
-            *wanted &= matching.get(*number as usize).copied().unwrap_or(false);
-        }
-        Ok(())
     }
-}
 
-impl Condition {
     /// Reports whether a text meets the condition.
     fn matches(&self, candidate: &[u8]) -> bool {
         match self {
@@ -135,11 +109,6 @@ impl Condition {
             Self::Has(_, text) => text.as_bytes() == candidate,
         }
     }
-}
-
-/// Returns for each text of a dictionary whether it matches.
-fn matching(dictionary: &Dictionary, matches: impl Fn(&[u8]) -> bool) -> Vec<bool> {
-    (0..dictionary.len() as u32).map(|number| matches(dictionary.get(number))).collect()
 }
 
 /// Reports whether a name in presentation format is at or below another.

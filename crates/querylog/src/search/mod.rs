@@ -9,8 +9,8 @@
 //! continue. A damaged file is named in the result, and the others are searched.
 
 mod filter;
+mod threads;
 
-pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};
 
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,9 @@ use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
 use crate::directory::{Listing, SegmentName};
 use crate::error::LogError;
 use crate::head::{BlockPlace, HeadReader};
-use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, Segment};
+use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, RowSource, Segment};
+use filter::Overlap;
+use threads::{THREADS, together};
 
 /// An entry as it was logged.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -76,6 +78,23 @@ pub struct Page {
     pub examined: u64,
     /// Files that were not searched, or not completely.
     pub broken: Vec<Broken>,
+}
+
+impl Page {
+    /// Adds the entries of the next chunk, unless the page is complete.
+    fn append(&mut self, next: Self, entries: usize) {
+        if self.next_before_id.is_some() {
+            return;
+        }
+        let left = entries - self.entries.len();
+        self.entries.extend(next.entries.into_iter().take(left));
+        self.examined += next.examined;
+        self.broken.extend(next.broken);
+        self.next_before_id = next.next_before_id;
+        if self.entries.len() == entries {
+            self.next_before_id = self.entries.last().map(|entry| entry.id);
+        }
+    }
 }
 
 /// The number of entries that match.
@@ -214,19 +233,26 @@ impl LogReader {
 
     /// Returns the wanted entries before an id, the newest first.
     pub fn search(&self, filter: &Filter, extent: SearchExtent) -> Page {
-        let mut page = Page::default();
-        let mut broken = self.broken.clone();
-        for place in self.places.iter().filter(|place| place.ids.start < extent.before_id) {
-            if self.is_excluded(place, filter) {
-                continue;
-            }
-            if let Err(error) = self.search_place(place, filter, extent, &mut page) {
-                broken.insert(place.broken(&error));
-            }
-            if page.next_before_id.is_some() {
+        let mut page = Page { broken: self.broken.iter().cloned().collect(), ..Page::default() };
+        let mut places = self.places_before(filter, extent.before_id);
+        // The newest chunk often has all entries of the page.
+        let mut at_once = 1;
+        while page.next_before_id.is_none() {
+            let next: Vec<&Place> = places.by_ref().take(at_once).collect();
+            if next.is_empty() {
                 break;
             }
+            let left = SearchExtent {
+                entries: extent.entries - page.entries.len(),
+                max_rows: extent.max_rows.saturating_sub(page.examined),
+                ..extent
+            };
+            for found in together(&next, |place| self.search_place(place, filter, left)) {
+                page.append(found, extent.entries);
+            }
+            at_once = THREADS;
         }
+        let broken: HashSet<Broken> = page.broken.drain(..).collect();
         page.broken = broken.into_iter().collect();
         page
     }
@@ -235,24 +261,58 @@ impl LogReader {
     pub fn count(&self, filter: &Filter, extent: SearchExtent) -> Count {
         let mut count = Count::default();
         let mut broken = self.broken.clone();
-        for place in self.places.iter().filter(|place| place.ids.start < extent.before_id) {
-            if self.is_excluded(place, filter) {
-                continue;
-            }
+        let mut places = self.places_before(filter, extent.before_id);
+        loop {
+            let next: Vec<&Place> = places.by_ref().take(THREADS).collect();
+            let Some(first) = next.first() else { break };
             if count.examined >= extent.max_rows {
-                count.next_before_id = Some(place.ids.end);
+                count.next_before_id = Some(first.ids.end);
                 break;
             }
-            match self.count_place(place, filter, extent.before_id) {
-                Ok(Counted { entries, examined }) => {
-                    count.entries += entries;
-                    count.examined += examined;
+            let counted =
+                together(&next, |place| self.count_place(place, filter, extent.before_id));
+            for (place, counted) in next.iter().zip(counted) {
+                match counted {
+                    Ok(Counted { entries, examined }) => {
+                        count.entries += entries;
+                        count.examined += examined;
+                    }
+                    Err(error) => drop(broken.insert(place.broken(&error))),
                 }
-                Err(error) => drop(broken.insert(place.broken(&error))),
             }
         }
         count.broken = broken.into_iter().collect();
         count
+    }
+
+    /// Returns the chunks that may have wanted entries before an id, the newest first.
+    fn places_before(&self, filter: &Filter, before_id: u64) -> impl Iterator<Item = &Place> {
+        let places = self.places.iter().filter(move |place| place.ids.start < before_id);
+        places.filter(|place| !self.is_excluded(place, filter))
+    }
+
+    /// Calls `found` with the wanted rows of each chunk, the oldest first. Returns the files that
+    /// were not read, or not completely.
+    pub(crate) fn matching<E>(
+        &self,
+        filter: &Filter,
+        mut found: impl FnMut(RowSource) -> Result<(), E>,
+    ) -> Result<Vec<Broken>, E> {
+        let mut broken = self.broken.clone();
+        for place in self.places.iter().rev().filter(|place| !self.is_excluded(place, filter)) {
+            match self.source(place, filter) {
+                Ok(source) if source.len() > 0 => found(source)?,
+                Ok(_) => {}
+                Err(error) => drop(broken.insert(place.broken(&error))),
+            }
+        }
+        Ok(broken.into_iter().collect())
+    }
+
+    fn source(&self, place: &Place, filter: &Filter) -> Result<RowSource, LogError> {
+        let chunk = self.chunk(place)?;
+        let kept = filter.select(&chunk, &(0..chunk.len()), filter.overlap(place.times.clone()))?;
+        Ok(RowSource { chunk, kept })
     }
 
     fn is_excluded(&self, place: &Place, filter: &Filter) -> bool {
@@ -260,9 +320,17 @@ impl LogReader {
             || matches!(&place.at, Stored::RowGroup(group) if !filter.may_match(group))
     }
 
-    /// Adds the wanted entries of a chunk to a page. It takes the last rows first, and more of them
-    /// each time: a page that fills at once decodes little.
-    fn search_place(
+    /// Returns the wanted entries of a chunk. It takes the last page first, and then the others: a
+    /// page that fills at once decodes little.
+    fn search_place(&self, place: &Place, filter: &Filter, extent: SearchExtent) -> Page {
+        let mut page = Page::default();
+        if let Err(error) = self.search_chunk(place, filter, extent, &mut page) {
+            page.broken.push(place.broken(&error));
+        }
+        page
+    }
+
+    fn search_chunk(
         &self,
         place: &Place,
         filter: &Filter,
@@ -270,12 +338,7 @@ impl LogReader {
         page: &mut Page,
     ) -> Result<(), LogError> {
         let chunk = self.chunk(place)?;
-        let mut end = chunk.len();
-        if place.ids.end > extent.before_id {
-            // Ids increase in a chunk.
-            let ids = chunk.ids(0..end)?;
-            end = ids.partition_point(|id| (*id as u64) < extent.before_id);
-        }
+        let mut end = place.rows_before(&chunk, extent.before_id)?;
         let mut rows = PAGE_ROWS;
         while end > 0 && page.next_before_id.is_none() {
             let start = end.saturating_sub(rows) / PAGE_ROWS * PAGE_ROWS;
@@ -284,7 +347,7 @@ impl LogReader {
                 page.next_before_id = chunk.ids(start..start + 1)?.first().map(|id| *id as u64);
             }
             end = start;
-            rows *= 4;
+            rows = chunk.len();
         }
         Ok(())
     }
@@ -300,7 +363,8 @@ impl LogReader {
         let wanted = filter.select(chunk, &rows, filter.overlap(place.times.clone()))?;
         let left = extent.entries - page.entries.len();
         let found = wanted.iter().enumerate().rev().filter(|(_, wanted)| **wanted);
-        let found: Vec<usize> = found.map(|(row, _)| rows.start + row).take(left).collect();
+        let mut found: Vec<usize> = found.map(|(row, _)| rows.start + row).take(left).collect();
+        found.reverse();
         page.entries.extend(entries(chunk, &found)?);
         if page.entries.len() == extent.entries {
             page.next_before_id = page.entries.last().map(|entry| entry.id);
@@ -324,13 +388,8 @@ impl LogReader {
             return Ok(Counted { entries, examined: 0 });
         }
         let chunk = self.chunk(place)?;
-        let rows = 0..chunk.len();
-        let mut wanted = filter.select(&chunk, &rows, overlap)?;
-        if place.ids.end > before_id {
-            for (wanted, id) in wanted.iter_mut().zip(chunk.ids(rows.clone())?) {
-                *wanted &= (id as u64) < before_id;
-            }
-        }
+        let rows = 0..place.rows_before(&chunk, before_id)?;
+        let wanted = filter.select(&chunk, &rows, overlap)?;
         let entries = wanted.iter().filter(|wanted| **wanted).count() as u64;
         Ok(Counted { entries, examined: rows.len() as u64 })
     }
@@ -375,6 +434,20 @@ struct Counted {
 }
 
 impl Place {
+    /// Returns the number of rows of the chunk with ids before another.
+    fn rows_before(&self, chunk: &Chunk, id: u64) -> Result<usize, LogError> {
+        let len = chunk.len();
+        if self.ids.end <= id {
+            return Ok(len);
+        }
+        if self.ids.end - self.ids.start == len as u64 {
+            return Ok(id.saturating_sub(self.ids.start) as usize);
+        }
+        // Some entries were deleted. Ids increase in a chunk.
+        let ids = chunk.ids(0..len)?;
+        Ok(ids.partition_point(|own| (*own as u64) < id))
+    }
+
     fn broken(&self, error: &LogError) -> Broken {
         let path = match &self.at {
             Stored::Block(path, _) => path.clone(),
@@ -384,42 +457,39 @@ impl Place {
     }
 }
 
-/// Reads some rows of a chunk, which are in descending order.
-fn entries(chunk: &Chunk, found: &[usize]) -> Result<Vec<LogEntry>, LogError> {
-    let (Some(last), Some(first)) = (found.first(), found.last()) else { return Ok(Vec::new()) };
-    let rows = *first..*last + 1;
-    let ids = chunk.ids(rows.clone())?;
-    let mut entries: Vec<LogEntry> = found
-        .iter()
-        .map(|row| LogEntry {
-            id: ids[row - first] as u64,
-            ints: [0; INTS],
-            texts: Default::default(),
-            sets: Default::default(),
-        })
-        .collect();
+/// Reads some rows of a chunk, which are in ascending order, and returns the last one first.
+fn entries(chunk: &Chunk, rows: &[usize]) -> Result<Vec<LogEntry>, LogError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let entry = |id: i64| LogEntry {
+        id: id as u64,
+        ints: [0; INTS],
+        texts: Default::default(),
+        sets: Default::default(),
+    };
+    let mut entries: Vec<LogEntry> = chunk.ids_at(rows)?.into_iter().map(entry).collect();
     let owned = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
     for int in Int::ALL {
-        let values = chunk.ints(int, rows.clone())?;
-        for (entry, row) in entries.iter_mut().zip(found) {
-            entry.ints[int as usize] = values[row - first];
+        for (entry, value) in entries.iter_mut().zip(chunk.ints_at(int, rows)?) {
+            entry.ints[int as usize] = value;
         }
     }
     for text in Text::ALL {
-        let column = chunk.texts(text, rows.clone())?;
-        for (entry, row) in entries.iter_mut().zip(found) {
-            let number = column.numbers[row - first];
-            entry.texts[text as usize] = owned(column.dictionary.get(number));
+        let column = chunk.texts_at(text, rows)?;
+        for (entry, number) in entries.iter_mut().zip(&column.numbers) {
+            entry.texts[text as usize] = owned(column.dictionary.get(*number));
         }
     }
     for set in Set::ALL {
-        let column = chunk.sets(set, rows.clone())?;
-        for (entry, row) in entries.iter_mut().zip(found) {
-            let members = column.row(row - first).iter();
+        let column = chunk.sets_at(set, rows)?;
+        for (row, entry) in entries.iter_mut().enumerate() {
+            let members = column.row(row).iter();
             entry.sets[set as usize] =
                 members.map(|number| owned(column.dictionary.get(*number))).collect();
         }
     }
+    entries.reverse();
     Ok(entries)
 }
 

@@ -4,22 +4,23 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::PageReader;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::offset_index::PageLocation;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 
 use super::pages::{self, Decoded, Shape};
-use super::{CHECKSUMS, FileColumn, PARQUET};
+use super::pieces::{self, Piece};
+use super::{FileColumn, PAGE_ROWS, PARQUET, PIECES};
 use crate::chunk::{SetColumn, TextColumn};
 use crate::column::{Int, NULL, Set, Text};
 use crate::directory::SegmentName;
@@ -29,6 +30,7 @@ use crate::error::LogError;
 const FOOTER_END: usize = 8;
 /// The largest tail that is read: that of a file with hundreds of row groups.
 const MAX_TAIL: u64 = 1 << 28;
+const MALFORMED: &str = "a column cannot be decoded";
 
 /// An open segment with a tail that matches its checksum.
 pub(crate) struct Segment {
@@ -42,13 +44,8 @@ struct Inner {
     tail: Bytes,
     /// Offset of the tail in the file.
     tail_start: u64,
-    /// For each column chunk: its checksum, and whether it was compared.
-    checksums: Vec<Checksum>,
-}
-
-struct Checksum {
-    crc: u32,
-    is_checked: AtomicBool,
+    /// All octets before the tail, but for the magic number.
+    pieces: Vec<Piece>,
 }
 
 impl Segment {
@@ -73,17 +70,10 @@ impl Segment {
             return Err(damaged("its end or start does not match its name"));
         }
         let metadata = footer(&tail).ok_or_else(|| damaged("its footer is invalid"))?;
-        let checksums = checksums(&metadata).ok_or_else(|| damaged("it has no checksums"))?;
-        let expected = metadata.num_row_groups() * FileColumn::COUNT;
-        let covered = metadata.row_groups().iter().flat_map(|group| group.columns());
-        let end = covered.map(ColumnChunkMetaData::byte_range).try_fold(4, |end, (start, len)| {
-            if start == end { start.checked_add(len) } else { None }
-        });
-        if checksums.len() != expected || end != Some(tail_start) {
-            return Err(damaged("its checksums do not cover it"));
-        }
+        let pieces = checked_pieces(&metadata, tail_start);
+        let pieces = pieces.ok_or_else(|| damaged("its checksums do not cover it"))?;
         let path = path.clone();
-        let inner = Inner { file, path, metadata, tail: tail.into(), tail_start, checksums };
+        let inner = Inner { file, path, metadata, tail: tail.into(), tail_start, pieces };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -112,17 +102,7 @@ impl Segment {
     /// # Errors
     /// The file cannot be read, or it is damaged.
     pub(crate) fn verify(&self) -> Result<(), LogError> {
-        for group in self.groups() {
-            for column in FileColumn::all() {
-                group
-                    .inner
-                    .checksum(group.index, column)
-                    .is_checked
-                    .store(false, Ordering::Relaxed);
-                group.chunk(column)?;
-            }
-        }
-        Ok(())
+        self.inner.pieces.iter().try_for_each(|piece| self.inner.read(piece).map(drop))
     }
 }
 
@@ -133,19 +113,37 @@ fn footer(tail: &[u8]) -> Option<ParquetMetaData> {
     ParquetMetaDataReader::decode_metadata(&rest[start..]).ok()
 }
 
-fn checksums(metadata: &ParquetMetaData) -> Option<Vec<Checksum>> {
+/// Returns the pieces of a file if each octet before its tail is part of one, and each column chunk
+/// has a page for every [`PAGE_ROWS`].
+fn checked_pieces(metadata: &ParquetMetaData, tail_start: u64) -> Option<Vec<Piece>> {
     let entries = metadata.file_metadata().key_value_metadata()?;
-    let text = entries.iter().find(|entry| entry.key == CHECKSUMS)?.value.as_ref()?;
-    let checksum = |digits: &[u8]| {
-        let crc = u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
-        Some(Checksum { crc, is_checked: AtomicBool::new(false) })
-    };
-    text.as_bytes().chunks(8).map(checksum).collect()
+    let list = entries.iter().find(|entry| entry.key == PIECES)?.value.as_ref()?;
+    let pieces = pieces::read(list, PARQUET.len() as u64)?;
+    let mut end = PARQUET.len() as u64;
+    for group in metadata.row_groups() {
+        let rows = usize::try_from(group.num_rows()).ok()?;
+        let columns = group.columns();
+        (columns.len() == FileColumn::COUNT).then_some(())?;
+        for column in columns {
+            let (start, len) = column.byte_range();
+            (start == end).then_some(())?;
+            pieces::of_chunk(&pieces, column, rows)?;
+            end = start.checked_add(len)?;
+        }
+    }
+    (end == tail_start && pieces.last().is_none_or(|last| last.offset < end)).then_some(pieces)
 }
 
 impl Inner {
-    fn checksum(&self, group: usize, column: FileColumn) -> &Checksum {
-        &self.checksums[group * FileColumn::COUNT + column.index()]
+    /// Reads a piece and compares it with its checksum.
+    fn read(&self, piece: &Piece) -> Result<Bytes, LogError> {
+        let mut octets = vec![0; piece.len as usize];
+        let path = &self.path;
+        self.file.read_exact_at(&mut octets, piece.offset).map_err(LogError::file("read", path))?;
+        if crc32fast::hash(&octets) != piece.crc {
+            return Err(LogError::damaged(path, "a page does not match its checksum"));
+        }
+        Ok(octets.into())
     }
 }
 
@@ -159,6 +157,14 @@ pub(crate) struct RowGroup {
 impl RowGroup {
     pub(crate) fn len(&self) -> usize {
         self.inner.metadata.row_group(self.index).num_rows().max(0) as usize
+    }
+
+    /// Returns the octets of the names in the dictionary, compressed.
+    pub(crate) fn name_octets(&self) -> u64 {
+        let meta = self.meta(FileColumn::Text(Text::Qname));
+        let pieces = pieces::of_chunk(&self.inner.pieces, meta, self.len());
+        let dictionary = pieces.and_then(|pieces| pieces.dictionary.first());
+        dictionary.map_or(0, |piece| piece.len.into())
     }
 
     /// Returns the path of the file.
@@ -187,10 +193,23 @@ impl RowGroup {
     }
 
     pub(crate) fn ids(&self, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
-        self.numbers::<Int64Type>(FileColumn::Id, rows)
+        self.numbers::<Int64Type>(FileColumn::Id, &[rows])
+    }
+
+    /// Returns the ids of some rows, which are in ascending order; also in the other functions.
+    pub(crate) fn ids_at(&self, rows: &[usize]) -> Result<Vec<i64>, LogError> {
+        self.numbers::<Int64Type>(FileColumn::Id, &runs(rows))
     }
 
     pub(crate) fn ints(&self, int: Int, rows: Range<usize>) -> Result<Vec<i64>, LogError> {
+        self.ints_of(int, &[rows])
+    }
+
+    pub(crate) fn ints_at(&self, int: Int, rows: &[usize]) -> Result<Vec<i64>, LogError> {
+        self.ints_of(int, &runs(rows))
+    }
+
+    fn ints_of(&self, int: Int, rows: &[Range<usize>]) -> Result<Vec<i64>, LogError> {
         match int {
             Int::Time | Int::Revision => self.numbers::<Int64Type>(FileColumn::Int(int), rows),
             _ => self.numbers::<Int32Type>(FileColumn::Int(int), rows),
@@ -198,55 +217,75 @@ impl RowGroup {
     }
 
     pub(crate) fn texts(&self, text: Text, rows: Range<usize>) -> Result<TextColumn, LogError> {
-        let Decoded { dictionary, numbers, .. } =
-            self.decoded(FileColumn::Text(text), Shape::Single, &rows)?;
-        if numbers.len() != rows.len() {
-            return Err(self.malformed());
-        }
+        self.texts_of(text, &[rows])
+    }
+
+    pub(crate) fn texts_at(&self, text: Text, rows: &[usize]) -> Result<TextColumn, LogError> {
+        self.texts_of(text, &runs(rows))
+    }
+
+    fn texts_of(&self, text: Text, rows: &[Range<usize>]) -> Result<TextColumn, LogError> {
+        let column = self.column(FileColumn::Text(text))?;
+        let Decoded { dictionary, numbers, .. } = column.decode(Shape::Single, rows)?;
         Ok(TextColumn { dictionary, numbers })
     }
 
     pub(crate) fn sets(&self, set: Set, rows: Range<usize>) -> Result<SetColumn, LogError> {
-        let Decoded { dictionary, numbers, ends } =
-            self.decoded(FileColumn::Set(set), Shape::List, &rows)?;
-        if ends.len() != rows.len() {
-            return Err(self.malformed());
-        }
+        self.sets_of(set, &[rows])
+    }
+
+    pub(crate) fn sets_at(&self, set: Set, rows: &[usize]) -> Result<SetColumn, LogError> {
+        self.sets_of(set, &runs(rows))
+    }
+
+    fn sets_of(&self, set: Set, rows: &[Range<usize>]) -> Result<SetColumn, LogError> {
+        let column = self.column(FileColumn::Set(set))?;
+        let Decoded { dictionary, numbers, ends } = column.decode(Shape::List, rows)?;
         Ok(SetColumn { dictionary, ends, members: numbers })
     }
 
-    fn decoded(
+    /// Clears `wanted` for the rows from `first` on that have no text that matches. Each text of
+    /// the dictionary is compared once; pages without wanted rows are not read, and none is if no
+    /// text matches.
+    pub(crate) fn restrict(
         &self,
         column: FileColumn,
-        shape: Shape,
-        rows: &Range<usize>,
-    ) -> Result<Decoded, LogError> {
-        let mut reader = self.pages(column)?;
-        pages::decode(&mut *reader, shape, rows).ok_or_else(|| self.malformed())
+        matches: &dyn Fn(&[u8]) -> bool,
+        first: usize,
+        wanted: &mut [bool],
+    ) -> Result<(), LogError> {
+        let shape = if matches!(column, FileColumn::Set(_)) { Shape::List } else { Shape::Single };
+        let mut column = self.column(column)?;
+        let done = pages::restrict(&mut *column.reader, shape, matches, first, wanted);
+        done.ok_or_else(|| column.failure())
     }
 
-    fn numbers<T>(&self, column: FileColumn, rows: Range<usize>) -> Result<Vec<i64>, LogError>
+    fn numbers<T>(&self, column: FileColumn, rows: &[Range<usize>]) -> Result<Vec<i64>, LogError>
     where
         T: DataType<T: Copy + Default + Into<i64>>,
     {
         let description = self.meta(column).column_descr_ptr();
         let is_optional = description.max_def_level() > 0;
-        let mut reader = ColumnReaderImpl::<T>::new(description, self.pages(column)?);
+        let Column { reader, octets } = self.column(column)?;
+        let mut reader = ColumnReaderImpl::<T>::new(description, reader);
         let mut read = || {
-            let (mut present, mut values) = (Vec::new(), Vec::new());
-            reader.skip_records(rows.start)?;
-            let mut wanted = rows.len();
-            while wanted > 0 {
-                let levels = is_optional.then_some(&mut present);
-                let (count, ..) = reader.read_records(wanted, levels, None, &mut values)?;
-                if count == 0 {
-                    break;
+            let (mut present, mut values, mut at) = (Vec::new(), Vec::new(), 0);
+            for rows in rows {
+                reader.skip_records(rows.start - at)?;
+                at = rows.end;
+                let mut wanted = rows.len();
+                while wanted > 0 {
+                    let levels = is_optional.then_some(&mut present);
+                    let (count, ..) = reader.read_records(wanted, levels, None, &mut values)?;
+                    if count == 0 {
+                        break;
+                    }
+                    wanted -= count;
                 }
-                wanted -= count;
             }
             Ok::<_, ParquetError>((present, values))
         };
-        let (present, values) = read().map_err(|_| self.malformed())?;
+        let (present, values) = read().map_err(|_| octets.failure())?;
         let mut values = values.into_iter().map(Into::into);
         let numbers: Vec<i64> = if is_optional {
             let value = |level: i16| if level == 0 { Some(NULL) } else { values.next() };
@@ -254,67 +293,93 @@ impl RowGroup {
         } else {
             values.collect()
         };
-        if numbers.len() == rows.len() { Ok(numbers) } else { Err(self.malformed()) }
+        let expected: usize = rows.iter().map(Range::len).sum();
+        if numbers.len() == expected { Ok(numbers) } else { Err(octets.failure()) }
     }
 
-    fn pages(&self, column: FileColumn) -> Result<Box<dyn PageReader>, LogError> {
-        let chunk = Arc::new(self.chunk(column)?);
-        SerializedPageReader::new(chunk, self.meta(column), self.len(), None)
-            .map(|reader| Box::new(reader) as Box<dyn PageReader>)
-            .map_err(|_| self.malformed())
-    }
-
-    /// Reads a column chunk, and compares it with its checksum the first time.
-    fn chunk(&self, column: FileColumn) -> Result<ColumnOctets, LogError> {
-        let (start, len) = self.meta(column).byte_range();
-        let mut octets = vec![0; len as usize];
-        let path = &self.inner.path;
-        self.inner.file.read_exact_at(&mut octets, start).map_err(LogError::file("read", path))?;
-        let checksum = self.inner.checksum(self.index, column);
-        if !checksum.is_checked.load(Ordering::Relaxed) {
-            if crc32fast::hash(&octets) != checksum.crc {
-                return Err(LogError::damaged(path, "a column does not match its checksum"));
-            }
-            checksum.is_checked.store(true, Ordering::Relaxed);
-        }
-        Ok(ColumnOctets { start, octets: octets.into() })
+    fn column(&self, column: FileColumn) -> Result<Column, LogError> {
+        let meta = self.meta(column);
+        let malformed = || LogError::damaged(&self.inner.path, MALFORMED);
+        let pieces = pieces::of_chunk(&self.inner.pieces, meta, self.len());
+        let pages = pieces.ok_or_else(malformed)?.pages.iter().enumerate();
+        let location = |(number, piece): (usize, &Piece)| PageLocation {
+            offset: piece.offset as i64,
+            compressed_page_size: piece.len as i32,
+            first_row_index: (number * PAGE_ROWS) as i64,
+        };
+        let locations = Some(pages.map(location).collect());
+        let octets =
+            Arc::new(ColumnOctets { inner: Arc::clone(&self.inner), fault: Mutex::new(None) });
+        let reader = SerializedPageReader::new(Arc::clone(&octets), meta, self.len(), locations);
+        let reader = Box::new(reader.map_err(|_| malformed())?);
+        Ok(Column { reader, octets })
     }
 
     fn meta(&self, column: FileColumn) -> &ColumnChunkMetaData {
         self.inner.metadata.row_group(self.index).column(column.index())
     }
+}
 
-    fn malformed(&self) -> LogError {
-        LogError::damaged(&self.inner.path, "a column cannot be decoded")
+/// Returns rows in ascending order as runs.
+fn runs(rows: &[usize]) -> Vec<Range<usize>> {
+    let runs = rows.chunk_by(|before, after| before + 1 == *after);
+    runs.map(|run| run[0]..run[0] + run.len()).collect()
+}
+
+/// A column chunk that is being read.
+struct Column {
+    reader: Box<dyn PageReader>,
+    octets: Arc<ColumnOctets>,
+}
+
+impl Column {
+    fn decode(mut self, shape: Shape, rows: &[Range<usize>]) -> Result<Decoded, LogError> {
+        let decoded = pages::decode(&mut *self.reader, shape, rows);
+        decoded.ok_or_else(|| self.failure())
+    }
+
+    fn failure(&self) -> LogError {
+        self.octets.failure()
     }
 }
 
-/// A column chunk in memory, at its offset in the file.
+/// The octets of a column chunk, which the crate `parquet` reads piece by piece.
 struct ColumnOctets {
-    start: u64,
-    octets: Bytes,
+    inner: Arc<Inner>,
+    /// The error of a piece, which the crate does not pass on.
+    fault: Mutex<Option<LogError>>,
+}
+
+impl ColumnOctets {
+    /// Returns the reason for a column that could not be decoded.
+    fn failure(&self) -> LogError {
+        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        fault.unwrap_or_else(|| LogError::damaged(&self.inner.path, MALFORMED))
+    }
 }
 
 impl Length for ColumnOctets {
     fn len(&self) -> u64 {
-        self.start + self.octets.len() as u64
+        self.inner.tail_start
     }
 }
 
 impl ChunkReader for ColumnOctets {
     type T = bytes::buf::Reader<Bytes>;
 
-    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
-        let rest = self.len().checked_sub(start);
-        Ok(self.get_bytes(start, rest.unwrap_or(0) as usize)?.reader())
+    fn get_read(&self, _start: u64) -> Result<Self::T, ParquetError> {
+        Err(ParquetError::NYI("only pages are read".to_owned()))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let range = usize::try_from(start.wrapping_sub(self.start)).ok().and_then(|start| {
-            let end = start.checked_add(length)?;
-            (end <= self.octets.len()).then_some(start..end)
-        });
-        let outside = || ParquetError::EOF("outside of the column".to_owned());
-        range.map(|range| self.octets.slice(range)).ok_or_else(outside)
+        let pieces = &self.inner.pieces;
+        let place = pieces.binary_search_by_key(&start, |piece| piece.offset).ok();
+        let piece = place.map(|place| &pieces[place]);
+        let piece = piece.filter(|piece| piece.len as usize == length);
+        let no_page = || ParquetError::EOF("no page is there".to_owned());
+        self.inner.read(piece.ok_or_else(no_page)?).map_err(|error| {
+            *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            ParquetError::EOF("a page cannot be read".to_owned())
+        })
     }
 }

@@ -1,29 +1,35 @@
 //! Sealed segments: Parquet files that any data tool reads.
 //!
-//! A segment is written once, under a temporary name, and then renamed. Each row group has up to a
-//! million entries in the order of their ids. Texts are dictionary-encoded, times and ids are
+//! A segment is written once, under a temporary name, and then renamed. Each row group has up to
+//! 2.6 million entries in the order of their ids. Texts are dictionary-encoded, times and ids are
 //! stored as differences, all pages are compressed by zstd. Names, clients and lists have bloom
 //! filters.
 //!
 //! Every octet is covered by a checksum, which Parquet itself does not require:
 //!
 //! ```text
-//!  PAR1 | column chunk | column chunk | ... | bloom filters, page indexes, footer
+//!  PAR1 | page | page | page | ...          | bloom filters, page indexes, footer
 //!         CRC-32 of each, in the footer       CRC-32 and length in the name of the file
-//!         (key `avocet.chunks`)
+//!         (key `avocet.pieces`)
 //! ```
 //!
-//! To open a segment is to check its tail; a column chunk is checked when it is read. A name that
-//! does not fit the octets is an error, so a file is never used in part without notice. The crate
-//! `parquet` only sees octets that were checked.
+//! To open a segment is to check its tail; a page is checked when it is read. A name that does not
+//! fit the octets is an error, so a file is never used in part without notice. The crate `parquet`
+//! only sees octets that were checked.
+//!
+//! Most columns have numbers of a dictionary for the row group. The most frequent value has number
+//! zero, so that the upper bits of most numbers are zero and compress. A search compares each text
+//! of a dictionary once, and reads the pages of numbers only if one matches.
 
 mod encode;
 mod file;
+mod numbered;
 mod pages;
+mod pieces;
 mod seal;
 
 pub(crate) use file::{RowGroup, Segment};
-pub(crate) use seal::{RowSource, Sealer};
+pub(crate) use seal::{RowGroups, RowSource, Sealer};
 
 use std::sync::{Arc, LazyLock};
 
@@ -38,19 +44,21 @@ use crate::column::{INT_NAMES, INTS, Int, SET_NAMES, SETS, Set, TEXT_NAMES, TEXT
 
 /// Rows of a page, the same in all columns: what one page of a search decodes at least.
 /// Tests have small pages and row groups, so that files have several of them.
-pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 16 };
+pub(crate) const PAGE_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 15 };
 /// Rows of the largest row group. Larger ones share more in their dictionaries, and need more
 /// memory to write.
-pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 1 << 20 };
+pub(crate) const GROUP_ROWS: usize = if cfg!(test) { 1 << 8 } else { 5 << 19 };
+/// Octets of names, compressed, in the sources of a row group, above which it gets no further
+/// source: an attack with random labels would otherwise fill the memory with its dictionary.
+pub(crate) const GROUP_NAME_OCTETS: u64 = 1 << 23;
 /// Level of zstd for pages. Most of their octets are packed numbers, which no level makes smaller.
 const LEVEL: i32 = 3;
-/// Octets of a dictionary page, above which the rest of a column is stored plainly: a million names
-/// of an attack with random labels.
-const DICTIONARY_OCTETS: usize = 1 << 24;
+/// Level of zstd for dictionaries, which are texts: there is one page of them for many of numbers.
+const DICTIONARY_LEVEL: i32 = 6;
 /// Share of row groups that a bloom filter does not exclude by mistake.
 const FALSE_POSITIVES: f64 = 0.01;
-/// Key of the footer with the checksums of the column chunks.
-const CHECKSUMS: &str = "avocet.chunks";
+/// Key of the footer with the lengths and checksums of the pages.
+const PIECES: &str = "avocet.pieces";
 /// The magic number of Parquet, at both ends of a file.
 const PARQUET: [u8; 4] = *b"PAR1";
 
@@ -105,6 +113,17 @@ impl FileColumn {
         }
     }
 
+    /// Reports whether the column has numbers of a dictionary. The others increase or stay the
+    /// same, and are stored as differences.
+    fn is_numbered(self) -> bool {
+        !matches!(self, Self::Id | Self::Int(Int::Time | Int::Revision))
+    }
+
+    /// Reports whether the column has a bloom filter.
+    fn has_filter(self) -> bool {
+        matches!(self, Self::Text(Text::Qname | Text::Client) | Self::Set(Set::Lists))
+    }
+
     fn path(self) -> ColumnPath {
         match self {
             Self::Id => ColumnPath::from("id"),
@@ -140,27 +159,15 @@ fn properties() -> WriterProperties {
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_write_batch_size(PAGE_ROWS)
         .set_data_page_size_limit(1 << 23)
-        .set_dictionary_page_size_limit(DICTIONARY_OCTETS)
         .set_max_row_group_row_count(None)
         // All column chunks precede the tail, without gaps: each octet has a checksum.
         .set_bloom_filter_position(BloomFilterPosition::End)
         .set_statistics_enabled(EnabledStatistics::Page);
-    for column in FileColumn::all() {
+    for column in FileColumn::all().filter(|column| !column.is_numbered()) {
         let path = column.path();
-        properties = match column {
-            FileColumn::Id | FileColumn::Int(Int::Time | Int::Revision) => properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
-            FileColumn::Int(Int::Delay | Int::Rtt) => {
-                properties.set_column_dictionary_enabled(path, false)
-            }
-            FileColumn::Text(Text::Qname | Text::Client) | FileColumn::Set(Set::Lists) => {
-                properties
-                    .set_column_bloom_filter_fpp(path.clone(), FALSE_POSITIVES)
-                    .set_column_bloom_filter_max_ndv(path, GROUP_ROWS as u64)
-            }
-            _ => properties,
-        };
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
     properties.build()
 }

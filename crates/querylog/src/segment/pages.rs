@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 
@@ -28,92 +28,190 @@ pub(super) enum Shape {
     List,
 }
 
-/// Decodes some rows of a column chunk. Returns `None` if the pages are not as our writer makes
-/// them.
+/// Decodes some rows of a column chunk, which are in ascending order. Returns `None` if the pages
+/// are not as our writer makes them.
 pub(super) fn decode(
     reader: &mut dyn PageReader,
     shape: Shape,
-    rows: &Range<usize>,
+    rows: &[Range<usize>],
 ) -> Option<Decoded> {
-    let mut texts = Texts::default();
-    let mut numbers = Vec::with_capacity(rows.len());
-    let mut ends = Vec::new();
-    let mut first = 0;
-    while first < rows.end
-        && let Some(header) = reader.peek_next_page().ok()?
-    {
-        let count = header.num_rows.filter(|_| !header.is_dict);
-        if let Some(count) = count
-            && first + count <= rows.start
-        {
-            first += count;
-            reader.skip_next_page().ok()?;
-            continue;
-        }
-        match reader.get_next_page().ok()?? {
-            Page::DictionaryPage { buf, num_values, .. } => texts.plain(&buf, num_values)?,
-            Page::DataPageV2 {
-                buf,
-                num_values,
-                encoding,
-                num_rows,
-                def_levels_byte_len,
-                rep_levels_byte_len,
-                ..
-            } => {
-                let (repeated, rest) = buf.split_at_checked(rep_levels_byte_len as usize)?;
-                let (present, _) = rest.split_at_checked(def_levels_byte_len as usize)?;
-                let values = buf.slice((rep_levels_byte_len + def_levels_byte_len) as usize..);
-                let lengths = match shape {
-                    Shape::Single => None,
-                    Shape::List => Some(lengths(repeated, present, num_values as usize)?),
-                };
-                let count = lengths
-                    .as_ref()
-                    .map_or(num_values as usize, |lengths| lengths.iter().sum::<u32>() as usize);
-                let page = texts.numbers(&values, encoding, count)?;
-                let wanted = overlap(rows, first, num_rows as usize);
-                append(&mut numbers, &mut ends, (&page, lengths.as_deref()), wanted)?;
-                first += num_rows as usize;
-            }
-            Page::DataPage { .. } => return None,
+    let mut pages = Pages::of(reader, shape)?;
+    let (mut numbers, mut ends) = (Vec::new(), Vec::new());
+    let mut rest = rows.iter().peekable();
+    let mut count = 0;
+    loop {
+        let page = pages.next(&mut |page| {
+            while rest.next_if(|run| run.end <= page.start).is_some() {}
+            rest.peek().is_some_and(|run| run.start < page.end)
+        })?;
+        let Some(page) = page else { break };
+        for run in rest.clone().take_while(|run| run.start < page.rows.end) {
+            let wanted = overlap(run, page.rows.start, page.rows.len());
+            count += wanted.len();
+            page.append(wanted, &mut numbers, &mut ends)?;
         }
     }
-    Some(Decoded { dictionary: Arc::new(texts.finish()), numbers, ends })
+    let dictionary = Arc::new(pages.texts.finish());
+    let expected: usize = rows.iter().map(Range::len).sum();
+    (count == expected).then_some(Decoded { dictionary, numbers, ends })
+}
+
+/// Clears `wanted` for the rows from `first` on that have no text that matches. Returns `None` as
+/// [`decode`].
+pub(super) fn restrict(
+    reader: &mut dyn PageReader,
+    shape: Shape,
+    matches: &dyn Fn(&[u8]) -> bool,
+    first: usize,
+    wanted: &mut [bool],
+) -> Option<()> {
+    let mut pages = Pages::of(reader, shape)?;
+    let matching = pages.texts.matching(matches);
+    if !matching.contains(&true) {
+        wanted.fill(false);
+        return Some(());
+    }
+    let rows = first..first + wanted.len();
+    let of_page = |page: &Range<usize>| {
+        let within = overlap(&rows, page.start, page.len());
+        let start = (page.start + within.start).saturating_sub(first).min(rows.len());
+        (within.clone(), start..start + within.len())
+    };
+    loop {
+        let page = pages.next(&mut |page| wanted[of_page(page).1].contains(&true))?;
+        let Some(page) = page else { return Some(()) };
+        let (within, place) = of_page(&page.rows);
+        page.restrict(within, &matching, &mut wanted[place])?;
+    }
+}
+
+/// The pages of a column chunk, one after another.
+struct Pages<'r> {
+    reader: &'r mut (dyn PageReader + 'r),
+    shape: Shape,
+    texts: Texts,
+    /// The first row of the next page.
+    first: usize,
+}
+
+/// A data page.
+struct TextPage {
+    /// The rows in the column chunk.
+    rows: Range<usize>,
+    numbers: Run,
+    /// The number of texts in each row of a column with sets.
+    lengths: Option<Vec<u32>>,
+}
+
+impl<'r> Pages<'r> {
+    /// Reads the dictionary.
+    fn of(reader: &'r mut (dyn PageReader + 'r), shape: Shape) -> Option<Self> {
+        let mut texts = Texts::default();
+        if reader.peek_next_page().ok()?.is_some_and(|page| page.is_dict)
+            && let Page::DictionaryPage { buf, num_values, .. } = reader.get_next_page().ok()??
+        {
+            texts = Texts::plain(buf, num_values)?;
+        }
+        Some(Self { reader, shape, texts, first: 0 })
+    }
+
+    /// Returns the next page with rows that are asked for; `Some(None)` is the end.
+    fn next(&mut self, wants: &mut dyn FnMut(&Range<usize>) -> bool) -> Option<Option<TextPage>> {
+        while let Some(header) = self.reader.peek_next_page().ok()? {
+            let rows = self.first..self.first + header.num_rows?;
+            self.first = rows.end;
+            if wants(&rows) {
+                let page = self.reader.get_next_page().ok()??;
+                return self.decoded(page, rows).map(Some);
+            }
+            self.reader.skip_next_page().ok()?;
+        }
+        Some(None)
+    }
+
+    fn decoded(&self, page: Page, rows: Range<usize>) -> Option<TextPage> {
+        let Page::DataPageV2 {
+            buf,
+            num_values,
+            encoding: Encoding::RLE_DICTIONARY,
+            num_rows,
+            def_levels_byte_len,
+            rep_levels_byte_len,
+            ..
+        } = page
+        else {
+            return None;
+        };
+        let levels = rep_levels_byte_len.checked_add(def_levels_byte_len)?;
+        (levels as usize <= buf.len()).then_some(())?;
+        let repeated = buf.slice(..rep_levels_byte_len as usize);
+        let present = buf.slice(rep_levels_byte_len as usize..levels as usize);
+        let values = buf.slice(levels as usize..);
+        let lengths = match self.shape {
+            Shape::Single => None,
+            Shape::List => Some(lengths(repeated, present, num_values as usize)?),
+        };
+        let count = lengths
+            .as_ref()
+            .map_or(num_values as usize, |lengths| lengths.iter().sum::<u32>() as usize);
+        let (width, run) = (*values.first()?, values.slice(1..));
+        let numbers = Run::read(run, u32::from(width), count)?;
+        let is_whole = num_rows as usize == rows.len()
+            && lengths.as_ref().map_or(count, Vec::len) == rows.len();
+        is_whole.then_some(TextPage { rows, numbers, lengths })
+    }
+}
+
+impl TextPage {
+    /// Appends the texts of some rows of the page.
+    fn append(
+        &self,
+        wanted: Range<usize>,
+        numbers: &mut Vec<u32>,
+        ends: &mut Vec<u32>,
+    ) -> Option<()> {
+        let Some(lengths) = &self.lengths else { return self.numbers.append(wanted, numbers) };
+        let start = lengths.get(..wanted.start)?.iter().sum::<u32>() as usize;
+        let lengths = lengths.get(wanted)?;
+        let mut end = numbers.len() as u32;
+        let all: u32 = lengths.iter().sum();
+        self.numbers.append(start..start + all as usize, numbers)?;
+        ends.extend(lengths.iter().map(|length| {
+            end += length;
+            end
+        }));
+        Some(())
+    }
+
+    /// Clears `wanted` for those of some rows of the page that have no matching text.
+    fn restrict(&self, rows: Range<usize>, matching: &[bool], wanted: &mut [bool]) -> Option<()> {
+        let has = |number: &u32| matching.get(*number as usize).copied().unwrap_or(false);
+        let (mut numbers, mut ends) = (Vec::new(), Vec::new());
+        self.append(rows, &mut numbers, &mut ends)?;
+        if self.lengths.is_none() {
+            wanted.iter_mut().zip(&numbers).for_each(|(wanted, number)| *wanted &= has(number));
+            return Some(());
+        }
+        let mut at = 0;
+        for (wanted, end) in wanted.iter_mut().zip(ends) {
+            *wanted &= numbers[at..end as usize].iter().any(has);
+            at = end as usize;
+        }
+        Some(())
+    }
 }
 
 /// Returns the rows of a page, counted from its first one, that are within `rows`.
-pub(super) fn overlap(rows: &Range<usize>, first: usize, count: usize) -> Range<usize> {
+fn overlap(rows: &Range<usize>, first: usize, count: usize) -> Range<usize> {
     let start = rows.start.saturating_sub(first).min(count);
     start..rows.end.saturating_sub(first).min(count).max(start)
 }
 
-fn append(
-    numbers: &mut Vec<u32>,
-    ends: &mut Vec<u32>,
-    (page, lengths): (&[u32], Option<&[u32]>),
-    wanted: Range<usize>,
-) -> Option<()> {
-    let Some(lengths) = lengths else {
-        numbers.extend_from_slice(page.get(wanted)?);
-        return Some(());
-    };
-    let start: u32 = lengths.get(..wanted.start)?.iter().sum();
-    let mut at = start as usize;
-    for length in lengths.get(wanted)? {
-        let end = at + *length as usize;
-        numbers.extend_from_slice(page.get(at..end)?);
-        ends.push(numbers.len() as u32);
-        at = end;
-    }
-    Some(())
-}
-
 /// Returns the number of texts in each row of a page with lists.
-fn lengths(repeated: &[u8], present: &[u8], count: usize) -> Option<Vec<u32>> {
+fn lengths(repeated: Bytes, present: Bytes, count: usize) -> Option<Vec<u32>> {
     let (mut starts, mut levels) = (Vec::new(), Vec::new());
-    hybrid(repeated, 1, count, &mut starts)?;
-    hybrid(present, 1, count, &mut levels)?;
+    Run::read(repeated, 1, count)?.append(0..count, &mut starts)?;
+    Run::read(present, 1, count)?.append(0..count, &mut levels)?;
     let mut lengths = Vec::new();
     for (repeats, level) in starts.into_iter().zip(levels) {
         if repeats == 0 {
@@ -124,106 +222,92 @@ fn lengths(repeated: &[u8], present: &[u8], count: usize) -> Option<Vec<u32>> {
     Some(lengths)
 }
 
-/// Texts in the order of their numbers: those of the dictionary page, and then those that were
-/// stored plainly as the dictionary was full.
+/// The texts of a dictionary page, in the order of their numbers.
 #[derive(Default)]
 struct Texts {
-    octets: BytesMut,
+    octets: Bytes,
     places: Vec<Range<u32>>,
-    /// The dictionary page alone, which needs no copy.
-    page: Bytes,
 }
 
 impl Texts {
-    /// Takes texts, each after its length in four octets.
-    fn plain(&mut self, octets: &Bytes, count: u32) -> Option<()> {
-        let base = if self.places.is_empty() {
-            self.page = octets.clone();
-            0
-        } else {
-            if self.octets.is_empty() {
-                self.octets.extend_from_slice(&self.page);
-            }
-            self.octets.extend_from_slice(octets);
-            self.octets.len() - octets.len()
-        };
-        self.places.reserve(count as usize);
+    /// Reads texts, each after its length in four octets.
+    fn plain(octets: Bytes, count: u32) -> Option<Self> {
+        let mut places = Vec::with_capacity((count as usize).min(octets.len() / 4));
         let mut at = 0;
         for _ in 0..count {
             let length = octets.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes)?;
-            let start = u32::try_from(base + at + 4).ok()?;
+            let start = u32::try_from(at + 4).ok()?;
             let end = start.checked_add(length)?;
-            at = at + 4 + length as usize;
+            at = end as usize;
             (at <= octets.len()).then_some(())?;
-            self.places.push(start..end);
+            places.push(start..end);
         }
-        Some(())
+        Some(Self { octets, places })
     }
 
-    fn numbers(&mut self, values: &Bytes, encoding: Encoding, count: usize) -> Option<Vec<u32>> {
-        let mut numbers = Vec::with_capacity(count);
-        match encoding {
-            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY => {
-                if count > 0 {
-                    let (width, runs) = values.split_first()?;
-                    hybrid(runs, u32::from(*width), count, &mut numbers)?;
-                }
-            }
-            Encoding::PLAIN => {
-                let start = self.places.len() as u32;
-                self.plain(values, count as u32)?;
-                numbers.extend(start..self.places.len() as u32);
-            }
-            _ => return None,
-        }
-        Some(numbers)
+    /// Returns for each text whether it matches.
+    fn matching(&self, matches: &dyn Fn(&[u8]) -> bool) -> Vec<bool> {
+        let text = |place: &Range<u32>| &self.octets[place.start as usize..place.end as usize];
+        self.places.iter().map(|place| matches(text(place))).collect()
     }
 
     fn finish(self) -> Dictionary {
-        let octets = if self.octets.is_empty() { self.page } else { self.octets.freeze() };
-        Dictionary::new(octets, self.places)
+        Dictionary::new(self.octets, self.places)
     }
 }
 
-/// Appends `count` numbers of `width` bits in Parquet's hybrid of runs and packed groups of eight.
-fn hybrid(mut octets: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Option<()> {
-    (width <= 32).then_some(())?;
-    let end = out.len() + count;
-    let value_octets = width.div_ceil(8) as usize;
-    while out.len() < end {
-        let head = crate::varint::take(&mut octets)?;
+/// The numbers of a page. Parquet allows any number of runs; our writer makes one.
+#[derive(PartialEq, Eq, Debug)]
+enum Run {
+    Equal { number: u32, count: usize },
+    Packed { octets: Bytes, width: u32, count: usize },
+}
+
+impl Run {
+    /// Reads a run of `count` numbers of `width` bits.
+    fn read(octets: Bytes, width: u32, count: usize) -> Option<Self> {
+        if count == 0 {
+            return Some(Self::Equal { number: 0, count });
+        }
+        (width <= 32).then_some(())?;
+        let mut rest = &octets[..];
+        let head = crate::varint::take(&mut rest)?;
         let length = usize::try_from(head >> 1).ok()?;
         if head & 1 == 0 {
-            let (value, rest) = octets.split_at_checked(value_octets)?;
-            octets = rest;
-            let value = value.iter().rev().fold(0, |number, octet| number << 8 | u32::from(*octet));
-            // An empty run would never end the loop.
-            (length > 0).then_some(())?;
-            out.resize(out.len() + length.min(end - out.len()), value);
-        } else {
-            let packed = length.checked_mul(width as usize)?.min(octets.len());
-            let (group, rest) = octets.split_at(packed);
-            octets = rest;
-            let wanted = length.checked_mul(8)?.min(end - out.len());
-            (wanted > 0 && packed * 8 >= wanted * width as usize).then_some(())?;
-            unpack(group, width, wanted, out);
+            let value = rest.get(..width.div_ceil(8) as usize)?.iter().rev();
+            let number = value.fold(0, |number, octet| number << 8 | u32::from(*octet));
+            return (length == count).then_some(Self::Equal { number, count });
         }
+        let is_whole = length.checked_mul(8)? >= count && rest.len() * 8 >= count * width as usize;
+        let octets = octets.slice(octets.len() - rest.len()..);
+        is_whole.then_some(Self::Packed { octets, width, count })
     }
-    Some(())
+
+    /// Appends some of the numbers.
+    fn append(&self, wanted: Range<usize>, out: &mut Vec<u32>) -> Option<()> {
+        let (Self::Equal { count, .. } | Self::Packed { count, .. }) = *self;
+        (wanted.end <= count).then_some(())?;
+        match self {
+            Self::Equal { number, .. } => out.resize(out.len() + wanted.len(), *number),
+            Self::Packed { octets, width, .. } => unpack(octets, *width, wanted, out),
+        }
+        Some(())
+    }
 }
 
 /// Appends numbers of `width` bits, low bits first; `octets` has enough of them.
-fn unpack(octets: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
+fn unpack(octets: &[u8], width: u32, wanted: Range<usize>, out: &mut Vec<u32>) {
     let mask = (1_u64 << width) - 1;
     // Numbers that a read of eight octets covers without passing the end.
     let whole = (octets.len().saturating_sub(8) * 8).checked_div(width as usize).unwrap_or(0);
+    let whole = whole.clamp(wanted.start, wanted.end);
     let at = |index: usize| (index * width as usize / 8, index * width as usize % 8);
-    out.extend((0..count.min(whole)).map(|index| {
+    out.extend((wanted.start..whole).map(|index| {
         let (octet, bit) = at(index);
         let eight = octets[octet..octet + 8].try_into().map_or(0, u64::from_le_bytes);
         (eight >> bit & mask) as u32
     }));
-    out.extend((count.min(whole)..count).map(|index| {
+    out.extend((whole..wanted.end).map(|index| {
         let (octet, bit) = at(index);
         let rest = octets[octet..].iter().take(8).rev();
         let eight = rest.fold(0, |number, octet| number << 8 | u64::from(*octet));
@@ -237,22 +321,26 @@ mod tests {
 
     #[test]
     fn runs_and_packed_groups_are_decoded() {
-        let check = |octets: &[u8], width: u32, expected: &[u32]| {
+        let check = |octets: &'static [u8], width: u32, expected: &[u32]| {
+            let run = Run::read(Bytes::from_static(octets), width, expected.len()).unwrap();
             let mut numbers = Vec::new();
-            assert_eq!(hybrid(octets, width, expected.len(), &mut numbers), Some(()));
+            run.append(0..expected.len(), &mut numbers).unwrap();
             assert_eq!(numbers, expected);
+            numbers.clear();
+            run.append(1..2, &mut numbers).unwrap();
+            assert_eq!(numbers, expected[1..2]);
+            assert_eq!(run.append(1..expected.len() + 1, &mut numbers), None);
         };
         // The example of the format's documentation: 0 to 7 in three bits each.
         check(&[3, 0x88, 0xc6, 0xfa], 3, &[0, 1, 2, 3, 4, 5, 6, 7]);
         check(&[8, 9], 4, &[9, 9, 9, 9]);
-        check(&[4, 1, 2, 3, 0x88, 0xc6, 0xfa][..2], 3, &[1, 1]);
         check(&[16], 0, &[0; 8]);
     }
 
     #[test]
     fn octets_that_end_early_are_refused() {
         for octets in [&[][..], &[3, 0x88], &[8], &[0, 1], &[1]] {
-            assert_eq!(hybrid(octets, 3, 4, &mut Vec::new()), None, "{octets:?}");
+            assert_eq!(Run::read(Bytes::from_static(octets), 3, 4), None, "{octets:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Writes a segment: column by column, so that the memory is that of one column of a row group.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::SchemaDescriptor;
 
 use super::encode::{self, EncodeError};
-use super::{CHECKSUMS, FileColumn, SCHEMA};
+use super::{FileColumn, PARQUET, PIECES, SCHEMA, pieces};
 use crate::chunk::Chunk;
 use crate::directory::{SegmentLabel, SegmentName};
 use crate::error::LogError;
@@ -36,15 +36,71 @@ impl RowSource {
         }
         self.kept.iter().filter(|kept| **kept).count()
     }
+
+    /// Returns about the octets of the names, compressed.
+    pub(crate) fn name_octets(&self) -> u64 {
+        match &self.chunk {
+            Chunk::Block(block) => u64::from(block.header.stored),
+            Chunk::RowGroup(group) => group.name_octets(),
+        }
+    }
+}
+
+/// Row groups that are written to a file or elsewhere.
+pub(crate) struct RowGroups<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    schema: SchemaDescriptor,
+    properties: WriterPropertiesPtr,
+    /// The list of all pages.
+    pieces: String,
+}
+
+impl<W: Write + Send> RowGroups<W> {
+    /// Writes the magic number.
+    ///
+    /// # Errors
+    /// `out` cannot be written; also in the other functions.
+    pub(crate) fn create(out: W) -> Result<Self, EncodeError> {
+        let no_schema = || ParquetError::General("the schema is invalid".to_owned());
+        let schema = super::descriptor().ok_or_else(no_schema)?;
+        let root = SCHEMA.clone().ok_or_else(no_schema)?;
+        let properties = Arc::new(super::properties());
+        let writer = SerializedFileWriter::new(out, root, Arc::clone(&properties))?;
+        Ok(Self { writer, schema, properties, pieces: String::new() })
+    }
+
+    /// Writes a row group.
+    pub(crate) fn write(&mut self, sources: &[RowSource]) -> Result<(), EncodeError> {
+        let Self { writer, schema, properties, pieces } = self;
+        let mut group = writer.next_row_group()?;
+        for column in FileColumn::all() {
+            let description = schema.column(column.index());
+            let encoded = encode::column(column, description, properties, sources)?;
+            let irregular = || ParquetError::General("the pages are not regular".to_owned());
+            pieces::list(&encoded.octets, &encoded.close, pieces).ok_or_else(irregular)?;
+            group.append_column(&encoded.octets, encoded.close)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Writes indexes and footer, and returns the offset of their first octet.
+    pub(crate) fn finish(&mut self) -> Result<u64, EncodeError> {
+        let pieces = std::mem::take(&mut self.pieces);
+        self.writer.append_key_value_metadata(KeyValue::new(PIECES.to_owned(), pieces));
+        let metadata = self.writer.finish()?;
+        let last = metadata.row_groups().last().and_then(|group| group.columns().last());
+        Ok(last.map_or(PARQUET.len() as u64, |column| {
+            let (start, len) = column.byte_range();
+            start + len
+        }))
+    }
 }
 
 /// A segment that is being written.
 pub(crate) struct Sealer {
     part: PathBuf,
-    writer: SerializedFileWriter<File>,
-    schema: SchemaDescriptor,
-    properties: WriterPropertiesPtr,
-    checksums: String,
+    groups: RowGroups<File>,
 }
 
 impl Sealer {
@@ -61,13 +117,8 @@ impl Sealer {
             .truncate(true)
             .open(&part)
             .map_err(LogError::file("create", &part))?;
-        let no_schema = || LogError::damaged(&part, "its schema is invalid");
-        let schema = super::descriptor().ok_or_else(no_schema)?;
-        let root = SCHEMA.clone().ok_or_else(no_schema)?;
-        let properties = Arc::new(super::properties());
-        let writer = SerializedFileWriter::new(file, root, Arc::clone(&properties))
-            .map_err(|error| failed(&part, error))?;
-        Ok(Self { part, writer, schema, properties, checksums: String::new() })
+        let groups = RowGroups::create(file).map_err(|error| error.of_file(&part))?;
+        Ok(Self { part, groups })
     }
 
     /// Writes a row group.
@@ -75,21 +126,7 @@ impl Sealer {
     /// # Errors
     /// A source cannot be read, or the file cannot be written.
     pub(crate) fn row_group(&mut self, sources: &[RowSource]) -> Result<(), LogError> {
-        let Self { part, writer, schema, properties, checksums } = self;
-        let mut group = writer.next_row_group().map_err(|error| failed(part, error))?;
-        for column in FileColumn::all() {
-            let description = schema.column(column.index());
-            let encoded = encode::column(column, description, properties, sources);
-            let encoded = encoded.map_err(|error| match error {
-                EncodeError::Source(error) => error,
-                EncodeError::Parquet(error) => failed(part, error),
-            })?;
-            checksums.push_str(&format!("{:08x}", crc32fast::hash(&encoded.octets)));
-            group
-                .append_column(&encoded.octets, encoded.close)
-                .map_err(|error| failed(part, error))?;
-        }
-        group.close().map(drop).map_err(|error| failed(part, error))
+        self.groups.write(sources).map_err(|error| error.of_file(&self.part))
     }
 
     /// Completes the file and gives it its name.
@@ -97,16 +134,10 @@ impl Sealer {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn finish(mut self, label: &SegmentLabel) -> Result<SegmentName, LogError> {
-        let checksums = std::mem::take(&mut self.checksums);
-        self.writer.append_key_value_metadata(KeyValue::new(CHECKSUMS.to_owned(), checksums));
-        let metadata = self.writer.finish().map_err(|error| failed(&self.part, error))?;
-        let last = metadata.row_groups().last().and_then(|group| group.columns().last());
-        let tail_start = last.map_or(4, |column| {
-            let (start, len) = column.byte_range();
-            start + len
-        });
-        let Self { part, writer, .. } = self;
-        let tail = Tail::of(writer.inner(), tail_start).map_err(LogError::file("write", &part))?;
+        let tail_start = self.groups.finish().map_err(|error| error.of_file(&self.part))?;
+        let Self { part, groups } = self;
+        let tail = Tail::of(groups.writer.inner(), tail_start);
+        let tail = tail.map_err(LogError::file("write", &part))?;
         let name = format!(
             "queries-{}-{:016x}-{:016x}-{:02x}-{:08x}-{:08x}.parquet",
             label.stamp,
@@ -144,13 +175,4 @@ fn sync_directory(path: &Path) -> Result<(), LogError> {
     File::open(directory)
         .and_then(|directory| directory.sync_all())
         .map_err(LogError::file("sync", directory))
-}
-
-/// Returns the error of the system in an error of the crate `parquet`.
-fn failed(path: &Path, error: ParquetError) -> LogError {
-    let source = match error {
-        ParquetError::External(source) => io::Error::other(source),
-        error => io::Error::other(error),
-    };
-    LogError::file("write", path)(source)
 }

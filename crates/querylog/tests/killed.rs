@@ -1,0 +1,159 @@
+//! A process that writes the log is killed again and again: every file opens, and at most the
+//! entries of its last second are lost.
+//!
+//! The test starts itself as that process. Its clock is its own and shown with each batch, so the
+//! kill needs no wait: it comes after a random number of lines. `AVOCET_LONG_TESTS=1` kills 100
+//! times.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use avocet_querylog::column::Int;
+use avocet_querylog::{
+    Entry, Facts, Filter, Label, Labels, LogReader, NO_EDE, Outcome, Privacy, Retention,
+    SearchExtent, Upkeep, Writer, WriterOptions, ring,
+};
+use avocet_testkit::Chance;
+
+/// The directory of the process that is killed.
+const DIRECTORY: &str = "AVOCET_KILLED_DIRECTORY";
+const TEST: &str = "a_process_that_is_killed_loses_at_most_its_last_second";
+const START_US: u64 = 1_700_000_000_000_000;
+/// Time between two turns of the writer.
+const TURN_US: u64 = 50_000;
+const ENTRIES_PER_TURN: u64 = 40;
+/// Entries of a file of the head: some files for each process, so that kills hit sealing, too.
+const HEAD_ENTRIES: u64 = 2_000;
+
+struct NoLabels;
+
+impl Labels for NoLabels {
+    fn texts(&self, _revision: u32, _label: Label, _number: u16, _found: &mut dyn FnMut(&str)) {}
+}
+
+fn facts(time_us: u64) -> Facts {
+    Facts {
+        time_us,
+        client: [192, 0, 2, 1].into(),
+        response_delay_us: 9,
+        upstream_rtt_us: 0,
+        revision: 1,
+        profile: 0,
+        device: 0,
+        listener: 0,
+        upstream: 0,
+        rule: 0,
+        qtype: 1,
+        qclass: 1,
+        flags: 0x8180,
+        rcode: 0,
+        ede: NO_EDE,
+        answer_count: 0,
+        query_size: 40,
+        response_size: 90,
+        stage: 0,
+        transport: 0,
+        cache: 0,
+        validation: 0,
+        outcome: Outcome::Answered,
+        privacy: Privacy::Full,
+    }
+}
+
+fn name(number: u64) -> Vec<u8> {
+    let label = format!("n{}", number % 5_000);
+    let mut wire = vec![label.len() as u8];
+    wire.extend_from_slice(label.as_bytes());
+    wire.extend_from_slice(b"\x07example\x00");
+    wire
+}
+
+/// Writes without end. Each line has the time up to which entries were handed to the writer.
+fn write(directory: PathBuf, mut now_us: u64) {
+    let options = WriterOptions {
+        directory: directory.clone(),
+        head_entries: HEAD_ENTRIES,
+        head_secs: 3600,
+        pseudonym_key: [0; 16],
+    };
+    let mut writer = Writer::open(options, now_us).unwrap();
+    let mut upkeep = Upkeep::open(directory, Retention::default()).unwrap();
+    let (mut producer, consumer) = ring(1 << 20);
+    let mut rings = [consumer];
+    for turn in 0.. {
+        for number in 0..ENTRIES_PER_TURN {
+            now_us += TURN_US / ENTRIES_PER_TURN;
+            let qname = name(turn * ENTRIES_PER_TURN + number);
+            let entry = Entry { facts: facts(now_us), qname: &qname, lists: &[], answer: b"" };
+            producer.push(&entry);
+        }
+        writer.drain(&mut rings, &NoLabels, now_us).unwrap();
+        writer.tick(now_us).unwrap();
+        upkeep.step(now_us).unwrap();
+        println!("at {now_us}");
+    }
+}
+
+/// The entries in the files, the newest first.
+struct Found {
+    ids: Vec<u64>,
+    times_us: Vec<u64>,
+}
+
+fn found(directory: &Path) -> Found {
+    let reader = LogReader::open(directory.to_owned()).unwrap();
+    let extent = SearchExtent { before_id: u64::MAX, entries: usize::MAX, max_rows: u64::MAX };
+    let page = reader.search(&Filter::default(), extent);
+    assert!(page.broken.is_empty(), "{:?}", page.broken);
+    // A block that was being written is the only octets that may belong to none, and it is counted.
+    let broken = reader.verify(|_, _| ());
+    assert!(broken.iter().all(|file| file.path.extension().unwrap() == "blocks"), "{broken:?}");
+    Found {
+        ids: page.entries.iter().map(|entry| entry.id).collect(),
+        times_us: page.entries.iter().map(|entry| entry.int(Int::Time).unwrap() as u64).collect(),
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_loses_at_most_its_last_second() {
+    if let Some(directory) = std::env::var_os(DIRECTORY) {
+        let directory = PathBuf::from(directory);
+        let now_us = found(&directory).times_us.first().copied().unwrap_or(START_US);
+        return write(directory, now_us);
+    }
+    let directory = std::env::temp_dir().join(format!("avocet-killed-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let rounds = if std::env::var_os("AVOCET_LONG_TESTS").is_some() { 100 } else { 5 };
+    let chance = &mut Chance::new(1);
+    let mut before = Found { ids: Vec::new(), times_us: Vec::new() };
+    for round in 0..rounds {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args([TEST, "--exact", "--nocapture"])
+            .env(DIRECTORY, &directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = 1 + chance.below(120) as usize;
+        let output = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let times = output.filter_map(|line| line.strip_prefix("at ")?.parse::<u64>().ok());
+        let last_us = times.take(lines).last().expect("the process writes");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = found(&directory);
+        // Nothing that was there is lost, and ids have no gap but for those of earlier kills.
+        assert!(after.ids.ends_with(&before.ids), "round {round}");
+        assert!(after.ids.is_sorted_by(|newer, older| newer > older));
+        let new = &after.times_us[..after.times_us.len() - before.times_us.len()];
+        let first_us = before.times_us.first().copied().unwrap_or(START_US);
+        let step = TURN_US / ENTRIES_PER_TURN;
+        assert!(new.iter().rev().zip(1..).all(|(time, n)| *time == first_us + n * step));
+        let newest = new.first().copied().unwrap_or(first_us);
+        assert!(newest + 1_000_000 >= last_us, "round {round}: {newest} before {last_us}");
+        before = after;
+    }
+    fs::remove_dir_all(&directory).unwrap();
+}
