@@ -198,6 +198,12 @@ fn an_export_is_a_private_file_or_standard_output() {
     assert_eq!(written, stdout(&site.avocet(&["log", "export", "--format", "json"])));
     assert_eq!(written, stdout(&site.avocet(&["log", "search", "--json"])));
 
+    let parquet = site.directory.join("export.parquet");
+    let path = parquet.to_str().unwrap();
+    stdout(&site.avocet(&["log", "export", "--format", "parquet", "--output", path]));
+    let octets = fs::read(&parquet).unwrap();
+    assert!(octets.starts_with(b"PAR1") && octets.ends_with(b"PAR1"));
+
     let again = site.avocet(&export);
     assert_eq!(again.status.code(), Some(1));
     assert_eq!(fs::read_to_string(&file).unwrap(), written);
