@@ -46,6 +46,10 @@ const USAGE: &str = "usage:
   cargo xtask bench reload [--rate N]
                                    what swapping a list of a million names costs those who ask: \
                      losses, latency, memory
+  cargo xtask bench querylog [--entries N] [--others N] [--agree] [--python PROGRAM]
+                             [--directory PATH] [--keep]
+                                   size, speed, memory and searches of the query log beside SQLite \
+                     and JSON lines
 options of bench quick, publish, peers, abreast, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, \
                      pdns-recursor,

@@ -33,7 +33,6 @@ mod listener;
 mod location;
 mod loops;
 pub mod name;
-pub mod outcome;
 pub mod policy;
 mod policy_spec;
 pub mod ports;

@@ -45,7 +45,7 @@ words! {
         Viewer = "viewer",
         /// Also changes what the server does at present: caches, lists, pauses, trust.
         Operator = "operator",
-        /// Also changes configuration, users and tokens, and deletes logged queries.
+        /// Also changes configuration, users and tokens.
         Admin = "admin",
     }
 }
@@ -57,8 +57,6 @@ words! {
         StatusRead = "status:read",
         /// Read the names that clients query.
         QueriesRead = "queries:read",
-        /// Delete queries from the query log.
-        QueriesWrite = "queries:write",
         /// Explain answers and trace resolution, which sends queries to other servers.
         Explain = "explain",
         /// Remove names from the caches.
@@ -82,10 +80,9 @@ words! {
 
 impl AccessScope {
     /// All scopes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::StatusRead,
         Self::QueriesRead,
-        Self::QueriesWrite,
         Self::Explain,
         Self::CacheWrite,
         Self::ListsWrite,
@@ -105,8 +102,7 @@ impl AccessScope {
             | Self::Explain
             | Self::ConfigRead
             | Self::AccessRead => false,
-            Self::QueriesWrite
-            | Self::CacheWrite
+            Self::CacheWrite
             | Self::ListsWrite
             | Self::PolicyWrite
             | Self::TrustWrite
@@ -135,8 +131,7 @@ impl Role {
             | AccessScope::ListsWrite
             | AccessScope::PolicyWrite
             | AccessScope::TrustWrite => !matches!(self, Self::Viewer),
-            AccessScope::QueriesWrite
-            | AccessScope::ConfigRead
+            AccessScope::ConfigRead
             | AccessScope::ConfigWrite
             | AccessScope::AccessRead
             | AccessScope::AccessWrite => matches!(self, Self::Admin),

@@ -95,6 +95,12 @@ fn sha256(path: &Path) -> Option<String> {
     output(command).ok()?.split_whitespace().next().map(str::to_owned)
 }
 
+/// Returns a line with date, commit and machine, for results that are texts.
+pub(super) fn head() -> String {
+    let Origin { time, commit, .. } = Origin::now();
+    format!("{time}, commit {commit}, {}\n", machine())
+}
+
 fn machine() -> Json {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (cpus, memory) = (read("/proc/cpuinfo"), read("/proc/meminfo"));

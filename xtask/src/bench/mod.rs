@@ -30,6 +30,7 @@ pub(crate) mod process;
 mod profile;
 mod publication;
 mod publish;
+mod querylog;
 mod readme;
 mod recursion;
 mod reload;
@@ -61,6 +62,7 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("instr", _) => instr::run(&Options::parse_for(instr::PEERS, words)?),
         ("syscalls", _) => syscalls::run(&Options::parse_for(syscalls::PEERS, words)?),
         ("reload", _) => reload::run(words),
+        ("querylog", _) => querylog::run(words),
         ("publish", _) => publish::run(words),
         ("pool", [first, others @ ..]) if !others.is_empty() => pool::run(first, others),
         ("pool", _) => Err("bench pool wants the paths of two results or more".to_owned()),
@@ -69,7 +71,8 @@ pub(crate) fn run(kind: &str, words: &[&str]) -> Result<(), String> {
         ("page", _) => Err("bench page wants the path of one result, or none".to_owned()),
         _ => Err(format!(
             "there is no bench `{kind}`: quick, publish, peers, abreast, pool, page, micro, crates, \
-             instr, syscalls or reload"
+             instr, syscalls, \
+             reload or querylog"
         )),
     }
 }

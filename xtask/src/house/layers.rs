@@ -10,7 +10,6 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "error",
         "connections",
         "mailbox",
-        "turns",
         "resolver_report",
         "log",
         "state",

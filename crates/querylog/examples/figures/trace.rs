@@ -1,26 +1,18 @@
-//! Writes a trace of queries as the server would, and prints what it costs: octets an entry in head
-//! and segments, and entries a second of each step on one core.
-//!
-//! The trace has 200,000 names and 500 clients with Zipf frequencies, eight lists, two workers, and
-//! answers and sizes that belong to the name. Run with
-//! `cargo run --release -p avocet-querylog --example trace -- [ENTRIES] [DIRECTORY]`.
+//! The trace: 200,000 names and 500 clients with Zipf frequencies, eight lists, answers and sizes
+//! that belong to the name, days of two million queries.
 
-use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use avocet_querylog::{
-    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy,
-    Retention, Upkeep, Writer, WriterOptions, ring,
-};
+use avocet_querylog::{Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy};
 
 const NAMES: usize = 200_000;
 const CLIENTS: usize = 500;
 const LISTS: u16 = 8;
-const DAY_US: u64 = 86_400_000_000;
+pub(crate) const DAY_US: u64 = 86_400_000_000;
+/// Queries of a day.
+pub(crate) const DAY_ENTRIES: u64 = 2_000_000;
 /// The start of the trace: 2026-11-01.
-const START_US: u64 = 1_793_491_200_000_000;
+pub(crate) const START_US: u64 = 1_793_491_200_000_000;
 
 /// A generator of pseudo-random numbers: splitmix64.
 struct Chance(u64);
@@ -110,29 +102,35 @@ impl Known {
     }
 }
 
-struct Trace {
+/// The queries, one after another.
+pub(crate) struct Trace {
     chance: Chance,
     names: Vec<Known>,
     by_name: Zipf,
     by_client: Zipf,
-    time_us: f64,
+    /// Time of the latest entry in microseconds since the epoch.
+    pub(crate) time_us: f64,
     gap_us: f64,
 }
 
 impl Trace {
-    fn of(entries: u64) -> Self {
+    /// Returns the name of a rank in presentation format; zero is the most frequent.
+    pub(crate) fn name(rank: usize) -> String {
+        shown(&Known::of(rank).wire)
+    }
+
+    pub(crate) fn begin() -> Self {
         Self {
             chance: Chance(1),
             names: (0..NAMES).map(Known::of).collect(),
             by_name: Zipf::of(NAMES),
             by_client: Zipf::of(CLIENTS),
             time_us: START_US as f64,
-            // Days of two million queries.
-            gap_us: DAY_US as f64 / entries.min(2_000_000) as f64,
+            gap_us: DAY_US as f64 / DAY_ENTRIES as f64,
         }
     }
 
-    fn next(&mut self) -> Entry<'_> {
+    pub(crate) fn next(&mut self) -> Entry<'_> {
         let chance = &mut self.chance;
         self.time_us += -self.gap_us * (1.0 - chance.unit()).ln();
         let name = &self.names[self.by_name.draw(chance)];
@@ -177,7 +175,8 @@ impl Trace {
     }
 }
 
-struct Texts;
+/// The texts of the numbers in the trace.
+pub(crate) struct Texts;
 
 impl Labels for Texts {
     fn texts(&self, _revision: u32, label: Label, number: u16, found: &mut dyn FnMut(&str)) {
@@ -199,77 +198,14 @@ impl Labels for Texts {
     }
 }
 
-/// Returns the octets of the files with an ending.
-fn octets(directory: &Path, ending: &str) -> u64 {
-    let files = fs::read_dir(directory).expect("the directory is readable").flatten();
-    let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(ending));
-    files.map(|file| file.metadata().map_or(0, |file| file.len())).sum()
-}
-
-fn report(what: &str, entries: u64, start: Instant) {
-    let secs = start.elapsed().as_secs_f64();
-    println!("{what:<34} {:>10.0} entries/s", entries as f64 / secs);
-}
-
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let entries: u64 = arguments.next().map_or(1_000_000, |text| text.parse().expect("a number"));
-    let directory = arguments.next().map_or_else(
-        || std::env::temp_dir().join(format!("avocet-trace-{}", std::process::id())),
-        PathBuf::from,
-    );
-    let mut trace = Trace::of(entries);
-    let options = WriterOptions {
-        directory: directory.clone(),
-        head_entries: DEFAULT_HEAD_ENTRIES,
-        head_secs: DEFAULT_HEAD_SECS * 24,
-        pseudonym_key: [0; 16],
-    };
-    let mut writer = Writer::open(options, START_US).expect("the directory is writable");
-    let (rings, mut consumers): (Vec<_>, Vec<_>) = (0..2).map(|_| ring(1 << 23)).unzip();
-    let mut rings = rings;
-    let (mut push_ns, mut written_secs) = (0, 0.0);
-    let mut left = entries;
-    while left > 0 {
-        let batch = left.min(50_000);
-        for number in 0..batch as usize {
-            let entry = trace.next();
-            let start = Instant::now();
-            rings[number % 2].push(&entry);
-            push_ns += start.elapsed().as_nanos() as u64;
-        }
-        let now = trace.time_us as u64;
-        let start = Instant::now();
-        writer.drain(&mut consumers, &Texts, now).expect("the head is written");
-        writer.tick(now).expect("the head is synced");
-        written_secs += start.elapsed().as_secs_f64();
-        left -= batch;
+/// Returns a name in presentation format; the names of the trace need no escapes.
+pub(crate) fn shown(wire: &[u8]) -> String {
+    let (mut text, mut rest) = (String::new(), wire);
+    while let Some((len, after)) = rest.split_first().filter(|(len, _)| **len > 0) {
+        let (label, next) = after.split_at(usize::from(*len));
+        text += str::from_utf8(label).expect("labels are ASCII");
+        text.push('.');
+        rest = next;
     }
-    let now = trace.time_us as u64;
-    let written = writer.close(now).expect("the head is closed").written;
-    let dropped: u64 = consumers.iter().map(|ring| ring.dropped()).sum();
-    println!("{written} entries, {dropped} dropped");
-    println!("push, with two readings of the clock {:>8.0} ns", push_ns as f64 / entries as f64);
-    println!("{:<34} {:>10.0} entries/s", "ring to head", written as f64 / written_secs);
-    let head = octets(&directory, ".blocks");
-    println!("{:<34} {:>10.2} octets/entry", "head", head as f64 / written as f64);
-    // An empty head after the last one, as the upkeep leaves the last one to the writer.
-    fs::write(directory.join("head-7fffffffffffffff.blocks"), b"")
-        .expect("the directory is writable");
-    let mut upkeep = Upkeep::open(directory.clone(), Retention::default()).expect("it is readable");
-    let start = Instant::now();
-    while upkeep.counters().sealed < written && upkeep.step(START_US).expect("it is sealed") {}
-    report("seal", written, start);
-    let sealed = octets(&directory, ".parquet");
-    println!("{:<34} {:>10.2} octets/entry", "segments", sealed as f64 / written as f64);
-    let start = Instant::now();
-    while upkeep.step(now + 2 * DAY_US).expect("days are merged") {}
-    report("merge by day", written, start);
-    let merged = octets(&directory, ".parquet");
-    println!(
-        "{:<34} {:>10.2} octets/entry",
-        "segments, a day each",
-        merged as f64 / written as f64
-    );
-    println!("{}", directory.display());
+    text
 }
