@@ -33,6 +33,9 @@ pub(crate) enum CommandError {
     /// The running server reports an error, or its reply is malformed.
     #[error(transparent)]
     Reply(#[from] avocet_control::line::ReplyError),
+    /// A request is invalid.
+    #[error(transparent)]
+    Request(#[from] avocet_control::ControlError),
     /// The source of an import is unreadable.
     #[error(transparent)]
     Import(#[from] avocet_import::Error),
@@ -69,6 +72,12 @@ pub(crate) enum CommandError {
     /// The directory of the query log is unknown.
     #[error("the directory of the query log is unknown; repair the configuration first")]
     QueryLogUnknown,
+    /// A deletion has neither a filter nor `--all`, or both.
+    #[error("give a filter for the queries to delete, such as --to 30d, or --all for all of them")]
+    UnclearDeletion,
+    /// Nobody can be asked.
+    #[error("nothing is deleted: there is no terminal to ask; give --yes")]
+    NobodyToAsk,
     /// The text is not a time. Holds it and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \

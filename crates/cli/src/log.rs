@@ -11,9 +11,10 @@ use crate::call::{exchange, refuse, whereabouts};
 use crate::error::CommandError;
 use crate::log_args::{LogArgs, LogCommand, LogTailArgs};
 use crate::log_files::{EntryForm, LogFiles};
-use crate::log_filter;
+use crate::log_overview::LogOverviews;
 use crate::log_text::{self, Times};
 use crate::output::{self, Reader};
+use crate::{log_filter, log_prune};
 
 /// Runs `avocet log`.
 pub(crate) fn run(args: &LogArgs) -> ExitCode {
@@ -38,6 +39,9 @@ impl LogQuery<'_> {
             LogCommand::Search(search) => files()?.search(search),
             LogCommand::Export(export) => files()?.export(export),
             LogCommand::Verify => files()?.verify(),
+            LogCommand::Top(top) => LogOverviews::of(&self.found, form).top(top),
+            LogCommand::Stats(stats) => LogOverviews::of(&self.found, form).stats(stats),
+            LogCommand::Prune(prune) => log_prune::run(&self.found, form, prune),
         }
     }
 

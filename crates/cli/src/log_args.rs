@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use avocet_control::statistics::RankingKind;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::args::ControlArgs;
@@ -28,6 +29,12 @@ pub(crate) enum LogCommand {
     Export(LogExportArgs),
     /// Compare all files of the log with their checksums, and name those that are damaged
     Verify,
+    /// Show the most frequent names, clients, rules, lists or upstreams
+    Top(LogTopArgs),
+    /// Show counts, outcomes, times to answer and the present rates
+    Stats(LogStatsArgs),
+    /// Delete queries from the log; shows how many, and asks before
+    Prune(LogPruneArgs),
 }
 
 /// The queries that a command is about; by default all.
@@ -42,6 +49,9 @@ pub(crate) struct LogFilterArgs {
     /// Only this client: its address, or its name
     #[arg(long, value_name = "ADDRESS|NAME")]
     pub(crate) client: Option<String>,
+    /// Only clients of this group
+    #[arg(long, value_name = "NAME")]
+    pub(crate) group: Option<String>,
     /// Only this QTYPE
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) rtype: Option<String>,
@@ -111,4 +121,89 @@ pub(crate) enum LogFormat {
     Json,
     /// A Parquet file with the columns of the log, the oldest query first
     Parquet,
+}
+
+/// The time that an overview is about.
+#[derive(Debug, Args)]
+pub(crate) struct LogSpanArgs {
+    /// From this time on, in whole hours or days: a date and time of day, Unix seconds, or a
+    /// duration before now such as 2h [default: 24h]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Before this time [default: now]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<String>,
+}
+
+/// Arguments of `avocet log top`.
+#[derive(Debug, Args)]
+pub(crate) struct LogTopArgs {
+    /// What is counted
+    #[arg(value_enum, default_value_t = LogTop::Names)]
+    pub(crate) of: LogTop,
+    #[command(flatten)]
+    pub(crate) span: LogSpanArgs,
+    /// Most lines, up to 100
+    #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub(crate) limit: u64,
+}
+
+/// What `avocet log top` counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogTop {
+    /// QNAMEs
+    Names,
+    /// QNAMEs of blocked queries
+    BlockedNames,
+    /// Addresses of clients
+    Clients,
+    /// Addresses of clients whose queries were blocked
+    BlockedClients,
+    /// Rules that decided
+    Rules,
+    /// Lists with the name
+    Lists,
+    /// Upstreams that answered
+    Upstreams,
+    /// QTYPEs
+    Types,
+    /// RCODEs
+    Rcodes,
+}
+
+impl LogTop {
+    /// Returns the ranking.
+    pub(crate) fn kind(self) -> RankingKind {
+        match self {
+            Self::Names => RankingKind::Names,
+            Self::BlockedNames => RankingKind::BlockedNames,
+            Self::Clients => RankingKind::Clients,
+            Self::BlockedClients => RankingKind::BlockedClients,
+            Self::Rules => RankingKind::Rules,
+            Self::Lists => RankingKind::Lists,
+            Self::Upstreams => RankingKind::Upstreams,
+            Self::Types => RankingKind::Types,
+            Self::Rcodes => RankingKind::Rcodes,
+        }
+    }
+}
+
+/// Arguments of `avocet log stats`.
+#[derive(Debug, Args)]
+pub(crate) struct LogStatsArgs {
+    #[command(flatten)]
+    pub(crate) span: LogSpanArgs,
+}
+
+/// Arguments of `avocet log prune`.
+#[derive(Debug, Args)]
+pub(crate) struct LogPruneArgs {
+    #[command(flatten)]
+    pub(crate) filter: LogFilterArgs,
+    /// All queries
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use avocet_config::Config;
@@ -51,7 +51,7 @@ impl<'a> LogFiles<'a> {
     /// There is no log, or its directory is unreadable or unknown.
     pub(crate) fn open(found: &'a Whereabouts, form: EntryForm) -> Result<Self, CommandError> {
         let config = found.config.as_ref().ok_or(CommandError::QueryLogUnknown)?;
-        let directory = config.query_log.directory_in(&found.directory);
+        let directory = Self::directory(found)?;
         let reader = match LogReader::open(directory.clone()) {
             Err(LogError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => None,
             opened => Some(opened?),
@@ -60,6 +60,21 @@ impl<'a> LogFiles<'a> {
         let is_log = |reader: &LogReader| reader.files() > 0 || config.query_log.enabled;
         let reader = reader.filter(is_log).ok_or(CommandError::NoQueryLog(directory))?;
         Ok(Self { config, reader, form })
+    }
+
+    /// Returns the directory of the log of a server.
+    ///
+    /// # Errors
+    /// It is unknown, or does not exist.
+    pub(crate) fn directory(found: &Whereabouts) -> Result<PathBuf, CommandError> {
+        let config = found.config.as_ref().ok_or(CommandError::QueryLogUnknown)?;
+        let directory = config.query_log.directory_in(&found.directory);
+        match fs::metadata(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(CommandError::NoQueryLog(directory))
+            }
+            _ => Ok(directory),
+        }
     }
 
     /// Shows the latest entries, or their number.
@@ -201,7 +216,7 @@ fn line(Broken { path, reason }: &Broken) -> String {
 }
 
 /// Replaces the line of progress, if someone sees it.
-fn progress(text: &str) {
+pub(crate) fn progress(text: &str) {
     let mut out = io::stderr();
     if out.is_terminal() {
         let _ = write!(out, "\r{text}\x1b[K");

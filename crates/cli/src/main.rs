@@ -19,6 +19,8 @@ mod log;
 mod log_args;
 mod log_files;
 mod log_filter;
+mod log_overview;
+mod log_prune;
 mod log_text;
 mod output;
 mod pages;

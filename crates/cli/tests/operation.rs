@@ -48,6 +48,8 @@ mod ports;
 mod query_log;
 #[path = "operation/query_log_files.rs"]
 mod query_log_files;
+#[path = "operation/query_log_served.rs"]
+mod query_log_served;
 #[path = "operation/reload.rs"]
 mod reload;
 #[path = "operation/revisions.rs"]

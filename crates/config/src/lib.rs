@@ -33,6 +33,7 @@ mod listener;
 mod location;
 mod loops;
 pub mod name;
+pub mod outcome;
 pub mod policy;
 mod policy_spec;
 pub mod ports;

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use toml::{Spanned, Table, Value};
 
 use super::check::Check;
+use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable};
 use super::privacy::Privacy;
-use super::setting::{Setting, Text};
+use super::setting::{List, Setting, Text};
 use super::spec::QueryLogSpec;
 
 /// The default age at which an entry is removed, in days.
@@ -29,6 +30,8 @@ pub struct QueryLogConfig {
     pub retention_days: u32,
     /// The size in octets at which the oldest entries are removed.
     pub retention_bytes: u64,
+    /// Outcomes whose entries are removed earlier.
+    pub retention_outcomes: Vec<KindDays>,
     /// What the log knows of clients without a setting of their own.
     pub privacy: Privacy,
     /// What it knows of a `[[client]]`, by name.
@@ -133,10 +136,12 @@ pub(super) fn query_log(
     PrivacyTables { clients, groups }: PrivacyTables,
     check: &mut Check,
 ) -> QueryLogConfig {
+    let retention_days = check.take(spec.retention_days).map_or(DEFAULT_DAYS, |days| days.0);
     QueryLogConfig {
         enabled: check.take(spec.enabled).unwrap_or(false),
         directory: check.optional_path(spec.directory),
-        retention_days: check.take(spec.retention_days).map_or(DEFAULT_DAYS, |days| days.0),
+        retention_days,
+        retention_outcomes: retention_outcomes(spec.retention_outcomes, retention_days, check),
         retention_bytes: check
             .take(spec.retention_bytes)
             .map_or(DEFAULT_BYTES, |bytes| bytes.0 as u64),
@@ -146,14 +151,42 @@ pub(super) fn query_log(
     }
 }
 
+/// Validates the times of outcomes: each occurs once, and is shorter than that of all entries.
+fn retention_outcomes(
+    setting: Setting<List<Text<KindDays>>>,
+    retention_days: u32,
+    check: &mut Check,
+) -> Vec<KindDays> {
+    let mut all: Vec<KindDays> = Vec::new();
+    for item in check.take(setting).map_or_else(Vec::new, |list| list.0) {
+        let Text(limit) = *item.get_ref();
+        let word = limit.kind.word();
+        if all.iter().any(|other| other.kind == limit.kind) {
+            check.fault(item.span(), format!("duplicate outcome \"{word}\""));
+        } else if retention_days > 0 && limit.days > retention_days {
+            let message = format!(
+                "entries are removed after {retention_days} days (`retention-days`): give fewer \
+                 days, or raise it"
+            );
+            check.fault(item.span(), message);
+        } else {
+            all.push(limit);
+        }
+    }
+    all
+}
+
 /// Returns the table in the syntax of the file.
 pub(super) fn shown(log: &QueryLogConfig) -> Table {
     let directory = log.directory.as_ref().map(|path| path.display().to_string());
-    let entries: [(&str, Value); 5] = [
+    let outcomes = log.retention_outcomes.iter();
+    let outcomes = outcomes.map(|limit| format!("{}:{}", limit.kind.word(), limit.days).into());
+    let entries: [(&str, Value); 6] = [
         ("enabled", log.enabled.into()),
         ("directory", directory.unwrap_or_default().into()),
         ("retention-days", log.retention_days.into()),
         ("retention-bytes", i64::try_from(log.retention_bytes).unwrap_or(i64::MAX).into()),
+        ("retention-outcomes", Value::Array(outcomes.collect())),
         ("privacy", log.privacy.word().into()),
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()

@@ -15,6 +15,7 @@ use toml::Spanned;
 
 use super::forward::RuleZone;
 use super::name::Name;
+use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
 use super::ports::AvoidItem;
 use super::privacy::Privacy;
@@ -437,6 +438,10 @@ pub(super) struct QueryLogSpec {
     /// Size of the log at which the oldest entries are removed.
     #[schemars(extend("default" = "1GiB"))]
     pub(super) retention_bytes: Setting<ByteSize>,
+    /// Outcomes with entries that are removed earlier, each with its age in days, such as
+    /// "answered:30".
+    #[schemars(extend("default" = []))]
+    pub(super) retention_outcomes: Setting<List<Text<KindDays>>>,
     /// What the log knows of clients: "full" (address and name), "truncated" (network: /24 or /56),
     /// "pseudonym" (encrypted address), "no-names" (the queries are counted without QNAME) or "off"
     /// (nothing).

@@ -45,7 +45,7 @@ words! {
         Viewer = "viewer",
         /// Also changes what the server does at present: caches, lists, pauses, trust.
         Operator = "operator",
-        /// Also changes configuration, users and tokens.
+        /// Also changes configuration, users and tokens, and deletes logged queries.
         Admin = "admin",
     }
 }
@@ -57,6 +57,8 @@ words! {
         StatusRead = "status:read",
         /// Read the names that clients query.
         QueriesRead = "queries:read",
+        /// Delete queries from the query log.
+        QueriesWrite = "queries:write",
         /// Explain answers and trace resolution, which sends queries to other servers.
         Explain = "explain",
         /// Remove names from the caches.
@@ -80,9 +82,10 @@ words! {
 
 impl AccessScope {
     /// All scopes.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::StatusRead,
         Self::QueriesRead,
+        Self::QueriesWrite,
         Self::Explain,
         Self::CacheWrite,
         Self::ListsWrite,
@@ -102,7 +105,8 @@ impl AccessScope {
             | Self::Explain
             | Self::ConfigRead
             | Self::AccessRead => false,
-            Self::CacheWrite
+            Self::QueriesWrite
+            | Self::CacheWrite
             | Self::ListsWrite
             | Self::PolicyWrite
             | Self::TrustWrite
@@ -131,7 +135,8 @@ impl Role {
             | AccessScope::ListsWrite
             | AccessScope::PolicyWrite
             | AccessScope::TrustWrite => !matches!(self, Self::Viewer),
-            AccessScope::ConfigRead
+            AccessScope::QueriesWrite
+            | AccessScope::ConfigRead
             | AccessScope::ConfigWrite
             | AccessScope::AccessRead
             | AccessScope::AccessWrite => matches!(self, Self::Admin),

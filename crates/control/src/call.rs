@@ -19,7 +19,10 @@ use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
 use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
-use crate::log::{LogFound, LogLine, LogTail};
+use crate::log::{
+    LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
+    LogShow, LogTail,
+};
 use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
 use crate::reload::Reloaded;
@@ -31,6 +34,7 @@ use crate::revisions::{
     ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
     RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
 };
+use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use crate::why::{CacheLook, Explained, WhySection};
@@ -109,6 +113,29 @@ pub trait Control {
         request: LogTail,
         lines: Parts<'_, LogLine>,
     ) -> Result<LogFound, ControlError>;
+
+    /// Returns queries in the files of the log.
+    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError>;
+
+    /// Returns the number of queries in the files of the log.
+    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError>;
+
+    /// Returns one query of the log.
+    fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError>;
+
+    /// Returns the counts and rankings of a time.
+    fn log_statistics(&self, request: LogStatistics) -> Result<LogOverview, ControlError>;
+
+    /// Returns the counts of a time, in steps.
+    fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError>;
+
+    /// Deletes queries from the files of the log. Reports every few seconds that it is still at
+    /// work.
+    fn log_prune(
+        &self,
+        request: LogPrune,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPruned, ControlError>;
 
     /// Reads the configuration again and puts it in force.
     fn reload(&self, request: Reload) -> Result<Reloaded, ControlError>;
@@ -311,6 +338,18 @@ calls! {
     NtaRemove => nta_remove -> NegativeRemoved;
     /// Each query as it is answered.
     LogTail sends LogLine => log_tail -> LogFound;
+    /// Queries in the files of the log.
+    LogSearch => log_search -> LogPage;
+    /// The number of queries in the files of the log.
+    LogCount => log_count -> LogCounted;
+    /// One query of the log.
+    LogShow => log_show -> LogEntry;
+    /// The counts and rankings of a time.
+    LogStatistics => log_statistics -> LogOverview;
+    /// The counts of a time, in steps.
+    LogSeries => log_series -> LogSteps;
+    /// Deletes queries from the files of the log.
+    LogPrune sends AtWork => log_prune -> LogPruned;
     /// Reads the configuration again.
     Reload => reload -> Reloaded;
     /// The revisions of the configuration.
@@ -360,6 +399,11 @@ impl Request {
             | Self::ConfigDiff(_)
             | Self::ConfigText(_)
             | Self::LogTail(_)
+            | Self::LogSearch(_)
+            | Self::LogCount(_)
+            | Self::LogShow(_)
+            | Self::LogStatistics(_)
+            | Self::LogSeries(_)
             | Self::UserList(_)
             | Self::TokenList(_) => Effect::Reads,
             Self::Flush(_)
@@ -369,6 +413,7 @@ impl Request {
             | Self::Grant(_)
             | Self::NtaAdd(_)
             | Self::NtaRemove(_)
+            | Self::LogPrune(_)
             | Self::Reload(_)
             | Self::ConfigChange(_)
             | Self::ConfigRollback(_)

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::access::AccessFault;
+use crate::log_fault::LogFault;
 use crate::part::Disconnected;
 use crate::words::words;
 
@@ -102,6 +103,8 @@ pub enum ControlError {
     NoQueryLog,
     /// The query log cannot be read or written: the reason.
     QueryLog(String),
+    /// A request about the query log is invalid or comes at a bad time.
+    Log(LogFault),
 }
 
 words! {
@@ -177,6 +180,7 @@ impl ControlError {
             Self::ResolutionTimeout => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Internal,
             Self::Access(fault) => fault.code(),
+            Self::Log(fault) => fault.code(),
         }
     }
 
@@ -192,6 +196,7 @@ impl ControlError {
             Self::TooManyNegativeAnchors(_) => "remove one",
             Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
+            Self::Log(fault) => return fault.next(),
             Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
         })
@@ -262,6 +267,7 @@ impl fmt::Display for ControlError {
             }
             Self::InvalidQuery => f.write_str("the query is not valid"),
             Self::Access(fault) => fault.fmt(f),
+            Self::Log(fault) => fault.fmt(f),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
         }
@@ -279,5 +285,11 @@ impl From<Disconnected> for ControlError {
 impl From<AccessFault> for ControlError {
     fn from(fault: AccessFault) -> Self {
         Self::Access(fault)
+    }
+}
+
+impl From<LogFault> for ControlError {
+    fn from(fault: LogFault) -> Self {
+        Self::Log(fault)
     }
 }

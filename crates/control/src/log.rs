@@ -22,6 +22,12 @@ pub struct LogFilter {
     /// The address or name of the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// The name of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// A group of the client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The QTYPE.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
     pub rtype: Option<String>,
@@ -31,6 +37,9 @@ pub struct LogFilter {
     /// The stage that ended the query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<QueryStage>,
+    /// The kind of outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<OutcomeKind>,
     /// The rule that decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<String>,
@@ -58,6 +67,28 @@ pub struct LogTail {
 }
 
 words! {
+    /// How a query ended, in the kinds that statistics count.
+    pub enum OutcomeKind {
+        /// Answered with data or a denial, from upstream or from a cache.
+        Answered = "answered",
+        /// Answered from local records or special names.
+        Local = "local",
+        /// Blocked by a rule or list.
+        Blocked = "blocked",
+        /// Answered with other data, by a rule.
+        Rewritten = "rewritten",
+        /// Refused: the client is not allowed, or a rate limit applies.
+        Refused = "refused",
+        /// No reply was sent.
+        Dropped = "dropped",
+        /// Resolution failed.
+        Failed = "failed",
+        /// Malformed, or of a kind that is not implemented.
+        Malformed = "malformed",
+    }
+}
+
+words! {
     /// The transport of a query.
     pub enum LogTransport {
         /// UDP.
@@ -71,6 +102,8 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub struct LogEntry {
+    /// The number of the entry; none while it is not in a file.
+    pub id: Option<u64>,
     /// When it arrived, in Unix microseconds.
     pub time_us: u64,
     /// The address of the client, as far as `privacy` permits: the address, its network, or a
@@ -78,6 +111,8 @@ pub struct LogEntry {
     pub client: Option<String>,
     /// The name of the client.
     pub client_name: Option<String>,
+    /// The groups of the client.
+    pub groups: Vec<String>,
     /// The listener; none for an address of `[server]`.
     pub listener: Option<String>,
     /// The transport.
@@ -98,6 +133,8 @@ pub struct LogEntry {
     pub ede: Option<u16>,
     /// The stage that ended the query.
     pub outcome: QueryStage,
+    /// The kind of outcome.
+    pub kind: OutcomeKind,
     /// What the caches had.
     pub cache: CacheUse,
     /// What validation found.
@@ -146,4 +183,94 @@ impl Part for LogLine {
 pub struct LogFound {
     /// The number of entries.
     pub entries: u64,
+}
+
+/// A request for queries in the files of the log, the latest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogSearch {
+    /// The queries.
+    #[serde(default)]
+    pub filter: LogFilter,
+    /// Most queries in the reply, from 1 to 1000; 100 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// `next` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// A page of queries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogPage {
+    /// The queries, the latest first.
+    pub queries: Vec<LogEntry>,
+    /// The cursor of the next page; none at the end. A search stops after some seconds, so a page
+    /// may have fewer queries than asked for, or none, and still a next one.
+    pub next: Option<String>,
+    /// The number of queries that were examined.
+    pub examined: u64,
+    /// Files that were not searched, or not completely.
+    pub damaged: Vec<DamagedFile>,
+}
+
+/// A file of the log that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct DamagedFile {
+    /// The name of the file in the directory of the log.
+    pub file: String,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A request for the number of queries in the files of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogCount {
+    /// The queries.
+    #[serde(default)]
+    pub filter: LogFilter,
+    /// `next` of the reply before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// The number of queries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogCounted {
+    /// The number of queries that were found by this request.
+    pub queries: u64,
+    /// The cursor with which the count goes on; none if it is complete.
+    pub next: Option<String>,
+    /// Files that were not counted, or not completely.
+    pub damaged: Vec<DamagedFile>,
+}
+
+/// A request for one query.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogShow {
+    /// The number of its entry.
+    pub id: u64,
+}
+
+/// A request to delete queries from the files of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogPrune {
+    /// The queries.
+    #[serde(default)]
+    pub filter: LogFilter,
+    /// Deletes all queries. A filter is not permitted then, and is needed otherwise.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogPruned {
+    /// The number of queries that were deleted.
+    pub queries: u64,
+    /// Files that cannot be changed. They are as they were.
+    pub damaged: Vec<DamagedFile>,
 }

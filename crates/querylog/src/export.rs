@@ -225,7 +225,7 @@ fn write_string(text: &str, out: &mut dyn Write) -> io::Result<()> {
         match piece.chars().next_back().filter(|last| is_special(*last)) {
             None => out.write_all(piece.as_bytes())?,
             Some(last) => {
-                out.write_all(&piece.as_bytes()[..piece.len() - 1])?;
+                out.write_all(&piece.as_bytes()[..piece.len() - last.len_utf8()])?;
                 match last {
                     '"' | '\\' => write!(out, "\\{last}")?,
                     _ => write!(out, "\\u{:04x}", u32::from(last))?,
@@ -237,7 +237,8 @@ fn write_string(text: &str, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn is_special(character: char) -> bool {
-    matches!(character, '"' | '\\' | '\0'..='\u{1f}')
+    // Terminals also obey the control characters from 0x7f to 0x9f.
+    matches!(character, '"' | '\\' | '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}')
 }
 
 #[cfg(test)]
@@ -255,5 +256,6 @@ mod tests {
         check("a.example.", r#""a.example.""#);
         check("a\"b\\c\nd", r#""a\"b\\c\u000ad""#);
         check("é\u{1f}", "\"é\\u001f\"");
+        check("\u{7f}\u{9b}", "\"\\u007f\\u009b\"");
     }
 }

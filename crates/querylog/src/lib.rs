@@ -52,7 +52,13 @@ mod head;
 #[cfg(not(loom))]
 mod interned;
 #[cfg(not(loom))]
+mod lock;
+#[cfg(not(loom))]
 mod privacy;
+#[cfg(not(loom))]
+mod prune;
+#[cfg(not(loom))]
+mod recount;
 #[cfg(not(loom))]
 mod rollup;
 #[cfg(all(test, not(loom)))]
@@ -79,6 +85,8 @@ pub use error::LogError;
 pub use export::{ExportFormat, Exported, export, write_entry, write_header};
 #[cfg(not(loom))]
 pub use head::HeadLoss;
+#[cfg(not(loom))]
+pub use prune::{Pruned, prune};
 #[cfg(not(loom))]
 pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
 #[cfg(not(loom))]

@@ -13,6 +13,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crate::chunk::Chunk;
@@ -89,6 +90,14 @@ impl Upkeep {
             refused: HashSet::new(),
             examined: HashSet::new(),
         })
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    pub(crate) fn count_deleted(&mut self, entries: u64) {
+        self.counters.deleted += entries;
     }
 
     /// Changes how long entries are kept.
@@ -169,7 +178,7 @@ impl Upkeep {
     }
 
     /// Replaces a file of the head by a segment.
-    fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
+    pub(crate) fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
         let reader = HeadReader::open(&head.path)?;
         let loss = reader.final_loss();
         if let (Some(first), Some(end)) = (reader.blocks.first(), reader.end_id()) {
@@ -264,6 +273,12 @@ impl Upkeep {
     }
 }
 
+/// Returns the times of the entries of a row group, by its statistics.
+pub(crate) fn group_times(group: &RowGroup) -> Range<u64> {
+    let (first, last) = group.bounds(FileColumn::Int(Int::Time)).unwrap_or((0, i64::MAX - 1));
+    first.max(0) as u64..last.max(0) as u64 + 1
+}
+
 /// Returns the time of the latest entry.
 fn latest(segment: &Segment) -> Option<u64> {
     let bounds = segment.groups().filter_map(|group| group.bounds(FileColumn::Int(Int::Time)));
@@ -286,7 +301,7 @@ fn without(group: RowGroup, limits: &[OutcomeDays]) -> Result<RowSource, LogErro
 }
 
 /// Writes sources as row groups of up to [`GROUP_ROWS`].
-fn write_groups(
+pub(crate) fn write_groups(
     sealer: &mut Sealer,
     sources: impl Iterator<Item = Result<RowSource, LogError>>,
 ) -> Result<(), LogError> {
@@ -310,6 +325,6 @@ fn write_groups(
     if waiting.is_empty() { Ok(()) } else { sealer.row_group(&waiting) }
 }
 
-fn delete(path: &Path) -> Result<(), LogError> {
+pub(crate) fn delete(path: &Path) -> Result<(), LogError> {
     fs::remove_file(path).map_err(LogError::file("delete", path))
 }

@@ -10,7 +10,7 @@
 //! [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
 //! one block, which are counted, and the next block goes to another file.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,10 +20,11 @@ use crate::directory::{self, Listing};
 use crate::entry::{Entry, Labels};
 use crate::error::LogError;
 use crate::head::{HeadFile, HeadReader};
+use crate::lock::LogLock;
 use crate::privacy::Concealment;
 use crate::ring::{Consumer, Record};
 use crate::rollup::Rollups;
-use crate::search::{Filter, LogReader, SearchExtent};
+use crate::search::Filter;
 
 /// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
 const BLOCK_ENTRIES: usize = 8192;
@@ -36,11 +37,6 @@ const HEAD_RAW_OCTETS: u64 = 13 << 20;
 /// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
 /// loses at most what arrived during it.
 const FLUSH_US: u64 = 1_000_000;
-/// Entries that roll-ups without a stored state count again at the start: some seconds of work.
-const MAX_RECOUNT: u64 = 1 << 20;
-/// Entries that are read at once for it.
-const RECOUNT_PAGE: usize = 4096;
-const LOCK: &str = "lock";
 
 /// Settings of a [`Writer`].
 #[derive(Clone, Debug)]
@@ -77,7 +73,7 @@ pub struct WriterCounters {
 pub struct Writer {
     options: WriterOptions,
     /// Holds the lock of the directory.
-    _lock: File,
+    _lock: LogLock,
     collector: Collector,
     encoder: Encoder,
     record: Record,
@@ -101,11 +97,10 @@ impl Writer {
     pub fn open(options: WriterOptions, now_us: u64) -> Result<Self, LogError> {
         let directory = &options.directory;
         fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
-        let lock = lock(&options)?;
-        let mut rollups = Rollups::load(directory);
+        let lock = LogLock::take(directory)?;
+        let rollups = Rollups::read(directory)?;
         // Ids of entries that were deleted are not used again.
         let next_id = next_id(&options)?.max(rollups.end_id());
-        recount(&options, &mut rollups)?;
         Ok(Self {
             rollups: Arc::new(Mutex::new(rollups)),
             collector: Collector::new(Concealment::new(&options.pseudonym_key)),
@@ -191,6 +186,29 @@ impl Writer {
         self.sync()?;
         self.store_rollups()?;
         Ok(self.counters)
+    }
+
+    /// Writes what was taken, and completes the file of the head, so that [`Upkeep::prune_entries`]
+    /// may replace it. Returns the id of the next entry.
+    ///
+    /// # Errors
+    /// As [`tick`](Self::tick).
+    ///
+    /// [`Upkeep::prune_entries`]: crate::Upkeep::prune_entries
+    pub fn cut(&mut self, now_us: u64) -> Result<u64, LogError> {
+        self.flush(now_us)?;
+        self.sync()?;
+        self.head = None;
+        Ok(self.next_id)
+    }
+
+    /// Removes deleted entries from the roll-ups, as far as their counts permit, and stores them.
+    ///
+    /// # Errors
+    /// The roll-ups cannot be written.
+    pub fn forget(&mut self, deleted: &Filter) -> Result<(), LogError> {
+        locked(&self.rollups).forget(deleted);
+        self.store_rollups()
     }
 
     /// Returns the numbers since the writer was opened.
@@ -282,43 +300,6 @@ impl Writer {
 
 fn locked(rollups: &Mutex<Rollups>) -> MutexGuard<'_, Rollups> {
     rollups.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Adds the entries that the stored state does not count: those of a process that was killed.
-fn recount(options: &WriterOptions, rollups: &mut Rollups) -> Result<(), LogError> {
-    let reader = LogReader::open(options.directory.clone())?;
-    let counted = rollups.end_id();
-    let mut extent =
-        SearchExtent { before_id: u64::MAX, entries: RECOUNT_PAGE, max_rows: u64::MAX };
-    let mut added = 0;
-    while added < MAX_RECOUNT {
-        let page = reader.search(&Filter::default(), extent);
-        let missing = page.entries.iter().take_while(|entry| entry.id >= counted);
-        let before = added;
-        missing.for_each(|entry| {
-            rollups.add_entry(entry);
-            added += 1;
-        });
-        match page.next_before_id {
-            Some(next) if added - before == page.entries.len() as u64 => extent.before_id = next,
-            _ => break,
-        }
-    }
-    Ok(())
-}
-
-fn lock(options: &WriterOptions) -> Result<File, LogError> {
-    let path = options.directory.join(LOCK);
-    let file = File::options()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .map_err(LogError::file("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(LogError::Locked(options.directory.clone())),
-        Err(TryLockError::Error(source)) => Err(LogError::file("lock", &path)(source)),
-    }
 }
 
 /// Returns the id after those of all files.

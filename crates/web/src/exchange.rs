@@ -39,6 +39,9 @@ use crate::stream::{self, Framing};
 
 /// Most requests that the server works on at once, so that they leave CPU time to the workers.
 const MAX_REQUESTS: usize = 8;
+/// Most searches of the query log at once. They have turns of their own: others do not wait for
+/// them.
+const MAX_SEARCHES: usize = 4;
 /// Most replies of unknown length at once.
 const MAX_STREAMS: usize = 4;
 /// Most streams of events at once: each takes a thread and a connection.
@@ -64,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) interface: Interface,
     pub(crate) document: Vec<u8>,
     turns: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     event_streams: Arc<Semaphore>,
     /// Held by a write that compared its resource with `If-Match`.
@@ -86,6 +90,7 @@ impl Shared {
             interface,
             document,
             turns: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
             writes: Mutex::default(),
@@ -216,7 +221,8 @@ impl Exchange {
     }
 
     async fn turn(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        let turn = timeout(TURN_PATIENCE, self.shared.turns.clone().acquire_owned()).await;
+        let turns = if self.route.is_search() { &self.shared.searches } else { &self.shared.turns };
+        let turn = timeout(TURN_PATIENCE, turns.clone().acquire_owned()).await;
         let busy = || BUSY.of("too many requests at once").after(1);
         turn.map_err(|_| busy())?.map_err(|_| busy())
     }

@@ -115,6 +115,12 @@ impl Verb {
 }
 
 impl Route {
+    /// Returns whether it searches the query log, which has few places: such requests wait apart
+    /// from the others.
+    pub(crate) fn is_search(&self) -> bool {
+        matches!(self.does, Does::Call("log-search" | "log-count" | "log-show", _))
+    }
+
     const fn call(verb: Verb, path: &'static str, scope: AccessScope, calls: Calls) -> Self {
         let Calls(command, form, summary) = calls;
         let (needs, does) = (Needs::Scope(scope), Does::Call(command, form));
@@ -147,7 +153,7 @@ struct Calls(&'static str, ReplyForm, &'static str);
 
 use AccessScope::{
     AccessRead, AccessWrite, CacheWrite, ConfigRead, ConfigWrite, Explain, ListsWrite, PolicyWrite,
-    QueriesRead, StatusRead, TrustWrite,
+    QueriesRead, QueriesWrite, StatusRead, TrustWrite,
 };
 use ReplyForm::{End, Events, Fields, Lines, WithParts};
 use Verb::{Delete, Get, Post, Put};
@@ -195,6 +201,42 @@ pub const ROUTES: &[Route] = &[
         "/queries/live",
         QueriesRead,
         Calls("log-tail", Events, "Show each query as it is answered"),
+    ),
+    Route::call(
+        Get,
+        "/queries",
+        QueriesRead,
+        Calls("log-search", End, "Show queries of the log, the latest first"),
+    ),
+    Route::call(
+        Get,
+        "/queries/count",
+        QueriesRead,
+        Calls("log-count", End, "Count queries of the log"),
+    ),
+    Route::call(
+        Get,
+        "/queries/entry",
+        QueriesRead,
+        Calls("log-show", End, "Show one query of the log"),
+    ),
+    Route::call(
+        Delete,
+        "/queries",
+        QueriesWrite,
+        Calls("log-prune", End, "Delete queries from the log"),
+    ),
+    Route::call(
+        Get,
+        "/statistics",
+        QueriesRead,
+        Calls("log-statistics", End, "Show the counts and rankings of a time"),
+    ),
+    Route::call(
+        Get,
+        "/series",
+        StatusRead,
+        Calls("log-series", End, "Show the counts of a time, in steps"),
     ),
     Route::call(
         Get,

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "error",
         "connections",
         "mailbox",
+        "turns",
         "resolver_report",
         "log",
         "state",

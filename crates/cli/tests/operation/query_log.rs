@@ -72,7 +72,7 @@ fn a_query_is_seen_by_those_who_follow_the_log() {
 }
 
 /// Waits until the server has written this many entries to files.
-fn wait_for_written(site: &Site, least: f64) {
+pub(crate) fn wait_for_written(site: &Site, least: f64) {
     for _ in 0..PATIENCE.as_secs() * 100 {
         if site.metric("avocet_querylog_written_total") >= least {
             return;

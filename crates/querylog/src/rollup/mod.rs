@@ -7,13 +7,18 @@
 //! The state is stored whenever a file of the head is complete, and when the writer is closed. It
 //! says which entries it counts: [`Rollups::end_id`]. After a crash, the entries from there on are
 //! read from the log again.
+//!
+//! A copy of [`Rollups`] shares its periods with the original, so a reader copies them under the
+//! lock of the writer and computes without it.
 
+mod forget;
 mod store;
 mod top;
 
 pub use top::{Top, TopText};
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::batch::{Batch, EntryRow};
 use crate::column::{Int, Set, Text};
@@ -38,20 +43,49 @@ pub enum Ranking {
     Lists = 5,
     /// Upstreams.
     Upstreams = 6,
+    /// QNAMEs of blocked queries.
+    BlockedQnames = 7,
+    /// Addresses of clients whose queries were blocked.
+    BlockedClients = 8,
 }
 
-const RANKINGS: usize = 7;
+impl Ranking {
+    /// All rankings, in the order of their numbers.
+    pub const ALL: [Self; RANKINGS] = [
+        Self::Qtypes,
+        Self::Rcodes,
+        Self::Qnames,
+        Self::Clients,
+        Self::Rules,
+        Self::Lists,
+        Self::Upstreams,
+        Self::BlockedQnames,
+        Self::BlockedClients,
+    ];
+
+    /// Returns the column with the texts, or `None` for the set of lists.
+    fn column(self) -> Option<Text> {
+        Some(match self {
+            Self::Qtypes => Text::Qtype,
+            Self::Rcodes => Text::Rcode,
+            Self::Qnames | Self::BlockedQnames => Text::Qname,
+            Self::Clients | Self::BlockedClients => Text::Client,
+            Self::Rules => Text::Rule,
+            Self::Lists => return None,
+            Self::Upstreams => Text::Upstream,
+        })
+    }
+
+    /// Reports whether entries with an outcome count.
+    fn takes(self, outcome: Option<Outcome>) -> bool {
+        !matches!(self, Self::BlockedQnames | Self::BlockedClients)
+            || outcome == Some(Outcome::Blocked)
+    }
+}
+
+const RANKINGS: usize = 9;
 /// The rankings of a minute: the others are kept for hours and days.
 const SMALL_RANKINGS: usize = 2;
-const TEXT_OF: [Option<Text>; RANKINGS] = [
-    Some(Text::Qtype),
-    Some(Text::Rcode),
-    Some(Text::Qname),
-    Some(Text::Client),
-    Some(Text::Rule),
-    None,
-    Some(Text::Upstream),
-];
 /// Classes of the histogram: the class `n` has the delays of less than 2 to the power `n`
 /// microseconds that are in no class before it.
 pub const DELAY_CLASSES: usize = 32;
@@ -94,8 +128,8 @@ impl Period {
         [16, 64, 128][self as usize]
     }
 
-    fn rankings(self) -> usize {
-        if self == Self::Minute { SMALL_RANKINGS } else { RANKINGS }
+    fn rankings(self) -> &'static [Ranking] {
+        if self == Self::Minute { &Ranking::ALL[..SMALL_RANKINGS] } else { &Ranking::ALL }
     }
 }
 
@@ -114,7 +148,9 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn new(start_us: u64) -> Self {
+    /// Creates the totals of a period without entries.
+    #[must_use]
+    pub fn new(start_us: u64) -> Self {
         let (entries, outcomes, delays) = (0, [0; _], [0; _]);
         Self { start_us, entries, outcomes, delays, tops: Default::default() }
     }
@@ -134,11 +170,34 @@ impl Totals {
         self.delays[(bits as usize).min(DELAY_CLASSES - 1)] += 1;
     }
 
-    fn merge(&mut self, other: &Self, kept: usize) {
+    /// Returns the time in microseconds within which this share of the queries was answered: the
+    /// upper bound of a class. Returns `None` without entries.
+    #[must_use]
+    pub fn delay_us(&self, share: f64) -> Option<u64> {
+        let wanted = (self.entries as f64 * share).ceil() as u64;
+        let mut counted = 0;
+        let class = self.delays.iter().position(|count| {
+            counted += count;
+            counted > 0 && counted >= wanted
+        });
+        class.map(|class| 1 << class)
+    }
+
+    /// Adds the counts of another period, but not its tops.
+    pub fn add_counts(&mut self, other: &Self) {
         self.entries += other.entries;
         self.outcomes.iter_mut().zip(other.outcomes).for_each(|(sum, more)| *sum += more);
         self.delays.iter_mut().zip(other.delays).for_each(|(sum, more)| *sum += more);
-        self.tops.iter_mut().zip(&other.tops).for_each(|(sum, more)| sum.merge(more, kept));
+    }
+
+    /// Returns the sum of some totals, with tops of up to `kept` texts.
+    fn sum<'t>(start_us: u64, all: impl Iterator<Item = &'t Self> + Clone, kept: usize) -> Self {
+        let mut sum = Self::new(start_us);
+        all.clone().for_each(|totals| sum.add_counts(totals));
+        for (place, top) in sum.tops.iter_mut().enumerate() {
+            *top = Top::sum(all.clone().map(|totals| &totals.tops[place]), kept);
+        }
+        sum
     }
 }
 
@@ -146,7 +205,7 @@ impl Totals {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Rollups {
     /// The periods of each length in the order of their starts.
-    periods: [VecDeque<Totals>; 3],
+    periods: [VecDeque<Arc<Totals>>; 3],
     end_id: u64,
 }
 
@@ -163,20 +222,26 @@ impl Rollups {
         &self,
         period: Period,
         time_us: std::ops::Range<u64>,
-    ) -> impl Iterator<Item = &Totals> {
+    ) -> impl Iterator<Item = &Totals> + Clone {
         self.periods[period as usize]
             .iter()
+            .map(|totals| &**totals)
             .filter(move |totals| time_us.contains(&totals.start_us))
     }
 
     /// Returns the sum of the totals of the periods in a time range.
     #[must_use]
     pub fn sum(&self, period: Period, time_us: std::ops::Range<u64>) -> Totals {
-        let mut sum = Totals::new(time_us.start);
-        for totals in self.series(period, time_us) {
-            sum.merge(totals, Period::Day.open_texts());
-        }
-        sum
+        let start_us = time_us.start;
+        Totals::sum(start_us, self.series(period, time_us), Period::Day.open_texts())
+    }
+
+    /// Reports whether no period of this length that begins at a time or later was forgotten.
+    #[must_use]
+    pub fn reaches(&self, period: Period, time_us: u64) -> bool {
+        let periods = &self.periods[period as usize];
+        periods.len() < period.kept()
+            || periods.front().is_some_and(|first| first.start_us <= time_us)
     }
 
     /// Counts the entries of a batch, which is sorted by time. The ids end before `end_id`.
@@ -188,10 +253,7 @@ impl Rollups {
             let tallies = Tallies::of(rows, batch);
             for period in Period::ALL {
                 let totals = self.totals(period, start_us);
-                for row in rows {
-                    let outcome = batch.texts.get(row.texts[Text::Outcome as usize]);
-                    totals.count(Outcome::named(outcome), row.ints[Int::Delay as usize]);
-                }
+                totals.add_counts(&tallies.counts);
                 tallies.add_to(totals, period, batch);
             }
         }
@@ -205,11 +267,11 @@ impl Rollups {
             let totals = self.totals(period, time_us);
             let outcome = Outcome::named(entry.text(Text::Outcome));
             totals.count(outcome, entry.int(Int::Delay).unwrap_or(0));
-            for (top, text) in totals.tops[..period.rankings()].iter_mut().zip(TEXT_OF) {
-                let one = text.map(|text| [entry.text(text).to_owned()]);
+            for ranking in period.rankings().iter().filter(|ranking| ranking.takes(outcome)) {
+                let one = ranking.column().map(|text| [entry.text(text).to_owned()]);
                 let texts = one.as_ref().map_or(entry.set(Set::Lists), |one| one.as_slice());
                 for text in texts.iter().filter(|text| !text.is_empty()) {
-                    top.add(text, 1, period.open_texts());
+                    totals.tops[*ranking as usize].add(text, 1, period.open_texts());
                 }
             }
         }
@@ -226,29 +288,40 @@ impl Rollups {
             if at == periods.len()
                 && let Some(last) = periods.back_mut()
             {
-                last.tops.iter_mut().for_each(|top| top.shrink(period.closed_texts()));
+                Arc::make_mut(last)
+                    .tops
+                    .iter_mut()
+                    .for_each(|top| top.shrink(period.closed_texts()));
             }
-            periods.insert(at, Totals::new(start_us));
+            periods.insert(at, Arc::new(Totals::new(start_us)));
         }
         let is_full = periods.len() > period.kept();
         if is_full {
             periods.pop_front();
         }
         // An entry that is older than all periods counts in the oldest one.
-        &mut periods[at.saturating_sub(usize::from(is_full))]
+        Arc::make_mut(&mut periods[at.saturating_sub(usize::from(is_full))])
     }
 }
 
-/// How often each text of a batch occurs in some of its rows, by ranking and number.
-struct Tallies([Vec<u32>; RANKINGS]);
+/// The counts of some rows of a batch, and how often each text occurs in them, by ranking and
+/// number.
+struct Tallies {
+    counts: Totals,
+    texts: [Vec<u32>; RANKINGS],
+}
 
 impl Tallies {
     fn of(rows: &[EntryRow], batch: &Batch) -> Self {
-        let mut tallies = std::array::from_fn(|_| vec![0; batch.texts.len()]);
+        let mut counts = Totals::new(0);
+        let mut texts = std::array::from_fn(|_| vec![0; batch.texts.len()]);
         let sets: Vec<&[u32]> = batch.sets.iter().collect();
-        for (tallies, text) in tallies.iter_mut().zip(TEXT_OF) {
-            for row in rows {
-                match text {
+        for row in rows {
+            let outcome = Outcome::named(batch.texts.get(row.texts[Text::Outcome as usize]));
+            counts.count(outcome, row.ints[Int::Delay as usize]);
+            for ranking in Ranking::ALL.into_iter().filter(|ranking| ranking.takes(outcome)) {
+                let tallies: &mut Vec<u32> = &mut texts[ranking as usize];
+                match ranking.column() {
                     Some(text) => tallies[row.texts[text as usize] as usize] += 1,
                     None => sets[row.sets[Set::Lists as usize] as usize]
                         .iter()
@@ -256,13 +329,15 @@ impl Tallies {
                 }
             }
         }
-        Self(tallies)
+        Self { counts, texts }
     }
 
     fn add_to(&self, totals: &mut Totals, period: Period, batch: &Batch) {
-        for (top, tallies) in totals.tops[..period.rankings()].iter_mut().zip(&self.0) {
+        for ranking in period.rankings() {
+            let top = &mut totals.tops[*ranking as usize];
+            let tallies = self.texts[*ranking as usize].iter().enumerate();
             // Number zero is the empty text.
-            for (number, count) in tallies.iter().enumerate().skip(1).filter(|(_, n)| **n > 0) {
+            for (number, count) in tallies.skip(1).filter(|(_, count)| **count > 0) {
                 let text = batch.texts.get(number as u32);
                 top.add(text, u64::from(*count), period.open_texts());
             }

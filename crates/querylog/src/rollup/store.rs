@@ -6,13 +6,14 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::top::{Tally, Top};
 use super::{Period, RANKINGS, Rollups, Totals};
 use crate::error::LogError;
 use crate::varint;
 
-const MAGIC: [u8; 4] = *b"AVQR";
+const MAGIC: [u8; 4] = *b"AVQT";
 /// Octets of the file before compression: far more than the bounds of the roll-ups allow.
 const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
@@ -64,7 +65,7 @@ fn read(file: &[u8]) -> Option<Rollups> {
     let mut rollups = Rollups { end_id: varint::take(&mut rest)?, ..Rollups::default() };
     for period in Period::ALL {
         for _ in 0..varint::take(&mut rest)? {
-            rollups.periods[period as usize].push_back(take_totals(&mut rest)?);
+            rollups.periods[period as usize].push_back(Arc::new(take_totals(&mut rest)?));
         }
     }
     Some(rollups)

@@ -26,6 +26,14 @@ pub(super) struct Tally {
     pub(super) error: u64,
 }
 
+/// The sums for a text over the streams that have it.
+#[derive(Default)]
+struct Occurrences {
+    count: u64,
+    error: u64,
+    floors: u64,
+}
+
 /// The most frequent texts.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Top {
@@ -66,21 +74,40 @@ impl Top {
         self.floor = self.floor.max(floor);
     }
 
-    /// Adds the texts of another stream. A text that only one of them has may have occurred in the
-    /// other up to its floor.
-    pub(super) fn merge(&mut self, other: &Self, kept: usize) {
-        let mut merged = Self { tallies: HashMap::new(), floor: self.floor + other.floor };
-        for (mine, theirs) in [(&*self, other), (other, &*self)] {
-            for (text, tally) in &mine.tallies {
-                let absent = Tally { count: theirs.floor, error: theirs.floor };
-                let more = theirs.tallies.get(text).copied().unwrap_or(absent);
-                let sum =
-                    Tally { count: tally.count + more.count, error: tally.error + more.error };
-                merged.tallies.insert(text.clone(), sum);
+    /// Returns the top of several streams. A text that a stream does not have may have occurred in
+    /// it up to its floor.
+    pub(super) fn sum<'t>(streams: impl Iterator<Item = &'t Self>, kept: usize) -> Self {
+        let mut floor = 0;
+        let mut found: HashMap<&'t str, Occurrences> = HashMap::new();
+        for stream in streams {
+            floor += stream.floor;
+            for (text, tally) in &stream.tallies {
+                let sum = found.entry(text).or_default();
+                sum.count += tally.count;
+                sum.error += tally.error;
+                sum.floors += stream.floor;
             }
         }
-        merged.shrink(kept);
-        *self = merged;
+        let tally = |(text, sum): (&'t str, Occurrences)| {
+            let absent = floor - sum.floors;
+            (text, Tally { count: sum.count + absent, error: sum.error + absent })
+        };
+        let mut sums: Vec<(&str, Tally)> = found.into_iter().map(tally).collect();
+        if sums.len() > kept {
+            // Only the texts that stay are copied.
+            let (_, first_gone, _) =
+                sums.select_nth_unstable_by_key(kept, |(_, tally)| std::cmp::Reverse(tally.count));
+            let limit = first_gone.1.count;
+            sums.retain(|(_, tally)| tally.count > limit);
+            floor = floor.max(limit);
+        }
+        let tallies = sums.into_iter().map(|(text, tally)| (text.into(), tally)).collect();
+        Self { tallies, floor }
+    }
+
+    /// Removes texts that no longer occur.
+    pub(super) fn remove(&mut self, is_gone: impl Fn(&str) -> bool) {
+        self.tallies.retain(|text, _| !is_gone(text));
     }
 
     /// Returns the `most` most frequent texts in the order of their counts.
@@ -125,8 +152,7 @@ mod tests {
                 parts[chance.below(2) as usize].add(&text, 1, 20);
                 *truth.entry(text).or_insert(0_u64) += 1;
             }
-            let [mut top, other] = parts;
-            top.merge(&other, 20);
+            let top = Top::sum(parts.iter(), 20);
             assert!(top.floor() <= 20_000 / 20);
             for found in top.texts(usize::MAX) {
                 let count = truth.remove(&found.text).unwrap();

@@ -35,14 +35,24 @@ impl Default for Filter {
 
 /// The relation of the entries of a chunk to a time range, by the times of its first and last one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Overlap {
+pub(crate) enum Overlap {
     None,
     Some,
     All,
 }
 
 impl Filter {
-    pub(super) fn overlap(&self, times: Range<u64>) -> Overlap {
+    /// Reports whether every entry with a text in a column of names or clients is wanted.
+    pub(crate) fn implies(&self, column: Text, text: &str) -> bool {
+        let [condition] = self.conditions.as_slice() else { return false };
+        match (condition, column) {
+            (Condition::Is(Text::Qname, _) | Condition::Under(_), Text::Qname)
+            | (Condition::Is(Text::Client, _), Text::Client) => condition.matches(text.as_bytes()),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn overlap(&self, times: Range<u64>) -> Overlap {
         if times.end <= self.time_us.start || times.start >= self.time_us.end {
             Overlap::None
         } else if times.start >= self.time_us.start && times.end <= self.time_us.end {
@@ -53,7 +63,7 @@ impl Filter {
     }
 
     /// Reports whether a row group may have a wanted entry, by its bloom filters.
-    pub(super) fn may_match(&self, group: &RowGroup) -> bool {
+    pub(crate) fn may_match(&self, group: &RowGroup) -> bool {
         self.conditions.iter().all(|condition| match condition {
             Condition::Is(text @ (Text::Qname | Text::Client), wanted) => {
                 wanted.iter().any(|text_| group.may_have(FileColumn::Text(*text), text_))
@@ -66,7 +76,7 @@ impl Filter {
     }
 
     /// Returns which of some rows of a chunk are wanted.
-    pub(super) fn select(
+    pub(crate) fn select(
         &self,
         chunk: &Chunk,
         rows: &Range<usize>,

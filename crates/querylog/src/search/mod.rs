@@ -11,6 +11,7 @@
 mod filter;
 mod threads;
 
+pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};
 
 use std::collections::{HashMap, HashSet};
@@ -23,7 +24,6 @@ use crate::directory::{Listing, SegmentName};
 use crate::error::LogError;
 use crate::head::{BlockPlace, HeadReader};
 use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, RowSource, Segment};
-use filter::Overlap;
 use threads::{THREADS, together};
 
 /// An entry as it was logged.

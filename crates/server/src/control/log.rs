@@ -1,17 +1,39 @@
 //! Answers the requests about the query log.
 
+use std::path::PathBuf;
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::RecvTimeoutError;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use avocet_control::log::{LogFound, LogLine, LogTail};
+use avocet_control::lists::AtWork;
+use avocet_control::log::{
+    LogCount, LogCounted, LogEntry, LogFilter, LogFound, LogLine, LogPage, LogPrune, LogPruned,
+    LogSearch, LogShow, LogTail,
+};
+use avocet_control::log_fault::LogFault;
+use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use avocet_control::{ControlError, Parts};
+use avocet_nameserver::clock::wall_secs;
+use avocet_querylog::{Filter, LogError, Rollups};
 
-use crate::query_log::filter::EntryFilter;
+use super::PATIENCE;
+use crate::query_log::filter::{EntryFilter, stored_filter};
+use crate::query_log::overview::{self, Span};
+use crate::query_log::stored::{damaged, stored};
+use crate::query_log::{PruneOrder, WriterOrder};
 use crate::running::Running;
 
 /// Longest time without a line for a client that follows the log.
 const SILENCE: Duration = Duration::from_secs(10);
+/// Most queries of a page.
+const MAX_PAGE: u64 = 1_000;
+/// Queries of a page whose request has no limit.
+const USUAL_PAGE: u64 = 100;
+/// Most texts of a ranking.
+const MAX_TEXTS: u64 = 100;
+/// Texts of a ranking whose request has no limit.
+const USUAL_TEXTS: u64 = 10;
 
 /// Reports each new query until the client is gone.
 pub(super) fn tail(
@@ -41,4 +63,178 @@ pub(super) fn tail(
         }
     }
     Ok(LogFound { entries })
+}
+
+/// Returns a page of queries in the files.
+pub(super) fn search(running: &Running, request: &LogSearch) -> Result<LogPage, ControlError> {
+    let filter = stored_filter(&request.filter)?;
+    let entries = match request.limit.unwrap_or(USUAL_PAGE) {
+        limit @ 1..=MAX_PAGE => limit as usize,
+        _ => return Err(LogFault::OutOfBounds("a limit from 1 to 1000").into()),
+    };
+    let before_id = position(request.cursor.as_deref())?;
+    let page = running.query_log.searches.page(directory(running)?, filter, before_id, entries)?;
+    Ok(LogPage {
+        queries: page.entries.iter().map(stored).collect(),
+        next: page.next_before_id.map(cursor),
+        examined: page.examined,
+        damaged: damaged(page.broken),
+    })
+}
+
+/// Returns the number of queries in the files.
+pub(super) fn count(running: &Running, request: &LogCount) -> Result<LogCounted, ControlError> {
+    let filter = stored_filter(&request.filter)?;
+    let before_id = position(request.cursor.as_deref())?;
+    let count = running.query_log.searches.count(directory(running)?, filter, before_id)?;
+    Ok(LogCounted {
+        queries: count.entries,
+        next: count.next_before_id.map(cursor),
+        damaged: damaged(count.broken),
+    })
+}
+
+/// Returns one query.
+pub(super) fn show(running: &Running, LogShow { id }: LogShow) -> Result<LogEntry, ControlError> {
+    let unknown = || ControlError::Log(LogFault::UnknownEntry(id));
+    let before_id = id.checked_add(1).ok_or_else(unknown)?;
+    let all = Filter::default();
+    let page = running.query_log.searches.page(directory(running)?, all, before_id, 1)?;
+    let found = page.entries.iter().find(|entry| entry.id == id);
+    found.map(stored).ok_or_else(unknown)
+}
+
+/// Returns the counts and rankings of a time.
+pub(super) fn statistics(
+    running: &Running,
+    request: &LogStatistics,
+) -> Result<LogOverview, ControlError> {
+    let span = Span::of(request.from, request.to, wall_secs())?;
+    let texts = match request.limit.unwrap_or(USUAL_TEXTS) {
+        limit @ 1..=MAX_TEXTS => limit as usize,
+        _ => return Err(LogFault::OutOfBounds("a limit from 1 to 100").into()),
+    };
+    let rates = running.query_log.rates.report();
+    Ok(overview::overview(&rollups(running)?, &span, texts, rates))
+}
+
+/// Returns the counts of a time, in steps.
+pub(super) fn series(running: &Running, request: &LogSeries) -> Result<LogSteps, ControlError> {
+    let span = Span::of(request.from, request.to, wall_secs())?;
+    if request.step == Some(0) {
+        return Err(LogFault::OutOfBounds("a step from 1 second").into());
+    }
+    Ok(overview::series(&rollups(running)?, &span, request.step))
+}
+
+/// Deletes queries: the thread of the log completes its file, the upkeep replaces the files, and
+/// the thread of the log changes the roll-ups.
+pub(super) fn prune(
+    running: &Running,
+    request: &LogPrune,
+    waiting: Parts<'_, AtWork>,
+) -> Result<LogPruned, ControlError> {
+    let has_filter = request.filter != LogFilter::default();
+    if has_filter == request.all {
+        return Err(LogFault::UnclearDeletion.into());
+    }
+    let filter = stored_filter(&request.filter)?;
+    let log = &running.query_log;
+    if log.written().is_none() {
+        return prune_unwritten(running, &filter);
+    }
+    let (reply, done) = channel();
+    log.order_writer(WriterOrder::Cut(reply));
+    let before_id = wait(running, &done, waiting)?;
+    let (reply, done) = channel();
+    log.order_upkeep(PruneOrder { filter: filter.clone(), before_id, reply });
+    let pruned = wait(running, &done, waiting)?;
+    // They hold deleted files open.
+    log.searches.forget_all();
+    let (reply, done) = channel();
+    log.order_writer(WriterOrder::Forget(filter, reply));
+    wait(running, &done, waiting)?;
+    Ok(LogPruned { queries: pruned.entries, damaged: damaged(pruned.broken) })
+}
+
+/// Deletes queries of a log to which nothing is added: the settings turned it off.
+fn prune_unwritten(running: &Running, filter: &Filter) -> Result<LogPruned, ControlError> {
+    let directory = directory(running)?;
+    if running.shared.snapshot().config.query_log.enabled {
+        return Err(no_log(running));
+    }
+    let failed = |error: LogError| ControlError::QueryLog(error.to_string());
+    let pruned = avocet_querylog::prune(&directory, filter, || ()).map_err(failed)?;
+    running.query_log.searches.forget_all();
+    Ok(LogPruned { queries: pruned.entries, damaged: damaged(pruned.broken) })
+}
+
+/// Waits for a thread of the log, with a sign of life now and then.
+fn wait<T>(
+    running: &Running,
+    done: &Receiver<Result<T, LogError>>,
+    waiting: Parts<'_, AtWork>,
+) -> Result<T, ControlError> {
+    loop {
+        match done.recv_timeout(PATIENCE) {
+            Ok(done) => return done.map_err(|error| ControlError::QueryLog(error.to_string())),
+            Err(RecvTimeoutError::Disconnected) => return Err(no_log(running)),
+            Err(RecvTimeoutError::Timeout) if running.draining.load(Ordering::Relaxed) => {
+                return Err(ControlError::ShuttingDown);
+            }
+            Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
+        }
+    }
+}
+
+/// Returns a copy of the roll-ups, which shares their memory.
+fn rollups(running: &Running) -> Result<Rollups, ControlError> {
+    let written = running.query_log.written().ok_or_else(|| no_log(running))?;
+    let rollups = written.rollups.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(rollups.clone())
+}
+
+/// Returns the directory of the log, which may have files although no query is logged.
+fn directory(running: &Running) -> Result<PathBuf, ControlError> {
+    let config = &running.shared.snapshot().config;
+    let directory = config.query_log.directory_in(&config.data.directory);
+    if directory.is_dir() { Ok(directory) } else { Err(no_log(running)) }
+}
+
+/// Returns the reason why there is no log.
+fn no_log(running: &Running) -> ControlError {
+    match running.shared.snapshot().config.query_log.enabled {
+        true => ControlError::QueryLog("its files are not open yet".to_owned()),
+        false => ControlError::NoQueryLog,
+    }
+}
+
+/// Returns the cursor of a position.
+fn cursor(before_id: u64) -> String {
+    format!("{before_id:x}")
+}
+
+/// Returns the position of a cursor.
+fn position(cursor: Option<&str>) -> Result<u64, ControlError> {
+    let Some(cursor) = cursor else { return Ok(u64::MAX) };
+    let is_plain = cursor.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let position = u64::from_str_radix(cursor, 16).ok();
+    position.filter(|_| is_plain).ok_or(ControlError::Log(LogFault::InvalidCursor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_that_of_a_page_or_an_error() {
+        assert_eq!(position(None), Ok(u64::MAX));
+        for id in [0, 1, 17, u64::MAX] {
+            assert_eq!(position(Some(&cursor(id))), Ok(id));
+        }
+        for text in ["", "x", "-1", "+1", " 1", "1 ", "0x1", "1F", "10000000000000000", "\u{661}"] {
+            let refused = ControlError::Log(LogFault::InvalidCursor);
+            assert_eq!(position(Some(text)), Err(refused), "{text:?}");
+        }
+    }
 }

@@ -16,7 +16,6 @@ mod log;
 mod requests;
 mod revisions;
 mod status;
-mod turns;
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -37,7 +36,7 @@ use avocet_web::audit::{AuditEntry, recorded};
 use zeroize::Zeroizing;
 
 use crate::running::{OperationError, Running};
-use turns::Turns;
+use crate::turns::Turns;
 
 /// Most concurrent connections. Further clients wait in the queue of the socket.
 const MAX_CONTROL_CLIENTS: usize = 64;

@@ -13,7 +13,10 @@ use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
-use avocet_control::log::{LogFound, LogLine, LogTail};
+use avocet_control::log::{
+    LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
+    LogShow, LogTail,
+};
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
@@ -24,6 +27,7 @@ use avocet_control::revisions::{
     ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
     RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
 };
+use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
@@ -184,6 +188,34 @@ impl Control for Running {
         lines: Parts<'_, LogLine>,
     ) -> Result<LogFound, ControlError> {
         log::tail(self, request, lines)
+    }
+
+    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError> {
+        log::search(self, &request)
+    }
+
+    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError> {
+        log::count(self, &request)
+    }
+
+    fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError> {
+        log::show(self, request)
+    }
+
+    fn log_statistics(&self, request: LogStatistics) -> Result<LogOverview, ControlError> {
+        log::statistics(self, &request)
+    }
+
+    fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError> {
+        log::series(self, &request)
+    }
+
+    fn log_prune(
+        &self,
+        request: LogPrune,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPruned, ControlError> {
+        log::prune(self, &request, waiting)
     }
 
     fn anchors(&self, Anchors {}: Anchors) -> Result<AnchorsReport, ControlError> {

@@ -222,6 +222,44 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         "Octets written to the files of the query log.",
         counts.octets.load(Ordering::Relaxed),
     );
+    metrics.counter(
+        "avocet_querylog_sealed_total",
+        "Entries of the query log moved to Parquet files.",
+        counts.sealed.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_querylog_deleted_total",
+        "Entries of the query log deleted, by retention or by a request.",
+        counts.deleted.load(Ordering::Relaxed),
+    );
+    metrics.gauge(
+        "avocet_querylog_size_bytes",
+        "Octets of the files of the query log.",
+        counts.stored_octets.load(Ordering::Relaxed),
+    );
+    metrics.gauge(
+        "avocet_querylog_followers",
+        "Clients that follow the query log.",
+        running.query_log.followers.count() as u64,
+    );
+    let searches = running.query_log.searches.counts();
+    metrics.counter(
+        "avocet_querylog_searches_total",
+        "Searches in the files of the query log by the server.",
+        searches.done,
+    );
+    metrics.counter(
+        "avocet_querylog_searches_refused_total",
+        "Searches in the query log without a turn, or without an end in time.",
+        searches.refused,
+    );
+    metrics
+        .family(
+            "avocet_querylog_search_seconds_total",
+            MetricType::Counter,
+            "Time of the searches in the query log.",
+        )
+        .sample(&[], searches.time.as_secs_f64());
 }
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {

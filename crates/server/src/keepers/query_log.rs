@@ -2,20 +2,26 @@
 //! and passes them to the files and the followers. The other seals files that are complete, merges
 //! those of a day, and deletes the oldest.
 
+use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use avocet_querylog::{Consumer, Entry, LogError, Record, Retention, Upkeep};
+use avocet_config::outcome::KindDays;
+use avocet_config::query_log::QueryLogConfig;
+use avocet_querylog::{
+    Consumer, Entry, LogError, Outcome, OutcomeDays, Record, Retention, Upkeep, UpkeepCounters,
+};
 
 use crate::query_log::files::LogFiles;
+use crate::query_log::rates::QueryTally;
 use crate::query_log::shown::shown;
 use crate::query_log::states::LoggedStates;
-use crate::query_log::{LogCounts, QueryLog};
+use crate::query_log::{LogCounts, QueryLog, WriterOrder, WrittenLog};
 use crate::running::Running;
 use crate::running::conditions::Condition;
 
@@ -47,6 +53,7 @@ pub(crate) fn start(running: Arc<Running>, rings: Vec<Consumer>) -> io::Result<J
         record: Record::default(),
         lists: Vec::new(),
         files: LogFiles::default(),
+        tally: QueryTally::default(),
         upstreams_due: Instant::now(),
     };
     thread::Builder::new().name("query-log".to_owned()).spawn(move || work.run())
@@ -60,6 +67,8 @@ struct LogWork {
     /// The lists of an entry.
     lists: Vec<u16>,
     files: LogFiles,
+    /// Counts for the rates.
+    tally: QueryTally,
     /// When the upstreams of the workers are read again.
     upstreams_due: Instant,
 }
@@ -108,9 +117,9 @@ impl LogWork {
         let directory = config.query_log.directory_in(&config.data.directory);
         let wanted = config.query_log.enabled.then_some(directory.as_path());
         let mut written = self.files.follow(wanted, now_us);
-        let Self { running, rings, states, record, lists, files, .. } = self;
+        let Self { running, rings, states, record, lists, files, tally, .. } = self;
         let log: &QueryLog = &running.query_log;
-        let is_followed = !log.followers.is_empty();
+        let is_followed = log.followers.count() > 0;
         let mut taken = 0;
         for (worker, ring) in rings.iter_mut().enumerate() {
             while ring.pop(record) {
@@ -118,6 +127,7 @@ impl LogWork {
                 let entry = record.entry();
                 let Some(facts) = states.complete(worker, &entry, lists) else { continue };
                 let entry = Entry { facts, lists, ..entry };
+                tally.count(facts.outcome);
                 written = written.and(files.add(&entry, states, now_us));
                 if is_followed {
                     log.followers.send(&Arc::new(shown(&entry, states)));
@@ -127,7 +137,22 @@ impl LogWork {
         LogCounts::add(&log.counts.taken, taken);
         let dropped = rings.iter().map(Consumer::dropped).sum();
         log.counts.dropped.store(dropped, Ordering::Relaxed);
-        written.and(files.tick(now_us))
+        log.rates.sample(Instant::now(), *tally);
+        written = written.and(files.tick(now_us));
+        self.obey(now_us);
+        written
+    }
+
+    /// Does what clients of the control socket order. Errors are theirs; nobody may wait any more.
+    fn obey(&mut self, now_us: u64) {
+        for order in self.running.query_log.writer_orders() {
+            match order {
+                WriterOrder::Cut(reply) => drop(reply.send(self.files.cut(now_us))),
+                WriterOrder::Forget(deleted, reply) => {
+                    drop(reply.send(self.files.forget(&deleted)));
+                }
+            }
+        }
     }
 
     /// Publishes the state of the files: an error, until a round succeeds.
@@ -137,8 +162,7 @@ impl LogWork {
         log.counts.written.store(counters.written, Ordering::Relaxed);
         log.counts.lost.store(counters.lost, Ordering::Relaxed);
         log.counts.octets.store(counters.octets, Ordering::Relaxed);
-        *log.directory.lock().unwrap_or_else(PoisonError::into_inner) =
-            self.files.directory().map(ToOwned::to_owned);
+        *log.written.lock().unwrap_or_else(PoisonError::into_inner) = self.files.written();
         let text = match written {
             Err(error) => Some(format!(
                 "the query log is not written: {error}; the server goes on, counts the entries \
@@ -158,8 +182,8 @@ impl LogWork {
 /// The system cannot start a thread.
 pub(crate) fn start_upkeep(running: Arc<Running>) -> io::Result<JoinHandle<()>> {
     let work = move || {
-        let mut upkeep: Option<(PathBuf, Upkeep)> = None;
-        while running.query_log.wait(UPKEEP_AFTER) {
+        let mut upkeep: Option<LogUpkeep> = None;
+        while running.query_log.wait_for_upkeep(UPKEEP_AFTER) {
             let done = catch_unwind(AssertUnwindSafe(|| keep_up(&running, &mut upkeep)));
             let text = match done {
                 Ok(Ok(())) => None,
@@ -169,36 +193,87 @@ pub(crate) fn start_upkeep(running: Arc<Running>) -> io::Result<JoinHandle<()>> 
                 Err(_) => Some(FAULT.to_owned()),
             };
             running.conditions.set(Condition::QueryLogUpkeep, text);
+            running.query_log.searches.forget_idle(Instant::now());
         }
     };
     thread::Builder::new().name("log-upkeep".to_owned()).spawn(work)
 }
 
-/// Does all upkeep that is due.
-fn keep_up(running: &Running, upkeep: &mut Option<(PathBuf, Upkeep)>) -> Result<(), LogError> {
-    let written =
-        running.query_log.directory.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let Some(directory) = written else {
+/// The upkeep of a directory.
+struct LogUpkeep {
+    directory: PathBuf,
+    upkeep: Upkeep,
+    /// What is part of the counts of the log.
+    counted: UpkeepCounters,
+}
+
+impl LogUpkeep {
+    fn open(directory: PathBuf, retention: Retention) -> Result<Self, LogError> {
+        let upkeep = Upkeep::open(directory.clone(), retention)?;
+        Ok(Self { directory, upkeep, counted: UpkeepCounters::default() })
+    }
+
+    /// Does what clients order, and all that is due.
+    fn work(&mut self, log: &QueryLog) -> Result<(), LogError> {
+        let goes_on = || log.wait(Duration::ZERO);
+        for order in log.upkeep_orders() {
+            let pruned = self.upkeep.prune_entries(&order.filter, order.before_id, goes_on);
+            self.count(log);
+            // The client may be gone.
+            let _ = order.reply.send(pruned);
+        }
+        while self.upkeep.step(now_us())? && goes_on() {}
+        Ok(())
+    }
+
+    /// Adds to the counts of the log.
+    fn count(&mut self, log: &QueryLog) {
+        let (before, now) = (self.counted, self.upkeep.counters());
+        LogCounts::add(&log.counts.sealed, now.sealed - before.sealed);
+        LogCounts::add(&log.counts.deleted, now.deleted - before.deleted);
+        self.counted = now;
+    }
+}
+
+/// Does all upkeep that is due, and what clients of the control socket order.
+fn keep_up(running: &Running, upkeep: &mut Option<LogUpkeep>) -> Result<(), LogError> {
+    let log = &running.query_log;
+    let Some(WrittenLog { directory, .. }) = log.written() else {
+        // The clients learn from the end of their channels that nothing was done.
+        log.upkeep_orders();
         *upkeep = None;
         return Ok(());
     };
-    let config = running.shared.snapshot().config.query_log.clone();
-    let retention = Retention {
+    let retention = retention(&running.shared.snapshot().config.query_log);
+    let mut known = match upkeep.take().filter(|known| known.directory == directory) {
+        Some(known) => known,
+        None => LogUpkeep::open(directory.clone(), retention.clone())?,
+    };
+    known.upkeep.set_retention(retention);
+    let done = known.work(log);
+    known.count(log);
+    log.counts.stored_octets.store(stored_octets(&directory), Ordering::Relaxed);
+    *upkeep = Some(known);
+    done
+}
+
+/// Returns how long the configuration keeps entries.
+fn retention(config: &QueryLogConfig) -> Retention {
+    let of_outcome = |limit: &KindDays| {
+        let outcome = Outcome::named(limit.kind.word())?;
+        Some(OutcomeDays { outcome, days: limit.days.into() })
+    };
+    Retention {
         days: config.retention_days.into(),
         octets: config.retention_bytes,
-        outcomes: Vec::new(),
-    };
-    if upkeep.as_ref().is_none_or(|(known, _)| *known != directory) {
-        *upkeep = Some((directory.clone(), Upkeep::open(directory, retention.clone())?));
+        outcomes: config.retention_outcomes.iter().filter_map(of_outcome).collect(),
     }
-    let Some((_, upkeep)) = upkeep else { return Ok(()) };
-    upkeep.set_retention(retention);
-    while upkeep.step(now_us())? {
-        if !running.query_log.wait(Duration::ZERO) {
-            break;
-        }
-    }
-    Ok(())
+}
+
+/// Returns the octets of all files in a directory.
+fn stored_octets(directory: &Path) -> u64 {
+    let files = fs::read_dir(directory).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
 }
 
 fn now_us() -> u64 {

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use avocet_querylog::{
-    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Labels, LogError, Writer, WriterCounters,
-    WriterOptions,
+    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Filter, Labels, LogError, Writer,
+    WriterCounters, WriterOptions,
 };
+
+use super::WrittenLog;
 
 /// Time after an error until the directory is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -81,9 +83,29 @@ impl LogFiles {
         self.failing.is_some()
     }
 
-    /// Returns the directory of the open files.
-    pub(crate) fn directory(&self) -> Option<&Path> {
-        self.open.as_ref().map(|(directory, _)| directory.as_path())
+    /// Returns the log that is open.
+    pub(crate) fn written(&self) -> Option<WrittenLog> {
+        let of = |(directory, writer): &(PathBuf, Writer)| WrittenLog {
+            directory: directory.clone(),
+            rollups: writer.rollups(),
+        };
+        self.open.as_ref().map(of)
+    }
+
+    /// Completes the file of the head. Returns the id of the next entry; 0 if nothing is written.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub(crate) fn cut(&mut self, now_us: u64) -> Result<u64, LogError> {
+        self.open.as_mut().map_or(Ok(0), |(_, writer)| writer.cut(now_us))
+    }
+
+    /// Removes deleted entries from the roll-ups.
+    ///
+    /// # Errors
+    /// The roll-ups cannot be written.
+    pub(crate) fn forget(&mut self, deleted: &Filter) -> Result<(), LogError> {
+        self.open.as_mut().map_or(Ok(()), |(_, writer)| writer.forget(deleted))
     }
 
     /// Takes an entry.

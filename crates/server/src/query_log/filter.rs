@@ -1,9 +1,14 @@
-//! Whether an entry of the query log is among those that a client asks for.
+//! Whether an entry of the query log is among those that a client asks for: as it is logged, and in
+//! the files.
 
 use avocet_config::name::typed_name;
 use avocet_control::ControlError;
 use avocet_control::log::{LogEntry, LogFilter};
-use avocet_wire::FoldedNameBuf;
+use avocet_control::log_fault::LogFault;
+use avocet_querylog::column::{Set, Text};
+use avocet_querylog::{Condition, Filter};
+use avocet_wire::{FoldedNameBuf, Rtype, rdata};
+use ipnet::IpNet;
 
 /// A filter with its names in the form of entries.
 pub(crate) struct EntryFilter {
@@ -25,8 +30,8 @@ impl EntryFilter {
     /// Reports whether an entry is meant.
     pub(crate) fn takes(&self, entry: &LogEntry) -> bool {
         let Self { filter, name, under } = self;
-        let LogFilter { client, rtype, rcode, outcome, rule, list, upstream, from, to, .. } =
-            filter;
+        let LogFilter { client, device, group, rtype, rcode, outcome, kind, .. } = filter;
+        let LogFilter { rule, list, upstream, from, to, .. } = filter;
         let is = |wanted: &Option<String>, found: Option<&str>| {
             let Some(wanted) = wanted else { return true };
             found.is_some_and(|found| found.eq_ignore_ascii_case(wanted))
@@ -37,14 +42,62 @@ impl EntryFilter {
                 .as_ref()
                 .is_none_or(|zone| entry.name.as_ref().is_some_and(|name| is_under(name, zone)))
             && (is(client, entry.client.as_deref()) || is(client, entry.client_name.as_deref()))
+            && is(device, entry.client_name.as_deref())
+            && group.as_ref().is_none_or(|wanted| entry.groups.contains(wanted))
             && is(rtype, Some(&entry.rtype))
             && is(rcode, entry.rcode.as_deref())
             && outcome.is_none_or(|wanted| wanted == entry.outcome)
+            && kind.is_none_or(|wanted| wanted == entry.kind)
             && is(rule, entry.rule.as_deref())
             && list.as_ref().is_none_or(|wanted| entry.lists.contains(wanted))
             && upstream.is_none_or(|wanted| entry.upstream.as_ref() == Some(&wanted.to_string()))
             && from.is_none_or(|from| time >= from)
             && to.is_none_or(|to| time < to)
+    }
+}
+
+/// Returns the filter of a search in the files. An address finds the client with this address, or
+/// a network; another text the client with this name.
+///
+/// # Errors
+/// A name or type is malformed, or the time ends before it begins.
+pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
+    let LogFilter { name, under, client, device, group, rtype, rcode, .. } = filter;
+    let LogFilter { outcome, kind, rule, list, upstream, from, to, .. } = filter;
+    let name_of = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
+    let is = |column, text: Option<String>| text.map(|text| Condition::Is(column, vec![text]));
+    let qtype = rtype.as_deref().map(|word| {
+        let known = rdata::from_mnemonic(word).map(Rtype);
+        known.ok_or_else(|| ControlError::UnknownType(word.to_owned()))
+    });
+    let conditions = [
+        is(Text::Qname, name_of(name)?),
+        name_of(under)?.map(Condition::Under),
+        client.as_deref().map(client_condition),
+        is(Text::Device, device.clone()),
+        group.clone().map(|group| Condition::Has(Set::Groups, group)),
+        is(Text::Qtype, qtype.transpose()?.map(|qtype| qtype.to_string())),
+        is(Text::Rcode, rcode.as_ref().map(|rcode| rcode.to_ascii_uppercase())),
+        is(Text::Stage, outcome.map(|stage| stage.text().to_owned())),
+        is(Text::Outcome, kind.map(|kind| kind.text().to_owned())),
+        is(Text::Rule, rule.clone()),
+        list.clone().map(|list| Condition::Has(Set::Lists, list)),
+        is(Text::Upstream, upstream.map(|upstream| upstream.to_string())),
+    ];
+    let micros = |secs: u64| secs.saturating_mul(1_000_000);
+    let time_us = from.map_or(0, micros)..to.map_or(u64::MAX, micros);
+    if time_us.is_empty() {
+        return Err(LogFault::EmptyTime.into());
+    }
+    Ok(Filter { time_us, conditions: conditions.into_iter().flatten().collect() })
+}
+
+fn client_condition(text: &str) -> Condition {
+    let address = text.parse::<std::net::IpAddr>().map(|address| address.to_string());
+    let network = || text.parse::<IpNet>().map(|network| network.trunc().to_string());
+    match address.or_else(|_| network()) {
+        Ok(shown) => Condition::Is(Text::Client, vec![shown]),
+        Err(_) => Condition::Is(Text::Device, vec![text.to_owned()]),
     }
 }
 

@@ -49,9 +49,9 @@ impl Followers {
         Some(Following { queue, skipped })
     }
 
-    /// Returns whether there are none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+    /// Returns their number.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
     }
 
     /// Passes an entry to all followers, and forgets those that are gone.

@@ -13,27 +13,75 @@
 pub(crate) mod files;
 pub(crate) mod filter;
 pub(crate) mod followers;
+pub(crate) mod overview;
+pub(crate) mod rates;
+pub(crate) mod searches;
 pub(crate) mod shown;
 pub(crate) mod states;
+pub(crate) mod stored;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use followers::Followers;
+use avocet_querylog::{Filter, LogError, Pruned, Rollups};
 
-/// The state of the query log that its thread shares.
+use followers::Followers;
+use rates::Rates;
+use searches::Searches;
+
+/// The state of the query log that its threads share.
 #[derive(Default)]
 pub(crate) struct QueryLog {
-    is_closed: Mutex<bool>,
-    closing: Condvar,
+    orders: Mutex<LogOrders>,
+    ordered: Condvar,
     /// The clients that follow the log.
     pub(crate) followers: Followers,
     /// The counts of the log.
     pub(crate) counts: LogCounts,
-    /// The directory whose files are open; `None` while nothing is written.
-    pub(crate) directory: Mutex<Option<PathBuf>>,
+    /// The present rates.
+    pub(crate) rates: Rates,
+    /// The searches in the files.
+    pub(crate) searches: Searches,
+    /// The files that are written; `None` while there are none.
+    pub(crate) written: Mutex<Option<WrittenLog>>,
+}
+
+/// The log that is written.
+#[derive(Clone)]
+pub(crate) struct WrittenLog {
+    /// Its directory.
+    pub(crate) directory: PathBuf,
+    /// Its roll-ups. The thread of the log needs the lock: copy them.
+    pub(crate) rollups: Arc<Mutex<Rollups>>,
+}
+
+/// LogOrders to the threads of the log.
+#[derive(Default)]
+struct LogOrders {
+    is_closed: bool,
+    of_writer: Vec<WriterOrder>,
+    of_upkeep: Vec<PruneOrder>,
+}
+
+/// An order to the thread that writes.
+pub(crate) enum WriterOrder {
+    /// Completes the file of the head. The reply is the id of the next entry.
+    Cut(Sender<Result<u64, LogError>>),
+    /// Removes deleted entries from the roll-ups.
+    Forget(Filter, Sender<Result<(), LogError>>),
+}
+
+/// An order to the upkeep: deletes entries.
+pub(crate) struct PruneOrder {
+    /// The entries.
+    pub(crate) filter: Filter,
+    /// The id before which files are complete.
+    pub(crate) before_id: u64,
+    /// Gets the result.
+    pub(crate) reply: Sender<Result<Pruned, LogError>>,
 }
 
 /// Counts of the query log since the start.
@@ -49,6 +97,12 @@ pub(crate) struct LogCounts {
     pub(crate) lost: AtomicU64,
     /// Octets written to files.
     pub(crate) octets: AtomicU64,
+    /// Entries in segments.
+    pub(crate) sealed: AtomicU64,
+    /// Entries deleted, by retention or by a request.
+    pub(crate) deleted: AtomicU64,
+    /// Octets of all files.
+    pub(crate) stored_octets: AtomicU64,
 }
 
 impl LogCounts {
@@ -59,19 +113,53 @@ impl LogCounts {
 }
 
 impl QueryLog {
-    /// Ends the thread, after it has written what the workers left.
+    /// Ends the threads, after one has written what the workers left.
     pub(crate) fn close(&self) {
-        *self.lock() = true;
-        self.closing.notify_all();
+        self.lock().is_closed = true;
+        self.ordered.notify_all();
     }
 
     /// Waits for this long. Returns false if the thread must end.
     pub(crate) fn wait(&self, time: Duration) -> bool {
-        let waited = self.closing.wait_timeout_while(self.lock(), time, |is_closed| !*is_closed);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
+        let is_open = |orders: &mut LogOrders| !orders.is_closed;
+        let waited = self.ordered.wait_timeout_while(self.lock(), time, is_open);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
     }
 
-    fn lock(&self) -> MutexGuard<'_, bool> {
-        self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for this long, or until the upkeep has an order. Returns false if the thread must end.
+    pub(crate) fn wait_for_upkeep(&self, time: Duration) -> bool {
+        let is_calm = |orders: &mut LogOrders| !orders.is_closed && orders.of_upkeep.is_empty();
+        let waited = self.ordered.wait_timeout_while(self.lock(), time, is_calm);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.is_closed
+    }
+
+    /// Sends an order to the thread that writes, which looks for orders in each round.
+    pub(crate) fn order_writer(&self, order: WriterOrder) {
+        self.lock().of_writer.push(order);
+    }
+
+    /// Sends an order to the upkeep.
+    pub(crate) fn order_upkeep(&self, order: PruneOrder) {
+        self.lock().of_upkeep.push(order);
+        self.ordered.notify_all();
+    }
+
+    /// Takes the orders to the thread that writes.
+    pub(crate) fn writer_orders(&self) -> Vec<WriterOrder> {
+        std::mem::take(&mut self.lock().of_writer)
+    }
+
+    /// Takes the orders to the upkeep.
+    pub(crate) fn upkeep_orders(&self) -> Vec<PruneOrder> {
+        std::mem::take(&mut self.lock().of_upkeep)
+    }
+
+    /// Returns the log that is written.
+    pub(crate) fn written(&self) -> Option<WrittenLog> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LogOrders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

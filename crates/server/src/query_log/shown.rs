@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use avocet_control::log::{LogEntry, LogTransport};
+use avocet_control::log::{LogEntry, LogTransport, OutcomeKind};
 use avocet_control::why::{CacheUse, QueryStage, ValidationState};
 use avocet_nameserver::metrics::STAGES;
 use avocet_querylog::{Entry, Label, Labels, NO_EDE, Privacy};
@@ -31,24 +31,26 @@ pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
     let has_reply = facts.response_size > 0;
     let has_names = facts.privacy != Privacy::NoNames;
     let name = NameBuf::from_wire(entry.qname).ok().filter(|_| has_names);
-    let flags = FLAGS.iter().filter(|(bit, _)| facts.flags & bit != 0);
     LogEntry {
+        id: None,
         time_us: facts.time_us,
         client: client(facts.client, facts.privacy),
         client_name: text(Label::Device, facts.device)
             .filter(|_| matches!(facts.privacy, Privacy::Full | Privacy::NoNames)),
+        groups: texts(Label::Groups, facts.profile),
         listener: text(Label::Listener, facts.listener),
         transport: if facts.transport == 0 { LogTransport::Udp } else { LogTransport::Tcp },
         name: name.map(|name| name.folded().to_string()),
         rtype: Rtype(facts.qtype).to_string(),
         class: Class(facts.qclass).to_string(),
         rcode: has_reply.then(|| Rcode(facts.rcode).to_string()),
-        flags: flags.map(|(_, name)| (*name).to_owned()).collect(),
+        flags: flags(facts.flags),
         ede: Some(facts.ede).filter(|code| *code != NO_EDE),
         outcome: STAGES
             .get(usize::from(facts.stage))
             .and_then(|word| of_word(word))
             .unwrap_or(QueryStage::Ignored),
+        kind: of_word(facts.outcome.name()).unwrap_or(OutcomeKind::Answered),
         cache: text(Label::Cache, facts.cache.into())
             .and_then(|word| of_word(&word))
             .unwrap_or(CacheUse::NotAsked),
@@ -68,8 +70,14 @@ pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
     }
 }
 
+/// Returns the names of the flags in the second 16 bits of a header.
+pub(super) fn flags(bits: u16) -> Vec<String> {
+    let set = FLAGS.iter().filter(|(bit, _)| bits & bit != 0);
+    set.map(|(_, name)| (*name).to_owned()).collect()
+}
+
 /// Returns the value of a closed set of words.
-fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
+pub(super) fn of_word<T: DeserializeOwned>(word: &str) -> Option<T> {
     serde_json::from_value(word.into()).ok()
 }
 

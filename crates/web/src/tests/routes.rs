@@ -14,6 +14,8 @@ fn fields(route: &Route) -> Value {
         | (Verb::Get, "/explain" | "/lists/check" | "/cache/lookup")
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
         (Verb::Get, "/queries/live") => json!({"under": "few.example."}),
+        (Verb::Get, "/queries/entry") => json!({"id": 7}),
+        (Verb::Delete, "/queries") => json!({"all": true}),
         (Verb::Post, "/lists/refresh") => json!({"name": null, "force": false}),
         (Verb::Post, "/policy/pause") => json!({"scope": "all", "secs": 60}),
         (Verb::Post, "/policy/grant") => json!({"name": "a.example.", "secs": 60}),
@@ -180,4 +182,25 @@ fn paths_methods_and_fields_that_do_not_exist_are_problems() {
     assert_eq!(site.seen(), ["flush"], "the route decides on the command");
     post(&json!([])).check(400, "malformed");
     post(&json!({"name": "panic."})).check(500, "internal");
+}
+
+#[test]
+fn a_search_of_the_log_takes_filters_from_the_query_and_refuses_others() {
+    let site = Site::new();
+    let token = site.token(&[AccessScope::QueriesRead]);
+    let get = |query: &str| {
+        site.send(Sent::new("GET", &format!("/api/v1/queries?{query}")).token(&token))
+    };
+    let all = "under=a.example&client=tv&device=tv&group=kids&type=AAAA&rcode=NXDOMAIN&\
+               outcome=packet-hit&kind=answered&rule=r&list=l&upstream=9.9.9.9%3A53&from=1&to=2&\
+               limit=5";
+    assert_eq!(get(all).status, 200);
+    get("cursor=x").check(422, "invalid-value");
+    for query in ["outcome=nothing", "kind=packet-hit", "from=x", "limit=-1", "x=1", "filter=1"] {
+        get(query).check(400, "malformed");
+    }
+    let viewer = site.token(&[AccessScope::QueriesRead, AccessScope::StatusRead]);
+    let delete = Sent::new("DELETE", "/api/v1/queries?all=true").token(&viewer);
+    site.send(delete).check(403, "forbidden");
+    assert!(!site.seen().contains(&"log-prune".to_owned()));
 }

@@ -11,7 +11,11 @@ use avocet_control::access::{
 };
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
-use avocet_control::log::{LogFound, LogLine, LogTail};
+use avocet_control::log::{
+    LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
+    LogShow, LogTail,
+};
+use avocet_control::log_fault::LogFault;
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
@@ -22,6 +26,7 @@ use avocet_control::revisions::{
     ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
     RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
 };
+use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps, OutcomeCounts};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
@@ -170,6 +175,48 @@ impl Control for Remembering {
             lines(LogLine::Skipped(number))?;
         }
         Ok(LogFound { entries: last })
+    }
+
+    fn log_search(&self, request: LogSearch) -> Result<LogPage, ControlError> {
+        self.saw(request.clone());
+        match request.cursor {
+            Some(_) => Err(LogFault::InvalidCursor.into()),
+            None => Ok(of(json!({"queries": [], "next": null, "examined": 0, "damaged": []}))),
+        }
+    }
+
+    fn log_count(&self, request: LogCount) -> Result<LogCounted, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"queries": 1, "next": null, "damaged": []})))
+    }
+
+    fn log_show(&self, request: LogShow) -> Result<LogEntry, ControlError> {
+        let id = request.id;
+        self.saw(request);
+        Err(LogFault::UnknownEntry(id).into())
+    }
+
+    fn log_statistics(&self, request: LogStatistics) -> Result<LogOverview, ControlError> {
+        self.saw(request);
+        let rates = json!({"secs": 1.5, "queries": 2.0, "blocked": 1.0, "failed": 0.0});
+        let outcomes = serde_json::to_value(OutcomeCounts::default()).unwrap();
+        Ok(of(json!({"from": 0, "to": 1, "period": "hour", "queries": 0, "outcomes": outcomes,
+                     "delays": {"histogram": []}, "tops": [], "rates": rates})))
+    }
+
+    fn log_series(&self, request: LogSeries) -> Result<LogSteps, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"step": 60, "period": "minute", "steps": []})))
+    }
+
+    fn log_prune(
+        &self,
+        request: LogPrune,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<LogPruned, ControlError> {
+        self.saw(request);
+        waiting(AtWork { waiting: true })?;
+        Ok(of(json!({"queries": 3, "damaged": []})))
     }
 
     fn anchors(&self, request: Anchors) -> Result<AnchorsReport, ControlError> {

@@ -1,33 +1,33 @@
 //! Turns: a limit on concurrent requests.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// The available turns.
-pub(super) struct Turns {
+pub(crate) struct Turns {
     left: Mutex<usize>,
     freed: Condvar,
 }
 
 /// A turn, which ends when it is dropped.
-pub(super) struct Turn<'a>(&'a Turns);
+pub(crate) struct Turn(Arc<Turns>);
 
 impl Turns {
-    pub(super) fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self { left: Mutex::new(count), freed: Condvar::new() }
     }
 
     /// Waits for a turn. Returns `None` if none becomes available in time.
-    pub(super) fn take(&self, patience: Duration) -> Option<Turn<'_>> {
+    pub(crate) fn take(self: &Arc<Self>, patience: Duration) -> Option<Turn> {
         let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.freed.wait_timeout_while(left, patience, |left| *left == 0);
         let (mut left, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *left = left.checked_sub(1)?;
-        Some(Turn(self))
+        Some(Turn(self.clone()))
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
         *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.0.freed.notify_one();
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn a_turn_comes_when_another_ends() {
-        let turns = Turns::new(2);
+        let turns = Arc::new(Turns::new(2));
         let (first, second) = (turns.take(Duration::ZERO), turns.take(Duration::ZERO));
         assert!(first.is_some() && second.is_some());
         assert!(turns.take(Duration::ZERO).is_none());

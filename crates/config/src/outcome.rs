@@ -1,0 +1,71 @@
+//! Outcomes of queries, and how long the query log keeps their entries.
+
+use super::error::SettingError;
+use super::setting::FromText;
+
+/// The most days for which entries are kept.
+const MAX_DAYS: u32 = 36_500;
+
+/// The days after which entries with an outcome are removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KindDays {
+    /// The outcome.
+    pub kind: OutcomeKind,
+    /// The days, from 1.
+    pub days: u32,
+}
+
+/// How a query ended, in the kinds that the log counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutcomeKind {
+    /// Answered with data or a denial.
+    Answered,
+    /// Answered from local records or special names.
+    Local,
+    /// Blocked.
+    Blocked,
+    /// Answered with other data, by a rule.
+    Rewritten,
+    /// Refused.
+    Refused,
+    /// Without a reply.
+    Dropped,
+    /// Not resolved.
+    Failed,
+    /// Malformed.
+    Malformed,
+}
+
+impl OutcomeKind {
+    /// All, with their words in the file.
+    const WORDS: [(Self, &'static str); 8] = [
+        (Self::Answered, "answered"),
+        (Self::Local, "local"),
+        (Self::Blocked, "blocked"),
+        (Self::Rewritten, "rewritten"),
+        (Self::Refused, "refused"),
+        (Self::Dropped, "dropped"),
+        (Self::Failed, "failed"),
+        (Self::Malformed, "malformed"),
+    ];
+
+    /// Returns the word in the file, which is also that of the log.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::WORDS[self as usize].1
+    }
+}
+
+impl FromText for KindDays {
+    const EXPECTED: &'static str = "an outcome (\"answered\", \"local\", \"blocked\", \
+                                    \"rewritten\", \"refused\", \"dropped\", \"failed\" or \
+                                    \"malformed\") with days from 1 to 36500, such as \
+                                    \"answered:30\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let (word, days) = text.split_once(':').ok_or(None)?;
+        let (kind, _) = OutcomeKind::WORDS.into_iter().find(|(_, own)| *own == word).ok_or(None)?;
+        let days = days.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)).ok_or(None)?;
+        Ok(Self { kind, days })
+    }
+}

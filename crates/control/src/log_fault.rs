@@ -1,0 +1,65 @@
+//! Errors of requests about the query log.
+
+use std::fmt;
+
+use crate::error::ErrorCode;
+
+/// The reason why a request about the query log has no reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFault {
+    /// The cursor is not that of a page.
+    InvalidCursor,
+    /// A number of the request is out of bounds: the bounds.
+    OutOfBounds(&'static str),
+    /// The time ends before it begins.
+    EmptyTime,
+    /// A deletion has neither a filter nor `all`, or both.
+    UnclearDeletion,
+    /// The log has no entry with this number.
+    UnknownEntry(u64),
+    /// Other searches take all places.
+    Busy,
+    /// The search did not end in time.
+    Timeout,
+}
+
+impl LogFault {
+    /// Returns the code of the error.
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::InvalidCursor
+            | Self::OutOfBounds(_)
+            | Self::EmptyTime
+            | Self::UnclearDeletion => ErrorCode::InvalidValue,
+            Self::UnknownEntry(_) => ErrorCode::NotFound,
+            Self::Busy => ErrorCode::Busy,
+            Self::Timeout => ErrorCode::Timeout,
+        }
+    }
+
+    /// Returns what to do next, if the message does not say it.
+    pub const fn next(self) -> Option<&'static str> {
+        Some(match self {
+            Self::InvalidCursor => "give `next` of the page before, or no cursor",
+            Self::Busy => "try again",
+            Self::Timeout => "give a shorter time with `from` and `to`",
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for LogFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidCursor => f.write_str("the cursor is not that of a page"),
+            Self::OutOfBounds(bounds) => write!(f, "expected {bounds}"),
+            Self::EmptyTime => f.write_str("the time ends before it begins"),
+            Self::UnclearDeletion => {
+                f.write_str("expected a filter for the queries to delete, or `all`, but not both")
+            }
+            Self::UnknownEntry(id) => write!(f, "the query log has no entry {id}"),
+            Self::Busy => f.write_str("too many searches of the query log at once"),
+            Self::Timeout => f.write_str("the search of the query log did not end in time"),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Requests for overviews of the query log. They are computed from roll-ups, at the same cost for
+//! any number of queries.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+/// A request for the counts of a time.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogStatistics {
+    /// The first Unix second; a day before `to` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The Unix second after the last one; now without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    /// Most texts of a ranking, from 1 to 100; 10 without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+/// The counts of a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct LogOverview {
+    /// The first Unix second. Hours or days that are counted in part count as a whole.
+    pub from: u64,
+    /// The Unix second after the last one.
+    pub to: u64,
+    /// The length of the periods that are added up.
+    pub period: PeriodLength,
+    /// The number of queries.
+    pub queries: u64,
+    /// The queries by outcome.
+    pub outcomes: OutcomeCounts,
+    /// The times to answer.
+    pub delays: Delays,
+    /// The rankings.
+    pub tops: Vec<TopRanking>,
+    /// The present rates.
+    pub rates: QueryRates,
+}
+
+words! {
+    /// The length of a period of the roll-ups.
+    pub enum PeriodLength {
+        /// A minute; kept for a day.
+        Minute = "minute",
+        /// An hour; kept for a week.
+        Hour = "hour",
+        /// A day in UTC; kept for a year.
+        Day = "day",
+    }
+}
+
+/// Numbers of queries by kind of outcome.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OutcomeCounts {
+    /// Answered with data or a denial, from upstream or from a cache.
+    pub answered: u64,
+    /// Answered from local records or special names.
+    pub local: u64,
+    /// Blocked by a rule or list.
+    pub blocked: u64,
+    /// Answered with other data, by a rule.
+    pub rewritten: u64,
+    /// Refused.
+    pub refused: u64,
+    /// Without a reply.
+    pub dropped: u64,
+    /// Not resolved.
+    pub failed: u64,
+    /// Malformed, or of a kind that is not implemented.
+    pub malformed: u64,
+}
+
+/// The times to answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Delays {
+    /// Half of the queries were answered within this many microseconds, rounded up to a power of
+    /// two; none without queries.
+    pub median_us: Option<u64>,
+    /// The same for 95 of 100 queries.
+    pub p95_us: Option<u64>,
+    /// The same for 99 of 100 queries.
+    pub p99_us: Option<u64>,
+    /// The histogram, without its empty classes.
+    pub histogram: Vec<DelayClass>,
+}
+
+/// A class of the histogram of times to answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DelayClass {
+    /// The queries were answered in less than this many microseconds, and not in less than half of
+    /// it.
+    pub below_us: u64,
+    /// Their number.
+    pub queries: u64,
+}
+
+words! {
+    /// What a ranking counts.
+    pub enum RankingKind {
+        /// QTYPEs.
+        Types = "types",
+        /// RCODEs.
+        Rcodes = "rcodes",
+        /// QNAMEs.
+        Names = "names",
+        /// Addresses of clients.
+        Clients = "clients",
+        /// Rules that decided.
+        Rules = "rules",
+        /// Lists with the name.
+        Lists = "lists",
+        /// Upstreams that answered.
+        Upstreams = "upstreams",
+        /// QNAMEs of blocked queries.
+        BlockedNames = "blocked-names",
+        /// Addresses of clients whose queries were blocked.
+        BlockedClients = "blocked-clients",
+    }
+}
+
+/// The most frequent texts of a kind. The server counts a bounded number of texts, so a count may
+/// be too high.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct TopRanking {
+    /// The kind.
+    pub of: RankingKind,
+    /// The texts, the most frequent first.
+    pub texts: Vec<RankedText>,
+    /// A text that was not counted has at most this many queries.
+    pub others_at_most: u64,
+}
+
+/// A text of a ranking.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RankedText {
+    /// The text.
+    pub text: String,
+    /// The number of queries, which is at least the true one.
+    pub queries: u64,
+    /// By how much the number may be too high.
+    pub error: u64,
+}
+
+/// Queries a second, over the last minute at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct QueryRates {
+    /// The seconds over which they were measured; 0 right after the start.
+    pub secs: f64,
+    /// All logged queries a second.
+    pub queries: f64,
+    /// Blocked queries a second.
+    pub blocked: f64,
+    /// Queries a second that were not resolved.
+    pub failed: f64,
+}
+
+/// A request for the counts of a time, in steps.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogSeries {
+    /// The first Unix second; a day before `to` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// The Unix second after the last one; now without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<u64>,
+    /// The seconds of a step, from 1; without it, about 100 steps. A step of the reply is longer if
+    /// the counts are not as fine, or if there would be more than 1500 steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<u64>,
+}
+
+/// Counts of a time, in steps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LogSteps {
+    /// The seconds of a step.
+    pub step: u64,
+    /// The length of the periods that are added up.
+    pub period: PeriodLength,
+    /// The steps, the earliest first, without a gap.
+    pub steps: Vec<LogStep>,
+}
+
+/// The counts of a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct LogStep {
+    /// Its first Unix second, a multiple of the step.
+    pub at: u64,
+    /// The number of queries.
+    pub queries: u64,
+    /// The queries by outcome.
+    pub outcomes: OutcomeCounts,
+    /// Half of the queries were answered within this many microseconds, rounded up to a power of
+    /// two; none without queries.
+    pub median_us: Option<u64>,
+    /// The same for 99 of 100 queries.
+    pub p99_us: Option<u64>,
+}

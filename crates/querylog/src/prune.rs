@@ -1,0 +1,127 @@
+//! Deletes entries on request: those that a filter wants.
+//!
+//! The entries of a segment cannot be removed one by one: the segment is replaced by one without
+//! them, and a file of the head is sealed before. A crash leaves each file as it was or replaced.
+
+use std::path::Path;
+
+use crate::chunk::Chunk;
+use crate::directory::{Listing, SegmentLabel, SegmentName};
+use crate::error::LogError;
+use crate::lock::LogLock;
+use crate::rollup::Rollups;
+use crate::search::{Broken, Filter, Overlap};
+use crate::segment::{RowGroup, RowSource, Sealer, Segment};
+use crate::upkeep::{Retention, Upkeep, delete, group_times, write_groups};
+
+/// The result of deleting entries.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Pruned {
+    /// Entries that were deleted.
+    pub entries: u64,
+    /// Files that cannot be read, or not be replaced. They are as they were.
+    pub broken: Vec<Broken>,
+}
+
+impl Upkeep {
+    /// Deletes the entries that a filter wants from all files that are complete: segments, and
+    /// files of the head that begin before an id. `goes_on` is called before each file, and ends
+    /// the work if it returns false.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn prune_entries(
+        &mut self,
+        filter: &Filter,
+        before_id: u64,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Result<Pruned, LogError> {
+        let mut pruned = Pruned::default();
+        let mut note = |path: &Path, done: Result<u64, LogError>| match done {
+            Ok(entries) => pruned.entries += entries,
+            Err(error) => {
+                pruned.broken.push(Broken { path: path.to_owned(), reason: error.to_string() });
+            }
+        };
+        for head in Listing::read(self.directory())?.heads {
+            if head.first_id < before_id && goes_on() {
+                note(&head.path, self.seal(&head).map(|_| 0));
+            }
+        }
+        for segment in Listing::read(self.directory())?.segments {
+            if goes_on() {
+                note(&segment.path, self.prune_segment(&segment, filter));
+            }
+        }
+        self.count_deleted(pruned.entries);
+        Ok(pruned)
+    }
+
+    /// Replaces a segment by one without the wanted entries, and returns their number.
+    fn prune_segment(&self, name: &SegmentName, filter: &Filter) -> Result<u64, LogError> {
+        let is_whole = filter.overlap(0..u64::MAX) == Overlap::All && filter.conditions.is_empty();
+        if is_whole {
+            let rows = Segment::open(name).map_or(0, |segment| segment.rows());
+            return delete(&name.path).map(|()| rows);
+        }
+        let segment = Segment::open(name)?;
+        let is_met = |group: &RowGroup| {
+            filter.overlap(group_times(group)) != Overlap::None && filter.may_match(group)
+        };
+        if !segment.groups().any(|group| is_met(&group)) {
+            return Ok(0);
+        }
+        let sources: Result<Vec<_>, _> =
+            segment.groups().map(|group| without(group, filter)).collect();
+        let sources = sources?;
+        let left: u64 = sources.iter().map(|source| source.len() as u64).sum();
+        let deleted = segment.rows() - left;
+        if deleted == 0 {
+            return Ok(0);
+        }
+        if left > 0 {
+            let mut sealer = Sealer::create(self.directory(), *name.label.ids.start())?;
+            write_groups(&mut sealer, sources.into_iter().map(Ok))?;
+            let generation = name.label.generation.saturating_add(1);
+            sealer.finish(&SegmentLabel { generation, ..name.label.clone() })?;
+        }
+        delete(&name.path)?;
+        Ok(deleted)
+    }
+}
+
+fn without(group: RowGroup, filter: &Filter) -> Result<RowSource, LogError> {
+    let overlap = filter.overlap(group_times(&group));
+    let (rows, chunk) = (0..group.len(), Chunk::RowGroup(group));
+    let mut kept = match overlap {
+        Overlap::None => Vec::new(),
+        Overlap::Some | Overlap::All => filter.select(&chunk, &rows, overlap)?,
+    };
+    kept.iter_mut().for_each(|wanted| *wanted = !*wanted);
+    Ok(RowSource { chunk, kept })
+}
+
+/// Deletes the entries that a filter wants from a log that no process writes. `progress` is called
+/// before each file.
+///
+/// # Errors
+/// Another process writes the log, the directory cannot be read, or the roll-ups cannot be written.
+pub fn prune(
+    directory: &Path,
+    filter: &Filter,
+    mut progress: impl FnMut(),
+) -> Result<Pruned, LogError> {
+    let _lock = LogLock::take(directory)?;
+    let mut rollups = Rollups::read(directory)?;
+    let mut upkeep = Upkeep::open(directory.to_owned(), Retention::default())?;
+    let pruned = upkeep.prune_entries(filter, u64::MAX, || {
+        progress();
+        true
+    })?;
+    rollups.forget(filter);
+    rollups.store(directory)?;
+    Ok(pruned)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! What roll-ups forget when entries are deleted on request. Retention does not change them: they
+//! outlive the entries.
+
+use std::sync::Arc;
+
+use super::{Period, Ranking, Rollups};
+use crate::search::Filter;
+
+impl Rollups {
+    /// Forgets deleted entries, as far as the counts permit: a filter without conditions removes
+    /// the periods inside its time range, and a condition on names or clients removes these texts
+    /// from the tops. Other counts stay.
+    pub(crate) fn forget(&mut self, deleted: &Filter) {
+        for period in Period::ALL {
+            let is_inside = |start_us: u64| {
+                deleted.time_us.start <= start_us
+                    && start_us.saturating_add(period.us()) <= deleted.time_us.end
+            };
+            let periods = &mut self.periods[period as usize];
+            if deleted.conditions.is_empty() {
+                periods.retain(|totals| !is_inside(totals.start_us));
+                continue;
+            }
+            for totals in periods.iter_mut().filter(|totals| is_inside(totals.start_us)) {
+                let tops = &mut Arc::make_mut(totals).tops;
+                for ranking in Ranking::ALL {
+                    let Some(column) = ranking.column() else { continue };
+                    tops[ranking as usize].remove(|text| deleted.implies(column, text));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Overviews of the query log from its roll-ups: the counts of a time, whole and in steps.
+
+use std::ops::Range;
+
+use avocet_control::ControlError;
+use avocet_control::log_fault::LogFault;
+use avocet_control::statistics::{
+    DelayClass, Delays, LogOverview, LogStep, LogSteps, OutcomeCounts, PeriodLength, QueryRates,
+    RankedText, RankingKind, TopRanking,
+};
+use avocet_querylog::{Outcome, Period, Ranking, Rollups, Totals};
+
+/// Most steps of a series.
+const MAX_STEPS: u64 = 1_500;
+/// Steps of a series that does not say how long they are.
+const USUAL_STEPS: u64 = 100;
+/// The time of an overview that does not say from when it is.
+const USUAL_SECS: u64 = 86_400;
+
+/// The rankings with their words.
+const KINDS: [(Ranking, RankingKind); 9] = [
+    (Ranking::Qtypes, RankingKind::Types),
+    (Ranking::Rcodes, RankingKind::Rcodes),
+    (Ranking::Qnames, RankingKind::Names),
+    (Ranking::Clients, RankingKind::Clients),
+    (Ranking::Rules, RankingKind::Rules),
+    (Ranking::Lists, RankingKind::Lists),
+    (Ranking::Upstreams, RankingKind::Upstreams),
+    (Ranking::BlockedQnames, RankingKind::BlockedNames),
+    (Ranking::BlockedClients, RankingKind::BlockedClients),
+];
+
+/// A time in Unix seconds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Span(Range<u64>);
+
+impl Span {
+    /// Returns the time of a request at a Unix second.
+    ///
+    /// # Errors
+    /// It ends before it begins.
+    pub fn of(from: Option<u64>, to: Option<u64>, now: u64) -> Result<Self, ControlError> {
+        let to = to.unwrap_or(now.saturating_add(1));
+        let from = from.unwrap_or(to.saturating_sub(USUAL_SECS));
+        if from < to { Ok(Self(from..to)) } else { Err(LogFault::EmptyTime.into()) }
+    }
+
+    /// Widens the time to whole steps.
+    fn aligned(&self, step: u64) -> Range<u64> {
+        self.0.start / step * step..self.0.end.div_ceil(step).saturating_mul(step)
+    }
+}
+
+/// Returns the counts of a time, with up to `texts` of each ranking.
+pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates) -> LogOverview {
+    // Minutes have few rankings.
+    let from_us = micros(span.0.start);
+    let period = match rollups.reaches(Period::Hour, from_us / HOUR_US * HOUR_US) {
+        true => Period::Hour,
+        false => Period::Day,
+    };
+    let range = span.aligned(secs(period));
+    let totals = rollups.sum(period, micros(range.start)..micros(range.end));
+    let top = |(ranking, of): (Ranking, RankingKind)| {
+        let top = totals.top(ranking);
+        let ranked = top.texts(texts).into_iter();
+        let ranked =
+            ranked.map(|one| RankedText { text: one.text, queries: one.count, error: one.error });
+        TopRanking { of, texts: ranked.collect(), others_at_most: top.floor() }
+    };
+    LogOverview {
+        from: range.start,
+        to: range.end,
+        period: length(period),
+        queries: totals.entries,
+        outcomes: outcomes(&totals),
+        delays: delays(&totals),
+        tops: KINDS.into_iter().map(top).collect(),
+        rates,
+    }
+}
+
+/// Returns the counts of a time, in steps of at least `step` seconds.
+pub(crate) fn series(rollups: &Rollups, span: &Span, step: Option<u64>) -> LogSteps {
+    let wanted = span.0.end - span.0.start;
+    // The steps at both ends may be longer than the time.
+    let least = wanted.div_ceil(MAX_STEPS - 2);
+    let step = step.unwrap_or(wanted / USUAL_STEPS).max(least).max(1);
+    let from_us = micros(span.0.start);
+    let reaches = |period: &Period| rollups.reaches(*period, from_us / period.us() * period.us());
+    let finest = Period::ALL.into_iter().find(reaches).unwrap_or(Period::Day);
+    // A step of whole days needs no minutes.
+    let coarsest = Period::ALL.into_iter().rev().find(|period| step.is_multiple_of(secs(*period)));
+    let period = match coarsest {
+        Some(period) if secs(period) > secs(finest) => period,
+        _ => finest,
+    };
+    let step = step.div_ceil(secs(period)).saturating_mul(secs(period));
+    let range = span.aligned(step);
+    let mut steps = Vec::new();
+    let mut periods = rollups.series(period, micros(range.start)..micros(range.end)).peekable();
+    for at in (range.start..range.end).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+        let mut counts = Totals::new(micros(at));
+        let end_us = micros(at.saturating_add(step));
+        while let Some(totals) = periods.next_if(|one| one.start_us < end_us) {
+            counts.add_counts(totals);
+        }
+        steps.push(LogStep {
+            at,
+            queries: counts.entries,
+            outcomes: outcomes(&counts),
+            median_us: counts.delay_us(0.5),
+            p99_us: counts.delay_us(0.99),
+        });
+    }
+    LogSteps { step, period: length(period), steps }
+}
+
+const HOUR_US: u64 = 3_600_000_000;
+
+fn micros(secs: u64) -> u64 {
+    secs.saturating_mul(1_000_000)
+}
+
+fn secs(period: Period) -> u64 {
+    period.us() / 1_000_000
+}
+
+fn length(period: Period) -> PeriodLength {
+    match period {
+        Period::Minute => PeriodLength::Minute,
+        Period::Hour => PeriodLength::Hour,
+        Period::Day => PeriodLength::Day,
+    }
+}
+
+fn outcomes(totals: &Totals) -> OutcomeCounts {
+    let of = |outcome: Outcome| totals.outcomes[outcome as usize];
+    OutcomeCounts {
+        answered: of(Outcome::Answered),
+        local: of(Outcome::Local),
+        blocked: of(Outcome::Blocked),
+        rewritten: of(Outcome::Rewritten),
+        refused: of(Outcome::Refused),
+        dropped: of(Outcome::Dropped),
+        failed: of(Outcome::Failed),
+        malformed: of(Outcome::Malformed),
+    }
+}
+
+fn delays(totals: &Totals) -> Delays {
+    let classes = totals.delays.iter().enumerate().filter(|(_, queries)| **queries > 0);
+    let class =
+        |(class, queries): (usize, &u64)| DelayClass { below_us: 1 << class, queries: *queries };
+    Delays {
+        median_us: totals.delay_us(0.5),
+        p95_us: totals.delay_us(0.95),
+        p99_us: totals.delay_us(0.99),
+        histogram: classes.map(class).collect(),
+    }
+}

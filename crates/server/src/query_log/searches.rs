@@ -1,0 +1,364 @@
+//! Searches in the files of the query log, for clients of the running server.
+//!
+//! Each runs on a thread of its own, with a low share of the cores, and touches nothing but files:
+//! neither a worker nor the threads of the log ever wait for one. Few run at once, and each ends
+//! after some seconds with what it has found.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use avocet_control::ControlError;
+use avocet_control::log_fault::LogFault;
+use avocet_io::process::Thread;
+use avocet_querylog::{Broken, Count, Filter, LogError, LogReader, Page, SearchExtent};
+
+use crate::turns::Turns;
+
+/// Most searches at once: each may hold a decoded part of a row group, some dozens of MiB.
+const MAX_SEARCHES: usize = 2;
+/// Longest wait of a search for its turn.
+const TURN_PATIENCE: Duration = Duration::from_secs(2);
+/// Time after which a search ends with what it has found.
+const SEARCH_TIME: Duration = Duration::from_secs(3);
+/// Time after which nobody waits for a search that does not end: a busy machine, a slow disk.
+const GIVE_UP: Duration = Duration::from_secs(10);
+/// Rows that are examined between two looks at the clock.
+const SLICE_ROWS: u64 = 1 << 18;
+/// Time after which a reader that nobody uses closes its files.
+const IDLE: Duration = Duration::from_secs(30);
+/// The condition after a panic.
+const FAULT: &str = "a panic interrupted the search, see the log";
+
+/// The searches.
+pub(crate) struct Searches {
+    turns: Arc<Turns>,
+    shared: Arc<SearchState>,
+}
+
+#[derive(Default)]
+struct SearchState {
+    /// Readers that wait for the next search, with their directory and last use.
+    readers: Mutex<Vec<IdleReader>>,
+    /// Searches since the start.
+    done: AtomicU64,
+    /// Searches without a turn, or without an end.
+    refused: AtomicU64,
+    /// Microseconds of all searches.
+    micros: AtomicU64,
+}
+
+struct IdleReader {
+    directory: PathBuf,
+    reader: LogReader,
+    used: Instant,
+}
+
+impl Default for Searches {
+    fn default() -> Self {
+        Self { turns: Arc::new(Turns::new(MAX_SEARCHES)), shared: Arc::default() }
+    }
+}
+
+/// Counts of searches, for the metrics.
+pub(crate) struct SearchCounts {
+    /// Searches since the start.
+    pub(crate) done: u64,
+    /// Those without a turn, or without an end.
+    pub(crate) refused: u64,
+    /// Time of all searches.
+    pub(crate) time: Duration,
+}
+
+impl Searches {
+    /// Returns the latest entries of a log before an id that a filter wants.
+    ///
+    /// # Errors
+    /// The directory cannot be read, there are too many searches, or the search does not end.
+    pub(crate) fn page(
+        &self,
+        directory: PathBuf,
+        filter: Filter,
+        before_id: u64,
+        entries: usize,
+    ) -> Result<Page, ControlError> {
+        let extent = SearchExtent { before_id, entries, max_rows: SLICE_ROWS };
+        self.run(directory, move |reader, end| page(reader, &filter, extent, end))
+    }
+
+    /// Returns the number of entries before an id.
+    ///
+    /// # Errors
+    /// Those of [`page`](Self::page).
+    pub(crate) fn count(
+        &self,
+        directory: PathBuf,
+        filter: Filter,
+        before_id: u64,
+    ) -> Result<Count, ControlError> {
+        let extent = SearchExtent { before_id, entries: 0, max_rows: SLICE_ROWS };
+        self.run(directory, move |reader, end| count(reader, &filter, extent, end))
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        directory: PathBuf,
+        work: impl FnOnce(&LogReader, Instant) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let shared = self.shared.clone();
+        let refuse = |fault: LogFault| {
+            self.shared.refused.fetch_add(1, Ordering::Relaxed);
+            ControlError::from(fault)
+        };
+        let turn = self.turns.take(TURN_PATIENCE);
+        let turn = turn.ok_or_else(|| refuse(LogFault::Busy))?;
+        let (sender, result) = channel();
+        let search = move || {
+            // Without it, the search competes with the workers, but only for its seconds.
+            let _ = Thread::current().lower_share();
+            let began = Instant::now();
+            let found = shared.take_reader(&directory).map(|reader| {
+                let found = work(&reader, began + SEARCH_TIME);
+                shared.keep(IdleReader { directory, reader, used: Instant::now() });
+                found
+            });
+            shared.done.fetch_add(1, Ordering::Relaxed);
+            shared.micros.fetch_add(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+            // The turn ends first: the next request of the same client gets it.
+            drop(turn);
+            // Nobody may wait any more.
+            let _ = sender.send(found);
+        };
+        let spawned = thread::Builder::new().name("log-search".to_owned()).spawn(search);
+        spawned.map_err(|error| ControlError::QueryLog(error.to_string()))?;
+        match result.recv_timeout(GIVE_UP) {
+            Ok(found) => found.map_err(|error| ControlError::QueryLog(error.to_string())),
+            Err(RecvTimeoutError::Timeout) => Err(refuse(LogFault::Timeout)),
+            Err(RecvTimeoutError::Disconnected) => Err(ControlError::Interrupted(FAULT)),
+        }
+    }
+
+    /// Closes the files of readers that were not used for a while: a deleted file keeps its octets
+    /// until then.
+    pub(crate) fn forget_idle(&self, now: Instant) {
+        self.shared.lock().retain(|idle| now.duration_since(idle.used) < IDLE);
+    }
+
+    /// Closes the files of all readers that are idle.
+    pub(crate) fn forget_all(&self) {
+        self.shared.lock().clear();
+    }
+
+    /// Returns the counts since the start.
+    pub(crate) fn counts(&self) -> SearchCounts {
+        let value = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        SearchCounts {
+            done: value(&self.shared.done),
+            refused: value(&self.shared.refused),
+            time: Duration::from_micros(value(&self.shared.micros)),
+        }
+    }
+}
+
+impl SearchState {
+    /// Returns a reader of the files as they are now.
+    fn take_reader(&self, directory: &Path) -> Result<LogReader, LogError> {
+        let known = {
+            let mut readers = self.lock();
+            let place = readers.iter().position(|idle| idle.directory == directory);
+            place.map(|place| readers.swap_remove(place).reader)
+        };
+        match known {
+            Some(mut reader) => reader.refresh().map(|()| reader),
+            None => LogReader::open(directory.to_owned()),
+        }
+    }
+
+    fn keep(&self, reader: IdleReader) {
+        let mut readers = self.lock();
+        if readers.len() < MAX_SEARCHES {
+            readers.push(reader);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<IdleReader>> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Searches in slices of `max_rows` until the page is full, or the log or the time ends.
+fn page(reader: &LogReader, filter: &Filter, extent: SearchExtent, end: Instant) -> Page {
+    let mut page = Page { next_before_id: Some(extent.before_id), ..Page::default() };
+    while let Some(before_id) = page.next_before_id {
+        let entries = extent.entries - page.entries.len();
+        let slice = reader.search(filter, SearchExtent { before_id, entries, ..extent });
+        page.entries.extend(slice.entries);
+        page.next_before_id = slice.next_before_id;
+        page.examined += slice.examined;
+        add_broken(&mut page.broken, slice.broken);
+        if page.entries.len() >= extent.entries || Instant::now() >= end {
+            break;
+        }
+    }
+    page
+}
+
+/// Counts in slices of `max_rows` until the log or the time ends.
+fn count(reader: &LogReader, filter: &Filter, extent: SearchExtent, end: Instant) -> Count {
+    let mut count = Count { next_before_id: Some(extent.before_id), ..Count::default() };
+    while let Some(before_id) = count.next_before_id {
+        let slice = reader.count(filter, SearchExtent { before_id, ..extent });
+        count.entries += slice.entries;
+        count.next_before_id = slice.next_before_id;
+        count.examined += slice.examined;
+        add_broken(&mut count.broken, slice.broken);
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    count
+}
+
+fn add_broken(all: &mut Vec<Broken>, more: Vec<Broken>) {
+    for broken in more {
+        if !all.contains(&broken) {
+            all.push(broken);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use avocet_querylog::{Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy, Writer};
+    use avocet_querylog::{WriterOptions, ring};
+
+    use super::*;
+
+    /// Most entries of a test.
+    const ENTRIES: u64 = 20;
+
+    struct NoTexts;
+
+    impl Labels for NoTexts {
+        fn texts(&self, _: u32, _: Label, _: u16, _: &mut dyn FnMut(&str)) {}
+    }
+
+    /// A log with each entry in a block of its own.
+    struct Log(PathBuf);
+
+    impl Log {
+        fn create(name: &str) -> Self {
+            let name = format!("avocet-searches-{}-{name}", std::process::id());
+            let directory = std::env::temp_dir().join(name);
+            let options = WriterOptions {
+                directory: directory.clone(),
+                head_entries: 1 << 18,
+                head_secs: 3600,
+                pseudonym_key: [0; 16],
+            };
+            let mut writer = Writer::open(options, 0).unwrap();
+            let (mut producer, consumer) = ring(1 << 16);
+            let mut rings = [consumer];
+            for number in 0..ENTRIES {
+                let time_us = number * 1_000_000;
+                let entry = Entry { facts: facts(time_us), qname: b"\0", lists: &[], answer: b"" };
+                producer.push(&entry);
+                writer.drain(&mut rings, &NoTexts, time_us).unwrap();
+                writer.tick(time_us).unwrap();
+            }
+            writer.close(ENTRIES * 1_000_000).unwrap();
+            Self(directory)
+        }
+    }
+
+    impl Drop for Log {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn facts(time_us: u64) -> Facts {
+        Facts {
+            time_us,
+            client: [192, 0, 2, 1].into(),
+            response_delay_us: 0,
+            upstream_rtt_us: 0,
+            revision: 1,
+            profile: 0,
+            device: 0,
+            listener: 0,
+            upstream: 0,
+            rule: 0,
+            qtype: 1,
+            qclass: 1,
+            flags: 0,
+            rcode: 0,
+            ede: NO_EDE,
+            answer_count: 0,
+            query_size: 0,
+            response_size: 0,
+            stage: 0,
+            transport: 0,
+            cache: 0,
+            validation: 0,
+            outcome: Outcome::Answered,
+            privacy: Privacy::Full,
+        }
+    }
+
+    #[test]
+    fn work_that_exceeds_its_time_goes_on_at_the_cursor() {
+        let log = Log::create("slices");
+        let reader = LogReader::open(log.0.clone()).unwrap();
+        let filter = Filter { time_us: 1_000_000..u64::MAX, ..Filter::default() };
+        let over = Instant::now();
+        let (mut found, mut counted, mut pages) = (Vec::new(), 0, 0);
+        let mut extent = SearchExtent { before_id: u64::MAX, entries: 100, max_rows: 1 };
+        loop {
+            let slice = page(&reader, &filter, extent, over);
+            found.extend(slice.entries.iter().map(|entry| entry.id));
+            pages += 1;
+            let Some(next) = slice.next_before_id else { break };
+            extent.before_id = next;
+        }
+        assert_eq!(found, (1..ENTRIES).rev().collect::<Vec<_>>());
+        assert!(pages >= ENTRIES - 1, "{pages} pages");
+        extent.before_id = u64::MAX;
+        loop {
+            let slice = count(&reader, &filter, extent, over);
+            counted += slice.entries;
+            let Some(next) = slice.next_before_id else { break };
+            extent.before_id = next;
+        }
+        assert_eq!(counted, ENTRIES - 1);
+        // With time, one call does all.
+        let later = Instant::now() + Duration::from_secs(3600);
+        extent.before_id = u64::MAX;
+        let whole = page(&reader, &filter, extent, later);
+        assert_eq!((whole.entries.len() as u64, whole.next_before_id), (ENTRIES - 1, None));
+    }
+
+    #[test]
+    fn searches_have_few_places_and_leave_them_also_after_a_panic() {
+        let (log, searches) = (Log::create("places"), Searches::default());
+        for _ in 0..MAX_SEARCHES + 1 {
+            let panicked = searches.run(log.0.clone(), |_, _| panic!("a defect"));
+            assert_eq!(panicked, Err::<(), _>(ControlError::Interrupted(FAULT)));
+        }
+        let held: Vec<_> =
+            (0..MAX_SEARCHES).map(|_| searches.turns.take(Duration::ZERO).unwrap()).collect();
+        let refused = searches.count(log.0.clone(), Filter::default(), u64::MAX);
+        assert_eq!(refused, Err(ControlError::Log(LogFault::Busy)));
+        drop(held);
+        let count = searches.count(log.0.clone(), Filter::default(), u64::MAX).unwrap();
+        assert_eq!(count.entries, ENTRIES);
+        assert_eq!(searches.counts().refused, 1);
+        let missing = searches.count(log.0.join("missing"), Filter::default(), u64::MAX);
+        assert!(matches!(missing, Err(ControlError::QueryLog(_))), "{missing:?}");
+    }
+}
