@@ -4,9 +4,10 @@
 //! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
 //! only in open loops, whose schedule does not depend on the server.
 //!
-//! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, medians are
-//! compared, and a difference counts only if it also separates the runs: most pairs of an earlier
-//! and a later run must show it. With fewer, the limit is wider, and latency is only shown.
+//! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is the
+//! median over all pairs of an earlier and a later run (Hodges and Lehmann), which uses more of the
+//! runs than the difference of two medians. It counts only if it also separates the runs: more pairs
+//! must show it than chance explains. With fewer runs, the limit is wider, and latency is only shown.
 
 use std::fmt::Write as _;
 
@@ -30,8 +31,12 @@ const LIMIT: f64 = 0.03;
 /// Default limit for latency.
 const LATENCY_LIMIT: f64 = 0.15;
 
-/// Share of the pairs of an earlier and a later run that must agree that the later one is worse.
+/// Share of the pairs of an earlier and a later run that must agree that the later one is worse, at
+/// most: with many runs, a smaller share cannot be chance.
 const SEPARATED: f64 = 0.8;
+
+/// Standard deviations that the share must be above that of equal servers, which is a half.
+const SIGNIFICANT: f64 = 2.6;
 
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,7 +44,7 @@ struct ComparedFigure {
     name: &'static str,
     earlier: String,
     later: String,
-    /// The relative deterioration of the median, negative for an improvement.
+    /// The relative deterioration, negative for an improvement.
     worse_by: f64,
     /// Whether that exceeds the limit. Informational figures are never worse.
     is_worse: bool,
@@ -96,6 +101,22 @@ impl Values {
         }
     }
 
+    /// Returns the median of the differences between the values of `later` and these.
+    fn shift(&self, later: &Self) -> f64 {
+        let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b - a));
+        let mut differences: Vec<f64> = pairs.collect();
+        differences.sort_unstable_by(f64::total_cmp);
+        Self(differences).median()
+    }
+
+    /// Returns the share of pairs from which two sides count as separated: the distribution of Mann
+    /// and Whitney's U for equal sides.
+    fn separated_from(&self, later: &Self) -> f64 {
+        let (n, m) = (self.0.len() as f64, later.0.len() as f64);
+        let deviation = ((n + m + 1.0) / (12.0 * n * m)).sqrt();
+        SEPARATED.min(0.5 + SIGNIFICANT * deviation)
+    }
+
     /// Returns the share of the pairs in which the value of `later` is higher.
     fn below(&self, later: &Self) -> f64 {
         let pairs = self.0.iter().flat_map(|a| later.0.iter().map(move |b| b > a));
@@ -122,17 +143,18 @@ impl<'a> Sides<'a> {
     ) {
         let sides = (Values::of(self.earlier, figure), Values::of(self.later, figure));
         let (Some(earlier), Some(later)) = sides else { return };
-        let (a, b) = (earlier.median(), later.median());
         let (change, separated) = match worse {
-            Worse::Lower(_) => (a - b, later.below(&earlier)),
-            _ => (b - a, earlier.below(&later)),
+            Worse::Lower(_) => (later.shift(&earlier), later.below(&earlier)),
+            _ => (earlier.shift(&later), earlier.below(&later)),
         };
+        let usual = earlier.median();
         // There is no relative change of zero.
-        let worse_by = if a <= 0.0 { 0.0 } else { change / a };
+        let worse_by = if usual <= 0.0 { 0.0 } else { change / usual };
+        let is_separated = separated >= earlier.separated_from(&later);
         let is_worse = match worse {
             Worse::Never => false,
             Worse::Higher(limit) | Worse::Lower(limit) => {
-                worse_by > limit && (!self.has_enough || separated >= SEPARATED)
+                worse_by > limit && (!self.has_enough || is_separated)
             }
         };
         let (earlier, later) = (earlier.text(show), later.text(show));
@@ -368,6 +390,17 @@ mod tests {
         let scattered = [0.7, 1.5, 1.0, 0.8, 1.3];
         let others = [1.2, 0.8, 1.1, 1.6, 0.7];
         assert!(!compare(&runs(&scattered), &runs(&others), DEFAULTS).is_worse());
+    }
+
+    #[test]
+    fn many_runs_show_a_small_difference_within_their_spread() {
+        let scattered = |shift: f64| -> Vec<f64> {
+            (0..24).map(|run| shift + 0.01 * f64::from((run * 7) % 13 - 6)).collect()
+        };
+        let (before, slower) = (runs(&scattered(1.0)), runs(&scattered(1.05)));
+        assert!(compare(&before, &slower, DEFAULTS).is_worse());
+        assert!(!compare(&before, &runs(&scattered(1.0)), DEFAULTS).is_worse());
+        assert!(!compare(&before[..5], &slower[..5], DEFAULTS).is_worse());
     }
 
     #[test]
