@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::net::SocketAddr;
 
 use avocet_nameserver::InProcess;
+use avocet_querylog::Record;
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::{MessageView, Rtype};
 
@@ -24,7 +25,7 @@ pub(crate) fn cells() -> Vec<Cell> {
     ] {
         cells.extend([policy_block(policy, configuration), list_block(list, configuration)]);
     }
-    cells.extend([cache_hit(), full_stack()]);
+    cells.extend([cache_hit(), logged_hit(), full_stack()]);
     cells
 }
 
@@ -75,6 +76,8 @@ fn local_record() -> Cell {
 /// A TTL that keeps answers out of the cache, as for rules on the client's rate: the policy
 /// evaluates each query.
 const DECIDED: &str = "[policy]\nblock-ttl-secs = 0\n";
+/// Queries after which the entries of the log are taken: more than the gate counts.
+const TAKEN_AT_ONCE: u32 = 2_000;
 /// Names on the list.
 const LISTED: usize = 100_000;
 
@@ -98,6 +101,25 @@ fn list_block(row: &'static str, configuration: &str) -> Cell {
 
 fn cache_hit() -> Cell {
     answered(rows::CACHE_HIT, server(""), material::query(material::WWW, Rtype::A, false))
+}
+
+/// A hit that the query log takes. The ring is emptied often enough to take each entry.
+fn logged_hit() -> Cell {
+    let mut server = server("[query-log]\nenabled = true\n");
+    let query = material::query(material::WWW, Rtype::A, false);
+    let (mut out, mut record, mut logged) = (vec![0; 4096], Record::default(), 0);
+    Cell::new(rows::LOGGED_HIT, OURS, move || {
+        logged += 1;
+        if logged == TAKEN_AT_ONCE {
+            while server.take_logged(&mut record) {
+                logged -= 1;
+            }
+            assert_eq!(logged, 1, "entries were dropped");
+        }
+        let len = server.answer(black_box(&query), &mut out);
+        black_box(&out);
+        len
+    })
 }
 
 /// A hit that passes all stages: rate limit, access list, OPT, and a cookie that is checked and

@@ -39,6 +39,7 @@ pub(crate) const LIST_BLOCK: &str = "list block";
 pub(crate) const POLICY_BLOCK_DECIDED: &str = "policy block, decided again";
 pub(crate) const LIST_BLOCK_DECIDED: &str = "list block, decided again";
 pub(crate) const CACHE_HIT: &str = "cache hit";
+pub(crate) const LOGGED_HIT: &str = "cache hit, logged";
 pub(crate) const FULL_STACK: &str = "full stack";
 
 /// Figures that an earlier server published for the same operation, measured on another machine:

@@ -48,7 +48,7 @@ const UNCHECKED: Provenance = Provenance {
 };
 
 /// Octets of the ring for the query log.
-const LOG_OCTETS: usize = 64 << 10;
+const LOG_OCTETS: usize = 256 << 10;
 
 /// A placeholder for the connection of a client, which no test uses.
 const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0 };

@@ -203,6 +203,7 @@ impl<'q> Query<'q> {
     }
 
     /// Returns the question in the form for the policy.
+    #[inline]
     pub(super) fn for_policy(&self) -> policy::Asked<'q> {
         policy::Asked {
             profile: self.profile,

@@ -54,13 +54,9 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     if is_own {
         return Finding::Pass(Terms::of(validity, None, 0));
     }
-    if let QuestionVerdict::Answer(made) = &verdict {
-        return Finding::Answer(answer_of(query, made, out));
-    }
     match verdict {
-        QuestionVerdict::Pass | QuestionVerdict::Answer(_) => {
-            Finding::Pass(Terms::of(validity, None, note))
-        }
+        QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note)),
+        QuestionVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
         QuestionVerdict::Drop => Finding::Silence { note },
