@@ -95,7 +95,14 @@ const LAYERS: &[Layer] = &[
     rim("avocet-bench-bare", &[]),
     rim(
         "avocet-bench-micro",
-        &["avocet-nameserver", "avocet-wire", "avocet-cache", "avocet-resolver", TESTKIT],
+        &[
+            "avocet-nameserver",
+            "avocet-wire",
+            "avocet-cache",
+            "avocet-querylog",
+            "avocet-resolver",
+            TESTKIT,
+        ],
     ),
     rim("xtask", &[]),
 ];

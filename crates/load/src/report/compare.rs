@@ -4,10 +4,11 @@
 //! machine. If it was not measured, the rate of a closed loop replaces it. Latency is a criterion
 //! only in open loops, whose schedule does not depend on the server.
 //!
-//! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is the
-//! median over all pairs of an earlier and a later run (Hodges and Lehmann), which uses more of the
-//! runs than the difference of two medians. It counts only if it also separates the runs: more pairs
-//! must show it than chance explains. With fewer runs, the limit is wider, and latency is only shown.
+//! A single run cannot show its own spread. With [`ENOUGH_RUNS`] on each side, the difference is
+//! the median over all pairs of an earlier and a later run (Hodges and Lehmann), which uses more of
+//! the runs than the difference of two medians. It counts only if it also separates the runs: more
+//! pairs must show it than chance explains. With fewer runs, the limit is wider, and latency is
+//! only shown.
 
 use std::fmt::Write as _;
 
