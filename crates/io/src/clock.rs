@@ -19,6 +19,7 @@ pub fn since_boot() -> Duration {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
     use std::time::Instant;
 
     use super::*;
@@ -30,5 +31,34 @@ mod tests {
             std::hint::spin_loop();
         }
         assert!(since_boot() - before >= Duration::from_millis(2));
+    }
+
+    /// The variable of the process in a time namespace, for which the test calls itself.
+    const IS_CHILD: &str = "AVOCET_TEST_BOOT_CLOCK";
+    const SLEPT_SECS: &str = "1000000";
+
+    /// A time namespace moves the boot clock and not the monotonic one, as suspend does.
+    #[test]
+    fn time_in_suspend_counts() {
+        if std::env::var_os(IS_CHILD).is_some() {
+            println!("since boot: {} s", since_boot().as_secs());
+            return;
+        }
+        let name = "clock::tests::time_in_suspend_counts";
+        let child = Command::new("unshare")
+            .args(["--time", "--boottime", SLEPT_SECS])
+            .arg(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(IS_CHILD, "yes")
+            .output();
+        let Some(child) = child.ok().filter(|child| child.status.success()) else {
+            eprintln!("skipped: time namespaces need root and `unshare` of util-linux");
+            return;
+        };
+        let text = String::from_utf8(child.stdout).unwrap();
+        let secs = text.split("since boot: ").nth(1).and_then(|rest| rest.split(' ').next());
+        let secs: u64 = secs.expect("a time").parse().unwrap();
+        let slept = SLEPT_SECS.parse::<u64>().unwrap();
+        assert!(secs >= slept + since_boot().as_secs() - 60, "{text}");
     }
 }

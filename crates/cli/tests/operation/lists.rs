@@ -370,3 +370,23 @@ fn what_a_list_blocks_and_allow_leaves_out_stops_no_fetch() {
     assert_eq!(outcome["lists"][0]["error"], Value::Null, "{outcome}");
     assert_eq!(web.whole.load(Ordering::Relaxed), 1);
 }
+
+#[test]
+fn a_list_without_a_copy_is_said_to_have_no_effect_and_a_missing_file_once() {
+    let (site, upstream, web) = (Site::new(), Upstream::start(), Web::start(""));
+    web.give(None);
+    let url = format!("url = \"http://127.0.0.1:{}/web.txt\"", web.port);
+    let file = format!("file = \"{}\"", site.directory.join("gone.txt").display());
+    let tables = list("web", &url) + &list("gone", &file);
+    site.configure(upstream.addr, "", &tables);
+    let mut server = site.start();
+    for how in ["not fetched, the list has no effect", "not read, the list has no effect"] {
+        if !server.seen().iter().any(|line| line.contains(how)) {
+            server.wait_for_line(how);
+        }
+    }
+    site.avocet_text(&["status"]);
+    server.read_lines();
+    let lines = server.seen().iter().filter(|line| line.contains("list=\"gone\""));
+    assert_eq!(lines.count(), 1, "{:#?}", server.seen());
+}

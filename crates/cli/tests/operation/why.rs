@@ -1,6 +1,6 @@
 //! `avocet why` and `avocet query +trace` with a running server.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 
 use serde_json::Value;
@@ -271,4 +271,42 @@ fn why_shows_the_trigger_if_the_answer_is_cached_for_validating_clients_only() {
     socket.recv(&mut reply).unwrap();
     let text = site.avocet_text(&["why", "www.example"]);
     assert!(text.contains("list threats, line 4: nxdomain by ip, decides"), "{text}");
+}
+
+/// Answers each query with an alias to `ads.example` and its address, which expire in a second.
+fn cloaking_upstream() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 512];
+        while let Ok((len, from)) = socket.recv_from(&mut buffer) {
+            let end = 12 + buffer[12..len].iter().position(|octet| *octet == 0).unwrap() + 5;
+            let mut reply = buffer[..end].to_vec();
+            reply[2..12].copy_from_slice(&[0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0]);
+            let target = b"\x03ads\x07example\x00";
+            reply.extend(b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x01\x00\x0d");
+            reply.extend(target);
+            reply.extend(target);
+            reply.extend(b"\x00\x01\x00\x01\x00\x00\x00\x01\x00\x04\xc0\x00\x02\x4d");
+            socket.send_to(&reply, from).unwrap();
+        }
+    });
+    addr
+}
+
+#[test]
+fn a_cloaked_name_is_blocked_also_after_its_records_have_expired() {
+    let (site, upstream) = (Site::new(), cloaking_upstream());
+    let list = site.directory.join("ads.txt");
+    std::fs::write(&list, "ads.example\n").unwrap();
+    let table = format!("[[list]]\nname = \"ads\"\nfile = \"{}\"\n", list.display());
+    site.configure(upstream, "", &table);
+    let _server = site.start();
+    assert_eq!(site.ask("cloak.example").0, [0, 0, 0, 0]);
+    let mut is_expired = false;
+    while !is_expired {
+        let text = site.avocet_text(&["why", "cloak.example"]);
+        assert!(text.contains("blocked by list ads"), "{text}");
+        is_expired = text.contains("; expired ");
+    }
 }
