@@ -6,7 +6,8 @@
 //!                     │
 //!                     ├── nobody confirms it within its time ──> rolled back
 //!                     ├── no name can be resolved any more ────> rolled back
-//!                     └── more queries fail than before ───────> rolled back
+//!                     ├── more queries fail than before ───────> rolled back
+//!                     └── more answers are slow than before ───> rolled back
 //! ```
 //! The fallback is the last revision that was kept. A change during the probation of another one
 //! begins the probation again, with the same fallback.
@@ -24,7 +25,10 @@ const SAMPLE_SECS: u64 = 10;
 const FEWEST_QUERIES: u64 = 50;
 /// The share of failures may grow by this many thousandths of all queries.
 const MARGIN: u64 = 100;
-/// The share of failures may also grow by this factor.
+/// The share of slow answers may grow by this many thousandths: an upstream that is slow for some
+/// seconds must not undo a good change.
+const SLOW_MARGIN: u64 = 250;
+/// A share may also grow by this factor.
 const FACTOR: u64 = 2;
 
 /// Counts of client queries since the start of the server.
@@ -35,6 +39,10 @@ pub struct Health {
     pub queries: u64,
     /// Those that were refused, or that could not be resolved.
     pub failed: u64,
+    /// Answers that waited for the network.
+    pub waited: u64,
+    /// Those that waited for longer than half a second.
+    pub slow: u64,
 }
 
 impl Health {
@@ -43,13 +51,31 @@ impl Health {
         Self {
             queries: self.queries.saturating_sub(earlier.queries),
             failed: self.failed.saturating_sub(earlier.failed),
+            waited: self.waited.saturating_sub(earlier.waited),
+            slow: self.slow.saturating_sub(earlier.slow),
         }
     }
 
-    /// Returns the failures per thousand queries.
-    fn share(self) -> u64 {
-        self.failed * 1_000 / self.queries.max(1)
+    fn shares(self) -> Shares {
+        Shares {
+            failed: self.failed * 1_000 / self.queries.max(1),
+            slow: self.slow * 1_000 / self.waited.max(1),
+        }
     }
+}
+
+/// Shares in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Shares {
+    /// Failures among all queries.
+    pub failed: u64,
+    /// Slow answers among those that waited for the network.
+    pub slow: u64,
+}
+
+/// Returns whether a share has left its band.
+fn has_left(usual: u64, now: u64, margin: u64) -> bool {
+    now > usual + margin.max(usual * (FACTOR - 1))
 }
 
 /// The counts of the last minutes: the band in which failures are normal.
@@ -70,9 +96,10 @@ impl Band {
         self.samples.push_back((now_secs, health));
     }
 
-    /// Returns the usual failures per thousand queries; 0 without queries.
-    fn share(&self, now: Health) -> u64 {
-        self.samples.front().map_or(0, |(_, first)| now.since(*first).share())
+    /// Returns the usual shares; 0 without queries.
+    fn shares(&self, now: Health) -> Shares {
+        let first = self.samples.front();
+        first.map_or_else(Shares::default, |(_, first)| now.since(*first).shares())
     }
 }
 
@@ -85,6 +112,8 @@ pub enum Reason {
     Unresolved(String),
     /// More queries fail than before: per thousand, before and now.
     Failures(u64, u64),
+    /// More answers are slow than before: per thousand, before and now.
+    Latency(u64, u64),
 }
 
 impl Reason {
@@ -94,6 +123,7 @@ impl Reason {
             Self::Unconfirmed => "unconfirmed",
             Self::Unresolved(_) => "unresolved",
             Self::Failures(..) => "failures",
+            Self::Latency(..) => "latency",
         }
     }
 }
@@ -106,6 +136,15 @@ impl fmt::Display for Reason {
             Self::Failures(before, now) => write!(
                 f,
                 "{}.{} % of queries failed, and {}.{} % before",
+                now / 10,
+                now % 10,
+                before / 10,
+                before % 10
+            ),
+            Self::Latency(before, now) => write!(
+                f,
+                "{}.{} % of the answers from the network took longer than half a second, and \
+                 {}.{} % before",
                 now / 10,
                 now % 10,
                 before / 10,
@@ -128,9 +167,9 @@ pub struct Probation {
     /// The counts when it came into force.
     #[serde(skip)]
     pub begun: Health,
-    /// The usual failures per thousand queries before it.
+    /// The usual shares before it.
     #[serde(skip)]
-    pub usual: u64,
+    pub usual: Shares,
 }
 
 impl Probation {
@@ -140,7 +179,7 @@ impl Probation {
         until_secs: u64,
         (band, health): (&Band, Health),
     ) -> Self {
-        Self { revision, fallback, until_secs, begun: health, usual: band.share(health) }
+        Self { revision, fallback, until_secs, begun: health, usual: band.shares(health) }
     }
 
     /// Returns why the revision must be rolled back now, if it must. `unresolved` is the reason why
@@ -155,9 +194,12 @@ impl Probation {
             return Some(Reason::Unresolved(cause));
         }
         let since = health.since(self.begun);
-        let most = self.usual + MARGIN.max(self.usual * (FACTOR - 1));
-        if since.queries >= FEWEST_QUERIES && since.share() > most {
-            return Some(Reason::Failures(self.usual, since.share()));
+        let (usual, now) = (self.usual, since.shares());
+        if since.queries >= FEWEST_QUERIES && has_left(usual.failed, now.failed, MARGIN) {
+            return Some(Reason::Failures(usual.failed, now.failed));
+        }
+        if since.waited >= FEWEST_QUERIES && has_left(usual.slow, now.slow, SLOW_MARGIN) {
+            return Some(Reason::Latency(usual.slow, now.slow));
         }
         (now_secs >= self.until_secs).then_some(Reason::Unconfirmed)
     }
@@ -168,7 +210,7 @@ mod tests {
     use super::*;
 
     const fn health(queries: u64, failed: u64) -> Health {
-        Health { queries, failed }
+        Health { queries, failed, waited: 0, slow: 0 }
     }
 
     #[test]
@@ -191,7 +233,7 @@ mod tests {
         }
         let begun = health(40_000, 800);
         let probation = Probation::begin((2, 1), u64::MAX, (&band, begun));
-        assert_eq!(probation.usual, 20);
+        assert_eq!(probation.usual, Shares { failed: 20, slow: 0 });
         let judge = |queries, failed| {
             probation.judge(0, health(begun.queries + queries, begun.failed + failed), None)
         };
@@ -201,6 +243,28 @@ mod tests {
         assert_eq!(
             Reason::Failures(20, 121).to_string(),
             "12.1 % of queries failed, and 2.0 % before"
+        );
+    }
+
+    #[test]
+    fn slow_answers_count_against_those_before_the_change() {
+        let mut band = Band::default();
+        let count = |waited, slow| Health { queries: 2 * waited, failed: 0, waited, slow };
+        for second in 0..400 {
+            // Of ten answers from the network, one is slow.
+            band.note(second, count(second * 10, second));
+        }
+        let probation = Probation::begin((2, 1), u64::MAX, (&band, count(4_000, 400)));
+        assert_eq!(probation.usual, Shares { failed: 0, slow: 100 });
+        let judge =
+            |waited: u64, slow: u64| probation.judge(0, count(4_000 + waited, 400 + slow), None);
+        assert_eq!(judge(49, 49), None, "too few");
+        assert_eq!(judge(1_000, 350), None);
+        assert_eq!(judge(1_000, 351), Some(Reason::Latency(100, 351)));
+        assert_eq!(
+            Reason::Latency(100, 351).to_string(),
+            "35.1 % of the answers from the network took longer than half a second, and 10.0 % \
+             before"
         );
     }
 

@@ -28,7 +28,9 @@ const DIRECTORY: &str = "revisions";
 /// The stages of queries that count as failed: clients get no data for a reason on our side.
 const FAILED: [Stage; 4] = [Stage::Failed, Stage::FailureHit, Stage::Refused, Stage::Shed];
 /// The reasons for automatic rollbacks, in the order of the counters.
-pub(crate) const REASONS: [&str; 3] = ["unconfirmed", "unresolved", "failures"];
+pub(crate) const REASONS: [&str; 4] = ["unconfirmed", "unresolved", "failures", "latency"];
+/// The first bucket of latencies that counts as slow: above 2^19 microseconds.
+const SLOW_BUCKET: usize = 20;
 
 /// A change of the configuration on its way into force.
 #[derive(Debug, Clone)]
@@ -340,6 +342,9 @@ pub(crate) fn health(shared: &Shared) -> Health {
         health.queries += worker.stages.iter().map(|stage| stage.value()).sum::<u64>();
         health.failed +=
             FAILED.iter().map(|stage| worker.stages[*stage as usize].value()).sum::<u64>();
+        let (buckets, _) = worker.miss_latency.read();
+        health.waited += buckets.iter().sum::<u64>();
+        health.slow += buckets[SLOW_BUCKET..].iter().sum::<u64>();
     }
     health
 }

@@ -199,14 +199,14 @@ fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
     let site = Site::new("confirmed", &format!("{TEXT}{ON_PROBATION}"));
     let reloader = site.start();
     let tick = |queries, failed, unresolved: Option<&str>| {
-        let health = Health { queries, failed };
+        let health = Health { queries, failed, ..Health::default() };
         reloader.judge_probation((0, 0), health, unresolved.map(str::to_owned));
     };
     tick(100, 0, None);
     set(&reloader, "policy.block-ttl-secs", "30").unwrap();
     assert_eq!(reloader.revisions.confirm(), Some(2));
     assert_eq!(reloader.revisions.confirm(), None);
-    reloader.judge_probation((u64::MAX, 1), Health { queries: 100, failed: 0 }, None);
+    reloader.judge_probation((u64::MAX, 1), Health { queries: 100, ..Health::default() }, None);
     assert_eq!(reloader.revisions.in_force(), Some(2));
 
     set(&reloader, "policy.block-ttl-secs", "20").unwrap();
@@ -216,8 +216,12 @@ fn a_confirmed_revision_stays_and_a_bad_one_falls_before_its_time() {
     tick(150, 49, Some("no server responds"));
     assert_eq!(reloader.revisions.in_force(), Some(6), "no name is resolved");
     assert!(site.text().contains("= 30"));
+    set(&reloader, "policy.block-ttl-secs", "5").unwrap();
+    let slow = Health { queries: 150, failed: 49, waited: 50, slow: 49 };
+    reloader.judge_probation((0, 0), slow, None);
+    assert_eq!(reloader.revisions.in_force(), Some(8), "most answers are slow");
     let counts = reloader.revisions.rollbacks.each_ref().map(|one| one.load(Ordering::Relaxed));
-    assert_eq!(counts, [0, 1, 1]);
+    assert_eq!(counts, [0, 1, 1, 1]);
 }
 
 #[test]
