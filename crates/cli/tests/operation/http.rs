@@ -1,8 +1,10 @@
 //! Metrics and health over HTTP.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 
-use crate::server::{Site, ask_over_tcp};
+use crate::server::{PATIENCE, Site, ask_over_tcp};
 use crate::upstream::Upstream;
 
 /// Checks the syntax of the text format; returns the names of all series.
@@ -156,10 +158,64 @@ fn a_silent_client_does_not_block_others() {
         (0..64).map(|_| avocet_io::tcp::connect(site.http, Some(other)).unwrap()).collect();
     assert_eq!(site.http_get("/health").0, 200);
     // Connections over the limit of one client were closed before it was served.
-    let is_open = |stream: &&std::net::TcpStream| {
+    let is_open = |stream: &&TcpStream| {
         stream.peek(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
     };
     assert_eq!(silent.iter().filter(is_open).count(), 8);
+}
+
+/// Sends a request over a connection that stays, and returns the head of the response.
+fn head_of(stream: &mut BufReader<TcpStream>, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+    stream.get_mut().write_all(request.as_bytes()).unwrap();
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert!(stream.read_line(&mut head).unwrap() > 0, "{head}");
+    }
+    let len = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    stream.read_exact(&mut vec![0; len.parse().unwrap()]).unwrap();
+    head
+}
+
+#[test]
+fn a_connection_takes_a_hundred_requests_and_does_not_wait_for_long() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let connect = || {
+        let stream = TcpStream::connect(site.http).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        BufReader::new(stream)
+    };
+    let mut stream = connect();
+    for number in 1..=100 {
+        let path = if number % 2 == 0 { "/health" } else { "/api/v1/openapi.json" };
+        let head = head_of(&mut stream, path);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert_eq!(head.contains("connection: close"), number == 100, "{number}: {head}");
+    }
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the server has closed it");
+    let mut idle = connect();
+    head_of(&mut idle, "/health");
+    assert_eq!(idle.read(&mut [0]).unwrap(), 0, "the server does not wait for another request");
+}
+
+#[test]
+fn connections_do_not_stay_while_places_are_few() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let _server = site.start();
+    let others: Vec<_> = (0..20)
+        .map(|number| {
+            let other = std::net::SocketAddr::from(([127, 0, 0, 10 + number], 0));
+            avocet_io::tcp::connect(site.http, Some(other)).unwrap()
+        })
+        .collect();
+    let stream = TcpStream::connect(site.http).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = head_of(&mut BufReader::new(stream), "/health");
+    assert!(head.contains("connection: close"), "{head}");
+    drop(others);
 }
 
 #[test]

@@ -31,6 +31,7 @@ fn request(server: SocketAddr, certificate: &str, text: &str) -> std::io::Result
     let stream = TcpStream::connect(server)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut stream = StreamOwned::new(connection, stream);
+    let text = text.replacen("\r\n", "\r\nConnection: close\r\n", 1);
     stream.write_all(text.as_bytes())?;
     let mut response = String::new();
     stream.read_to_string(&mut response)?;

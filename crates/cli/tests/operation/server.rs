@@ -125,8 +125,9 @@ impl Site {
             .collect()
     }
 
-    /// Sends an HTTP request and returns status and body.
+    /// Sends an HTTP request, the only one of its connection, and returns status and body.
     pub(crate) fn http(&self, request: &str) -> (u16, String) {
+        let request = request.replacen("\r\n", "\r\nConnection: close\r\n", 1);
         let mut stream = TcpStream::connect(self.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(request.as_bytes()).unwrap();

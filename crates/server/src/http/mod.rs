@@ -1,7 +1,7 @@
 //! The HTTP listeners. One serves `/metrics` for Prometheus, `/health` and `/ready` for the
 //! supervisor of the process, and the API of the crate `avocet_web`. Others serve the block page to
 //! browsers that the answer for a blocked name led here. They share one thread apart from the
-//! workers, and serve one request per connection, bounded in time, size and number.
+//! workers. Connections are bounded in time, size, number and requests.
 
 mod certificate;
 mod exposition;
@@ -15,7 +15,8 @@ use std::future::Future;
 use std::net::{IpAddr, TcpListener as StdTcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_config::web::CertificateFiles;
@@ -23,7 +24,7 @@ use avocet_web::host::HostOwner;
 use avocet_web::{Body, LinkSecurity, Peer, Web};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -52,11 +53,17 @@ const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// The longest duration of a connection: a fetch of lists may take minutes. A client that does not
 /// read is disconnected earlier.
 const CONNECTION_TIME: Duration = Duration::from_secs(300);
+/// Age of a connection after which it takes no further request.
+const KEPT_TIME: Duration = Duration::from_secs(60);
+/// Most requests of a connection.
+const MAX_REQUESTS: u32 = 100;
+/// Free places below which connections do not wait for further requests.
+const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
 /// The same for the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
-/// Most threads for requests that wait for the server: eight, four for long replies, and eight for
-/// streams of events.
-const MAX_BLOCKING: usize = 20;
+/// Most threads for requests that wait for the server: eight, four for long replies, eight for
+/// streams of events, and one for an upload.
+const MAX_BLOCKING: usize = 21;
 /// Most octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.
@@ -191,17 +198,28 @@ impl Site {
 
     /// Serves a connection, over TLS if there is a certificate. Slow and closed connections are
     /// normal.
-    async fn serve(&self, stream: TcpStream, ip: IpAddr, certificate: Option<Arc<Certificate>>) {
-        let security = certificate.as_ref().map_or(LinkSecurity::Plain, |_| LinkSecurity::Tls);
-        let peer = Peer { address: ip, security };
-        let respond = |request: Request<Incoming>| self.respond(request, peer);
-        let Some(certificate) = certificate else {
-            let _ = serve(stream, respond).await;
+    async fn serve(
+        &self,
+        stream: TcpStream,
+        kept: &KeptConnection,
+        secure: Option<Arc<Certificate>>,
+    ) {
+        let security = secure.as_ref().map_or(LinkSecurity::Plain, |_| LinkSecurity::Tls);
+        let peer = Peer { address: kept.client, security };
+        let respond = |request: Request<Incoming>| async move {
+            let mut response = self.respond(request, peer).await;
+            if kept.is_last() {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            response
+        };
+        let Some(certificate) = secure else {
+            let _ = serve(stream, Further::Requests, respond).await;
             return;
         };
         let acceptor = TlsAcceptor::from(certificate.in_force(&self.running));
         if let Ok(Ok(stream)) = timeout(REQUEST_TIME, acceptor.accept(stream)).await {
-            let _ = serve(stream, respond).await;
+            let _ = serve(stream, Further::Requests, respond).await;
         }
     }
 
@@ -213,6 +231,25 @@ impl Site {
         let host = request.headers().get(HOST).map_or(&b""[..], HeaderValue::as_bytes);
         let asks = Asks { path, owner: owner_of_host(host, &self.running) };
         respond(request.method(), &asks, &self.running).map(Body::new)
+    }
+}
+
+/// A connection that may send further requests.
+struct KeptConnection {
+    client: IpAddr,
+    began: Instant,
+    requests: AtomicU32,
+    /// The places of all connections.
+    places: Arc<Semaphore>,
+}
+
+impl KeptConnection {
+    /// Counts a request, and returns whether the connection takes no further one.
+    fn is_last(&self) -> bool {
+        let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
+        number >= MAX_REQUESTS
+            || self.began.elapsed() >= KEPT_TIME
+            || self.places.available_permits() < FEW_PLACES
     }
 }
 
@@ -228,8 +265,14 @@ async fn accept(listener: &TcpListener, site: Arc<Site>, certificate: Option<Arc
                     continue;
                 }
                 let (site, certificate) = (site.clone(), certificate.clone());
+                let kept = KeptConnection {
+                    client: ip,
+                    began: Instant::now(),
+                    requests: AtomicU32::new(0),
+                    places: places.clone(),
+                };
                 tokio::spawn(async move {
-                    let served = site.serve(stream, ip, certificate);
+                    let served = site.serve(stream, &kept, certificate);
                     let _ = timeout(CONNECTION_TIME, served).await;
                     clients.close(ip);
                     drop(place);
@@ -254,12 +297,21 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
                 let response = visit.respond(&request).map(Body::new);
                 async move { response }
             };
-            let _ = timeout(PAGE_TIME, serve(stream, respond)).await;
+            let _ = timeout(PAGE_TIME, serve(stream, Further::None, respond)).await;
         });
     }
 }
 
-async fn serve<S, F, R>(stream: S, respond: F) -> hyper::Result<()>
+/// Whether a connection may send more than one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Further {
+    /// It may. The time for the head of a request also bounds the time without one.
+    Requests,
+    /// It may not.
+    None,
+}
+
+async fn serve<S, F, R>(stream: S, further: Further, respond: F) -> hyper::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin,
     F: Fn(Request<Incoming>) -> R,
@@ -273,7 +325,7 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIME)
         .max_buf_size(MAX_HEAD)
-        .keep_alive(false)
+        .keep_alive(further == Further::Requests)
         .serve_connection(TokioIo::new(Watched::new(stream)), service)
         .await
 }
