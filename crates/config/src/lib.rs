@@ -33,6 +33,7 @@ mod listener;
 mod location;
 mod loops;
 pub mod name;
+pub mod oidc;
 pub mod outcome;
 pub mod policy;
 mod policy_spec;
@@ -94,6 +95,8 @@ pub struct Config {
     pub rate_limit: Option<RateLimitConfig>,
     /// `[web]`.
     pub web: web::WebConfig,
+    /// `[oidc]`; `None` without an issuer.
+    pub oidc: Option<oidc::OidcConfig>,
     /// `[query-log]`.
     pub query_log: QueryLogConfig,
     /// `[log]`.

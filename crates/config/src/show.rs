@@ -14,7 +14,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
     LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig, Strategy,
-    Upstream, UpstreamTransport, query_log, show_policy, web,
+    Upstream, UpstreamTransport, oidc, query_log, show_policy, web,
 };
 
 impl Config {
@@ -48,6 +48,7 @@ impl Config {
             LogFormat::Json => "json",
         };
         put("web", web::shown(&self.web).into());
+        put("oidc", oidc::shown(self.oidc.as_ref()).into());
         put("log", table([("level", level.into()), ("format", format.into())]).into());
         let directory = self.data.directory.to_string_lossy().into_owned();
         put("data", table([("directory", directory.into())]).into());

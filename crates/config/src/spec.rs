@@ -71,6 +71,8 @@ pub(super) struct Spec {
     pub(super) rate_limit: RateLimitSpec,
     /// The HTTP API over HTTPS, and behind proxies.
     pub(super) web: WebSpec,
+    /// Log-in by an OpenID Connect provider.
+    pub(super) oidc: OidcSpec,
     /// The log of queries.
     pub(super) query_log: QueryLogSpec,
     /// The log.
@@ -419,6 +421,43 @@ pub(super) struct WebSpec {
     /// Networks of reverse proxies that may name the client in `X-Forwarded-For`.
     #[schemars(extend("default" = []))]
     pub(super) trusted_proxies: Setting<List<Text<IpNet>>>,
+}
+
+/// `[oidc]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct OidcSpec {
+    /// URL of the OpenID Connect issuer; "" turns this log-in off.
+    #[schemars(extend("default" = ""))]
+    pub(super) issuer: Setting<String>,
+    /// Name under which the issuer knows this server.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_id: Setting<String>,
+    /// Secret that belongs to it; "" for a public client.
+    #[schemars(extend("default" = ""))]
+    pub(super) client_secret: Setting<String>,
+    /// URL of this server for browsers, such as "https://dns.lan:8443".
+    #[schemars(extend("default" = ""))]
+    pub(super) public_url: Setting<String>,
+    /// Scopes that are requested in addition to `openid`.
+    #[schemars(extend("default" = ["profile"]))]
+    pub(super) scopes: Setting<List<String>>,
+    /// Claim with the name of a user.
+    #[schemars(extend("default" = "preferred_username"))]
+    pub(super) name_claim: Setting<String>,
+    /// Claim with the groups or roles of a user.
+    #[schemars(extend("default" = "groups"))]
+    pub(super) role_claim: Setting<String>,
+    /// Values of the claim that make a user admin.
+    #[schemars(extend("default" = []))]
+    pub(super) admins: Setting<List<String>>,
+    /// Values of the claim that make a user operator.
+    #[schemars(extend("default" = []))]
+    pub(super) operators: Setting<List<String>>,
+    /// Values of the claim that make a user viewer.
+    #[schemars(extend("default" = []))]
+    pub(super) viewers: Setting<List<String>>,
 }
 
 /// `[query-log]`

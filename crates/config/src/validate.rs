@@ -22,7 +22,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, Se
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64,
-    forward, listener, policy, ports, record, setting::SettingFault, web,
+    forward, listener, oidc, policy, ports, record, setting::SettingFault, web,
 };
 
 /// Most workers.
@@ -86,6 +86,7 @@ pub(super) fn validate(
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
         web: web::web(spec.web, &mut check),
+        oidc: oidc::oidc(spec.oidc, &mut check),
         query_log: query_log::query_log(spec.query_log, privacy, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),

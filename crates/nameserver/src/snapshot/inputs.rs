@@ -85,6 +85,7 @@ impl<'c> Inputs<'c> {
             query_log: _,
             log: _,
             web: _,
+            oidc: _,
             data: _,
             revisions: _,
             doubts: _,
