@@ -10,6 +10,7 @@ use avocet_load::LoadArgs;
 use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
+use crate::backup::{BackupArgs, RestoreArgs};
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
 
@@ -61,6 +62,10 @@ pub(crate) enum Command {
     Log(Box<LogArgs>),
     /// Reload the configuration of the running server
     Reload(ControlArgs),
+    /// Write configuration, revisions, users and other state of the running server to one file
+    Backup(BackupArgs),
+    /// Check a backup and put it in place; a running server does so at its next start
+    Restore(RestoreArgs),
     /// Manage the users of the HTTP API
     User(UserArgs),
     /// Manage the tokens of the HTTP API

@@ -145,6 +145,15 @@ pub(crate) enum CommandError {
     /// A file to be written exists.
     #[error("{} already exists; an import never overwrites a file", .0.display())]
     Exists(PathBuf),
+    /// The file of a backup exists.
+    #[error("{} already exists; a backup never overwrites a file", .0.display())]
+    BackupExists(PathBuf),
+    /// A backup cannot be restored.
+    #[error(transparent)]
+    Backup(#[from] avocet_server::backup::BackupError),
+    /// The data directory of a server does not exist.
+    #[error("{} does not exist: create it for the account of the server first", .0.display())]
+    NoDirectory(PathBuf),
     /// A file cannot be written.
     #[error("{} cannot be written: {source}", .path.display())]
     Unwritten {

@@ -8,6 +8,7 @@
 
 mod access;
 mod args;
+mod backup;
 mod call;
 mod check;
 mod dry_run;
@@ -78,6 +79,8 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Log(args) => Ok(log::run(&args)),
         Command::Reload(args) => Ok(running::reload(&args)),
         Command::Status(args) => Ok(running::status(&args)),
+        Command::Backup(args) => Ok(backup::make(&args)),
+        Command::Restore(args) => Ok(backup::restore(&args)),
         Command::User(args) => Ok(running::user(&args)),
         Command::Token(args) => Ok(running::token(&args)),
         Command::Completions { shell } => pages::completions(shell),

@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use avocet_control::revisions::{
-    ConfigChange, ConfigConfirm, ConfigDiff, ConfigEdit, ConfigHistory, ConfigRollback,
-    OnProbation, Revision, RevisionAccepted, RevisionConfirmed, RevisionDifference, Revisions,
-    Submitter,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigEdit, ConfigHistory,
+    ConfigRollback, OnProbation, Revision, RevisionAccepted, RevisionConfirmed, RevisionDifference,
+    Revisions, Submitter,
 };
 use clap::Subcommand;
 
@@ -42,6 +42,9 @@ pub(crate) enum RevisionCommand {
         key: String,
         /// The value as TOML; a bare word is a string
         value: String,
+        /// Only check the change, and show the difference
+        #[arg(long)]
+        check: bool,
         /// Comment for the history
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
@@ -55,6 +58,9 @@ pub(crate) enum RevisionCommand {
         /// Comment for the history
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
+        /// Only check the change, and show the difference
+        #[arg(long)]
+        check: bool,
         #[command(flatten)]
         control: ControlArgs,
     },
@@ -76,6 +82,16 @@ pub(crate) enum RevisionCommand {
     },
 }
 
+impl RevisionCommand {
+    /// Returns the new value as TOML; `None` to remove the key.
+    fn value(&self) -> Option<String> {
+        match self {
+            Self::Set { value, .. } => Some(toml_value(value)),
+            _ => None,
+        }
+    }
+}
+
 /// Runs a command about revisions.
 pub(crate) fn revisions(command: &RevisionCommand) -> ExitCode {
     match command {
@@ -86,12 +102,16 @@ pub(crate) fn revisions(command: &RevisionCommand) -> ExitCode {
             let request = ConfigDiff { from: *from, to: *to };
             run(control, request, &View::of(difference_text))
         }
-        RevisionCommand::Set { key, value, comment, control } => {
-            let edit = ConfigEdit { key: key.clone(), value: Some(toml_value(value)) };
-            run(control, change(edit, comment.as_ref()), &View::of(accepted_text))
+        RevisionCommand::Set { key, check, control, .. }
+        | RevisionCommand::Unset { key, check, control, .. }
+            if *check =>
+        {
+            let edits = vec![ConfigEdit { key: key.clone(), value: command.value() }];
+            run(control, ConfigCheck { edits }, &View::of(checked_text))
         }
-        RevisionCommand::Unset { key, comment, control } => {
-            let edit = ConfigEdit { key: key.clone(), value: None };
+        RevisionCommand::Set { key, comment, control, .. }
+        | RevisionCommand::Unset { key, comment, control, .. } => {
+            let edit = ConfigEdit { key: key.clone(), value: command.value() };
             run(control, change(edit, comment.as_ref()), &View::of(accepted_text))
         }
         RevisionCommand::Rollback { number, comment, control } => {
@@ -160,6 +180,15 @@ fn probation_text(one: &OnProbation) -> String {
 
 fn difference_text(reply: &RevisionDifference) -> String {
     reply.text.trim_end().to_owned()
+}
+
+fn checked_text(reply: &CheckedChange) -> String {
+    let warnings = reply.warnings.iter().map(|warning| format!("warning: {warning}"));
+    let text = match reply.text.trim_end() {
+        "" => "nothing changes",
+        text => text,
+    };
+    std::iter::once(text.to_owned()).chain(warnings).collect::<Vec<_>>().join("\n")
 }
 
 fn accepted_text(reply: &RevisionAccepted) -> String {

@@ -6,6 +6,8 @@
 mod agreement;
 #[path = "operation/api.rs"]
 mod api;
+#[path = "operation/backup.rs"]
+mod backup;
 #[path = "operation/block_page.rs"]
 mod block_page;
 #[path = "operation/confined.rs"]
@@ -40,6 +42,8 @@ mod leases;
 mod listeners;
 #[path = "operation/lists.rs"]
 mod lists;
+#[path = "operation/oidc.rs"]
+mod oidc;
 #[path = "operation/persist.rs"]
 mod persist;
 #[path = "operation/ports.rs"]

@@ -77,12 +77,16 @@ words! {
         AccessRead = "access:read",
         /// Change users and tokens.
         AccessWrite = "access:write",
+        /// Make backups, which have all secrets of the server.
+        BackupRead = "backup:read",
+        /// Restore backups, which replaces the state of the server.
+        BackupWrite = "backup:write",
     }
 }
 
 impl AccessScope {
     /// All scopes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::StatusRead,
         Self::QueriesRead,
         Self::QueriesWrite,
@@ -95,6 +99,8 @@ impl AccessScope {
         Self::ConfigWrite,
         Self::AccessRead,
         Self::AccessWrite,
+        Self::BackupRead,
+        Self::BackupWrite,
     ];
 
     /// Returns whether the scope permits changes.
@@ -104,14 +110,16 @@ impl AccessScope {
             | Self::QueriesRead
             | Self::Explain
             | Self::ConfigRead
-            | Self::AccessRead => false,
+            | Self::AccessRead
+            | Self::BackupRead => false,
             Self::QueriesWrite
             | Self::CacheWrite
             | Self::ListsWrite
             | Self::PolicyWrite
             | Self::TrustWrite
             | Self::ConfigWrite
-            | Self::AccessWrite => true,
+            | Self::AccessWrite
+            | Self::BackupWrite => true,
         }
     }
 
@@ -139,7 +147,9 @@ impl Role {
             | AccessScope::ConfigRead
             | AccessScope::ConfigWrite
             | AccessScope::AccessRead
-            | AccessScope::AccessWrite => matches!(self, Self::Admin),
+            | AccessScope::AccessWrite
+            | AccessScope::BackupRead
+            | AccessScope::BackupWrite => matches!(self, Self::Admin),
         }
     }
 

@@ -15,6 +15,7 @@ use crate::access::{
     TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
     UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use crate::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
@@ -31,8 +32,9 @@ use crate::request::{
     NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use crate::revisions::{
-    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
-    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigHistory,
+    ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
+    RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
 use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
@@ -149,6 +151,12 @@ pub trait Control {
     /// Returns the text of a revision.
     fn config_text(&self, request: ConfigText) -> Result<RevisionText, ControlError>;
 
+    /// Returns the configuration in force.
+    fn config_show(&self, request: ConfigShow) -> Result<ShownConfig, ControlError>;
+
+    /// Checks changes of the configuration file.
+    fn config_check(&self, request: ConfigCheck) -> Result<CheckedChange, ControlError>;
+
     /// Changes keys of the configuration file and puts it in force.
     fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError>;
 
@@ -157,6 +165,16 @@ pub trait Control {
 
     /// Ends the probation of the revision in force.
     fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError>;
+
+    /// Makes a backup.
+    fn backup(
+        &self,
+        request: Backup,
+        lines: Parts<'_, BackupLine>,
+    ) -> Result<BackedUp, ControlError>;
+
+    /// Checks the backup that was uploaded, and lets it wait for the next start.
+    fn restore(&self, request: Restore) -> Result<RestoreStaged, ControlError>;
 
     /// Returns all users.
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError>;
@@ -185,6 +203,8 @@ pub trait Control {
 pub enum Effect {
     /// It only reads.
     Reads,
+    /// It only reads, but what it reads are secrets: the audit log records it.
+    Reveals,
     /// It changes state, and the audit log records it.
     Changes,
 }
@@ -358,12 +378,20 @@ calls! {
     ConfigDiff => config_diff -> RevisionDifference;
     /// The text of a revision.
     ConfigText => config_text -> RevisionText;
+    /// The configuration in force.
+    ConfigShow => config_show -> ShownConfig;
+    /// Checks changes of the configuration file.
+    ConfigCheck => config_check -> CheckedChange;
     /// Changes keys of the configuration file.
     ConfigChange => config_change -> RevisionAccepted;
     /// Puts an earlier revision in force again.
     ConfigRollback => config_rollback -> RevisionAccepted;
     /// Keeps the revision on probation.
     ConfigConfirm => config_confirm -> RevisionConfirmed;
+    /// A backup.
+    Backup sends BackupLine => backup -> BackedUp;
+    /// Restores the uploaded backup at the next start.
+    Restore => restore -> RestoreStaged;
     /// All users.
     UserList => user_list -> UsersReport;
     /// Adds a user.
@@ -398,6 +426,8 @@ impl Request {
             | Self::ConfigHistory(_)
             | Self::ConfigDiff(_)
             | Self::ConfigText(_)
+            | Self::ConfigShow(_)
+            | Self::ConfigCheck(_)
             | Self::LogTail(_)
             | Self::LogSearch(_)
             | Self::LogCount(_)
@@ -406,6 +436,7 @@ impl Request {
             | Self::LogSeries(_)
             | Self::UserList(_)
             | Self::TokenList(_) => Effect::Reads,
+            Self::Backup(_) => Effect::Reveals,
             Self::Flush(_)
             | Self::FlushTree(_)
             | Self::ListsRefresh(_)
@@ -418,6 +449,7 @@ impl Request {
             | Self::ConfigChange(_)
             | Self::ConfigRollback(_)
             | Self::ConfigConfirm(_)
+            | Self::Restore(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)
             | Self::UserRemove(_)

@@ -87,6 +87,8 @@ pub enum ControlError {
     InvalidEdit(String),
     /// The configuration file cannot be changed now: the reason.
     FileRefused(String),
+    /// The configuration has no table of this name.
+    UnknownTable(String),
     /// No revision is on probation.
     NoProbation,
     /// The worker of the name takes no further work.
@@ -103,6 +105,10 @@ pub enum ControlError {
     NoQueryLog,
     /// The query log cannot be read or written: the reason.
     QueryLog(String),
+    /// A backup cannot be made: the reason.
+    BackupFailed(String),
+    /// A backup cannot be restored: the reason.
+    BackupRefused(String),
     /// A request about the query log is invalid or comes at a bad time.
     Log(LogFault),
 }
@@ -151,6 +157,7 @@ impl ControlError {
             | Self::LifetimeOutOfBounds { .. }
             | Self::SwitchRefused(_)
             | Self::InvalidEdit(_)
+            | Self::BackupRefused(_)
             | Self::InvalidQuery => ErrorCode::InvalidValue,
             Self::UnknownClient(_)
             | Self::UnknownListener(_)
@@ -160,6 +167,7 @@ impl ControlError {
             | Self::NoSuchGrant
             | Self::UnknownList(_)
             | Self::UnknownRevision(_)
+            | Self::UnknownTable(_)
             | Self::NoNegativeAnchor(_) => ErrorCode::NotFound,
             Self::NothingFiltered
             | Self::NoLists
@@ -176,6 +184,7 @@ impl ControlError {
             | Self::ListUnusable { .. }
             | Self::RevisionUnusable(_)
             | Self::NotResolved
+            | Self::BackupFailed(_)
             | Self::QueryLog(_) => ErrorCode::Unavailable,
             Self::ResolutionTimeout => ErrorCode::Timeout,
             Self::Interrupted(_) => ErrorCode::Internal,
@@ -223,6 +232,7 @@ impl fmt::Display for ControlError {
                 write!(f, "revision {number} is in force: the configuration has changed meanwhile")
             }
             Self::OtherRevision(None) => f.write_str("there are no revisions"),
+            Self::UnknownTable(name) => write!(f, "the configuration has no table {name:?}"),
             Self::NoProbation => f.write_str("no revision is on probation"),
             Self::SwitchRefused(error) => error.fmt(f),
             Self::ConfigurationRefused(errors) => f.write_str(errors),
@@ -270,6 +280,7 @@ impl fmt::Display for ControlError {
             Self::Log(fault) => fault.fmt(f),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
+            Self::BackupFailed(reason) | Self::BackupRefused(reason) => f.write_str(reason),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::reload::Reloaded;
 use crate::words::words;
@@ -83,6 +84,41 @@ pub struct ConfigRollback {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigConfirm {}
+
+/// A request for the configuration in force: every key with its value, defaults included.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigShow {
+    /// A table, such as `list`, `rule`, `client` or `policy`; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+}
+
+/// The configuration in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ShownConfig {
+    /// The number of its revision; `null` without a configuration file.
+    pub revision: Option<u32>,
+    /// The tables by name, as in the configuration file.
+    pub tables: Map<String, Value>,
+}
+
+/// A request to check changes of the configuration file without making them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigCheck {
+    /// The changes, in order.
+    pub edits: Vec<ConfigEdit>,
+}
+
+/// Changes that are valid.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedChange {
+    /// The difference that they would make, in the unified format; empty if they change nothing.
+    pub text: String,
+    /// Settings of the result that are valid and have no effect.
+    pub warnings: Vec<String>,
+}
 
 /// A request to change keys of the configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

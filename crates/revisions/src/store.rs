@@ -250,13 +250,8 @@ impl Store {
     fn read(&self, number: u32) -> Result<(Facts, String), RevisionError> {
         let whole = fs::read_to_string(self.directory.join(file_name(number)))
             .map_err(|error| self.failed(error))?;
-        let (header, text) = whole.split_once('\n').ok_or(RevisionError::Damaged(number))?;
-        let facts: Facts =
-            serde_json::from_str(header).map_err(|_| RevisionError::Damaged(number))?;
-        let is_whole = facts.number == number
-            && facts.octets == text.len()
-            && facts.crc32 == crc32fast::hash(text.as_bytes());
-        if is_whole { Ok((facts, text.to_owned())) } else { Err(RevisionError::Damaged(number)) }
+        let (facts, text) = parts(number, &whole).ok_or(RevisionError::Damaged(number))?;
+        Ok((facts, text.to_owned()))
     }
 
     fn prune(&mut self, keep: usize, needed: &[u32]) {
@@ -271,6 +266,21 @@ impl Store {
             octets -= self.known.remove(&number).map_or(0, |facts| facts.octets);
         }
     }
+}
+
+/// Returns facts and text of the whole file of a revision; `None` if it is damaged.
+fn parts(number: u32, whole: &str) -> Option<(Facts, &str)> {
+    let (header, text) = whole.split_once('\n')?;
+    let facts: Facts = serde_json::from_str(header).ok()?;
+    let is_intact = facts.number == number
+        && facts.octets == text.len()
+        && facts.crc32 == crc32fast::hash(text.as_bytes());
+    is_intact.then_some((facts, text))
+}
+
+/// Returns whether the whole file of a revision matches its number and checksum.
+pub fn is_intact(number: u32, whole: &str) -> bool {
+    parts(number, whole).is_some()
 }
 
 fn file_name(number: u32) -> String {

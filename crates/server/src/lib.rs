@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backup;
 mod connections;
 mod control;
 mod error;

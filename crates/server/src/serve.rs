@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket as StdUdpSocket};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::panic::{self, AssertUnwindSafe};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
@@ -16,6 +16,7 @@ use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_io::{Local, process};
 use avocet_nameserver::StateError;
+use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::ConfigFile;
 use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
@@ -24,6 +25,7 @@ use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_querylog::{Producer, ring};
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
+use crate::backup::{self, BackupError, Place};
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
@@ -102,6 +104,8 @@ pub enum StartError {
     NotADirectory(PathBuf),
     /// The server cannot be operated.
     Operation(OperationError),
+    /// A restore is incomplete.
+    Restore(BackupError),
     /// The running server could not be taken over.
     TakeOver(operate::TakeOverError),
 }
@@ -117,6 +121,7 @@ impl fmt::Display for StartError {
                 write!(f, "{} is a file; [data] directory must be a directory", path.display())
             }
             Self::Operation(error) => error.fmt(f),
+            Self::Restore(error) => write!(f, "cannot complete the restore: {error}"),
             Self::TakeOver(error) => error.fmt(f),
         }
     }
@@ -129,6 +134,7 @@ impl std::error::Error for StartError {
             Self::Config(error) => error.source(),
             Self::State(error) => error.source(),
             Self::NotADirectory(_) => None,
+            Self::Restore(error) => Some(error),
             Self::Operation(error) => error.source(),
             Self::TakeOver(error) => error.source(),
         }
@@ -162,17 +168,12 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let signals = avocet_io::signals::Signals::block().map_err(system("watch signals"))?;
     let file = ConfigFile::about_to_be_read(start.file);
     let path = file.path.as_deref();
-    let text = path.map_or_else(|| Ok(String::new()), read_text).map_err(StartError::Config)?;
-    let mut config =
-        Config::from_text(path, &text, &environment().collect()).map_err(StartError::Config)?;
+    let (mut text, mut config) = load(path)?;
     crate::log::start(&config.log).map_err(system("start a thread"))?;
-    if let Some(path) = file.path.as_deref().filter(|_| config.is_bare) {
-        tracing::warn!(
-            "{} has no settings: the defaults apply, and nothing is filtered",
-            path.display()
-        );
+    if !start.take_over && finish_restore(&config, path)? {
+        (text, config) = load(path)?;
     }
-    config.doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
+    warn_of(&config, path);
     for addr in without_missing_families(&mut config.server) {
         tracing::warn!("not listening on {addr}: this system has no IPv6");
     }
@@ -224,6 +225,48 @@ pub fn run(start: Start) -> Result<(), StartError> {
         taken.confirm().map_err(StartError::TakeOver)?;
     }
     Ok(operation.run(threads)?)
+}
+
+/// Logs settings that cannot be meant.
+fn warn_of(config: &Config, path: Option<&Path>) {
+    if let Some(path) = path.filter(|_| config.is_bare) {
+        tracing::warn!(
+            "{} has no settings: the defaults apply, and nothing is filtered",
+            path.display()
+        );
+    }
+    config.doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
+}
+
+/// Reads the configuration file.
+fn load(path: Option<&Path>) -> Result<(String, Config), StartError> {
+    let text = path.map_or_else(|| Ok(String::new()), read_text).map_err(StartError::Config)?;
+    let config = Config::from_text(path, &text, &environment().collect());
+    Ok((text, config.map_err(StartError::Config)?))
+}
+
+/// Puts a backup in place that waits for a start. Returns whether the state is another one now. If
+/// the backup cannot be used, the server starts without it.
+///
+/// # Errors
+/// A part of the backup is in place, and the rest cannot be.
+fn finish_restore(config: &Config, path: Option<&Path>) -> Result<bool, StartError> {
+    let directory = config.data.directory.as_path();
+    if !backup::has_pending(directory) || avocet_control::connect(directory).is_ok() {
+        return Ok(false);
+    }
+    match backup::finish(Place { directory, configuration: path }, wall_secs()) {
+        Ok(Some(facts)) => {
+            tracing::info!(at = facts.at, files = facts.files, "backup restored");
+            Ok(true)
+        }
+        Ok(None) => Ok(false),
+        Err(error) if backup::has_begun(directory) => Err(StartError::Restore(error)),
+        Err(error) => {
+            tracing::error!("the backup that waits is not restored: {error}");
+            Ok(false)
+        }
+    }
 }
 
 fn system(what: &str) -> impl Fn(io::Error) -> StartError + '_ {

@@ -34,7 +34,7 @@ pub struct AuditEntry {
     pub at: u64,
     /// The user or token, the account at the control socket, or empty if nobody was logged in.
     pub who: String,
-    /// The way: `session`, `token`, `socket` or `none`.
+    /// The way: `session`, `token`, `socket`, `start` (the start of the server) or `none`.
     pub by: String,
     /// The address of the client; empty for the control socket.
     pub from: String,

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use axum::http::HeaderMap;
 
+use crate::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
 use crate::own::Nearness;
 
 /// Most addresses of `X-Forwarded-For` that are considered.
@@ -17,6 +18,17 @@ pub trait Surroundings: Send + Sync {
     fn is_trusted_proxy(&self, address: IpAddr) -> bool;
     /// Returns whether an address belongs to this machine or its network.
     fn is_local(&self, address: IpAddr) -> bool;
+    /// Returns how users log in by a provider; `None` if they do not.
+    fn oidc(&self) -> Option<OidcSettings> {
+        None
+    }
+    /// Sends a request to the provider, at any address, and waits for the response.
+    ///
+    /// # Errors
+    /// There is no response.
+    fn ask_provider(&self, _: &ProviderRequest) -> Result<ProviderResponse, ProviderSilence> {
+        Err(ProviderSilence("there is no provider".to_owned()))
+    }
 }
 
 /// The protection of a connection.

@@ -5,14 +5,16 @@
 //!                                                             If-Match ─> server ─> audit ─> reply
 //! ```
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use avocet_control::access::{AccessScope, Secret};
-use avocet_control::{Control, ControlError, Disconnected, Request as ControlRequest};
+use avocet_control::{Control, ControlError, Disconnected, Effect, Request as ControlRequest};
 use axum::body::Body;
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, ORIGIN, SET_COOKIE,
+    AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, ORIGIN,
+    SET_COOKIE,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -22,20 +24,23 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::WebStores;
-use crate::access::{Access, Principal, Proof};
+use crate::access::{Access, BegunSession, Principal, Proof};
 use crate::audit::{AuditEntry, AuditLog, recorded};
-use crate::caller::{Caller, LinkSecurity};
+use crate::caller::{Caller, LinkSecurity, Surroundings};
 use crate::conditional::{IdempotencyKeys, KeptReply, KeyUse, MAX_KEY, fingerprint, matches, tag};
 use crate::counts::WebCounts;
 use crate::input;
+use crate::oidc::{FLOW_SECS, Flow};
 use crate::openapi::Interface;
-use crate::own::{self, CookieChange, OwnContext, OwnReply};
+use crate::own::{self, CookieChange, OwnContent, OwnContext, OwnReply};
+use crate::pages;
 use crate::problem::{
     BUSY, CHANGED, FORBIDDEN, FORGED, INTERNAL, INVALID_VALUE, KEY_REUSED, LIMIT_REACHED,
     MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
 };
 use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
 use crate::stream::{self, Framing};
+use crate::upload;
 
 /// Most requests that the server works on at once, so that they leave CPU time to the workers.
 const MAX_REQUESTS: usize = 8;
@@ -53,16 +58,22 @@ const MAX_PARTS: usize = 10_000;
 /// The cookie of a session over HTTP and over HTTPS. With `__Host-`, browsers accept it only from
 /// HTTPS and for this host.
 const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
+/// The same for a log-in by a provider, which needs it in a request that begins at another site.
+const FLOW_COOKIES: [&str; 2] = ["avocet-oidc", "__Secure-avocet-oidc"];
+/// The path of that cookie.
+const FLOW_PATH: &str = "/api/v1/session/oidc";
 
 /// The results that are recorded for clients that are not logged in. These are slowed down; with
 /// others, anybody could fill the audit log.
-const ATTEMPTS: [&str; 4] = ["ok", "unauthenticated", "code-needed", "setup-over"];
+const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
 
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) control: Arc<dyn Control + Send + Sync>,
     pub(crate) access: Arc<Access>,
     pub(crate) audit: Arc<AuditLog>,
+    surroundings: Arc<dyn Surroundings>,
+    flow: Flow,
     counts: Arc<WebCounts>,
     pub(crate) interface: Interface,
     pub(crate) document: Vec<u8>,
@@ -70,6 +81,9 @@ pub(crate) struct Shared {
     searches: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     event_streams: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
+    /// Where the body of an upload is stored.
+    upload_path: PathBuf,
     /// Held by a write that compared its resource with `If-Match`.
     writes: Mutex<()>,
     keys: IdempotencyKeys,
@@ -78,12 +92,15 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(
         control: Arc<dyn Control + Send + Sync>,
-        WebStores { access, audit, counts }: WebStores,
+        surroundings: Arc<dyn Surroundings>,
+        WebStores { access, audit, counts, directory }: WebStores,
     ) -> Self {
         let interface = Interface::generate();
         let document = serde_json::to_vec(&interface.document).unwrap_or_default();
         Self {
             control,
+            surroundings,
+            flow: Flow::new(),
             access,
             audit,
             counts,
@@ -93,6 +110,8 @@ impl Shared {
             searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             event_streams: Arc::new(Semaphore::new(MAX_EVENT_STREAMS)),
+            uploads: Arc::new(Semaphore::new(1)),
+            upload_path: directory.join(upload::NAME),
             writes: Mutex::default(),
             keys: IdempotencyKeys::default(),
         }
@@ -107,7 +126,7 @@ pub(crate) async fn serve(
 ) -> Response<Body> {
     let (head, body) = request.into_parts();
     if route.does == Does::Own(OwnCall::Document) {
-        return json_response(shared.document.clone());
+        return typed_response(shared.document.clone(), JSON);
     }
     match Exchange::begin(shared, route, head) {
         Ok(exchange) => exchange.run(body).await.unwrap_or_else(|problem| problem.response()),
@@ -123,14 +142,21 @@ struct Exchange {
     caller: Caller,
     author: Option<Principal>,
     session: Option<Secret>,
+    /// The cookie of a log-in by the provider.
+    flow: Option<Secret>,
 }
 
 /// The result of the work on the blocking thread.
 struct WebReply {
     status: StatusCode,
     body: Zeroizing<Vec<u8>>,
+    kind: &'static str,
     tag: Option<String>,
     cookie: CookieChange,
+    /// Where the browser goes.
+    location: Option<String>,
+    /// The user of a provider who logged in.
+    user: Option<String>,
 }
 
 impl Exchange {
@@ -139,9 +165,10 @@ impl Exchange {
     fn begin(shared: Arc<Shared>, route: &'static Route, head: Parts) -> Result<Self, Problem> {
         let caller = head.extensions.get::<Caller>().cloned();
         let caller = caller.ok_or_else(|| INTERNAL.of("the request has no address"))?;
-        let session = cookie(&head.headers, caller.security);
+        let session = cookie(&head.headers, COOKIES[caller.security as usize]);
+        let flow = cookie(&head.headers, FLOW_COOKIES[caller.security as usize]);
         let author = author(&shared.access, &head.headers, session.as_ref())?;
-        let exchange = Self { shared, route, head, caller, author, session };
+        let exchange = Self { shared, route, head, caller, author, session, flow };
         exchange.check_forgery()?;
         exchange.check_scope().inspect_err(|problem| {
             if exchange.route.verb != Verb::Get && exchange.author.is_some() {
@@ -193,6 +220,9 @@ impl Exchange {
     }
 
     async fn run(self, body: Body) -> Result<Response<Body>, Problem> {
+        if let Does::Upload(_) = self.route.does {
+            return self.upload(body).await;
+        }
         let fields = match self.route.verb.has_body() {
             true => input::of_body(&self.head.headers, body).await?,
             false => {
@@ -207,8 +237,20 @@ impl Exchange {
             Does::Call(command, ReplyForm::Events) => {
                 return self.stream(request(command, fields)?, Framing::Events).await;
             }
-            Does::Call(..) | Does::Own(_) => {}
+            Does::Call(..) | Does::Own(_) | Does::Upload(_) => {}
         }
+        self.begin_work(fields).await
+    }
+
+    /// Stores the body as a file, one at a time, and then calls the server.
+    async fn upload(self, body: Body) -> Result<Response<Body>, Problem> {
+        let place = self.shared.uploads.clone().try_acquire_owned();
+        let _place = place.map_err(|_| BUSY.of("another upload is in progress").after(5))?;
+        upload::store(&self.head.headers, body, &self.shared.upload_path).await?;
+        self.begin_work(Map::new()).await
+    }
+
+    async fn begin_work(self, fields: Map<String, Value>) -> Result<Response<Body>, Problem> {
         let turn = self.turn().await?;
         let security = self.caller.security;
         let work = move || {
@@ -238,6 +280,9 @@ impl Exchange {
         };
         let place = places.clone().try_acquire_owned();
         let place = place.map_err(|_| BUSY.of("too many long replies at once").after(5))?;
+        if request.effect() == Effect::Reveals {
+            self.record(&Map::new(), "ok".to_owned());
+        }
         let (sender, receiver) = stream::parts(framing);
         let control = self.shared.control.clone();
         tokio::task::spawn_blocking(move || {
@@ -266,12 +311,17 @@ impl Exchange {
                 KeyUse::Full => return Err(BUSY.of("too many idempotency keys at once").after(1)),
             }
         }
-        let recorded = recorded(&fields);
+        let mut recorded = recorded(&fields);
         let result = self.perform(fields);
-        if self.route.verb != Verb::Get {
+        let is_log_in =
+            matches!(self.route.does, Does::Own(OwnCall::SessionBegin | OwnCall::ProviderFinish));
+        if self.route.verb != Verb::Get || is_log_in {
             let code = result.as_ref().err().map_or("ok", Problem::code);
-            if self.route.does == Does::Own(OwnCall::SessionBegin) {
+            if is_log_in {
                 self.shared.counts.logged_in(code);
+            }
+            if let Ok(WebReply { user: Some(user), .. }) = &result {
+                recorded.insert("name".to_owned(), user.as_str().into());
             }
             if self.author.is_some() || ATTEMPTS.contains(&code) {
                 self.record(&recorded, code.to_owned());
@@ -319,9 +369,16 @@ impl Exchange {
                     session: self.session.as_ref(),
                     from: self.caller.address,
                     nearness: self.caller.nearness,
+                    flow: &self.shared.flow,
+                    flow_cookie: self.flow.as_ref(),
+                    surroundings: &*self.shared.surroundings,
                 };
-                let OwnReply { value, cookie } = own::perform(call, fields, &context)?;
-                Ok(WebReply { cookie, ..WebReply::of(value) })
+                let OwnReply { content, cookie } = own::perform(call, fields, &context)?;
+                Ok(WebReply { cookie, ..WebReply::own(content) })
+            }
+            Does::Upload(command) => {
+                let request = request(command, fields)?;
+                Ok(WebReply::of(call(&*self.shared.control, request, ReplyForm::End)?))
             }
             Does::Call(command, form) => {
                 let request = request(command, self.signed(command, fields))?;
@@ -359,7 +416,9 @@ impl Exchange {
 
     /// Returns whether writes compare the resource of this route.
     fn is_tagged(&self) -> bool {
+        // A part of the resource has another tag than the whole.
         self.route.verb == Verb::Get
+            && self.head.uri.query().is_none_or(str::is_empty)
             && ROUTES.iter().any(|other| other.guards == Some(self.route.path))
     }
 
@@ -422,9 +481,8 @@ fn author(
     Ok(session.and_then(|id| access.of_session(id.reveal())))
 }
 
-/// Returns the cookie of the session.
-fn cookie(headers: &HeaderMap, security: LinkSecurity) -> Option<Secret> {
-    let name = COOKIES[security as usize];
+/// Returns the value of a cookie.
+fn cookie(headers: &HeaderMap, name: &str) -> Option<Secret> {
     let headers = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
     let mut pairs = headers.flat_map(|header| header.split(';'));
     pairs.find_map(|pair| {
@@ -474,9 +532,37 @@ fn call(
 impl WebReply {
     fn of(value: Value) -> Self {
         let body = Zeroizing::new(serde_json::to_vec(&value).unwrap_or_default());
-        Self { status: StatusCode::OK, body, tag: None, cookie: CookieChange::None }
+        Self {
+            status: StatusCode::OK,
+            body,
+            kind: JSON,
+            tag: None,
+            cookie: CookieChange::None,
+            location: None,
+            user: None,
+        }
+    }
+
+    fn own(content: OwnContent) -> Self {
+        match content {
+            OwnContent::Json(value) => Self::of(value),
+            OwnContent::Redirect(location) => Self {
+                status: StatusCode::SEE_OTHER,
+                body: Zeroizing::default(),
+                location: Some(location),
+                ..Self::of(Value::Null)
+            },
+            OwnContent::LoggedIn(user) => Self {
+                body: Zeroizing::new(pages::LOGGED_IN.into()),
+                kind: pages::HTML,
+                user: Some(user),
+                ..Self::of(Value::Null)
+            },
+        }
     }
 }
+
+const JSON: &str = "application/json";
 
 fn kept(reply: &WebReply) -> KeptReply {
     KeptReply { status: reply.status.as_u16(), body: reply.body.clone() }
@@ -484,35 +570,52 @@ fn kept(reply: &WebReply) -> KeptReply {
 
 fn repeated(kept: KeptReply) -> WebReply {
     let status = StatusCode::from_u16(kept.status).unwrap_or(StatusCode::OK);
-    WebReply { status, body: kept.body, tag: None, cookie: CookieChange::None }
+    WebReply { status, body: kept.body, ..WebReply::of(Value::Null) }
 }
 
-fn json_response(body: Vec<u8>) -> Response<Body> {
+fn typed_response(body: Vec<u8>, kind: &'static str) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
-    let media = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, media);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response
 }
 
 fn response(mut reply: WebReply, security: LinkSecurity) -> Response<Body> {
-    let mut response = json_response(std::mem::take(&mut *reply.body));
+    let mut response = typed_response(std::mem::take(&mut *reply.body), reply.kind);
     *response.status_mut() = reply.status;
-    if let Some(tag) = reply.tag.and_then(|tag| HeaderValue::from_str(&tag).ok()) {
-        response.headers_mut().insert(ETAG, tag);
-    }
-    let (name, secure) =
-        (COOKIES[security as usize], if security == LinkSecurity::Tls { "; Secure" } else { "" });
-    let rest = format!("Path=/; HttpOnly; SameSite=Strict{secure}");
-    let cookie = match reply.cookie {
-        CookieChange::None => None,
-        CookieChange::Clear => Some(format!("{name}=; Max-Age=0; {rest}")),
-        CookieChange::Set(session) => {
-            let (id, secs) = (session.id.reveal(), session.lifetime_secs);
-            Some(format!("{name}={id}; Max-Age={secs}; {rest}"))
+    let headers = response.headers_mut();
+    for (name, text) in [(ETAG, reply.tag), (LOCATION, reply.location)] {
+        if let Some(value) = text.and_then(|text| HeaderValue::from_str(&text).ok()) {
+            headers.insert(name, value);
         }
-    };
-    if let Some(cookie) = cookie.and_then(|cookie| HeaderValue::from_str(&cookie).ok()) {
-        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    for cookie in set_cookies(&reply.cookie, security) {
+        if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+            headers.append(SET_COOKIE, cookie);
+        }
     }
     response
+}
+
+/// Returns the values of `Set-Cookie` for a change.
+fn set_cookies(change: &CookieChange, security: LinkSecurity) -> Vec<String> {
+    let (name, flow) = (COOKIES[security as usize], FLOW_COOKIES[security as usize]);
+    let secure = if security == LinkSecurity::Tls { "; Secure" } else { "" };
+    let rest = format!("Path=/; HttpOnly; SameSite=Strict{secure}");
+    // The provider leads the browser back: with `Strict`, the cookie would not come along.
+    let flow_rest = format!("Path={FLOW_PATH}; HttpOnly; SameSite=Lax{secure}");
+    let begun = |session: &BegunSession| {
+        let (id, secs) = (session.id.reveal(), session.lifetime_secs);
+        format!("{name}={id}; Max-Age={secs}; {rest}")
+    };
+    match change {
+        CookieChange::None => Vec::new(),
+        CookieChange::Clear => vec![format!("{name}=; Max-Age=0; {rest}")],
+        CookieChange::Set(session) => vec![begun(session)],
+        CookieChange::BeginFlow(sealed) => {
+            vec![format!("{flow}={}; Max-Age={FLOW_SECS}; {flow_rest}", sealed.reveal())]
+        }
+        CookieChange::EndFlow(session) => {
+            vec![begun(session), format!("{flow}=; Max-Age=0; {flow_rest}")]
+        }
+    }
 }

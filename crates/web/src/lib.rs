@@ -18,6 +18,7 @@ pub mod counts;
 mod exchange;
 pub mod host;
 mod input;
+pub mod oidc;
 mod openapi;
 mod own;
 mod pages;
@@ -26,8 +27,9 @@ pub mod route;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod upload;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use avocet_control::Control;
@@ -67,6 +69,8 @@ pub struct WebStores {
     pub audit: Arc<AuditLog>,
     /// Counts for the metrics.
     pub counts: Arc<WebCounts>,
+    /// The data directory.
+    pub directory: PathBuf,
 }
 
 impl WebStores {
@@ -76,6 +80,7 @@ impl WebStores {
             access: Arc::new(Access::open(directory, clock)),
             audit: Arc::new(AuditLog::new(directory)),
             counts: Arc::default(),
+            directory: directory.to_owned(),
         }
     }
 }
@@ -88,7 +93,7 @@ impl Web {
         stores: WebStores,
     ) -> Self {
         let counts = stores.counts.clone();
-        let shared = Arc::new(Shared::new(control, stores));
+        let shared = Arc::new(Shared::new(control, surroundings.clone(), stores));
         Self { router: router(&shared), surroundings, counts }
     }
 

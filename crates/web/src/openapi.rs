@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 use crate::input::{FieldKind, QueryField};
 use crate::own::{self, OwnSchemas};
 use crate::problem::{PROBLEM_JSON, ProblemBody};
-use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
+use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
+use crate::upload;
 
 /// Where the definitions are in the document.
 const DEFINITIONS: &str = "/components/schemas";
@@ -62,7 +63,7 @@ impl Interface {
 fn own_schemas(route: &Route, generator: &mut SchemaGenerator) -> Option<OwnSchemas> {
     match route.does {
         Does::Own(call) => Some(own::schemas(call, generator)),
-        Does::Call(..) => None,
+        Does::Call(..) | Does::Upload(_) => None,
     }
 }
 
@@ -75,8 +76,10 @@ fn schemas_of(
     if let Some(OwnSchemas { request, reply }) = own {
         return RouteSchemas { request: request.to_value(), reply: reply.to_value() };
     }
-    let Does::Call(command, form) = route.does else {
-        return RouteSchemas { request: json!({}), reply: json!({}) };
+    let (command, form) = match route.does {
+        Does::Call(command, form) => (command, form),
+        Does::Upload(command) => (command, ReplyForm::End),
+        Does::Own(_) => return RouteSchemas { request: json!({}), reply: json!({}) },
     };
     // A test compares the commands of the table with those of the control socket.
     let Some(schemas) = commands.iter().find(|one| one.command == command) else {
@@ -171,21 +174,33 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     let media = match route.does {
         Does::Call(_, ReplyForm::Lines) => "application/jsonl",
         Does::Call(_, ReplyForm::Events) => "text/event-stream",
+        Does::Own(OwnCall::ProviderFinish) => "text/html",
         _ => "application/json",
+    };
+    let (status, description) = match route.does {
+        Does::Own(OwnCall::ProviderBegin) => ("303", "The browser goes to the provider"),
+        _ => ("200", "Done"),
     };
     let mut operation = json!({
         "operationId": format!("{verb}-{words}"),
         "summary": route.summary,
         "tags": [words.split('-').next().unwrap_or_default()],
         "responses": {
-            "200": { "description": "Done", "content": { media: { "schema": schemas.reply } } },
+            status: {
+                "description": description,
+                "content": { media: { "schema": schemas.reply } },
+            },
             "4XX": { "$ref": "#/components/responses/Problem" },
             "5XX": { "$ref": "#/components/responses/Problem" },
         },
         "security": security(route.needs),
     });
     let mut parameters: Vec<Value> = Vec::new();
-    if route.verb.has_body() {
+    if let Does::Upload(_) = route.does {
+        let line = json!({ "type": "string", "description": "The file, unchanged" });
+        operation["requestBody"] =
+            json!({ "required": true, "content": { upload::MEDIA: { "schema": line } } });
+    } else if route.verb.has_body() {
         operation["requestBody"] = json!({
             "required": fields.iter().any(|field| field.is_required),
             "content": { "application/json": { "schema": schemas.request } },

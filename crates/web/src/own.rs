@@ -10,6 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::access::{Access, BegunSession, Login, Principal, Proof, SecondFactorBegun};
 use crate::audit::{AuditEntry, AuditLog, MAX_ENTRIES};
+use crate::caller::Surroundings;
+use crate::oidc::{BegunFlow, Flow, FlowReturn, OidcFault, ProviderRequest};
 use crate::problem::{INTERNAL, MALFORMED, NOT_LOCAL, Problem, UNAUTHENTICATED};
 use crate::route::OwnCall;
 
@@ -104,12 +106,26 @@ pub(crate) enum CookieChange {
     Set(BegunSession),
     /// The session ended.
     Clear,
+    /// A log-in by the provider begins.
+    BeginFlow(Secret),
+    /// It ended with a session.
+    EndFlow(BegunSession),
 }
 
 /// A reply, and what happens to the cookie.
 pub(crate) struct OwnReply {
-    pub(crate) value: Value,
+    pub(crate) content: OwnContent,
     pub(crate) cookie: CookieChange,
+}
+
+/// The content of a reply.
+pub(crate) enum OwnContent {
+    /// JSON.
+    Json(Value),
+    /// The browser goes elsewhere.
+    Redirect(String),
+    /// A page, after the log-in of this user.
+    LoggedIn(String),
 }
 
 /// What a request has in addition to its fields.
@@ -121,6 +137,10 @@ pub(crate) struct OwnContext<'a> {
     pub(crate) session: Option<&'a Secret>,
     pub(crate) from: IpAddr,
     pub(crate) nearness: Nearness,
+    pub(crate) flow: &'a Flow,
+    /// The cookie of a log-in by the provider.
+    pub(crate) flow_cookie: Option<&'a Secret>,
+    pub(crate) surroundings: &'a dyn Surroundings,
 }
 
 /// Where a client is.
@@ -146,19 +166,20 @@ pub(crate) fn perform(
             show(context)
         }
         OwnCall::SessionBegin => {
-            let login: Login = read(fields)?;
-            let begun = access.log_in(&login, from)?;
-            // The session that the browser had before is of no use any more.
-            if let Some(former) = context.session {
-                access.log_out(former.reveal());
-            }
+            let begun = access.log_in(&read(fields)?, from)?;
+            end_former(context);
             begin(access, begun)
         }
         OwnCall::SessionEnd => {
             let NoFields {} = read(fields)?;
             access.log_out(session()?.reveal());
-            Ok(OwnReply { value: json(&Done {}), cookie: CookieChange::Clear })
+            Ok(cleared())
         }
+        OwnCall::ProviderBegin => {
+            let NoFields {} = read(fields)?;
+            begin_at_provider(context)
+        }
+        OwnCall::ProviderFinish => finish(&read(fields)?, context),
         OwnCall::SetUp => {
             let SetUp { link, name, password } = read(fields)?;
             if context.nearness == Nearness::Remote {
@@ -170,7 +191,7 @@ pub(crate) fn perform(
             let PasswordChange { password, next_password } = read(fields)?;
             let name = context.author.map_or("", |author| &author.name);
             access.change_password(name, (&password, &next_password), from)?;
-            Ok(OwnReply { value: json(&Done {}), cookie: CookieChange::Clear })
+            Ok(cleared())
         }
         OwnCall::FactorBegin => {
             let PasswordProof { password } = read(fields)?;
@@ -187,15 +208,59 @@ pub(crate) fn perform(
             Ok(plain(&Done {}))
         }
         OwnCall::Audit => {
-            let AuditQuery { limit } = read(fields)?;
-            let limit = limit.map_or(100, |limit| limit.min(MAX_ENTRIES as u64) as usize);
-            let entries = context.audit.newest(limit);
-            let entries = entries.map_err(|error| INTERNAL.of(error.to_string()))?;
+            let entries = newest(&read(fields)?, context.audit)?;
             Ok(plain(&AuditReport { entries }))
         }
         // The exchange serves it from memory.
         OwnCall::Document => Ok(plain(&Done {})),
     }
+}
+
+/// Returns entries of the audit log.
+fn newest(query: &AuditQuery, audit: &AuditLog) -> Result<Vec<AuditEntry>, Problem> {
+    let limit = query.limit.map_or(100, |limit| limit.min(MAX_ENTRIES as u64) as usize);
+    audit.newest(limit).map_err(|error| INTERNAL.of(error.to_string()))
+}
+
+/// Ends the session that the browser had before a log-in: it is of no use any more.
+fn end_former(context: &OwnContext<'_>) {
+    if let Some(former) = context.session {
+        context.access.log_out(former.reveal());
+    }
+}
+
+/// Begins a log-in by the provider.
+fn begin_at_provider(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
+    let settings = context.surroundings.oidc().ok_or(OidcFault::Off)?;
+    let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);
+    let BegunFlow { location, cookie } =
+        context.flow.begin(&settings, context.access.now(), &ask)?;
+    Ok(OwnReply {
+        content: OwnContent::Redirect(location),
+        cookie: CookieChange::BeginFlow(cookie),
+    })
+}
+
+/// Ends a log-in by the provider.
+fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
+    let OwnContext { access, from, .. } = *context;
+    access.admit_from(from)?;
+    let settings = context.surroundings.oidc().ok_or(OidcFault::Off)?;
+    let ask = |request: &ProviderRequest| context.surroundings.ask_provider(request);
+    let finished = context.flow.finish(&settings, (context.flow_cookie, back), access.now(), &ask);
+    let login = finished.inspect_err(|fault| {
+        if !matches!(fault, OidcFault::Off | OidcFault::Provider(_) | OidcFault::Busy) {
+            access.failed_from(from);
+        }
+    })?;
+    let begun = access.log_in_by_provider(&login.name, login.role)?;
+    end_former(context);
+    let (content, cookie) = (OwnContent::LoggedIn(login.name), CookieChange::EndFlow(begun));
+    Ok(OwnReply { content, cookie })
+}
+
+fn cleared() -> OwnReply {
+    OwnReply { content: OwnContent::Json(json(&Done {})), cookie: CookieChange::Clear }
 }
 
 fn show(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
@@ -216,7 +281,8 @@ fn begin(access: &Access, begun: BegunSession) -> Result<OwnReply, Problem> {
     let Principal { name, scopes, .. } =
         principal.ok_or_else(|| UNAUTHENTICATED.of("the session has ended already"))?;
     let report = SessionReport { name, scopes, csrf: begun.csrf.clone() };
-    Ok(OwnReply { value: json(&report), cookie: CookieChange::Set(begun) })
+    let content = OwnContent::Json(json(&report));
+    Ok(OwnReply { content, cookie: CookieChange::Set(begun) })
 }
 
 fn read<T: DeserializeOwned>(fields: Map<String, Value>) -> Result<T, Problem> {
@@ -228,7 +294,7 @@ fn json(value: &impl Serialize) -> Value {
 }
 
 fn plain(value: &impl Serialize) -> OwnReply {
-    OwnReply { value: json(value), cookie: CookieChange::None }
+    OwnReply { content: OwnContent::Json(json(value)), cookie: CookieChange::None }
 }
 
 /// The schemas of a request and its reply.
@@ -249,6 +315,8 @@ pub(crate) fn schemas(call: OwnCall, generator: &mut SchemaGenerator) -> OwnSche
         OwnCall::SessionShow => of::<NoFields, SessionReport>(generator),
         OwnCall::SessionBegin => of::<Login, SessionReport>(generator),
         OwnCall::SessionEnd => of::<NoFields, Done>(generator),
+        OwnCall::ProviderBegin => of::<NoFields, ()>(generator),
+        OwnCall::ProviderFinish => of::<FlowReturn, String>(generator),
         OwnCall::SetUp => of::<SetUp, UserReport>(generator),
         OwnCall::PasswordChange => of::<PasswordChange, Done>(generator),
         OwnCall::FactorBegin => of::<PasswordProof, SecondFactorBegun>(generator),

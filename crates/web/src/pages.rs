@@ -10,7 +10,10 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
                                  connect-src 'self'; img-src 'self'; form-action 'none'; base-uri \
                                  'none'; frame-ancestors 'none'";
 
-const HTML: &str = "text/html; charset=utf-8";
+/// The page after a log-in by a provider. The session cookie goes along with requests that begin
+/// here, and not with one to which the provider leads.
+pub(crate) const LOGGED_IN: &str = include_str!("pages/logged-in.html");
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 

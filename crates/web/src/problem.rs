@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::access::LoginFault;
+use crate::oidc::OidcFault;
 
 /// The media type of problem details.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
@@ -111,6 +112,8 @@ kinds! {
         "wait";
     REFUSED_CONFIG: UNPROCESSABLE_ENTITY, "configuration-refused", "The configuration has errors",
         "correct the file; `avocet check` shows the errors";
+    PROVIDER: BAD_GATEWAY, "provider", "The provider of the log-in cannot be used",
+        "try again, or see [oidc] in the configuration and the log of the provider";
     INTERNAL: INTERNAL_SERVER_ERROR, "internal", "The server has a defect",
         "see the log of the server, and report the defect";
     BUSY: SERVICE_UNAVAILABLE, "busy", "The server is busy",
@@ -132,6 +135,12 @@ impl Problem {
     /// Returns the problem with a time to wait.
     pub(crate) fn after(mut self, secs: u64) -> Self {
         self.retry_after_secs = Some(secs);
+        self
+    }
+
+    /// Returns the problem with another next step than that of its kind.
+    pub(crate) fn then(mut self, next: &'static str) -> Self {
+        self.next = Some(next);
         self
     }
 
@@ -205,6 +214,36 @@ impl From<LoginFault> for Problem {
         }
     }
 }
+
+impl From<OidcFault> for Problem {
+    fn from(fault: OidcFault) -> Self {
+        match fault {
+            OidcFault::Off => {
+                NOT_FOUND.of("there is no provider").then("set issuer in [oidc], or use a password")
+            }
+            OidcFault::Provider(reason) => PROVIDER.of(reason),
+            OidcFault::Busy => BUSY.of("another log-in asks the provider").after(1),
+            OidcFault::NotBegun => {
+                let detail = "this browser did not begin the log-in, or it took too long";
+                UNAUTHENTICATED.of(detail).then(BEGIN_AGAIN)
+            }
+            OidcFault::Denied(reason) => {
+                UNAUTHENTICATED.of(format!("the provider refuses: {reason:?}")).then(BEGIN_AGAIN)
+            }
+            OidcFault::Token(reason) => {
+                UNAUTHENTICATED.of(format!("the token is refused: {reason}")).then(BEGIN_AGAIN)
+            }
+            OidcFault::NoRole => FORBIDDEN
+                .of("the user has no role here")
+                .then("add a group of the user to admins, operators or viewers in [oidc]"),
+            OidcFault::Name(claim) => FORBIDDEN
+                .of(format!("the claim {claim:?} is missing, or is no name of a user"))
+                .then("set name-claim in [oidc] to a claim with a short name"),
+        }
+    }
+}
+
+const BEGIN_AGAIN: &str = "begin again with GET /api/v1/session/oidc";
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,8 @@ pub enum Needs {
 pub enum Does {
     /// Calls the server with a request of the control socket.
     Call(&'static str, ReplyForm),
+    /// Stores the body as a file, then calls the server with a request without fields.
+    Upload(&'static str),
     /// Something that belongs to this interface.
     Own(OwnCall),
 }
@@ -81,6 +83,10 @@ pub enum OwnCall {
     SessionBegin,
     /// Logs out.
     SessionEnd,
+    /// Begins a log-in by the provider.
+    ProviderBegin,
+    /// Ends it.
+    ProviderFinish,
     /// Adds the first user.
     SetUp,
     /// Changes the own password.
@@ -127,6 +133,12 @@ impl Route {
         Self { verb, path, needs, does, summary, guards: None }
     }
 
+    const fn upload(path: &'static str, scope: AccessScope, calls: Calls) -> Self {
+        let Calls(command, _, summary) = calls;
+        let (needs, does) = (Needs::Scope(scope), Does::Upload(command));
+        Self { verb: Post, path, needs, does, summary, guards: None }
+    }
+
     const fn own(
         verb: Verb,
         path: &'static str,
@@ -152,8 +164,8 @@ impl Route {
 struct Calls(&'static str, ReplyForm, &'static str);
 
 use AccessScope::{
-    AccessRead, AccessWrite, CacheWrite, ConfigRead, ConfigWrite, Explain, ListsWrite, PolicyWrite,
-    QueriesRead, QueriesWrite, StatusRead, TrustWrite,
+    AccessRead, AccessWrite, BackupRead, BackupWrite, CacheWrite, ConfigRead, ConfigWrite, Explain,
+    ListsWrite, PolicyWrite, QueriesRead, QueriesWrite, StatusRead, TrustWrite,
 };
 use ReplyForm::{End, Events, Fields, Lines, WithParts};
 use Verb::{Delete, Get, Post, Put};
@@ -312,6 +324,22 @@ pub const ROUTES: &[Route] = &[
     ),
     Route::call(
         Get,
+        "/config",
+        ConfigRead,
+        Calls("config-show", End, "Show the configuration in force, or one of its tables"),
+    ),
+    Route::call(
+        Post,
+        "/config/check",
+        ConfigRead,
+        Calls(
+            "config-check",
+            End,
+            "Check changes of the configuration file, and show the difference",
+        ),
+    ),
+    Route::call(
+        Get,
         "/config/revisions",
         StatusRead,
         Calls("config-history", End, "Show the revisions of the configuration"),
@@ -333,18 +361,31 @@ pub const ROUTES: &[Route] = &[
         "/config/changes",
         ConfigWrite,
         Calls("config-change", End, "Change keys of the configuration file"),
-    ),
+    )
+    .guarding("/config"),
     Route::call(
         Post,
         "/config/rollback",
         ConfigWrite,
         Calls("config-rollback", End, "Put an earlier revision in force again"),
-    ),
+    )
+    .guarding("/config"),
     Route::call(
         Post,
         "/config/confirm",
         ConfigWrite,
         Calls("config-confirm", End, "Keep the revision on probation"),
+    ),
+    Route::call(
+        Get,
+        "/backup",
+        BackupRead,
+        Calls("backup", Lines, "Make a backup, with all secrets of the server"),
+    ),
+    Route::upload(
+        "/restore",
+        BackupWrite,
+        Calls("restore", End, "Put a backup in place at the next start of the server"),
     ),
     Route::call(Get, "/users", AccessRead, Calls("user-list", End, "Show the users")),
     Route::call(Post, "/users", AccessWrite, Calls("user-add", End, "Add a user"))
@@ -369,6 +410,20 @@ pub const ROUTES: &[Route] = &[
     Route::own(Get, "/session", Needs::Session, OwnCall::SessionShow, "Show who is logged in"),
     Route::own(Post, "/session", Needs::Nothing, OwnCall::SessionBegin, "Log in"),
     Route::own(Delete, "/session", Needs::Session, OwnCall::SessionEnd, "Log out"),
+    Route::own(
+        Get,
+        "/session/oidc",
+        Needs::Nothing,
+        OwnCall::ProviderBegin,
+        "Log in by the OpenID Connect provider: leads the browser there",
+    ),
+    Route::own(
+        Get,
+        "/session/oidc/callback",
+        Needs::Nothing,
+        OwnCall::ProviderFinish,
+        "End a log-in by the provider, which leads the browser here",
+    ),
     Route::own(
         Put,
         "/session/password",
@@ -423,7 +478,7 @@ mod tests {
         let called: BTreeSet<String> = ROUTES
             .iter()
             .filter_map(|route| match route.does {
-                Does::Call(command, _) => Some(command.to_owned()),
+                Does::Call(command, _) | Does::Upload(command) => Some(command.to_owned()),
                 Does::Own(_) => None,
             })
             .collect();
@@ -450,11 +505,14 @@ mod tests {
                 // A trace changes nothing, but sends queries.
                 Needs::Scope(Explain) => {}
                 Needs::Scope(scope) => {
-                    assert_eq!(scope.is_write(), route.verb != Get, "{}", route.path);
+                    // A check changes nothing, but its fields need a body.
+                    let is_change = route.verb != Get && route.path != "/config/check";
+                    assert_eq!(scope.is_write(), is_change, "{}", route.path);
                 }
                 Needs::Session => assert!(route.path.starts_with("/session")),
                 Needs::Nothing => {
-                    assert!(["/setup", "/session", "/openapi.json"].contains(&route.path));
+                    let open = ["/setup", "/session", "/openapi.json"];
+                    assert!(open.contains(&route.path) || route.path.starts_with("/session/oidc"));
                 }
             }
         }

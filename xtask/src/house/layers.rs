@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "state",
         "worker",
         "trust",
+        "backup",
         "lists",
         "root",
         "trace",

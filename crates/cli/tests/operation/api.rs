@@ -1,8 +1,8 @@
 //! The HTTP API of the running server, its users and its tokens.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::channel;
@@ -194,4 +194,40 @@ fn queries_stream_to_a_client_as_they_are_answered() {
     };
     let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
     assert_eq!(event["query"]["name"], "www.example.");
+}
+
+#[test]
+fn ten_thousand_followers_of_the_queries_are_refused_within_bounds() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[query-log]\nenabled = true");
+    let server = site.start();
+    let token = site.avocet_text(&["token", "create", "live", "--scope", "queries:read"]);
+    let request = format!(
+        "GET /api/v1/queries/live HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer \
+         {}\r\n\r\n",
+        token.trim_end()
+    );
+    let memory = server.most_memory();
+    let (mut followers, mut refused) = (Vec::new(), 0);
+    for number in 0..10_000_u16 {
+        // Each is another client, so that the limit for one does not protect the server.
+        let [high, low] = number.to_be_bytes();
+        let client = SocketAddr::from(([127, 1, high, low.max(1)], 0));
+        let stream = avocet_io::tcp::connect(site.http, Some(client)).unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        (&stream).write_all(request.as_bytes()).unwrap();
+        let mut status = [0; 12];
+        (&stream).read_exact(&mut status).unwrap();
+        match &status {
+            b"HTTP/1.1 200" => followers.push(stream),
+            b"HTTP/1.1 503" => refused += 1,
+            other => panic!("{}", String::from_utf8_lossy(other)),
+        }
+    }
+    assert_eq!((followers.len(), refused), (8, 9_992));
+    let grown = server.most_memory().saturating_sub(memory);
+    assert!(grown < 32 << 20, "{grown} octets");
+    assert_eq!(site.http_get("/health").0, 200);
+    site.ask("www.example");
 }

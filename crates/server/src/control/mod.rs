@@ -216,7 +216,7 @@ impl ControlClient {
         let what = request.command();
         let fields = match request.effect() {
             Effect::Reads => return request.answer(&*self.running, out).map(drop),
-            Effect::Changes => serde_json::to_value(&request),
+            Effect::Changes | Effect::Reveals => serde_json::to_value(&request),
         };
         let who = match peer_uid(out.get_ref().as_fd()) {
             Ok(uid) => format!("uid {uid}"),

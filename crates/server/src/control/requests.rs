@@ -9,6 +9,7 @@ use avocet_control::access::{
     TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
     UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
@@ -24,8 +25,9 @@ use avocet_control::request::{
     NtaList, NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::revisions::{
-    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
-    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigHistory,
+    ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
+    RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
 use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use avocet_control::status::ServerStatus;
@@ -41,6 +43,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::{PATIENCE, log, revisions, status};
+use crate::backup::{self, Place};
 use crate::explain;
 use crate::keepers::lists;
 use crate::lists::Taking;
@@ -250,6 +253,14 @@ impl Control for Running {
         revisions::text(self, request.number)
     }
 
+    fn config_show(&self, request: ConfigShow) -> Result<ShownConfig, ControlError> {
+        revisions::show(self, request.table.as_deref())
+    }
+
+    fn config_check(&self, request: ConfigCheck) -> Result<CheckedChange, ControlError> {
+        revisions::check(self, &request.edits)
+    }
+
     fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {
         revisions::change(self, request)
     }
@@ -263,6 +274,22 @@ impl Control for Running {
         ConfigConfirm {}: ConfigConfirm,
     ) -> Result<RevisionConfirmed, ControlError> {
         revisions::confirm(self)
+    }
+
+    fn backup(
+        &self,
+        request: Backup,
+        lines: Parts<'_, BackupLine>,
+    ) -> Result<BackedUp, ControlError> {
+        backup::write(&source(self, &request), lines)
+    }
+
+    fn restore(&self, Restore {}: Restore) -> Result<RestoreStaged, ControlError> {
+        let state = self.shared.snapshot();
+        let directory = state.config.data.directory.as_path();
+        let place = Place { directory, configuration: self.reloader.path() };
+        let staged = backup::stage(place).map(RestoreStaged::from);
+        staged.map_err(|error| ControlError::BackupRefused(error.to_string()))
     }
 
     fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {
@@ -315,6 +342,19 @@ fn scopes(running: &Running, scope: Scope) -> Vec<Scope> {
 
 fn first(scopes: Vec<Scope>) -> Scope {
     scopes.into_iter().next().unwrap_or_default()
+}
+
+/// Returns what a backup is made of.
+fn source(running: &Running, request: &Backup) -> backup::BackupSource {
+    let state = running.shared.snapshot();
+    let directory = state.config.data.directory.clone();
+    let log = || state.config.query_log.directory_in(&directory);
+    backup::BackupSource {
+        configuration: running.reloader.path().map(|_| running.reloader.revisions.text()),
+        query_log: request.query_log.then(log),
+        at: wall_secs(),
+        directory,
+    }
 }
 
 /// Returns the name of a grant. A grant includes the names below it, so `*.` adds nothing.

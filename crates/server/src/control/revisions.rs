@@ -4,8 +4,9 @@ use avocet_config::edit::KeyEdit;
 use avocet_control::ControlError;
 use avocet_control::reload::Reloaded;
 use avocet_control::revisions::{
-    ConfigChange, ConfigDiff, ConfigEdit, ConfigRollback, OnProbation, Revision, RevisionAccepted,
-    RevisionConfirmed, RevisionDifference, RevisionOrigin, RevisionText, Revisions,
+    CheckedChange, ConfigChange, ConfigDiff, ConfigEdit, ConfigRollback, OnProbation, Revision,
+    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionOrigin, RevisionText,
+    Revisions, ShownConfig,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_revisions::{ChangeOrigin, Facts, RevisionError, unified};
@@ -100,17 +101,41 @@ pub(super) fn difference(
     Ok(RevisionDifference { from: from.number, to: to.number, text })
 }
 
+fn key_edits(edits: &[ConfigEdit]) -> Vec<KeyEdit<'_>> {
+    let edits = edits.iter();
+    edits.map(|ConfigEdit { key, value }| KeyEdit { key, value: value.as_deref() }).collect()
+}
+
+/// Returns the configuration in force, or one of its tables.
+pub(super) fn show(running: &Running, table: Option<&str>) -> Result<ShownConfig, ControlError> {
+    let state = running.shared.snapshot();
+    let effective = serde_json::to_value(state.config.effective()).unwrap_or_default();
+    let mut tables = effective.as_object().cloned().unwrap_or_default();
+    if let Some(table) = table {
+        tables.retain(|name, _| name == table);
+        if tables.is_empty() {
+            return Err(ControlError::UnknownTable(table.to_owned()));
+        }
+    }
+    Ok(ShownConfig { revision: running.reloader.revisions.in_force(), tables })
+}
+
+/// Checks changes of the configuration file without making them.
+pub(super) fn check(
+    running: &Running,
+    edits: &[ConfigEdit],
+) -> Result<CheckedChange, ControlError> {
+    let checked = running.reloader.check_edit(&key_edits(edits)).map_err(refused)?;
+    let text = unified(("present", &checked.present), ("changed", &checked.changed));
+    Ok(CheckedChange { text, warnings: checked.doubts })
+}
+
 /// Edits the configuration file.
 pub(super) fn change(
     running: &Running,
     request: ConfigChange,
 ) -> Result<RevisionAccepted, ControlError> {
-    let edits: Vec<_> = request
-        .edits
-        .iter()
-        .map(|ConfigEdit { key, value }| KeyEdit { key, value: value.as_deref() })
-        .collect();
-    let done = running.reloader.edit(&edits, request.base, request.by);
+    let done = running.reloader.edit(&key_edits(&request.edits), request.base, request.by);
     accepted(running, done)
 }
 

@@ -328,7 +328,7 @@ fn page(metrics: &mut Exposition, running: &Running) {
 }
 
 fn api(metrics: &mut Exposition, running: &Running) {
-    let WebStores { access, audit, counts } = &running.web;
+    let WebStores { access, audit, counts, directory: _ } = &running.web;
     let help = "Responses of the HTTP API by class of status.";
     let mut family = metrics.family("avocet_api_responses_total", MetricType::Counter, help);
     for (class, count) in CLASSES.into_iter().zip(counts.responses()) {

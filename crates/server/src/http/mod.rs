@@ -7,6 +7,7 @@ mod certificate;
 mod exposition;
 mod metrics;
 mod page;
+mod provider;
 mod surroundings;
 mod watched;
 
@@ -191,7 +192,7 @@ struct Site {
 
 impl Site {
     fn new(running: Arc<Running>) -> Self {
-        let surroundings = Arc::new(RunningSurroundings(running.clone()));
+        let surroundings = Arc::new(RunningSurroundings::new(running.clone()));
         let stores = running.web.clone();
         Self { web: Web::new(running.clone(), surroundings, stores), running }
     }

@@ -3,29 +3,69 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use avocet_config::oidc::OidcConfig;
+use avocet_control::access::{Role, Secret};
 use avocet_web::Surroundings;
 use avocet_web::host::{HostOwner, host_owner};
+use avocet_web::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
 use avocet_wire::FoldedNameBuf;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::special_purpose::Scope;
 
+use super::provider::ProviderClient;
 use crate::running::Running;
 
 /// The running server, as the HTTP interface sees it.
-pub(super) struct RunningSurroundings(pub(super) Arc<Running>);
+pub(super) struct RunningSurroundings {
+    running: Arc<Running>,
+    provider: ProviderClient,
+}
+
+impl RunningSurroundings {
+    pub(super) fn new(running: Arc<Running>) -> Self {
+        Self { running, provider: ProviderClient::default() }
+    }
+}
 
 impl Surroundings for RunningSurroundings {
     fn is_known_host(&self, name: &str) -> bool {
-        is_known_host(name, &self.0)
+        is_known_host(name, &self.running)
     }
 
     fn is_trusted_proxy(&self, address: IpAddr) -> bool {
-        let state = self.0.shared.snapshot();
+        let state = self.running.shared.snapshot();
         state.config.web.trusted_proxies.iter().any(|network| network.contains(&address))
     }
 
     fn is_local(&self, address: IpAddr) -> bool {
         Scope::Local.contains(address)
+    }
+
+    fn oidc(&self) -> Option<OidcSettings> {
+        let state = self.running.shared.snapshot();
+        state.config.oidc.clone().map(settings)
+    }
+
+    fn ask_provider(&self, request: &ProviderRequest) -> Result<ProviderResponse, ProviderSilence> {
+        self.provider.ask(&self.running, request)
+    }
+}
+
+fn settings(oidc: OidcConfig) -> OidcSettings {
+    let roles = [
+        (Role::Admin, oidc.admins),
+        (Role::Operator, oidc.operators),
+        (Role::Viewer, oidc.viewers),
+    ];
+    OidcSettings {
+        issuer: oidc.issuer,
+        client_id: oidc.client_id,
+        client_secret: oidc.client_secret.map(Secret::new),
+        public_url: oidc.public_url,
+        scopes: oidc.scopes,
+        name_claim: oidc.name_claim,
+        role_claim: oidc.role_claim,
+        roles: roles.into(),
     }
 }
 

@@ -124,20 +124,10 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Certificates are verified against the system's trust store.
     pub(crate) fn new(lookup: Lookup, bounds: Bounds) -> Self {
-        let config = Config::builder()
-            .tls_config(tls())
-            .http_status_as_error(false)
-            .max_redirects(MAX_REDIRECTS)
-            .max_idle_connections(0)
-            .proxy(None)
-            .user_agent(concat!("avocet/", env!("CARGO_PKG_VERSION")))
-            .timeout_global(Some(bounds.time))
-            .timeout_connect(Some(bounds.connect))
-            .build();
         let configured = Arc::new(Mutex::default());
-        let resolver = OwnResolver { lookup, configured: Arc::clone(&configured) };
+        let permits = Permits::Internal(Arc::clone(&configured));
         Self {
-            agent: Agent::with_parts(config, DefaultConnector::default(), resolver),
+            agent: agent(OwnResolver { lookup, permits }, bounds, MAX_REDIRECTS),
             bounds,
             configured,
         }
@@ -199,6 +189,26 @@ impl Fetcher {
     }
 }
 
+/// Returns a client for hosts that the configuration names, also at private addresses. It follows
+/// no redirect.
+pub(crate) fn agent_for_configured(lookup: Lookup, bounds: Bounds) -> Agent {
+    agent(OwnResolver { lookup, permits: Permits::All }, bounds, 0)
+}
+
+fn agent(resolver: OwnResolver, bounds: Bounds, redirects: u32) -> Agent {
+    let config = Config::builder()
+        .tls_config(tls())
+        .http_status_as_error(false)
+        .max_redirects(redirects)
+        .max_idle_connections(0)
+        .proxy(None)
+        .user_agent(concat!("avocet/", env!("CARGO_PKG_VERSION")))
+        .timeout_global(Some(bounds.time))
+        .timeout_connect(Some(bounds.connect))
+        .build();
+    Agent::with_parts(config, DefaultConnector::default(), resolver)
+}
+
 fn validator(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let text = headers.get(name)?.to_str().ok()?;
     (text.len() <= MAX_VALIDATOR).then(|| text.to_owned())
@@ -244,8 +254,27 @@ fn tls() -> TlsConfig {
 /// Resolves names through this server itself.
 struct OwnResolver {
     lookup: Lookup,
+    permits: Permits,
+}
+
+/// The hosts that may have private addresses.
+enum Permits {
+    /// All: none of them comes from a redirect.
+    All,
     /// The host that the configuration names for the list; any other host comes from a redirect.
-    configured: Arc<Mutex<String>>,
+    Internal(Arc<Mutex<String>>),
+}
+
+impl Permits {
+    fn permits(&self, host: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Internal(configured) => {
+                *configured.lock().unwrap_or_else(PoisonError::into_inner)
+                    == host.to_ascii_lowercase()
+            }
+        }
+    }
 }
 
 impl fmt::Debug for OwnResolver {
@@ -299,9 +328,7 @@ impl OwnResolver {
             Ok(address) => vec![address],
             Err(_) => (self.lookup)(host).map_err(Unresolved::Why)?,
         };
-        let is_configured = *self.configured.lock().unwrap_or_else(PoisonError::into_inner)
-            == host.to_ascii_lowercase();
-        if !is_configured {
+        if !self.permits.permits(host) {
             addresses.retain(|address| !Scope::Internal.contains(*address));
             if addresses.is_empty() {
                 return Err(Unresolved::Private);

@@ -80,6 +80,16 @@ pub(crate) struct Reloaded {
     pub(crate) revision: Option<u32>,
 }
 
+/// An edit that is valid.
+pub(crate) struct CheckedEdit {
+    /// The text of the file.
+    pub(crate) present: String,
+    /// The text after the edit.
+    pub(crate) changed: String,
+    /// Settings without effect in it.
+    pub(crate) doubts: Vec<String>,
+}
+
 /// A validated configuration on its way into force.
 struct Incoming {
     config: Config,
@@ -148,6 +158,18 @@ impl Reloader {
         let change =
             Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(text.clone()) };
         self.submit(|| self.validated(edited(&text, edits)?, change))
+    }
+
+    /// Checks an edit of the configuration file without making it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the result has errors.
+    pub(crate) fn check_edit(&self, edits: &[KeyEdit<'_>]) -> Result<CheckedEdit, BackgroundError> {
+        let present = self.revisions.file_text()?;
+        let changed = edited(&present, edits)?;
+        let config = Config::from_text(self.path(), &changed, &environment().collect())?;
+        let doubts = config.doubts.iter().map(ToString::to_string).collect();
+        Ok(CheckedEdit { present, changed, doubts })
     }
 
     /// Puts an earlier revision in force again.

@@ -10,3 +10,5 @@
 pub(crate) mod anchors;
 pub(crate) mod negative;
 mod state_file;
+
+pub(crate) use state_file::is_intact;

@@ -59,11 +59,8 @@ impl StateFile {
             },
         }
         let whole = fs::read_to_string(&self.path)?;
-        let at = whole.rfind(CHECKSUM).ok_or_else(|| damaged("cut off"))?;
-        let (text, last) = whole.split_at(at);
-        let intact = last.strip_prefix(CHECKSUM).and_then(|last| last.strip_suffix('\n'))
-            == Some(&checksum(text));
-        if intact { Ok(Some(text.to_owned())) } else { Err(damaged("damaged")) }
+        let text = content(&whole).ok_or_else(|| damaged("damaged"))?;
+        Ok(Some(text.to_owned()))
     }
 
     /// Saves a text of complete lines. After a failure the previous text remains.
@@ -94,6 +91,18 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     writeln!(file, "{CHECKSUM}{}", checksum(text))?;
     file.sync_all()
+}
+
+/// Returns the text of a whole file without the line of its checksum; `None` if it does not match.
+fn content(whole: &str) -> Option<&str> {
+    let (text, last) = whole.split_at(whole.rfind(CHECKSUM)?);
+    let found = last.strip_prefix(CHECKSUM)?.strip_suffix('\n')?;
+    (found == checksum(text)).then_some(text)
+}
+
+/// Returns whether a whole file matches its checksum.
+pub(crate) fn is_intact(whole: &str) -> bool {
+    content(whole).is_some()
 }
 
 fn checksum(text: &str) -> String {

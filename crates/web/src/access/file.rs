@@ -127,6 +127,26 @@ impl AccessFile {
     }
 }
 
+/// Checks the text of a file, such as that of a backup.
+///
+/// # Errors
+/// It is malformed, of another version, or larger than a file may be.
+pub fn check(text: &str) -> io::Result<()> {
+    if text.len() as u64 > MAX_OCTETS {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    parse(text).map(drop)
+}
+
+fn parse(text: &str) -> io::Result<StoredAccess> {
+    let stored: StoredAccess = serde_json::from_str(text)?;
+    if stored.version != VERSION {
+        let message = format!("its version {} is unknown", stored.version);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    }
+    Ok(stored)
+}
+
 fn read(path: &Path) -> io::Result<StoredAccess> {
     let file = match File::open(path) {
         Ok(file) => file,
@@ -137,12 +157,7 @@ fn read(path: &Path) -> io::Result<StoredAccess> {
     };
     let mut text = zeroize::Zeroizing::new(String::new());
     file.take(MAX_OCTETS).read_to_string(&mut text)?;
-    let stored: StoredAccess = serde_json::from_str(&text)?;
-    if stored.version != VERSION {
-        let message = format!("its version {} is unknown", stored.version);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-    }
-    Ok(stored)
+    parse(&text)
 }
 
 fn write(path: &Path, stored: &StoredAccess) -> io::Result<()> {

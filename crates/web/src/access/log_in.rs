@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::file::StoredUser;
 use super::password::PasswordHash;
 use super::secrets::{digest_of, is_equal};
+use super::session::SessionUser;
 use super::throttle::GuessSource;
 use super::totp::{self, CodeCheck, SecondFactor};
 use super::{Access, BegunSession, Principal, Proof, check_name, find, insert};
@@ -85,7 +86,30 @@ impl Access {
         let now = self.now();
         let mut state = self.state();
         state.throttle.succeeded(&sources);
-        Ok(state.sessions.begin(&login.name, now)?)
+        Ok(state.sessions.begin(&SessionUser::of(&login.name, None), now)?)
+    }
+
+    /// Begins a session for a user of a provider.
+    ///
+    /// # Errors
+    /// The system has no random octets.
+    pub(crate) fn log_in_by_provider(
+        &self,
+        name: &str,
+        role: Role,
+    ) -> Result<BegunSession, LoginFault> {
+        let now = self.now();
+        Ok(self.state().sessions.begin(&SessionUser::of(name, Some(role)), now)?)
+    }
+
+    /// Refuses an address from which too many attempts failed.
+    pub(crate) fn admit_from(&self, from: IpAddr) -> Result<(), LoginFault> {
+        self.admit(&[GuessSource::of_address(from)])
+    }
+
+    /// Counts a failed attempt from an address.
+    pub(crate) fn failed_from(&self, from: IpAddr) {
+        self.state().throttle.failed(&[GuessSource::of_address(from)], self.now());
     }
 
     fn admit(&self, sources: &[GuessSource]) -> Result<(), LoginFault> {
@@ -128,9 +152,12 @@ impl Access {
         let now = self.now();
         let mut state = self.state();
         let session = state.sessions.of(id, now)?;
-        let (name, csrf) = (session.user.clone(), session.csrf());
-        let user = state.stored.users.iter().find(|user| user.name == name)?;
-        Some(Principal { scopes: user.role.scopes(), name, proof: Proof::Session(csrf) })
+        let (name, csrf, role) = (session.user.clone(), session.csrf(), session.role);
+        let role = match role {
+            Some(role) => role,
+            None => state.stored.users.iter().find(|user| user.name == name)?.role,
+        };
+        Some(Principal { scopes: role.scopes(), name, proof: Proof::Session(csrf) })
     }
 
     /// Returns whether a value is the one against forged requests of a session.

@@ -25,10 +25,12 @@ use avocet_control::access::{
 };
 use data_encoding::HEXLOWER;
 
+pub use file::check;
 use file::{AccessFile, StoredAccess, StoredToken, StoredUser};
 pub use log_in::{Login, LoginFault, SecondFactorBegun};
 use password::PasswordHash;
-use secrets::{Digest, digest_of, random, random_text};
+use secrets::{Digest, digest_of};
+pub(crate) use secrets::{is_equal, random, random_text};
 pub use session::BegunSession;
 use session::Sessions;
 use throttle::Throttle;
@@ -321,10 +323,15 @@ fn keep_an_admin(stored: &mut StoredAccess, name: &str) -> Result<(), AccessFaul
     }
 }
 
-fn check_name(name: &str) -> Result<(), AccessFault> {
+/// Returns whether a text can be the name of a user.
+pub(crate) fn is_name(name: &str) -> bool {
     let is_plain =
         |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'@');
-    match (1..=MAX_NAME_OCTETS).contains(&name.len()) && name.bytes().all(is_plain) {
+    (1..=MAX_NAME_OCTETS).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+fn check_name(name: &str) -> Result<(), AccessFault> {
+    match is_name(name) {
         true => Ok(()),
         // The name may be long: only its beginning is repeated.
         false => Err(AccessFault::InvalidName(name.chars().take(MAX_NAME_OCTETS).collect())),

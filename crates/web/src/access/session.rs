@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use avocet_control::access::{AccessFault, Secret};
+use avocet_control::access::{AccessFault, Role, Secret};
 
 use super::secrets::{Digest, digest_of, is_equal, random_text};
 
@@ -18,12 +18,27 @@ const LIFETIME_SECS: u64 = 12 * 3600;
 /// A session.
 pub(crate) struct Session {
     pub(crate) user: String,
+    /// The role, if a provider gave it: then the user is not in the file.
+    pub(crate) role: Option<Role>,
     /// The value that each change has to repeat in `X-CSRF-Token`.
     csrf: Secret,
     began: u64,
     used: u64,
     /// A second factor that the user has not confirmed yet.
     pub(crate) pending_factor: Option<Secret>,
+}
+
+/// The user of a session that begins.
+pub(crate) struct SessionUser<'a> {
+    name: &'a str,
+    role: Option<Role>,
+}
+
+impl<'a> SessionUser<'a> {
+    /// Returns the user of this name, with the role that a provider gave.
+    pub(crate) const fn of(name: &'a str, role: Option<Role>) -> Self {
+        Self { name, role }
+    }
 }
 
 /// What a browser gets after a log-in.
@@ -46,9 +61,13 @@ impl Sessions {
     ///
     /// # Errors
     /// The system has no random octets.
-    pub(crate) fn begin(&mut self, user: &str, now: u64) -> Result<BegunSession, AccessFault> {
+    pub(crate) fn begin(
+        &mut self,
+        user: &SessionUser<'_>,
+        now: u64,
+    ) -> Result<BegunSession, AccessFault> {
         self.0.retain(|_, session| session.is_alive(now));
-        let of_user = |session: &Session| session.user == user;
+        let of_user = |session: &Session| session.user == user.name;
         while self.0.values().filter(|session| of_user(session)).count() >= MAX_SESSIONS_PER_USER {
             self.end_oldest(of_user);
         }
@@ -57,7 +76,8 @@ impl Sessions {
         }
         let (id, csrf) = (Secret::new(random_text()?), Secret::new(random_text()?));
         let session = Session {
-            user: user.to_owned(),
+            user: user.name.to_owned(),
+            role: user.role,
             csrf: csrf.clone(),
             began: now,
             used: now,
@@ -123,14 +143,18 @@ impl Session {
 mod tests {
     use super::*;
 
+    fn begin(sessions: &mut Sessions, user: &str, now: u64) -> BegunSession {
+        sessions.begin(&SessionUser::of(user, None), now).unwrap()
+    }
+
     #[test]
     fn a_session_ends_without_use_and_after_its_lifetime() {
         let mut sessions = Sessions::default();
-        let idle = sessions.begin("ada", 0).unwrap().id;
+        let idle = begin(&mut sessions, "ada", 0).id;
         assert!(sessions.of(idle.reveal(), IDLE_SECS - 1).is_some());
         assert!(sessions.of(idle.reveal(), 2 * IDLE_SECS - 2).is_some());
         assert!(sessions.of(idle.reveal(), 3 * IDLE_SECS).is_none());
-        let busy = sessions.begin("ada", 0).unwrap().id;
+        let busy = begin(&mut sessions, "ada", 0).id;
         for at in (0..LIFETIME_SECS).step_by(600) {
             assert!(sessions.of(busy.reveal(), at).is_some());
         }
@@ -140,13 +164,13 @@ mod tests {
     #[test]
     fn sessions_are_bounded_for_a_user_and_in_all() {
         let mut sessions = Sessions::default();
-        let first = sessions.begin("ada", 0).unwrap().id;
+        let first = begin(&mut sessions, "ada", 0).id;
         for at in 1..=MAX_SESSIONS_PER_USER as u64 {
-            sessions.begin("ada", at).unwrap();
+            begin(&mut sessions, "ada", at);
         }
         assert!(sessions.of(first.reveal(), 30).is_none());
         for number in 0..2 * MAX_SESSIONS {
-            sessions.begin(&format!("user{number}"), 100).unwrap();
+            begin(&mut sessions, &format!("user{number}"), 100);
         }
         assert!(sessions.0.len() <= MAX_SESSIONS);
     }
@@ -154,7 +178,7 @@ mod tests {
     #[test]
     fn the_csrf_value_belongs_to_one_session() {
         let mut sessions = Sessions::default();
-        let (one, other) = (sessions.begin("a", 0).unwrap(), sessions.begin("a", 0).unwrap());
+        let (one, other) = (begin(&mut sessions, "a", 0), begin(&mut sessions, "a", 0));
         let session = sessions.of(one.id.reveal(), 0).unwrap();
         assert!(session.has_csrf(one.csrf.reveal()));
         assert!(!session.has_csrf(other.csrf.reveal()) && !session.has_csrf(""));

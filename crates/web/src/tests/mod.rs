@@ -1,8 +1,11 @@
 //! The interface as clients see it, with a server that only remembers requests.
 
 mod attacks;
+mod issuer;
+mod oidc;
 mod routes;
 mod server;
 mod sessions;
 mod streams;
+mod uploads;
 mod writes;

@@ -30,7 +30,7 @@ fn fields(route: &Route) -> Value {
         }
         (Verb::Delete, "/tokens") => json!({"id": "none"}),
         (Verb::Get, "/config/revisions/difference") => json!({"from": 1}),
-        (Verb::Post, "/config/changes") => {
+        (Verb::Post, "/config/changes" | "/config/check") => {
             json!({"edits": [{"key": "cache.prefetch", "value": "false"}]})
         }
         (Verb::Post, "/config/rollback") => json!({"number": 1}),
@@ -42,6 +42,9 @@ fn sent(route: &Route) -> Sent {
     let fields = fields(route);
     let path = route.full_path();
     let method = route.verb.method().to_string();
+    if let Does::Upload(_) = route.does {
+        return Sent::new(&method, &path).header("content-type", "application/jsonl").body("1");
+    }
     if route.verb.has_body() {
         return Sent::new(&method, &path).json(&fields);
     }
@@ -90,7 +93,9 @@ fn each_route_needs_its_scope_and_no_other() {
         assert!(status == 200 || status == 404, "{path}: {:?}", reply.json());
         let calls = site.seen();
         match route.does {
-            Does::Call(command, _) => assert_eq!(calls, [command], "{path}"),
+            Does::Call(command, _) | Does::Upload(command) => {
+                assert_eq!(calls, [command], "{path}");
+            }
             Does::Own(_) => assert_eq!(calls, [""; 0], "{path}"),
         }
     }

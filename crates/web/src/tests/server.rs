@@ -9,6 +9,7 @@ use avocet_control::access::{
     AccessScope, Role, Secret, TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked,
     TokensReport, UserAdd, UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
@@ -23,8 +24,9 @@ use avocet_control::request::{
     NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::revisions::{
-    ConfigChange, ConfigConfirm, ConfigDiff, ConfigHistory, ConfigRollback, ConfigText,
-    RevisionAccepted, RevisionConfirmed, RevisionDifference, RevisionText, Revisions,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigHistory,
+    ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
+    RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
 use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps, OutcomeCounts};
 use avocet_control::status::ServerStatus;
@@ -36,8 +38,10 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::issuer::FakeIssuer;
 use crate::access::Access;
 use crate::audit::AuditLog;
+use crate::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
 use crate::{LinkSecurity, Peer, Surroundings, Web, WebStores};
 
 pub(super) const PASSWORD: &str = "correct horse";
@@ -47,6 +51,7 @@ pub(super) struct Remembering {
     pub(super) access: Arc<Access>,
     pub(super) seen: Mutex<Vec<String>>,
     anchors: Mutex<Vec<String>>,
+    directory: PathBuf,
 }
 
 impl Remembering {
@@ -269,6 +274,16 @@ impl Control for Remembering {
         Ok(RevisionText { number, text: String::new() })
     }
 
+    fn config_show(&self, request: ConfigShow) -> Result<ShownConfig, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"revision": 1, "tables": {}})))
+    }
+
+    fn config_check(&self, request: ConfigCheck) -> Result<CheckedChange, ControlError> {
+        self.saw(request);
+        Ok(CheckedChange { text: String::new(), warnings: Vec::new() })
+    }
+
     fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {
         self.saw(request);
         Ok(accepted())
@@ -282,6 +297,27 @@ impl Control for Remembering {
     fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError> {
         self.saw(request);
         Ok(RevisionConfirmed { revision: 1 })
+    }
+
+    fn backup(
+        &self,
+        request: Backup,
+        lines: Parts<'_, BackupLine>,
+    ) -> Result<BackedUp, ControlError> {
+        self.saw(request);
+        let head = json!({"avocet-backup": 1, "version": "1", "at": 7});
+        lines(of(head))?;
+        Ok(BackedUp { files: 0, octets: 0, sha256: String::new() })
+    }
+
+    fn restore(&self, request: Restore) -> Result<RestoreStaged, ControlError> {
+        self.saw(request);
+        let path = self.directory.join("restore.upload");
+        let text = std::fs::read_to_string(path).unwrap();
+        match text.as_str() {
+            "no backup" => Err(ControlError::BackupRefused(text)),
+            _ => Ok(RestoreStaged { version: text, at: 7, files: 0 }),
+        }
     }
 
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError> {
@@ -326,7 +362,7 @@ fn accepted() -> RevisionAccepted {
     RevisionAccepted { revision: 2, probation: None, reloaded }
 }
 
-struct Home;
+struct Home(Option<Arc<FakeIssuer>>);
 
 impl Surroundings for Home {
     fn is_known_host(&self, name: &str) -> bool {
@@ -338,6 +374,12 @@ impl Surroundings for Home {
     fn is_local(&self, address: IpAddr) -> bool {
         matches!(address, IpAddr::V4(v4) if v4.is_private())
     }
+    fn oidc(&self) -> Option<OidcSettings> {
+        self.0.as_ref().map(|issuer| issuer.settings())
+    }
+    fn ask_provider(&self, request: &ProviderRequest) -> Result<ProviderResponse, ProviderSilence> {
+        self.0.as_ref().map_or(Err(ProviderSilence(String::new())), |issuer| issuer.ask(request))
+    }
 }
 
 /// The interface of a server with its own data directory.
@@ -345,13 +387,25 @@ pub(super) struct Site {
     pub(super) server: Arc<Remembering>,
     pub(super) audit: Arc<AuditLog>,
     web: Web,
-    directory: PathBuf,
+    pub(super) directory: PathBuf,
     now: Arc<AtomicU64>,
 }
 
 impl Site {
     /// Starts without users.
     pub(super) fn empty() -> Self {
+        Self::at(None)
+    }
+
+    /// Starts without users, next to a provider.
+    pub(super) fn with_issuer() -> (Self, Arc<FakeIssuer>) {
+        let issuer = Arc::new(FakeIssuer::new());
+        let site = Self::at(Some(issuer.clone()));
+        issuer.follow(site.now.clone());
+        (site, issuer)
+    }
+
+    fn at(issuer: Option<Arc<FakeIssuer>>) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let directory =
@@ -361,9 +415,13 @@ impl Site {
         let clock = now.clone();
         let stores = WebStores::open(&directory, Arc::new(move || clock.load(Ordering::Relaxed)));
         let (access, audit) = (stores.access.clone(), stores.audit.clone());
-        let server =
-            Arc::new(Remembering { access, seen: Mutex::default(), anchors: Mutex::default() });
-        let web = Web::new(server.clone(), Arc::new(Home), stores);
+        let server = Arc::new(Remembering {
+            access,
+            seen: Mutex::default(),
+            anchors: Mutex::default(),
+            directory: directory.clone(),
+        });
+        let web = Web::new(server.clone(), Arc::new(Home(issuer)), stores);
         Self { server, audit, web, directory, now }
     }
 

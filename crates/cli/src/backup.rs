@@ -1,0 +1,155 @@
+//! `avocet backup` and `avocet restore`.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use avocet_config::find;
+use avocet_control::backup::{Backup, Restore, RestoreStaged};
+use avocet_control::connect;
+use avocet_server::backup::{self, BackupFacts, Place};
+use clap::Args;
+
+use crate::args::ControlArgs;
+use crate::call::{View, exchange, refuse, run, whereabouts};
+use crate::error::CommandError;
+use crate::output::Reader;
+use crate::span::ago;
+
+/// Arguments of `avocet backup`.
+#[derive(Debug, Args)]
+pub(crate) struct BackupArgs {
+    /// File to write; must not exist. `-` is standard output
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// Back up the query log, too
+    #[arg(long)]
+    query_log: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// Arguments of `avocet restore`.
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// The backup
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// Only check the backup
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+/// Runs `avocet backup`.
+pub(crate) fn make(args: &BackupArgs) -> ExitCode {
+    match write(args) {
+        Ok(text) => {
+            let _ = writeln!(io::stderr(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => refuse(&error),
+    }
+}
+
+/// Writes the backup, and returns a line about it.
+fn write(args: &BackupArgs) -> Result<String, CommandError> {
+    let directory = whereabouts(&args.control)?.directory;
+    let request = Backup { query_log: args.query_log };
+    let unwritten = |source| CommandError::Unwritten { path: args.path.clone(), source };
+    if args.path == Path::new("-") {
+        let mut out = io::stdout().lock();
+        return copy(&directory, request, &mut out, CommandError::Output);
+    }
+    if args.path.exists() {
+        return Err(CommandError::BackupExists(args.path.clone()));
+    }
+    let beside = args.path.with_added_extension("part");
+    let _ = fs::remove_file(&beside);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside);
+    let mut out = BufWriter::new(file.map_err(unwritten)?);
+    let copied = copy(&directory, request, &mut out, unwritten).and_then(|text| {
+        out.get_ref().sync_all().map_err(unwritten)?;
+        // Unlike a rename, it does not replace a file that exists by now.
+        fs::hard_link(&beside, &args.path).map_err(unwritten)?;
+        Ok(text)
+    });
+    // After an error, an incomplete file only takes space.
+    let _ = fs::remove_file(&beside);
+    copied
+}
+
+/// Copies the lines of a backup.
+fn copy(
+    directory: &Path,
+    request: Backup,
+    out: &mut impl Write,
+    unwritten: impl Fn(io::Error) -> CommandError,
+) -> Result<String, CommandError> {
+    let end = exchange::<Backup>(directory, request, |line, _| {
+        out.write_all(line.as_bytes())
+            .and_then(|()| out.write_all(b"\n"))
+            .map(|()| Reader::Reads)
+            .map_err(&unwritten)
+    })?;
+    out.flush().map_err(&unwritten)?;
+    let end = end.ok_or(CommandError::Incomplete)?;
+    Ok(format!("{} files, {} octets", end.files, end.octets))
+}
+
+/// Runs `avocet restore`.
+pub(crate) fn restore(args: &RestoreArgs) -> ExitCode {
+    match begin(args) {
+        Ok(Begun::Done(text)) => {
+            let _ = writeln!(io::stderr(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Ok(Begun::Uploaded) => run(&args.control, Restore {}, &View::of(staged_text)),
+        Err(error) => refuse(&error),
+    }
+}
+
+/// How far a restore is.
+enum Begun {
+    /// It is complete, or the backup was only checked: the text for people.
+    Done(String),
+    /// The running server gets the backup.
+    Uploaded,
+}
+
+fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
+    let file = find(args.control.config.as_deref());
+    let directory = whereabouts(&args.control)?.directory;
+    let place = Place { directory: &directory, configuration: file.as_deref() };
+    if args.check {
+        let facts = backup::check(&args.path, place)?;
+        return Ok(Begun::Done(format!("the backup is intact: {}", facts_text(&facts))));
+    }
+    if connect(&directory).is_ok() {
+        backup::place_upload(&args.path, &directory)?;
+        return Ok(Begun::Uploaded);
+    }
+    if !directory.exists() {
+        return Err(CommandError::NoDirectory(directory));
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let facts = backup::restore(&args.path, place, now)?;
+    Ok(Begun::Done(format!("restored: {}", facts_text(&facts))))
+}
+
+fn facts_text(facts: &BackupFacts) -> String {
+    format!("{} files, made {} by avocet {}", facts.files, ago(Some(facts.at)), facts.version)
+}
+
+fn staged_text(reply: &RestoreStaged) -> String {
+    let made = ago(Some(reply.at));
+    format!(
+        "the backup is intact: {} files, made {made} by avocet {}\nrestart the server to put it \
+         in place",
+        reply.files, reply.version
+    )
+}

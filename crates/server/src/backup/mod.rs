@@ -1,0 +1,159 @@
+//! Backups: everything that a server keeps, in one file of JSON lines.
+//!
+//! ```text
+//!   backup   files ──write──> lines ──> socket or HTTP ──> file
+//!   restore  file ──read: all checks──> restore.pending/ ──next start──> files in place
+//!                                                                        restored-TIME/before/
+//! ```
+//! Nothing is replaced before the whole backup is checked and all its files are on the disk. What
+//! is replaced stays in `restored-TIME/before`. A crash at any moment leaves the state before, or
+//! a restore that the next start completes.
+//!
+//! A backup has what cannot be fetched or resolved again: no caches, no copies of lists. It has
+//! the query log only on request.
+
+mod read;
+mod restore;
+mod write;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use avocet_config::ConfigErrors;
+use avocet_revisions::ReplaceError;
+use thiserror::Error;
+
+pub use restore::{BackupFacts, check, finish, has_pending, place_upload, restore};
+pub(crate) use restore::{has_begun, stage};
+pub(crate) use write::{BackupSource, write};
+
+/// The version of the format.
+const VERSION: u32 = 1;
+/// The name of the configuration file in a backup, whatever its path is.
+const CONFIGURATION: &str = "configuration";
+/// The files of the data directory that a backup has, other than audit log and revisions.
+const STATE: [&str; 4] =
+    ["access.json", "negative-anchors.state", "switches.json", "trust-anchors.state"];
+/// The prefix of the names of revisions.
+const REVISIONS: &str = "revisions/";
+/// The prefix of the names of files of the query log.
+const QUERY_LOG: &str = "query-log/";
+
+/// Where the state of a server is.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// The data directory.
+    pub directory: &'a Path,
+    /// The configuration file, if there is one.
+    pub configuration: Option<&'a Path>,
+}
+
+/// Why a backup is not made or restored.
+#[derive(Debug, Error)]
+pub enum BackupError {
+    /// A file or directory cannot be read or written.
+    #[error("{}: {source}", .path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// The reason given by the system.
+        source: io::Error,
+    },
+    /// A line is not one of a backup, or not in its place.
+    #[error("line {0} is damaged or not of a backup: {1}")]
+    Line(u64, String),
+    /// The end is missing.
+    #[error("the backup is cut off: its last line is missing")]
+    CutOff,
+    /// The content is not that which was written.
+    #[error("the backup is damaged: its digest does not match")]
+    Damaged,
+    /// The format is of another version.
+    #[error("the backup has format {0}, and this version of Avocet reads format {VERSION}")]
+    Version(u32),
+    /// A file has a name that no backup has.
+    #[error("the backup has a file {0:?}, which is not part of a backup")]
+    Name(String),
+    /// A file is too large.
+    #[error("{0} is larger than {1} octets")]
+    TooLarge(String, usize),
+    /// A file cannot be used.
+    #[error("{0} in the backup cannot be used: {1}")]
+    Content(String, String),
+    /// The configuration has errors.
+    #[error("the configuration in the backup has errors:\n{0}")]
+    Config(#[from] ConfigErrors),
+    /// The configuration names another data directory.
+    #[error(
+        "the configuration in the backup has the data directory {}; restore it with a \
+         configuration that has the same, or set AVOCET_DATA__DIRECTORY", .0.display()
+    )]
+    OtherDirectory(PathBuf),
+    /// There is no place for the configuration.
+    #[error("the backup has a configuration: name the file for it with --config")]
+    NoConfiguration,
+    /// The configuration file cannot be replaced.
+    #[error(transparent)]
+    Replace(#[from] ReplaceError),
+    /// A restore was interrupted.
+    #[error("an earlier restore was interrupted: start the server, which completes it")]
+    Begun,
+}
+
+impl BackupError {
+    fn at(path: &Path) -> impl Fn(io::Error) -> Self + '_ {
+        |source| Self::System { path: path.to_owned(), source }
+    }
+}
+
+/// The file of a name in a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileKind {
+    /// The configuration file.
+    Configuration,
+    /// A file of [`STATE`].
+    State,
+    /// A file of the audit log.
+    Audit,
+    /// A revision, with its number.
+    Revision(u32),
+    /// A file of the query log.
+    QueryLog,
+}
+
+impl FileKind {
+    /// Returns the kind of a name; `None` for a name that no backup has, such as one with `..`.
+    fn of(name: &str) -> Option<Self> {
+        if name == CONFIGURATION {
+            return Some(Self::Configuration);
+        }
+        if STATE.contains(&name) {
+            return Some(Self::State);
+        }
+        if is_audit(name) {
+            return Some(Self::Audit);
+        }
+        if let Some(rest) = name.strip_prefix(REVISIONS) {
+            let digits = rest.strip_suffix(".revision")?;
+            let number: u32 = digits.parse().ok()?;
+            return (number.to_string() == digits).then_some(Self::Revision(number));
+        }
+        name.strip_prefix(QUERY_LOG).filter(|rest| is_of_query_log(rest)).map(|_| Self::QueryLog)
+    }
+}
+
+/// Returns whether a file belongs to the audit log.
+fn is_audit(name: &str) -> bool {
+    let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".jsonl"));
+    name == "audit.jsonl" || number.is_some_and(|text| matches!(text.as_bytes(), [b'1'..=b'9']))
+}
+
+/// Returns whether a file of the query log is complete in itself.
+fn is_of_query_log(name: &str) -> bool {
+    let is_plain = |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-');
+    let ends = [".parquet", ".blocks", ".key"].iter().any(|ending| name.ends_with(ending));
+    (ends || name == "rollups") && name.bytes().all(is_plain) && !name.starts_with('.')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,369 @@
+//! Checks a backup and puts it in place.
+//!
+//! ```text
+//!   restore.upload ──check──> restore.pending/backup.jsonl        waits for a start
+//!                                   │ check again
+//!                             restore.pending/new/NAME            all files are on the disk
+//!                                   │
+//!                             configuration file, then each file: old ──> before/, new ──> place
+//!                                   │
+//!                             restored-TIME/                      complete
+//! ```
+//! Until the configuration file is replaced, nothing has changed. From then on, the next start
+//! repeats the same steps until they are complete.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, chown};
+use std::path::Path;
+
+use avocet_config::{Config, environment};
+use avocet_control::backup::{BackupHead, RestoreStaged};
+use avocet_policy::rule::Switches;
+use avocet_revisions::{replace, store};
+use avocet_web::audit::{AuditEntry, AuditLog};
+use serde_json::json;
+
+use super::read::read;
+use super::{BackupError, CONFIGURATION, FileKind, Place, QUERY_LOG, REVISIONS, STATE, is_audit};
+use crate::trust;
+
+/// Most octets of a file that is not of the query log.
+const MAX_FILE: usize = 64 << 20;
+/// The file that a program uploads.
+const UPLOAD: &str = "restore.upload";
+/// The directory of a backup that waits for a start.
+const PENDING: &str = "restore.pending";
+const BACKUP: &str = "backup.jsonl";
+const NEW: &str = "new";
+const BEFORE: &str = "before";
+
+/// A backup that was checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackupFacts {
+    /// The version of the server that made it.
+    pub version: String,
+    /// The Unix second at which it was made.
+    pub at: u64,
+    /// The number of its files.
+    pub files: u64,
+}
+
+impl From<BackupFacts> for RestoreStaged {
+    fn from(BackupFacts { version, at, files }: BackupFacts) -> Self {
+        Self { version, at, files }
+    }
+}
+
+/// Checks a backup for a server: its lines and digest, and the content of each file.
+///
+/// # Errors
+/// See [`BackupError`].
+pub fn check(backup: &Path, place: Place<'_>) -> Result<BackupFacts, BackupError> {
+    let file = File::open(backup).map_err(BackupError::at(backup))?;
+    let mut state: BTreeMap<String, Vec<u8>> = BTreeMap::new();
+    let (head, found) = read(BufReader::new(file), |name, octets| {
+        if name.starts_with(QUERY_LOG) {
+            return Ok(());
+        }
+        let kept = state.entry(name.to_owned()).or_default();
+        if kept.len() + octets.len() > MAX_FILE {
+            return Err(BackupError::TooLarge(name.to_owned(), MAX_FILE));
+        }
+        kept.extend_from_slice(octets);
+        Ok(())
+    })?;
+    for (name, octets) in &state {
+        check_file(name, octets, place)?;
+    }
+    let BackupHead { version, at, .. } = head;
+    Ok(BackupFacts { version, at, files: found.files })
+}
+
+fn check_file(name: &str, octets: &[u8], place: Place<'_>) -> Result<(), BackupError> {
+    let text = || {
+        str::from_utf8(octets)
+            .map_err(|error| BackupError::Content(name.to_owned(), error.to_string()))
+    };
+    let unusable = |reason: String| BackupError::Content(name.to_owned(), reason);
+    match FileKind::of(name) {
+        Some(FileKind::Configuration) => check_configuration(text()?, place),
+        Some(FileKind::Revision(number)) => match store::is_intact(number, text()?) {
+            true => Ok(()),
+            false => Err(unusable("its text does not match its checksum".to_owned())),
+        },
+        Some(FileKind::State) if name == "access.json" => {
+            avocet_web::access::check(text()?).map_err(|error| unusable(error.to_string()))
+        }
+        Some(FileKind::State) if name == "switches.json" => {
+            let read = serde_json::from_slice::<Switches>(octets);
+            read.map(drop).map_err(|error| unusable(error.to_string()))
+        }
+        Some(FileKind::State) => match trust::is_intact(text()?) {
+            true => Ok(()),
+            false => Err(unusable("it does not match its checksum".to_owned())),
+        },
+        Some(FileKind::Audit) => text().map(drop),
+        Some(FileKind::QueryLog) | None => Ok(()),
+    }
+}
+
+fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> {
+    let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
+    let config = Config::from_text(Some(path), text, &environment().collect())?;
+    // The files go to the directory that the server uses from then on.
+    if config.data.directory != place.directory {
+        return Err(BackupError::OtherDirectory(config.data.directory));
+    }
+    Ok(())
+}
+
+/// Copies a backup into the data directory, for [`stage`].
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn place_upload(backup: &Path, directory: &Path) -> Result<(), BackupError> {
+    let path = directory.join(UPLOAD);
+    let source = File::open(backup).map_err(BackupError::at(backup))?;
+    write_new(&path, source, directory).map_err(BackupError::at(&path))
+}
+
+/// Checks the uploaded backup, and lets it wait for the next start.
+///
+/// # Errors
+/// The backup cannot be used: then it is removed. Or an earlier restore is not complete.
+pub(crate) fn stage(place: Place<'_>) -> Result<BackupFacts, BackupError> {
+    let (upload, pending) = (place.directory.join(UPLOAD), place.directory.join(PENDING));
+    if pending.join(BEFORE).exists() {
+        return Err(BackupError::Begun);
+    }
+    let facts = check(&upload, place).inspect_err(|_| {
+        // It is of no use; if it cannot be removed, the next upload replaces it.
+        let _ = fs::remove_file(&upload);
+    })?;
+    let made = || {
+        if pending.exists() {
+            fs::remove_dir_all(&pending)?;
+        }
+        create_directory(&pending)?;
+        give_to_owner_of(place.directory, &pending)?;
+        fs::rename(&upload, pending.join(BACKUP))?;
+        sync(&pending)?;
+        sync(place.directory)
+    };
+    made().map_err(BackupError::at(&pending))?;
+    Ok(facts)
+}
+
+/// Puts a backup in place. No server may run in the directory.
+///
+/// # Errors
+/// See [`BackupError`]. If the backup cannot be used, nothing has changed.
+pub fn restore(backup: &Path, place: Place<'_>, now: u64) -> Result<BackupFacts, BackupError> {
+    check(backup, place)?;
+    place_upload(backup, place.directory)?;
+    stage(place)?;
+    let facts = finish(place, now)?.ok_or(BackupError::CutOff)?;
+    Ok(facts)
+}
+
+/// Returns whether a backup waits in a data directory.
+pub fn has_pending(directory: &Path) -> bool {
+    directory.join(PENDING).join(BACKUP).exists()
+}
+
+/// Returns whether the restore in a data directory has replaced files already.
+pub(crate) fn has_begun(directory: &Path) -> bool {
+    directory.join(PENDING).join(BEFORE).exists()
+}
+
+/// Puts the backup that waits in place. No server may run in the directory. Returns `None` if no
+/// backup waits.
+///
+/// # Errors
+/// See [`BackupError`]. If the backup cannot be used, nothing has changed.
+pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupError> {
+    if !has_pending(place.directory) {
+        return Ok(None);
+    }
+    let pending = place.directory.join(PENDING);
+    let facts = check(&pending.join(BACKUP), place)?;
+    let names = unpack(&pending, place.directory)?;
+    if names.iter().any(|name| name == CONFIGURATION) {
+        replace_configuration(&pending, place)?;
+    }
+    let failed = |error| BackupError::System { path: pending.clone(), source: error };
+    put_in_place(&pending, place.directory, &names).map_err(failed)?;
+    let mut done = place.directory.join(format!("restored-{now}"));
+    while done.exists() {
+        done.as_mut_os_string().push("a");
+    }
+    fs::rename(&pending, done).and_then(|()| sync(place.directory)).map_err(failed)?;
+    record(place.directory, &facts, now);
+    Ok(Some(facts))
+}
+
+/// Records the restore in the audit log that it put in place.
+fn record(directory: &Path, facts: &BackupFacts, now: u64) {
+    let fields = json!({ "version": facts.version, "at": facts.at, "files": facts.files });
+    AuditLog::new(directory).record(&AuditEntry {
+        at: now,
+        who: String::new(),
+        by: "start".to_owned(),
+        from: String::new(),
+        what: "restore".to_owned(),
+        fields: fields.as_object().cloned().unwrap_or_default(),
+        result: "ok".to_owned(),
+    });
+    // Root may have written it. A file that cannot be given away is reported by the next entry.
+    let _ = give_to_owner_of(directory, &directory.join("audit.jsonl"));
+}
+
+/// Writes the files of a backup next to those in force, and returns their names.
+pub(super) fn unpack(pending: &Path, owner: &Path) -> Result<Vec<String>, BackupError> {
+    let new = pending.join(NEW);
+    let prepare = || {
+        if new.exists() {
+            fs::remove_dir_all(&new)?;
+        }
+        for directory in [new.clone(), new.join(REVISIONS), new.join(QUERY_LOG)] {
+            create_directory(&directory)?;
+            give_to_owner_of(owner, &directory)?;
+        }
+        Ok(())
+    };
+    prepare().map_err(BackupError::at(&new))?;
+    let backup = pending.join(BACKUP);
+    let input = File::open(&backup).map_err(BackupError::at(&backup))?;
+    let (mut names, mut open): (Vec<String>, Option<File>) = (Vec::new(), None);
+    read(BufReader::new(input), |name, octets| {
+        let path = new.join(name);
+        let mut write = || {
+            if names.last().is_none_or(|last| last != name) {
+                if let Some(before) = open.take() {
+                    before.sync_all()?;
+                }
+                open = Some(create(&path)?);
+                give_to_owner_of(owner, &path)?;
+                names.push(name.to_owned());
+            }
+            open.as_mut().map_or(Ok(()), |file| file.write_all(octets))
+        };
+        write().map_err(BackupError::at(&path))
+    })?;
+    let synced = open.map_or(Ok(()), |file| file.sync_all()).and_then(|()| {
+        [new.as_path(), &new.join(REVISIONS), &new.join(QUERY_LOG)].into_iter().try_for_each(sync)
+    });
+    synced.map_err(BackupError::at(&new))?;
+    Ok(names)
+}
+
+/// Replaces the configuration file, after a copy of it. Owner and permissions stay.
+fn replace_configuration(pending: &Path, place: Place<'_>) -> Result<(), BackupError> {
+    let path = place.configuration.ok_or(BackupError::NoConfiguration)?;
+    let new = pending.join(NEW).join(CONFIGURATION);
+    let text = fs::read_to_string(&new).map_err(BackupError::at(&new))?;
+    let present = match fs::read_to_string(path) {
+        Ok(present) => present,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let written = write_new(path, text.as_bytes(), place.directory);
+            return written.map_err(BackupError::at(path));
+        }
+        Err(error) => return Err(BackupError::at(path)(error)),
+    };
+    if present == text {
+        return Ok(());
+    }
+    let copy = pending.join("configuration.before");
+    write_new(&copy, present.as_bytes(), place.directory).map_err(BackupError::at(&copy))?;
+    Ok(replace(path, &present, &text)?)
+}
+
+/// Moves the files of the state away, and those of the backup to their place. May be repeated.
+fn put_in_place(pending: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
+    let (new, before) = (pending.join(NEW), pending.join(BEFORE));
+    if !before.exists() {
+        create_directory(&before)?;
+        give_to_owner_of(directory, &before)?;
+        sync(pending)?;
+    }
+    let mut places: Vec<String> = STATE.iter().map(|&name| name.to_owned()).collect();
+    places.push(REVISIONS.trim_end_matches('/').to_owned());
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name().into_string().unwrap_or_default();
+        places.extend(is_audit(&name).then_some(name));
+    }
+    places.extend(names.iter().filter(|name| is_audit(name)).cloned());
+    places.sort_unstable();
+    places.dedup();
+    for name in &places {
+        let (target, kept) = (directory.join(name), before.join(name));
+        if target.exists() && !kept.exists() {
+            fs::rename(&target, &kept)?;
+        }
+        if new.join(name).exists() {
+            if target.is_dir() {
+                fs::remove_dir_all(&target)?;
+            }
+            fs::rename(new.join(name), target)?;
+        }
+    }
+    put_query_log(&new, directory, names)?;
+    [pending, &before, &new, directory].into_iter().try_for_each(sync)
+}
+
+/// Adds the files of the query log that the directory does not have.
+fn put_query_log(new: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
+    let mut names = names.iter().filter(|name| name.starts_with(QUERY_LOG)).peekable();
+    if names.peek().is_none() {
+        return Ok(());
+    }
+    let log = directory.join(QUERY_LOG);
+    if !log.exists() {
+        create_directory(&log)?;
+        give_to_owner_of(directory, &log)?;
+    }
+    for name in names {
+        let target = directory.join(name);
+        if !target.exists() && new.join(name).exists() {
+            fs::rename(new.join(name), target)?;
+        }
+    }
+    sync(&log)
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    // A file that a crash has left is not followed if it is a link.
+    let _ = fs::remove_file(path);
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Writes a file, and waits until it is on the disk.
+fn write_new(path: &Path, mut content: impl Read, owner: &Path) -> io::Result<()> {
+    let mut file = create(path)?;
+    io::copy(&mut content, &mut file)?;
+    file.sync_all()?;
+    give_to_owner_of(owner, path)
+}
+
+fn create_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Gives a file to the account of the server: root may have written it.
+fn give_to_owner_of(directory: &Path, path: &Path) -> io::Result<()> {
+    let (owner, own) = (fs::metadata(directory)?, fs::metadata(path)?);
+    if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
+        return Ok(());
+    }
+    match chown(path, Some(owner.uid()), Some(owner.gid())) {
+        // The group of the control socket owns the directory; the account cannot give that away.
+        Err(error) if owner.uid() == own.uid() && error.raw_os_error().is_some() => Ok(()),
+        done => done,
+    }
+}

@@ -1,0 +1,346 @@
+//! Backups of a data directory, damaged backups, and restores that are interrupted.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use avocet_revisions::{ChangeOrigin, Store, Submission};
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A data directory with a configuration file.
+struct Server {
+    root: PathBuf,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Server {
+    fn empty(name: &str) -> Self {
+        let root =
+            std::env::temp_dir().join(format!("avocet-backup-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("data")).unwrap();
+        let server = Self { root };
+        fs::write(server.file(), server.configuration("")).unwrap();
+        server
+    }
+
+    /// A server whose files have this mark.
+    fn new(name: &str, mark: &str) -> Self {
+        let server = Self::empty(name);
+        let mut store = Store::open(&server.data().join("revisions")).unwrap();
+        let text = server.configuration(&format!("# {mark}\n"));
+        let new = Submission {
+            at_secs: 7,
+            origin: ChangeOrigin::Start,
+            author: None,
+            source: None,
+            comment: Some(mark.to_owned()),
+        };
+        store.add(&text, new, (9, &[])).unwrap();
+        fs::write(server.file(), text).unwrap();
+        let switches =
+            json!({"pauses": [], "grants": [{"name": mark, "scope": "all", "until": 9}]});
+        server.put("switches.json", &switches.to_string());
+        server.put("access.json", r#"{"version":1,"users":[],"tokens":[]}"#);
+        server.put("audit.jsonl", &format!("{{\"who\":\"{mark}\"}}\n"));
+        server
+    }
+
+    fn data(&self) -> PathBuf {
+        self.root.join("data")
+    }
+
+    fn file(&self) -> PathBuf {
+        self.root.join("avocet.toml")
+    }
+
+    fn configuration(&self, rest: &str) -> String {
+        format!("{rest}[data]\ndirectory = \"{}\"\n", self.data().display())
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.data().join(name), text).unwrap();
+    }
+
+    fn backup(&self) -> String {
+        let source = BackupSource {
+            directory: self.data(),
+            configuration: Some(fs::read_to_string(self.file()).unwrap()),
+            query_log: Some(self.data().join("query-log")),
+            at: 1_000,
+        };
+        let mut text = String::new();
+        let end = write(&source, &mut |line| {
+            text += &serde_json::to_string(&line).unwrap();
+            text.push('\n');
+            Ok(())
+        });
+        let mut end = serde_json::to_value(end.unwrap()).unwrap();
+        end["done"] = Value::Bool(true);
+        format!("{text}{end}\n")
+    }
+
+    fn keep(&self, backup: &str) -> PathBuf {
+        let path = self.root.join("backup.jsonl");
+        fs::write(&path, backup).unwrap();
+        path
+    }
+
+    fn restore(&self, backup: &str) -> Result<BackupFacts, BackupError> {
+        let file = self.file();
+        let directory = self.data();
+        let place = Place { directory: &directory, configuration: Some(&file) };
+        restore(&self.keep(backup), place, 2_000)
+    }
+
+    fn check(&self, backup: &str) -> Result<BackupFacts, BackupError> {
+        let (file, directory) = (self.file(), self.data());
+        check(&self.keep(backup), Place { directory: &directory, configuration: Some(&file) })
+    }
+
+    /// The content of all files that a backup has, and of the configuration.
+    fn state(&self) -> BTreeMap<String, String> {
+        let mut state = BTreeMap::new();
+        for directory in ["", "revisions/", "query-log/"] {
+            for entry in fs::read_dir(self.data().join(directory)).into_iter().flatten() {
+                let name = format!("{directory}{}", entry.unwrap().file_name().to_str().unwrap());
+                let path = self.data().join(&name);
+                if path.is_file() {
+                    let octets = fs::read(path).unwrap();
+                    state.insert(name, String::from_utf8_lossy(&octets).into_owned());
+                }
+            }
+        }
+        state.insert(CONFIGURATION.to_owned(), fs::read_to_string(self.file()).unwrap());
+        state
+    }
+}
+
+/// Returns the backup of one server as that of another, whose directory is elsewhere.
+fn moved(backup: &str, from: &Server, to: &Server) -> String {
+    let (from, to) = (from.data(), to.data());
+    let mut lines: Vec<Value> =
+        backup.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in &mut lines {
+        if line["file"] == CONFIGURATION {
+            let text = line["text"].as_str().unwrap();
+            let text = text.replace(from.to_str().unwrap(), to.to_str().unwrap());
+            line["text"] = Value::from(text);
+        }
+    }
+    sealed(&lines[..lines.len() - 1])
+}
+
+/// Adds the end to lines of a backup.
+fn sealed(lines: &[Value]) -> String {
+    let head = serde_json::from_value(lines[0].clone()).unwrap();
+    let (mut digest, mut octets) = (read::BackupDigest::of(&head), 0);
+    let mut names: Vec<&str> = Vec::new();
+    for line in &lines[1..] {
+        let name = line["file"].as_str().unwrap_or_default();
+        let data = line["data"].as_str().map(|data| data_encoding::BASE64.decode(data.as_bytes()));
+        let data = data.transpose().unwrap();
+        let text = data.unwrap_or_else(|| line["text"].as_str().unwrap_or_default().into());
+        digest.add(name, &text);
+        octets += text.len();
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    }
+    let end = json!({"done": true, "files": names.len(), "octets": octets,
+                     "sha256": digest.finish()});
+    lines.iter().chain([&end]).map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_restore_brings_back_all_files_and_keeps_those_that_it_replaces() {
+    let server = Server::new("back", "one");
+    fs::create_dir(server.data().join("query-log")).unwrap();
+    fs::write(server.data().join("query-log/queries-1.parquet"), [0xff, 0, 10]).unwrap();
+    fs::write(server.data().join("query-log/lock"), "").unwrap();
+    let (backup, before) = (server.backup(), server.state());
+    assert!(!backup.contains("query-log/lock"));
+
+    fs::remove_dir_all(server.data()).unwrap();
+    fs::create_dir(server.data()).unwrap();
+    let other = Server::new("back-other", "two");
+    for (name, text) in other.state() {
+        if name != CONFIGURATION {
+            fs::create_dir_all(server.data().join(&name).parent().unwrap()).unwrap();
+            server.put(&name, &text);
+        }
+    }
+    server.put("trust-anchors.state", "not in the backup");
+    fs::write(server.file(), server.configuration("# two\n")).unwrap();
+
+    let facts = server.restore(&backup).unwrap();
+    assert_eq!((facts.at, facts.files), (1_000, 6));
+    let mut after = server.state();
+    let audit = after.remove("audit.jsonl").unwrap();
+    assert!(audit.starts_with(&before["audit.jsonl"]) && audit.contains("\"restore\""), "{audit}");
+    let mut expected = before;
+    expected.remove("audit.jsonl");
+    expected.remove("query-log/lock");
+    assert_eq!(after, expected);
+    let kept = server.data().join("restored-2000/before");
+    assert!(fs::read_to_string(kept.join("switches.json")).unwrap().contains("two"));
+    assert_eq!(fs::read_to_string(kept.join("trust-anchors.state")).unwrap(), "not in the backup");
+    assert!(kept.join("revisions/1.revision").exists() && kept.join("audit.jsonl").exists());
+    let replaced = server.data().join("restored-2000/configuration.before");
+    assert!(fs::read_to_string(replaced).unwrap().starts_with("# two\n"));
+    for name in ["access.json", "revisions/1.revision", "restored-2000/backup.jsonl"] {
+        let mode = fs::metadata(server.data().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_backup_that_is_cut_or_changed_anywhere_changes_nothing() {
+    let server = Server::new("damaged", "one");
+    let (backup, before) = (server.backup(), server.state());
+    assert!(server.check(&backup).is_ok());
+    for len in 0..backup.len() {
+        assert!(server.check(&backup[..len]).is_err(), "cut at {len}");
+    }
+    for at in 0..backup.len() {
+        let mut octets = backup.clone().into_bytes();
+        octets[at] ^= 1;
+        fs::write(server.root.join("backup.jsonl"), &octets).unwrap();
+        let (file, directory) = (server.file(), server.data());
+        let place = Place { directory: &directory, configuration: Some(&file) };
+        assert!(check(&server.root.join("backup.jsonl"), place).is_err(), "changed at {at}");
+    }
+    assert!(server.restore(&backup[..backup.len() - 9]).is_err());
+    assert!(server.restore(&format!("{backup}{{}}\n")).is_err());
+    assert_eq!(server.state(), before);
+}
+
+#[test]
+fn a_file_that_no_backup_has_is_refused() {
+    for name in [
+        "../avocet.toml",
+        "/etc/passwd",
+        "revisions/../access.json",
+        "revisions/01.revision",
+        "revisions/1.revision.new",
+        "query-log/../access.json",
+        "query-log/.parquet",
+        "query-log/a/b.parquet",
+        "audit.0.jsonl",
+        "audit.10.jsonl",
+        "control.sock",
+        "restore.pending",
+        "",
+    ] {
+        assert_eq!(FileKind::of(name), None, "{name}");
+    }
+    let server = Server::empty("names");
+    let head = json!({"avocet-backup": 1, "version": "1", "at": 1});
+    let piece = json!({"file": "../avocet.toml", "text": "x"});
+    let refused = server.check(&sealed(&[head, piece]));
+    assert!(matches!(refused, Err(BackupError::Name(_))), "{refused:?}");
+}
+
+#[test]
+fn what_a_file_means_is_checked_before_anything_is_replaced() {
+    let server = Server::new("content", "one");
+    let before = server.state();
+    let head = json!({"avocet-backup": 1, "version": "1", "at": 1});
+    let check = |file: &str, text: &str, expected: &str| {
+        let backup = sealed(&[head.clone(), json!({"file": file, "text": text})]);
+        let error = server.restore(&backup).unwrap_err().to_string();
+        assert!(error.contains(expected), "{file}: {error}");
+    };
+    check(CONFIGURATION, "[policy]\nblok = 1\n", "has errors");
+    check(CONFIGURATION, "[data]\ndirectory = \"/elsewhere\"\n", "/elsewhere");
+    check("access.json", "{}", "cannot be used");
+    check("access.json", r#"{"version":9,"users":[],"tokens":[]}"#, "version 9");
+    check("switches.json", "[", "cannot be used");
+    check("revisions/1.revision", "{}\n", "checksum");
+    check("trust-anchors.state", "x", "checksum");
+    let version = json!({"avocet-backup": 2, "version": "9", "at": 1});
+    let refused = server.check(&sealed(&[version]));
+    assert!(matches!(refused, Err(BackupError::Version(2))), "{refused:?}");
+    let twice = [json!({"file": "switches.json", "text": "{}"}), json!({"file": "audit.jsonl"})];
+    let [one, other] = twice;
+    assert!(server.check(&sealed(&[head.clone(), one.clone(), other, one])).is_err());
+    assert_eq!(server.state(), before);
+}
+
+/// Leaves the directory as a crash after `steps` changes of names would.
+fn interrupted(server: &Server, steps: usize) {
+    let (pending, directory) = (server.data().join("restore.pending"), server.data());
+    let names = ["access.json", "audit.jsonl", "revisions", "switches.json"];
+    let mut done = 0;
+    let mut step = |from: PathBuf, to: PathBuf| {
+        done += 1;
+        if done <= steps {
+            fs::rename(from, to).unwrap();
+        }
+    };
+    for name in names {
+        step(directory.join(name), pending.join("before").join(name));
+        step(pending.join("new").join(name), directory.join(name));
+    }
+}
+
+#[test]
+fn a_crash_in_the_middle_is_completed_at_the_next_start() {
+    let source = Server::new("crash-source", "one");
+    for steps in 0..=8 {
+        let server = Server::new("crash", "two");
+        let backup = moved(&source.backup(), &source, &server);
+        let (file, directory) = (server.file(), server.data());
+        let place = Place { directory: &directory, configuration: Some(&file) };
+        place_upload(&server.keep(&backup), &directory).unwrap();
+        stage(place).unwrap();
+        assert!(has_pending(&directory) && !has_begun(&directory));
+        assert!(server.state()["switches.json"].contains("two"), "it waits");
+        restore::unpack(&directory.join("restore.pending"), &directory).unwrap();
+        fs::create_dir(directory.join("restore.pending/before")).unwrap();
+        interrupted(&server, steps);
+        assert!(matches!(stage(place), Err(BackupError::Begun)));
+        finish(place, 5).unwrap().unwrap();
+        assert!(!has_pending(&directory));
+        let state = server.state();
+        assert!(state["switches.json"].contains("one"), "{steps}");
+        assert!(state[CONFIGURATION].starts_with("# one"), "{steps}");
+        assert!(state["revisions/1.revision"].contains("\"one\""), "{steps}");
+        let kept = fs::read_to_string(directory.join("restored-5/before/switches.json")).unwrap();
+        assert!(kept.contains("two"), "{steps}");
+        assert!(finish(place, 6).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_backup_that_cannot_be_used_at_the_start_changes_nothing() {
+    let server = Server::new("unusable", "one");
+    let before = server.state();
+    let (file, directory) = (server.file(), server.data());
+    let place = Place { directory: &directory, configuration: Some(&file) };
+    place_upload(&server.keep(&server.backup()), &directory).unwrap();
+    stage(place).unwrap();
+    fs::write(directory.join("restore.pending/backup.jsonl"), "{}\n").unwrap();
+    assert!(finish(place, 5).is_err());
+    assert!(!has_begun(&directory));
+    assert_eq!(server.state(), before);
+    // Another backup replaces it.
+    place_upload(&server.keep(&server.backup()), &directory).unwrap();
+    assert!(stage(place).is_ok() && finish(place, 5).unwrap().is_some());
+}
+
+#[test]
+fn damaged_revisions_are_not_part_of_a_backup() {
+    let server = Server::new("revision", "one");
+    server.put("revisions/2.revision", "damaged");
+    let backup = server.backup();
+    assert!(!backup.contains("2.revision"));
+    assert!(server.check(&backup).is_ok());
+}

@@ -1,0 +1,178 @@
+//! One log-in: from this server to the provider and back.
+
+use avocet_control::access::{AccessFault, Role, Secret};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
+use aws_lc_rs::digest::{SHA256, digest};
+use data_encoding::BASE64URL_NOPAD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::provider::{Ask, CodeExchange, Providers};
+use super::token::Expected;
+use super::{OidcFault, OidcSettings};
+use crate::access::{is_equal, is_name, random, random_text};
+
+/// The path to which the provider sends browsers back.
+pub(super) const CALLBACK: &str = "/api/v1/session/oidc/callback";
+/// Seconds for which a log-in may take.
+pub(crate) const FLOW_SECS: u64 = 600;
+/// Most octets of a code.
+const MAX_CODE: usize = 4096;
+/// What the sealed text is for.
+const PURPOSE: &[u8] = b"avocet oidc 1";
+
+/// Log-ins that began and did not end: only the key that seals them.
+pub(crate) struct Flow {
+    key: Option<RandomizedNonceKey>,
+    providers: Providers,
+}
+
+/// A log-in that began.
+pub(crate) struct BegunFlow {
+    /// Where the browser goes.
+    pub(crate) location: String,
+    /// The content of the cookie.
+    pub(crate) cookie: Secret,
+}
+
+/// What the provider makes the browser bring back.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct FlowReturn {
+    /// The code.
+    pub(crate) code: Option<Secret>,
+    /// The value that the log-in began with.
+    pub(crate) state: Option<String>,
+    /// The issuer (RFC 9207).
+    pub(crate) iss: Option<String>,
+    /// Why the provider refused.
+    pub(crate) error: Option<String>,
+}
+
+/// A user of the provider.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OidcLogin {
+    /// The name, which no user of this server has.
+    pub(crate) name: String,
+    pub(crate) role: Role,
+}
+
+/// What the cookie holds.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    issuer: String,
+    state: String,
+    nonce: String,
+    verifier: String,
+    until: u64,
+}
+
+impl Flow {
+    /// Draws a key. Log-ins that are in progress end with the server.
+    pub(crate) fn new() -> Self {
+        let key = random::<32>().ok();
+        let key = key.and_then(|octets| RandomizedNonceKey::new(&AES_256_GCM, &octets).ok());
+        Self { key, providers: Providers::default() }
+    }
+
+    /// Begins a log-in.
+    ///
+    /// # Errors
+    /// The provider cannot be used.
+    pub(crate) fn begin(
+        &self,
+        settings: &OidcSettings,
+        now: u64,
+        ask: Ask<'_>,
+    ) -> Result<BegunFlow, OidcFault> {
+        let endpoints = self.providers.endpoints(settings, now, ask)?;
+        let text = || random_text().map_err(|fault: AccessFault| unsealed(&fault));
+        let sealed = Sealed {
+            issuer: settings.issuer.clone(),
+            state: text()?,
+            nonce: text()?,
+            verifier: text()?,
+            until: now.saturating_add(FLOW_SECS),
+        };
+        let challenge = digest(&SHA256, sealed.verifier.as_bytes());
+        let scope = std::iter::once("openid").chain(settings.scopes.iter().map(String::as_str));
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &settings.client_id)
+            .append_pair("redirect_uri", &settings.redirect_uri())
+            .append_pair("scope", &scope.collect::<Vec<_>>().join(" "))
+            .append_pair("state", &sealed.state)
+            .append_pair("nonce", &sealed.nonce)
+            .append_pair("code_challenge", &BASE64URL_NOPAD.encode(challenge.as_ref()))
+            .append_pair("code_challenge_method", "S256")
+            .finish();
+        let endpoint = endpoints.authorization_endpoint;
+        let sign = if endpoint.contains('?') { '&' } else { '?' };
+        Ok(BegunFlow { location: format!("{endpoint}{sign}{query}"), cookie: self.seal(&sealed)? })
+    }
+
+    /// Ends a log-in: returns the user.
+    ///
+    /// # Errors
+    /// See [`OidcFault`].
+    pub(crate) fn finish(
+        &self,
+        settings: &OidcSettings,
+        (cookie, back): (Option<&Secret>, &FlowReturn),
+        now: u64,
+        ask: Ask<'_>,
+    ) -> Result<OidcLogin, OidcFault> {
+        let sealed = cookie.and_then(|cookie| self.open(cookie)).ok_or(OidcFault::NotBegun)?;
+        let state = back.state.as_deref().unwrap_or_default();
+        let is_ours = is_equal(sealed.state.as_bytes(), state.as_bytes())
+            && sealed.issuer == settings.issuer
+            && sealed.until > now;
+        if !is_ours {
+            return Err(OidcFault::NotBegun);
+        }
+        if back.iss.as_ref().is_some_and(|iss| *iss != settings.issuer) {
+            return Err(OidcFault::Token("it is of another issuer"));
+        }
+        if let Some(error) = &back.error {
+            return Err(OidcFault::Denied(error.chars().take(100).collect()));
+        }
+        let code = back.code.as_ref().filter(|code| code.reveal().len() <= MAX_CODE);
+        let code = code.ok_or_else(|| OidcFault::Denied("there is no code".to_owned()))?;
+        let exchange = CodeExchange {
+            code: code.reveal(),
+            verifier: &Secret::new(sealed.verifier),
+            expected: Expected { settings, nonce: &sealed.nonce, now },
+        };
+        let claims = self.providers.exchange(&exchange, ask)?;
+        let role = settings.role(&claims).ok_or(OidcFault::NoRole)?;
+        let name = claims.get(&settings.name_claim).and_then(Value::as_str).unwrap_or_default();
+        match is_name(name) {
+            // No user of this server has a colon in its name.
+            true => Ok(OidcLogin { name: format!("oidc:{name}"), role }),
+            false => Err(OidcFault::Name(settings.name_claim.clone())),
+        }
+    }
+
+    fn seal(&self, sealed: &Sealed) -> Result<Secret, OidcFault> {
+        let failed = || OidcFault::Provider("the log-in cannot be sealed".to_owned());
+        let key = self.key.as_ref().ok_or_else(failed)?;
+        let mut text = serde_json::to_vec(sealed).map_err(|_| failed())?;
+        let nonce = key.seal_in_place_append_tag(Aad::from(PURPOSE), &mut text);
+        let nonce = nonce.map_err(|_| failed())?;
+        let whole = [nonce.as_ref().as_slice(), &text].concat();
+        Ok(Secret::new(BASE64URL_NOPAD.encode(&whole)))
+    }
+
+    fn open(&self, cookie: &Secret) -> Option<Sealed> {
+        let whole = BASE64URL_NOPAD.decode(cookie.reveal().as_bytes()).ok()?;
+        let (nonce, text) = whole.split_at_checked(NONCE_LEN)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
+        let mut text = text.to_vec();
+        let text = self.key.as_ref()?.open_in_place(nonce, Aad::from(PURPOSE), &mut text).ok()?;
+        serde_json::from_slice(text).ok()
+    }
+}
+
+fn unsealed(fault: &AccessFault) -> OidcFault {
+    OidcFault::Provider(fault.to_string())
+}

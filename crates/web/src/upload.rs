@@ -1,0 +1,87 @@
+//! The body of an upload: stored as a file of the data directory while it arrives, so that its size
+//! is not bounded by memory.
+
+use std::fs::{self, File, OpenOptions};
+use std::future::poll_fn;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
+
+use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE, UNAVAILABLE};
+
+/// The media type of an upload. Other sites cannot make a browser send it without asking first.
+pub(crate) const MEDIA: &str = "application/jsonl";
+/// The name of the file.
+pub(crate) const NAME: &str = "restore.upload";
+/// Most octets of an upload: a backup with the query log at its default size.
+const MAX_UPLOAD: u64 = 2 << 30;
+/// Longest time in which nothing arrives.
+const SILENCE: Duration = Duration::from_secs(5);
+/// Chunks that wait for the disk.
+const WAITING: usize = 4;
+
+/// Stores a body, which replaces an earlier one.
+///
+/// # Errors
+/// The body has another type, is too large or too slow, or the disk does not take it. Nothing is
+/// left of it then.
+pub(crate) async fn store(headers: &HeaderMap, body: Body, path: &Path) -> Result<(), Problem> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(MEDIA)) {
+        return Err(NOT_JSON.of(format!("the body has the type {kind:?}")).then(SEND_MEDIA));
+    }
+    let (sender, receiver) = channel(WAITING);
+    let target = path.to_owned();
+    let writing = tokio::task::spawn_blocking(move || write(&target, receiver));
+    let arrived = pass_on(body, |chunk| sender.send(chunk)).await;
+    drop(sender);
+    let written = writing.await.map_err(io::Error::other).flatten();
+    let stored = arrived.and_then(|()| {
+        written.map_err(|error| UNAVAILABLE.of(format!("cannot store the upload: {error}")))
+    });
+    stored.inspect_err(|_| {
+        // If nothing was written, there is nothing to remove.
+        let _ = fs::remove_file(path);
+    })
+}
+
+const SEND_MEDIA: &str = "send Content-Type: application/jsonl";
+
+/// Passes the chunks of a body on. One that is not taken ends it: the writer has the reason.
+async fn pass_on<F, E>(mut body: Body, take: impl Fn(Bytes) -> F) -> Result<(), Problem>
+where
+    F: Future<Output = Result<(), E>>,
+{
+    let mut octets = 0;
+    loop {
+        let frame = timeout(SILENCE, poll_fn(|cx| Pin::new(&mut body).poll_frame(cx))).await;
+        let frame = frame.map_err(|_| TIMEOUT.of("nothing arrived for 5 seconds"))?;
+        let Some(frame) = frame else { return Ok(()) };
+        let frame = frame.map_err(|error| MALFORMED.of(error.to_string()))?;
+        let Ok(data) = frame.into_data() else { continue };
+        octets += data.len() as u64;
+        if octets > MAX_UPLOAD {
+            return Err(TOO_LARGE.of(format!("the body has more than {MAX_UPLOAD} octets")));
+        }
+        if take(data).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn write(path: &PathBuf, mut chunks: Receiver<Bytes>) -> io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    while let Some(chunk) = chunks.blocking_recv() {
+        file.write_all(&chunk)?;
+    }
+    file.sync_all()
+}
