@@ -38,7 +38,7 @@ pub(crate) enum LogCommand {
 }
 
 /// The queries that a command is about; by default all.
-#[derive(Debug, Default, Clone, Args)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Args)]
 pub(crate) struct LogFilterArgs {
     /// Only this QNAME
     #[arg(long, value_name = "NAME", conflicts_with = "under")]
@@ -124,7 +124,7 @@ pub(crate) enum LogFormat {
 }
 
 /// The time that an overview is about.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub(crate) struct LogSpanArgs {
     /// From this time on, in whole hours or days: a date and time of day, Unix seconds, or a
     /// duration before now such as 2h [default: 24h]
@@ -142,7 +142,7 @@ pub(crate) struct LogTopArgs {
     #[arg(value_enum, default_value_t = LogTop::Names)]
     pub(crate) of: LogTop,
     #[command(flatten)]
-    pub(crate) span: LogSpanArgs,
+    pub(crate) filter: LogFilterArgs,
     /// Most lines, up to 100
     #[arg(long, value_name = "NUMBER", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) limit: u64,

@@ -1,5 +1,5 @@
-//! `avocet log search`, `export` and `verify`: they read the files of the query log, whether or not
-//! the server runs.
+//! `avocet log search`, `export`, `verify`, and `top` with a filter: they read the files of the
+//! query log, whether or not the server runs.
 
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
@@ -12,12 +12,13 @@ use avocet_config::Config;
 use avocet_config::salvage::Whereabouts;
 use avocet_querylog::{
     Broken, ExportFormat, Exported, Filter, LogEntry, LogError, LogReader, SearchExtent, export,
-    write_entry,
+    rank, write_entry,
 };
+use avocet_server::{ranking, top_ranking};
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::log_args::{LogExportArgs, LogFormat, LogSearchArgs};
+use crate::log_args::{LogExportArgs, LogFormat, LogSearchArgs, LogTopArgs};
 use crate::log_filter;
 use crate::log_text::{self, Times};
 use crate::output::{self, Reader};
@@ -123,6 +124,30 @@ impl<'a> LogFiles<'a> {
         };
         output::write(&format!("{text}\n"))?;
         Ok(report(count.broken))
+    }
+
+    /// Shows the most frequent texts of the entries that match.
+    ///
+    /// # Errors
+    /// An argument is malformed, or standard output cannot be written.
+    pub(crate) fn top(&self, args: &LogTopArgs) -> Result<ExitCode, CommandError> {
+        let filter = log_filter::of_files(&args.filter, self.config)?;
+        let kind = args.of.kind();
+        // Each word has its ranking.
+        let Some(counted) = ranking(kind) else { return Ok(ExitCode::FAILURE) };
+        let show = |entries| progress(&format!("{entries} entries"));
+        let ranked = rank(&self.reader, &filter, counted, show);
+        progress("");
+        let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+        let top = top_ranking(kind, &ranked.top, limit);
+        let text = match self.form {
+            EntryForm::Text => {
+                format!("{} queries\n{}", ranked.entries, log_text::ranking_text(&top))
+            }
+            EntryForm::Json => serde_json::to_string(&top)? + "\n",
+        };
+        output::write(&text)?;
+        Ok(report(ranked.broken))
     }
 
     /// Writes entries to a file or to standard output.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use avocet_config::salvage::Whereabouts;
 use avocet_control::statistics::{
     Delays, LogOverview, LogStatistics, OutcomeCounts, QueryRates, RankedText, RankingKind,
-    TopRanking,
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_querylog::Rollups;
@@ -13,10 +12,10 @@ use avocet_server::{Span, overview};
 
 use crate::call::exchange;
 use crate::error::CommandError;
-use crate::log_args::{LogSpanArgs, LogStatsArgs, LogTopArgs};
+use crate::log_args::{LogFilterArgs, LogSpanArgs, LogStatsArgs, LogTopArgs};
 use crate::log_files::{EntryForm, LogFiles};
 use crate::log_filter::time;
-use crate::log_text::{Times, duration, plain};
+use crate::log_text::{Times, duration, plain, ranking_text};
 use crate::output::{self, Reader};
 
 /// The texts of each ranking in the statistics.
@@ -37,12 +36,18 @@ impl<'a> LogOverviews<'a> {
         Self { found, form, times: Times::of(found.config.as_ref()) }
     }
 
-    /// Shows a ranking.
+    /// Shows a ranking: from the overviews, or with a filter from the files.
     ///
     /// # Errors
-    /// A time is malformed, or there is no log.
+    /// An argument is malformed, or there is no log.
     pub(crate) fn top(&self, args: &LogTopArgs) -> Result<ExitCode, CommandError> {
-        let overview = self.overview(&args.span, args.limit)?;
+        let LogFilterArgs { from, to, .. } = args.filter.clone();
+        let span = LogSpanArgs { from, to };
+        let filter = LogFilterArgs { from: None, to: None, ..args.filter.clone() };
+        if filter != LogFilterArgs::default() {
+            return LogFiles::open(self.found, self.form)?.top(args);
+        }
+        let overview = self.overview(&span, args.limit)?;
         let kind = args.of.kind();
         let ranking = overview.tops.iter().find(|top| top.of == kind);
         let text = match (self.form, ranking) {
@@ -95,19 +100,6 @@ impl<'a> LogOverviews<'a> {
         let (from, to) = (self.times.secs(overview.from), self.times.secs(overview.to));
         format!("{from} to {to}: {} queries", overview.queries)
     }
-}
-
-fn ranking_text(ranking: &TopRanking) -> String {
-    let mut text = String::new();
-    for RankedText { text: one, queries, error } in &ranking.texts {
-        let least = queries - error;
-        let count = if *error == 0 { queries.to_string() } else { format!("{least}-{queries}") };
-        text += &format!("{count:>12}  {}\n", plain(one));
-    }
-    if ranking.others_at_most > 0 {
-        text += &format!("others: at most {} each\n", ranking.others_at_most);
-    }
-    text
 }
 
 fn stats_text(overview: &LogOverview) -> String {

@@ -2,6 +2,7 @@
 
 use avocet_config::Config;
 use avocet_control::log::LogEntry;
+use avocet_control::statistics::{RankedText, TopRanking};
 use avocet_policy::rule::NamedTimeZone;
 use avocet_querylog::column::{Int, Set, Text};
 
@@ -146,6 +147,20 @@ pub(crate) fn plain(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Returns the lines of a ranking.
+pub(crate) fn ranking_text(ranking: &TopRanking) -> String {
+    let mut text = String::new();
+    for RankedText { text: one, queries, error } in &ranking.texts {
+        let least = queries - error;
+        let count = if *error == 0 { queries.to_string() } else { format!("{least}-{queries}") };
+        text += &format!("{count:>12}  {}\n", plain(one));
+    }
+    if ranking.others_at_most > 0 {
+        text += &format!("others: at most {} each\n", ranking.others_at_most);
+    }
+    text
 }
 
 /// Returns a time in the unit that suits it.

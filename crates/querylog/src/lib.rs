@@ -58,6 +58,8 @@ mod privacy;
 #[cfg(not(loom))]
 mod prune;
 #[cfg(not(loom))]
+mod rank;
+#[cfg(not(loom))]
 mod recount;
 #[cfg(not(loom))]
 mod rollup;
@@ -87,6 +89,8 @@ pub use export::{ExportFormat, Exported, export, write_entry, write_header};
 pub use head::HeadLoss;
 #[cfg(not(loom))]
 pub use prune::{Pruned, prune};
+#[cfg(not(loom))]
+pub use rank::{Ranked, rank};
 #[cfg(not(loom))]
 pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
 #[cfg(not(loom))]

@@ -31,7 +31,7 @@ pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};
 pub use operate::TakeOverError;
 pub use query_log::filter::stored_filter;
-pub use query_log::overview::{Span, overview};
+pub use query_log::overview::{Span, overview, ranking, top_ranking};
 pub use root::fault_of_file as fault_of_root_file;
 pub use running::geo::geo_file;
 pub use running::networks::own_networks;

@@ -2,13 +2,11 @@
 //! and over HTTP.
 
 use std::fs;
-use std::thread;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::query_log::wait_for_written;
-use crate::server::{PATIENCE, Server, Site};
+use crate::server::{Server, Site};
 use crate::upstream::Upstream;
 
 const ON: &str = "[query-log]\nenabled = true\n";
@@ -42,17 +40,6 @@ fn send(site: &Site, method: &str, path: &str, token: &str) -> (u16, Value) {
          Authorization: Bearer {token}\r\n\r\n"
     ));
     (status, serde_json::from_str(&body).unwrap_or_default())
-}
-
-/// Waits until the server has opened the files of the log.
-fn wait_for_open_files(site: &Site) {
-    for _ in 0..PATIENCE.as_secs() * 100 {
-        if site.avocet(&["log", "stats"]).status.success() {
-            return;
-        }
-        thread::park_timeout(Duration::from_millis(10));
-    }
-    panic!("the files of the log are not open");
 }
 
 /// The names of a page.
@@ -182,6 +169,14 @@ fn overviews_count_what_was_logged_and_survive_the_end_of_the_server() {
         assert_eq!(lines, ["1  ads.example.", "1  x.ads.example."], "{blocked}");
         let rules = json_of(site, &["log", "top", "rules"]);
         assert_eq!(rules["texts"][0]["text"], "no-ads");
+        // With a filter, the entries are counted.
+        let under = site.avocet_text(&["log", "top", "names", "--under", "example"]);
+        let lines: Vec<&str> = under.lines().map(str::trim_start).collect();
+        let expected = ["4 queries", "2  www.example.", "1  ads.example.", "1  x.ads.example."];
+        assert_eq!(lines, expected);
+        let of_client = ["log", "top", "blocked-names", "--client", "127.0.0.1"];
+        let blocked = json_of(site, &[&of_client[..], &["--limit", "1"]].concat());
+        assert_eq!(blocked["texts"], json!([{"text": "ads.example.", "queries": 1, "error": 0}]));
     };
     check(&site);
     let token = token(&site, &["queries:read", "status:read"]);
@@ -199,7 +194,6 @@ fn overviews_count_what_was_logged_and_survive_the_end_of_the_server() {
     // The files have what the server did not store.
     check(&site);
     let server = site.start();
-    wait_for_open_files(&site);
     check(&site);
     server.stop();
     check(&site);

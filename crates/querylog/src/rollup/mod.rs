@@ -64,7 +64,7 @@ impl Ranking {
     ];
 
     /// Returns the column with the texts, or `None` for the set of lists.
-    fn column(self) -> Option<Text> {
+    pub(crate) fn column(self) -> Option<Text> {
         Some(match self {
             Self::Qtypes => Text::Qtype,
             Self::Rcodes => Text::Rcode,
@@ -77,7 +77,7 @@ impl Ranking {
     }
 
     /// Reports whether entries with an outcome count.
-    fn takes(self, outcome: Option<Outcome>) -> bool {
+    pub(crate) fn takes(self, outcome: Option<Outcome>) -> bool {
         !matches!(self, Self::BlockedQnames | Self::BlockedClients)
             || outcome == Some(Outcome::Blocked)
     }

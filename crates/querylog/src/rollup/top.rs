@@ -43,7 +43,7 @@ pub struct Top {
 
 impl Top {
     /// Adds occurrences of a text, and keeps at least the `kept` most frequent ones.
-    pub(super) fn add(&mut self, text: &str, count: u64, kept: usize) {
+    pub(crate) fn add(&mut self, text: &str, count: u64, kept: usize) {
         self.add_tally(text, Tally { count, error: 0 }, kept);
     }
 

@@ -21,7 +21,7 @@ use super::PATIENCE;
 use crate::query_log::filter::{EntryFilter, stored_filter};
 use crate::query_log::overview::{self, Span};
 use crate::query_log::stored::{damaged, stored};
-use crate::query_log::{PruneOrder, WriterOrder};
+use crate::query_log::{PruneOrder, WriterOrder, WrittenLog};
 use crate::running::Running;
 
 /// Longest time without a line for a client that follows the log.
@@ -30,6 +30,10 @@ const SILENCE: Duration = Duration::from_secs(10);
 const MAX_PAGE: u64 = 1_000;
 /// Queries of a page whose request has no limit.
 const USUAL_PAGE: u64 = 100;
+/// Time between looks for the files of the log, and the most looks, right after a start or a
+/// reload that turns the log on.
+const OPENING: Duration = Duration::from_millis(50);
+const OPENING_LOOKS: usize = 40;
 /// Most texts of a ranking.
 const MAX_TEXTS: u64 = 100;
 /// Texts of a ranking whose request has no limit.
@@ -140,9 +144,10 @@ pub(super) fn prune(
     }
     let filter = stored_filter(&request.filter)?;
     let log = &running.query_log;
-    if log.written().is_none() {
-        return prune_unwritten(running, &filter);
-    }
+    match written(running) {
+        Err(ControlError::NoQueryLog) => return prune_unwritten(running, &filter),
+        written => written?,
+    };
     let (reply, done) = channel();
     log.order_writer(WriterOrder::Cut(reply));
     let before_id = wait(running, &done, waiting)?;
@@ -160,9 +165,6 @@ pub(super) fn prune(
 /// Deletes queries of a log to which nothing is added: the settings turned it off.
 fn prune_unwritten(running: &Running, filter: &Filter) -> Result<LogPruned, ControlError> {
     let directory = directory(running)?;
-    if running.shared.snapshot().config.query_log.enabled {
-        return Err(no_log(running));
-    }
     let failed = |error: LogError| ControlError::QueryLog(error.to_string());
     let pruned = avocet_querylog::prune(&directory, filter, || ()).map_err(failed)?;
     running.query_log.searches.forget_all();
@@ -189,9 +191,26 @@ fn wait<T>(
 
 /// Returns a copy of the roll-ups, which shares their memory.
 fn rollups(running: &Running) -> Result<Rollups, ControlError> {
-    let written = running.query_log.written().ok_or_else(|| no_log(running))?;
+    let written = written(running)?;
     let rollups = written.rollups.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(rollups.clone())
+}
+
+/// Returns the log that is written. Waits a moment for its thread to open the files.
+fn written(running: &Running) -> Result<WrittenLog, ControlError> {
+    let log = &running.query_log;
+    for _ in 0..OPENING_LOOKS {
+        if let Some(written) = log.written() {
+            return Ok(written);
+        }
+        if !running.shared.snapshot().config.query_log.enabled {
+            break;
+        }
+        if !log.wait(OPENING) {
+            return Err(ControlError::ShuttingDown);
+        }
+    }
+    Err(no_log(running))
 }
 
 /// Returns the directory of the log, which may have files although no query is logged.
@@ -204,7 +223,9 @@ fn directory(running: &Running) -> Result<PathBuf, ControlError> {
 /// Returns the reason why there is no log.
 fn no_log(running: &Running) -> ControlError {
     match running.shared.snapshot().config.query_log.enabled {
-        true => ControlError::QueryLog("its files are not open yet".to_owned()),
+        true => {
+            ControlError::QueryLog("its files cannot be opened, see `avocet status`".to_owned())
+        }
         false => ControlError::NoQueryLog,
     }
 }

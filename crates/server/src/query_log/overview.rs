@@ -8,7 +8,7 @@ use avocet_control::statistics::{
     DelayClass, Delays, LogOverview, LogStep, LogSteps, OutcomeCounts, PeriodLength, QueryRates,
     RankedText, RankingKind, TopRanking,
 };
-use avocet_querylog::{Outcome, Period, Ranking, Rollups, Totals};
+use avocet_querylog::{Outcome, Period, Ranking, Rollups, Top, Totals};
 
 /// Most steps of a series.
 const MAX_STEPS: u64 = 1_500;
@@ -78,6 +78,19 @@ pub fn overview(rollups: &Rollups, span: &Span, texts: usize, rates: QueryRates)
         tops: KINDS.into_iter().map(top).collect(),
         rates,
     }
+}
+
+/// Returns a ranking with up to `texts` texts.
+pub fn top_ranking(of: RankingKind, top: &Top, texts: usize) -> TopRanking {
+    let ranked = top.texts(texts).into_iter();
+    let ranked =
+        ranked.map(|one| RankedText { text: one.text, queries: one.count, error: one.error });
+    TopRanking { of, texts: ranked.collect(), others_at_most: top.floor() }
+}
+
+/// Returns the ranking of the log with a word.
+pub fn ranking(of: RankingKind) -> Option<Ranking> {
+    KINDS.into_iter().find(|(_, kind)| *kind == of).map(|(ranking, _)| ranking)
 }
 
 /// Returns the counts of a time, in steps of at least `step` seconds.

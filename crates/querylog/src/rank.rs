@@ -1,0 +1,58 @@
+//! Rankings of the entries that a filter wants: counted from the entries, as roll-ups have no
+//! filter.
+
+use std::collections::HashSet;
+
+use crate::column::{Set, Text};
+use crate::entry::Outcome;
+use crate::rollup::{Ranking, Top};
+use crate::search::{Broken, Filter, LogReader, SearchExtent};
+
+/// Entries that are read at once.
+const PAGE_ENTRIES: usize = 4096;
+/// Texts that are kept, so that the memory is bounded: more than a household or an office queries.
+const KEPT: usize = 1 << 16;
+
+/// The most frequent texts of some entries.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Ranked {
+    /// The texts.
+    pub top: Top,
+    /// Entries that were counted.
+    pub entries: u64,
+    /// Files that were not read, or not completely.
+    pub broken: Vec<Broken>,
+}
+
+/// Counts the texts of the entries that a filter wants. `progress` is called now and then with
+/// their number.
+pub fn rank(
+    reader: &LogReader,
+    filter: &Filter,
+    ranking: Ranking,
+    mut progress: impl FnMut(u64),
+) -> Ranked {
+    let mut ranked = Ranked::default();
+    let mut broken = HashSet::new();
+    let mut before_id = Some(u64::MAX);
+    while let Some(id) = before_id {
+        let extent = SearchExtent { before_id: id, entries: PAGE_ENTRIES, max_rows: u64::MAX };
+        let page = reader.search(filter, extent);
+        for entry in &page.entries {
+            if !ranking.takes(Outcome::named(entry.text(Text::Outcome))) {
+                continue;
+            }
+            ranked.entries += 1;
+            match ranking.column().map(|column| entry.text(column)) {
+                Some("") => {}
+                Some(text) => ranked.top.add(text, 1, KEPT),
+                None => entry.set(Set::Lists).iter().for_each(|list| ranked.top.add(list, 1, KEPT)),
+            }
+        }
+        broken.extend(page.broken);
+        progress(ranked.entries);
+        before_id = page.next_before_id;
+    }
+    ranked.broken = broken.into_iter().collect();
+    ranked
+}
