@@ -4,11 +4,38 @@ use avocet_control::access::{
     AccessScope, TokenCreated, TokenReport, TokenRevoked, TokensReport, UserRemoved, UserReport,
     UsersReport,
 };
+use avocet_control::limits::UserLimits;
+use clap::Args;
+
+/// The groups and zones that a user is limited to.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArgs {
+    /// Limit the user to this group; may be repeated
+    #[arg(long, value_name = "GROUP")]
+    group: Vec<String>,
+    /// Limit the user to names in this zone; may be repeated
+    #[arg(long, value_name = "ZONE")]
+    zone: Vec<String>,
+}
+
+impl LimitArgs {
+    /// Returns the limits.
+    pub(crate) fn limits(&self) -> UserLimits {
+        UserLimits { groups: self.group.clone(), zones: self.zone.clone() }
+    }
+}
 
 /// Returns the text of a user that was added or changed.
 pub(crate) fn user_text(user: &UserReport) -> String {
-    let factor = if user.second_factor { ", with a second factor" } else { "" };
-    format!("{} {}{factor}", user.name, user.role)
+    let mut text = format!("{} {}", user.name, user.role);
+    let limits = [("group", &user.limits.groups), ("zone", &user.limits.zones)];
+    for (kind, names) in limits {
+        names.iter().for_each(|name| text += &format!(", {kind} {name}"));
+    }
+    if user.second_factor {
+        text += ", with a second factor";
+    }
+    text
 }
 
 /// Returns the text of `avocet user list`.

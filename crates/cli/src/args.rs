@@ -10,6 +10,7 @@ use avocet_load::LoadArgs;
 use avocet_server::MAX_LIFETIME_SECS;
 use clap::{Args, Parser, Subcommand};
 
+use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
@@ -361,6 +362,8 @@ pub(crate) enum UserCommand {
         /// Role: viewer, operator or admin
         #[arg(long, default_value = "viewer", value_parser = role)]
         role: Role,
+        #[command(flatten)]
+        limits: LimitArgs,
     },
     /// Change the password, the role or the second factor of a user, and end its sessions
     Passwd {
@@ -369,6 +372,11 @@ pub(crate) enum UserCommand {
         /// Another role: viewer, operator or admin; the password stays
         #[arg(long, value_parser = role)]
         role: Option<Role>,
+        #[command(flatten)]
+        limits: LimitArgs,
+        /// Remove all limits; the password stays
+        #[arg(long, conflicts_with_all = ["group", "zone"])]
+        no_limits: bool,
         /// Remove the second factor, for a user who lost it; the password stays
         #[arg(long)]
         remove_second_factor: bool,

@@ -138,19 +138,21 @@ pub(crate) fn reload(args: &ControlArgs) -> ExitCode {
 pub(crate) fn user(args: &UserArgs) -> ExitCode {
     let to = &args.control;
     match &args.command {
-        UserCommand::Add { name, role } => match password::read() {
+        UserCommand::Add { name, role, limits } => match password::read() {
             Ok(password) => {
-                let request = UserAdd { name: name.clone(), role: *role, password };
+                let (name, limits) = (name.clone(), limits.limits());
+                let request = UserAdd { name, role: *role, password, limits };
                 run(to, request, &View::of(access::user_text))
             }
             Err(error) => refuse(&error),
         },
-        UserCommand::Passwd { name, role, remove_second_factor } => {
+        UserCommand::Passwd { name, role, limits, no_limits, remove_second_factor } => {
             let (name, role, remove_second_factor) = (name.clone(), *role, *remove_second_factor);
-            let keeps_password = role.is_some() || remove_second_factor;
+            let limits = Some(limits.limits()).filter(|limits| *no_limits || !limits.is_empty());
+            let keeps_password = role.is_some() || limits.is_some() || remove_second_factor;
             match (!keeps_password).then(password::read).transpose() {
                 Ok(password) => {
-                    let request = UserChange { name, role, password, remove_second_factor };
+                    let request = UserChange { name, role, limits, password, remove_second_factor };
                     run(to, request, &View::of(access::user_text))
                 }
                 Err(error) => refuse(&error),

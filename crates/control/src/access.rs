@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
 use crate::error::ErrorCode;
+use crate::limits::UserLimits;
 use crate::words::words;
 
 /// A password or token. Its text is not in logs, and is erased from memory when it is dropped.
@@ -169,6 +170,9 @@ pub struct UserAdd {
     pub role: Role,
     /// The password, of 10 octets at least.
     pub password: Secret,
+    /// The groups and zones that the user is limited to.
+    #[serde(default, skip_serializing_if = "UserLimits::is_empty")]
+    pub limits: UserLimits,
 }
 
 /// A request to change a user. All sessions of the user end.
@@ -180,6 +184,9 @@ pub struct UserChange {
     /// Another role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
+    /// Other limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<UserLimits>,
     /// Another password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
@@ -241,6 +248,9 @@ pub struct UserReport {
     pub name: String,
     /// The role.
     pub role: Role,
+    /// The groups and zones that the user is limited to.
+    #[serde(default, skip_serializing_if = "UserLimits::is_empty")]
+    pub limits: UserLimits,
     /// Whether log-in needs a second factor (TOTP).
     pub second_factor: bool,
     /// The Unix second at which the user was added.
@@ -316,6 +326,8 @@ pub enum AccessFault {
     LastAdmin,
     /// There are too many users or tokens: the limit.
     TooMany(usize),
+    /// An admin cannot be limited: it could change its own limits.
+    LimitedAdmin,
     /// A token without scopes has no use.
     NoScopes,
     /// The lifetime of a token is out of bounds: the longest in seconds.
@@ -331,6 +343,7 @@ impl AccessFault {
             Self::InvalidName(_)
             | Self::PasswordLength { .. }
             | Self::NoScopes
+            | Self::LimitedAdmin
             | Self::Lifetime(_) => ErrorCode::InvalidValue,
             Self::UnknownUser(_) | Self::UnknownToken(_) => ErrorCode::NotFound,
             Self::UserExists(_) | Self::LastAdmin => ErrorCode::Conflict,
@@ -368,6 +381,7 @@ impl fmt::Display for AccessFault {
             Self::UnknownToken(id) => write!(f, "there is no token {id:?}"),
             Self::LastAdmin => f.write_str("this is the last user with the role admin"),
             Self::TooMany(most) => write!(f, "there are already {most}"),
+            Self::LimitedAdmin => f.write_str("an admin cannot be limited to groups or zones"),
             Self::NoScopes => f.write_str("the token has no scopes"),
             Self::Lifetime(most) => write!(f, "expected a lifetime of 1 to {most} seconds"),
             Self::Unsaved(reason) => write!(f, "the change cannot be saved: {reason}"),
@@ -394,6 +408,7 @@ mod tests {
             name: "ada".to_owned(),
             role: Role::Admin,
             password: Secret::new("correct horse".to_owned()),
+            limits: UserLimits::default(),
         };
         assert!(!format!("{add:?}").contains("horse"));
     }

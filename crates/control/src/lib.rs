@@ -23,6 +23,7 @@ pub mod cache;
 pub mod call;
 pub mod error;
 pub mod hand_over;
+pub mod limits;
 pub mod line;
 pub mod lists;
 pub mod log;

@@ -230,6 +230,15 @@ impl Exchange {
                 input::of_query(&self.head.uri, known)?
             }
         };
+        if let (Does::Call(command, _), Some(author)) = (self.route.does, &self.author)
+            && !author.limits.permit(command, &fields)
+        {
+            let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
+            if self.route.verb != Verb::Get {
+                self.record(&recorded(&fields), problem.code().to_owned());
+            }
+            return Err(problem.then(WITHIN_LIMITS));
+        }
         match self.route.does {
             Does::Call(command, ReplyForm::Lines) => {
                 return self.stream(request(command, fields)?, Framing::Lines).await;
@@ -459,6 +468,8 @@ impl Exchange {
         });
     }
 }
+
+const WITHIN_LIMITS: &str = "name a group or a zone of the user; see GET /api/v1/users";
 
 fn lacks(author: &Principal, scope: AccessScope) -> Problem {
     FORBIDDEN.of(format!("{:?} does not have the scope {scope}", author.name))

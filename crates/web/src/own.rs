@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use avocet_control::access::{AccessScope, Secret, UserReport};
+use avocet_control::limits::UserLimits;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,9 @@ struct SessionReport {
     name: String,
     /// What the user may do.
     scopes: Vec<AccessScope>,
+    /// The groups and zones that the user is limited to.
+    #[serde(skip_serializing_if = "UserLimits::is_empty", default)]
+    limits: UserLimits,
     /// The value that each change repeats in the header `X-CSRF-Token`.
     csrf: Secret,
 }
@@ -265,10 +269,11 @@ fn cleared() -> OwnReply {
 
 fn show(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     match context.author {
-        Some(Principal { name, scopes, proof: Proof::Session(csrf) }) => {
+        Some(Principal { name, scopes, limits, proof: Proof::Session(csrf) }) => {
             Ok(plain(&SessionReport {
                 name: name.clone(),
                 scopes: scopes.clone(),
+                limits: limits.clone(),
                 csrf: csrf.clone(),
             }))
         }
@@ -278,9 +283,9 @@ fn show(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
 
 fn begin(access: &Access, begun: BegunSession) -> Result<OwnReply, Problem> {
     let principal = access.of_session(begun.id.reveal());
-    let Principal { name, scopes, .. } =
+    let Principal { name, scopes, limits, .. } =
         principal.ok_or_else(|| UNAUTHENTICATED.of("the session has ended already"))?;
-    let report = SessionReport { name, scopes, csrf: begun.csrf.clone() };
+    let report = SessionReport { name, scopes, limits, csrf: begun.csrf.clone() };
     let content = OwnContent::Json(json(&report));
     Ok(OwnReply { content, cookie: CookieChange::Set(begun) })
 }

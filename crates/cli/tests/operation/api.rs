@@ -115,6 +115,9 @@ fn users_of_the_command_line_are_kept_and_recorded() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), "bob operator\n", "{output:?}");
     let again = avocet_with_input(&site, &add, "correct horse\n");
     assert_eq!(again.status.code(), Some(1));
+    let limited = site.avocet_text(&["user", "passwd", "bob", "--group", "kids"]);
+    assert_eq!(limited, "bob operator, group kids\n");
+    assert_eq!(site.avocet_text(&["user", "passwd", "bob", "--no-limits"]), "bob operator\n");
     let short = avocet_with_input(&site, &["user", "passwd", "bob"], "short\n");
     assert!(String::from_utf8_lossy(&short.stderr).contains("10 to 256 octets"), "{short:?}");
     server.stop();
@@ -142,6 +145,8 @@ fn users_of_the_command_line_are_kept_and_recorded() {
         [
             "user-add \"ok\"",
             "user-add \"conflict\"",
+            "user-change \"ok\"",
+            "user-change \"ok\"",
             "user-change \"invalid-value\"",
             "POST /api/v1/session \"ok\"",
             "user-remove \"ok\"",

@@ -119,7 +119,7 @@ fn check_configuration(text: &str, place: Place<'_>) -> Result<(), BackupError> 
     Ok(())
 }
 
-/// Copies a backup into the data directory, for [`stage`].
+/// Copies a backup into the data directory, for a server to stage.
 ///
 /// # Errors
 /// A file cannot be read or written.

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use avocet_control::access::{AccessFault, AccessScope, Role, TokenReport, UserReport};
+use avocet_control::limits::UserLimits;
 use serde::{Deserialize, Serialize};
 
 use super::password::PasswordHash;
@@ -40,6 +41,8 @@ impl Default for StoredAccess {
 pub(crate) struct StoredUser {
     pub(crate) name: String,
     pub(crate) role: Role,
+    #[serde(default, skip_serializing_if = "UserLimits::is_empty")]
+    pub(crate) limits: UserLimits,
     pub(crate) created_at: u64,
     pub(crate) password: PasswordHash,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,6 +54,7 @@ impl StoredUser {
         UserReport {
             name: self.name.clone(),
             role: self.role,
+            limits: self.limits.clone(),
             second_factor: self.second_factor.is_some(),
             created_at: self.created_at,
         }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::PoisonError;
 
 use avocet_control::access::{AccessFault, Role, Secret, UserReport};
+use avocet_control::limits::UserLimits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -153,11 +154,14 @@ impl Access {
         let mut state = self.state();
         let session = state.sessions.of(id, now)?;
         let (name, csrf, role) = (session.user.clone(), session.csrf(), session.role);
-        let role = match role {
-            Some(role) => role,
-            None => state.stored.users.iter().find(|user| user.name == name)?.role,
-        };
-        Some(Principal { scopes: role.scopes(), name, proof: Proof::Session(csrf) })
+        let proof = Proof::Session(csrf);
+        if let Some(role) = role {
+            let limits = UserLimits::default();
+            return Some(Principal { scopes: role.scopes(), limits, name, proof });
+        }
+        let user = state.stored.users.iter().find(|user| user.name == name)?;
+        let (scopes, limits) = (user.role.scopes(), user.limits.clone());
+        Some(Principal { scopes, limits, name, proof })
     }
 
     /// Returns whether a value is the one against forged requests of a session.
@@ -193,6 +197,7 @@ impl Access {
         let user = StoredUser {
             name,
             role: Role::Admin,
+            limits: UserLimits::default(),
             created_at: now,
             password: hash,
             second_factor: None,

@@ -23,6 +23,7 @@ use avocet_control::access::{
     AccessFault, AccessScope, Role, Secret, TokenCreate, TokenCreated, TokenRevoked, TokensReport,
     UserAdd, UserChange, UserRemoved, UserReport, UsersReport,
 };
+use avocet_control::limits::UserLimits;
 use data_encoding::HEXLOWER;
 
 pub use file::check;
@@ -60,6 +61,8 @@ pub struct Principal {
     pub name: String,
     /// What it may do.
     pub scopes: Vec<AccessScope>,
+    /// The groups and zones that it is limited to.
+    pub limits: UserLimits,
     /// How it proved who it is.
     pub proof: Proof,
 }
@@ -155,11 +158,13 @@ impl Access {
     /// # Errors
     /// The name exists or is invalid, the password is too short, or the disk refuses the change.
     pub fn user_add(&self, request: UserAdd) -> Result<UserReport, AccessFault> {
-        let UserAdd { name, role, password } = request;
+        let UserAdd { name, role, password, limits } = request;
         check_name(&name)?;
+        check_limits(role, &limits)?;
         let hash = self.hash(&password)?;
+        let created_at = self.now();
         let user =
-            StoredUser { name, role, created_at: self.now(), password: hash, second_factor: None };
+            StoredUser { name, role, limits, created_at, password: hash, second_factor: None };
         let report = user.report();
         self.change(|stored| insert(stored, user))?;
         self.state().setup = None;
@@ -172,7 +177,7 @@ impl Access {
     /// The user does not exist or is the last admin, the password is too short, or the disk refuses
     /// the change.
     pub fn user_change(&self, request: UserChange) -> Result<UserReport, AccessFault> {
-        let UserChange { name, role, password, remove_second_factor } = request;
+        let UserChange { name, role, limits, password, remove_second_factor } = request;
         let hash = password.as_ref().map(|password| self.hash(password)).transpose()?;
         let report = self.change(|stored| {
             if role.is_some_and(|role| role != Role::Admin) {
@@ -180,6 +185,8 @@ impl Access {
             }
             let user = find(stored, &name)?;
             user.role = role.unwrap_or(user.role);
+            user.limits = limits.unwrap_or_else(|| user.limits.clone());
+            check_limits(user.role, &user.limits)?;
             if let Some(hash) = hash {
                 user.password = hash;
             }
@@ -282,6 +289,7 @@ impl Access {
         (token.expires_at > now).then(|| Principal {
             name: token.name.clone(),
             scopes: token.scopes.clone(),
+            limits: UserLimits::default(),
             proof: Proof::Token(token.id.clone()),
         })
     }
@@ -328,6 +336,13 @@ pub(crate) fn is_name(name: &str) -> bool {
     let is_plain =
         |octet: u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'@');
     (1..=MAX_NAME_OCTETS).contains(&name.len()) && name.bytes().all(is_plain)
+}
+
+fn check_limits(role: Role, limits: &UserLimits) -> Result<(), AccessFault> {
+    match role == Role::Admin && !limits.is_empty() {
+        true => Err(AccessFault::LimitedAdmin),
+        false => Ok(()),
+    }
 }
 
 fn check_name(name: &str) -> Result<(), AccessFault> {

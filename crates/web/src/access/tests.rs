@@ -52,7 +52,12 @@ fn secret(text: &str) -> Secret {
 }
 
 fn user(name: &str, role: Role) -> UserAdd {
-    UserAdd { name: name.to_owned(), role, password: secret("correct horse") }
+    UserAdd {
+        name: name.to_owned(),
+        role,
+        password: secret("correct horse"),
+        limits: UserLimits::default(),
+    }
 }
 
 fn login(name: &str, password: &str, code: Option<&str>) -> Login {
@@ -60,7 +65,13 @@ fn login(name: &str, password: &str, code: Option<&str>) -> Login {
 }
 
 fn change(name: &str) -> UserChange {
-    UserChange { name: name.to_owned(), role: None, password: None, remove_second_factor: false }
+    UserChange {
+        name: name.to_owned(),
+        role: None,
+        limits: None,
+        password: None,
+        remove_second_factor: false,
+    }
 }
 
 #[test]
@@ -259,4 +270,21 @@ fn a_change_that_the_disk_refuses_has_no_effect() {
     let added = access.user_add(user("ada", Role::Admin));
     assert!(matches!(added, Err(AccessFault::Unsaved(_))), "{added:?}");
     assert_eq!(access.user_list().users, []);
+}
+
+#[test]
+fn an_admin_is_not_limited_and_limits_survive_a_restart() {
+    let place = Site::new("limits");
+    let access = place.open();
+    let kids = UserLimits { groups: vec!["kids".to_owned()], zones: Vec::new() };
+    let add = |name: &str, role| UserAdd { limits: kids.clone(), ..user(name, role) };
+    assert_eq!(access.user_add(add("eve", Role::Admin)), Err(AccessFault::LimitedAdmin));
+    access.user_add(user("ada", Role::Admin)).unwrap();
+    access.user_add(add("bob", Role::Operator)).unwrap();
+    let promotion = UserChange { role: Some(Role::Admin), ..change("bob") };
+    assert_eq!(access.user_change(promotion), Err(AccessFault::LimitedAdmin));
+    let access = place.open();
+    assert_eq!(access.user_list().users[1].limits, kids);
+    let free = UserChange { limits: Some(UserLimits::default()), ..change("bob") };
+    assert!(access.user_change(free).unwrap().limits.is_empty());
 }

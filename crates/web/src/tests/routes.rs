@@ -209,3 +209,33 @@ fn a_search_of_the_log_takes_filters_from_the_query_and_refuses_others() {
     site.send(delete).check(403, "forbidden");
     assert!(!site.seen().contains(&"log-prune".to_owned()));
 }
+
+#[test]
+fn a_limited_user_stays_within_its_groups_and_zones() {
+    let site = Site::new();
+    let admin = site.log_in("ada");
+    let add = json!({"name": "kim", "role": "operator", "password": super::server::PASSWORD,
+                     "limits": {"groups": ["kids"], "zones": ["example.lan"]}});
+    let reply = site.send(Sent::new("POST", "/api/v1/users").by(&admin).json(&add));
+    assert_eq!(reply.status, 200, "{:?}", reply.json());
+    let kim = site.log_in("kim");
+    site.seen();
+    let post = |path: &str, fields: Value| {
+        site.send(Sent::new("POST", &format!("/api/v1{path}")).by(&kim).json(&fields))
+    };
+    let pause = |scope: Value| post("/policy/pause", json!({"scope": scope, "secs": 60}));
+    pause(json!("all")).check(403, "forbidden");
+    pause(json!({"group": "staff"})).check(403, "forbidden");
+    assert_eq!(pause(json!({"group": "kids"})).status, 200);
+    post("/cache/flush", json!({"name": "www.example"})).check(403, "forbidden");
+    assert_eq!(post("/cache/flush", json!({"name": "a.example.lan"})).status, 200);
+    post("/lists/refresh", json!({"name": null, "force": false})).check(403, "forbidden");
+    let get = |path: &str| site.send(Sent::new("GET", &format!("/api/v1{path}")).by(&kim));
+    get("/cache/entries").check(403, "forbidden");
+    get("/queries/live?under=few.example.").check(403, "forbidden");
+    assert_eq!(get("/queries/live?under=few.example.&group=kids").status, 200);
+    assert_eq!(get("/status").status, 200);
+    assert_eq!(site.seen(), ["pause", "flush", "log-tail", "status"]);
+    let refused = site.audit.newest(1000).unwrap();
+    assert_eq!(refused.iter().filter(|entry| entry.result == "forbidden").count(), 4);
+}

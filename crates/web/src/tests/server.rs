@@ -11,6 +11,7 @@ use avocet_control::access::{
 };
 use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use avocet_control::limits::UserLimits;
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
@@ -434,7 +435,15 @@ impl Site {
 
     pub(super) fn add(&self, name: &str, role: Role) {
         let password = Secret::new(PASSWORD.to_owned());
-        self.server.access.user_add(UserAdd { name: name.to_owned(), role, password }).unwrap();
+        self.server
+            .access
+            .user_add(UserAdd {
+                name: name.to_owned(),
+                role,
+                password,
+                limits: UserLimits::default(),
+            })
+            .unwrap();
     }
 
     pub(super) fn pass(&self, secs: u64) {
