@@ -459,7 +459,7 @@ pub(crate) struct WhyArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
     /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in
-    /// Unix seconds [default: now]
+    /// Unix seconds [default: now]. For a time in the past, also shows what the query log has
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
     /// Connection to the running server.

@@ -26,6 +26,7 @@ mod log_text;
 mod output;
 mod pages;
 mod password;
+mod past;
 mod policy;
 mod query;
 mod revisions;

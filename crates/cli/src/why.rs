@@ -14,11 +14,12 @@ use avocet_control::why::{
     WhySection,
 };
 
-use crate::dump;
+use crate::{dump, past};
 
 /// Returns a section as text.
 pub(crate) fn text(section: &WhySection) -> String {
     match section {
+        WhySection::Past(decision) => past::text(decision),
         WhySection::Policy(decision) => policy(decision),
         WhySection::Failed(failed) => {
             format!("It failed {} s ago:\n{}", failed.secs_ago, tree(&failed.trace))

@@ -44,6 +44,8 @@ mod listeners;
 mod lists;
 #[path = "operation/oidc.rs"]
 mod oidc;
+#[path = "operation/past.rs"]
+mod past;
 #[path = "operation/persist.rs"]
 mod persist;
 #[path = "operation/ports.rs"]

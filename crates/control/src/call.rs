@@ -495,6 +495,7 @@ mod tests {
                 client: None,
                 listener: None,
                 at: Some(u64::MAX),
+                logged: None,
             }
         }
     }

@@ -29,6 +29,7 @@ pub mod lists;
 pub mod log;
 pub mod log_fault;
 mod part;
+pub mod past;
 pub mod policy;
 pub mod reload;
 pub mod request;

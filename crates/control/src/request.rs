@@ -133,9 +133,13 @@ pub struct Why {
     /// The name of the listener at which the query arrives; without it an address of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
-    /// The Unix second at which the rules apply; now without it.
+    /// The Unix second at which the rules apply; now without it. For a time in the past, the reply
+    /// also has what the query log knows of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
+    /// Whether to search the query log; `true` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logged: Option<bool>,
 }
 
 /// A request to suspend validation below a name for a while (RFC 7646).

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheEntry;
 use crate::part::Part;
+use crate::past::PastDecision;
 use crate::policy::RuleAction;
 use crate::trace::{AnswerRecord, TraceReport};
 use crate::words::words;
@@ -14,6 +15,8 @@ use crate::words::words;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "section", rename_all = "kebab-case")]
 pub enum WhySection {
+    /// What was decided in the past.
+    Past(PastDecision),
     /// The decision of the policy.
     Policy(PolicyDecision),
     /// The trace of a recent failure.

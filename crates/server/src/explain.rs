@@ -282,8 +282,8 @@ fn list_line(config: &Config, line: &ExplainedLine<'_>) -> ListLine {
     }
 }
 
-/// A Unix second, in the time zone of the policy.
-fn shown_time(config: &Config, secs: u64) -> String {
+/// Returns a Unix second in the time zone of the policy.
+pub(crate) fn shown_time(config: &Config, secs: u64) -> String {
     let name = &config.policy.time_zone;
     NamedTimeZone::named(name)
         .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(secs)))

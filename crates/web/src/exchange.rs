@@ -411,8 +411,13 @@ impl Exchange {
         }
     }
 
-    /// Adds the author and the address of a change to the fields that the history shows.
+    /// Adds the author and the address of a change to the fields that the history shows, and keeps
+    /// queries of the log from those who may not read them.
     fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
+        let may_read = |author: &Principal| author.scopes.contains(&AccessScope::QueriesRead);
+        if command == "why" && !self.author.as_ref().is_some_and(may_read) {
+            fields.insert("logged".to_owned(), false.into());
+        }
         if matches!(command, "config-change" | "config-rollback") {
             let comment = fields.get("by").and_then(|by| by.get("comment")).cloned();
             let author = self.author.as_ref().map(|author| author.name.as_str());

@@ -13,6 +13,7 @@
 //! [`Control`]: avocet_control::Control
 
 mod log;
+mod past;
 mod requests;
 mod revisions;
 mod status;

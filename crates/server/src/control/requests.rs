@@ -42,6 +42,7 @@ use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
+use super::past::{self, Past, PastQuery};
 use super::{PATIENCE, log, revisions, status};
 use crate::backup::{self, Place};
 use crate::explain;
@@ -170,18 +171,30 @@ impl Control for Running {
         request: Why,
         sections: Parts<'_, WhySection>,
     ) -> Result<Explained, ControlError> {
+        let now = wall_secs();
         let question = TraceQuestion::read(&request.name, request.rtype.as_deref())?;
-        let at = request.at.map_or_else(|| At::Now(wall_secs()), At::Then);
         let client = request.client.as_deref().unwrap_or(THIS_MACHINE);
         let state = self.shared.snapshot();
         let client = explain::client_address(&state, client)?;
-        let listener = request.listener.as_deref();
-        let entrance = match listener {
-            Some(name) => entrance(&state, name)?,
-            None => Entrance::of_server(&state.config.server),
+        let at = request.at.filter(|at| *at <= now && request.logged != Some(false));
+        let past = at.map(|at| {
+            let ((name, _), rtype) = (question.name_and_type(), request.rtype.as_deref());
+            past::find(self, &state, &PastQuery { ip: client, name, rtype, at })
+        });
+        // The same question as then, and at the same address of the server.
+        let rtype = past.as_ref().and_then(Past::rtype).or(request.rtype.as_deref());
+        let question = TraceQuestion::read(&request.name, rtype)?;
+        let then =
+            past.as_ref().and_then(Past::listener).and_then(|name| entrance(&state, name).ok());
+        let entrance = match (request.listener.as_deref(), then) {
+            (Some(name), _) => entrance(&state, name)?,
+            (None, Some(then)) => then,
+            (None, None) => Entrance::of_server(&state.config.server),
         };
+        let at = request.at.map_or(At::Now(now), At::Then);
         let found = explain::why(self, &question, (client, entrance), at)?;
-        found.into_iter().try_for_each(sections)?;
+        let past = past.map(|past| WhySection::Past(past.compared(self, &found)));
+        past.into_iter().chain(found).try_for_each(sections)?;
         Ok(Explained {})
     }
 

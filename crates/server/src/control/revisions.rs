@@ -54,7 +54,8 @@ pub(super) fn history(running: &Running, limit: Option<usize>) -> Result<Revisio
     })
 }
 
-fn revision(facts: &Facts) -> Revision {
+/// Returns a revision as a reply shows it.
+pub(super) fn revision(facts: &Facts) -> Revision {
     Revision {
         number: facts.number,
         at: facts.at_secs,
