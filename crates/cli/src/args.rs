@@ -12,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
+use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
 
@@ -232,7 +233,8 @@ pub(crate) enum PolicyCommand {
     Check(PolicyCheckArgs),
     /// Evaluate a condition for a query, and show the result of each part
     Test(PolicyTestArgs),
-    /// Show what a new configuration would block and unblock, for the queries in a file
+    /// Show what a new configuration would block and unblock, for the queries in a file or in the
+    /// query log
     DryRun(PolicyDryRunArgs),
     /// List the services that a condition may use
     Services,
@@ -246,24 +248,6 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct PolicyCheckArgs {
     #[command(flatten)]
     pub(crate) file: FileArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Arguments of `avocet policy dry-run`.
-#[derive(Debug, Args)]
-pub(crate) struct PolicyDryRunArgs {
-    /// The new configuration file
-    #[arg(value_name = "NEW.toml")]
-    pub(crate) new: PathBuf,
-    /// Queries, one per line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the
-    /// answer
-    #[arg(long, value_name = "FILE")]
-    pub(crate) queries: PathBuf,
-    /// The current configuration [default: that of AVOCET_CONFIG, or /etc/avocet/avocet.toml]
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,9 +1,11 @@
-//! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file.
+//! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file,
+//! to those in the query log (`dry_run_log`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
+use std::path::Path;
 
 use avocet_config::{Config, find};
 use avocet_nameserver::clock::wall_secs;
@@ -19,7 +21,8 @@ use avocet_wire::name::is_under;
 use avocet_wire::{Class, FoldedName, FoldedNameBuf, MAX_MESSAGE, Rtype};
 use serde::Serialize;
 
-use crate::args::PolicyDryRunArgs;
+use crate::dry_run_args::PolicyDryRunArgs;
+use crate::dry_run_log;
 use crate::error::CommandError;
 use crate::policy::{NOBODY, config, countries, folded_name, json_line, policy, rtype};
 
@@ -37,10 +40,10 @@ struct Changes {
 }
 
 impl Changes {
-    fn count(&mut self, name: &str, client: String) {
-        self.queries += 1;
-        *self.names.entry(name.to_owned()).or_default() += 1;
-        *self.clients.entry(client).or_default() += 1;
+    fn count(&mut self, name: &str, client: String, queries: u64) {
+        self.queries += queries;
+        *self.names.entry(name.to_owned()).or_default() += queries;
+        *self.clients.entry(client).or_default() += queries;
     }
 
     fn show(&self, what: &str) -> String {
@@ -63,21 +66,36 @@ impl Changes {
 }
 
 /// One of the two configurations that are compared, with its policy.
-struct Side {
+pub(crate) struct Side {
     config: Config,
     policy: Option<Policy>,
     local: LocalRecords,
     translation: Option<Dns64>,
+    entrances: Vec<String>,
+    own_entrance: Entrance,
     scratch: Scratch,
 }
 
-/// A line of the file.
-struct Query {
-    client: IpAddr,
-    name: FoldedNameBuf,
-    rtype: Rtype,
-    /// The addresses of the answer; empty if the answer is unknown.
-    addresses: Vec<IpAddr>,
+/// Equal queries.
+pub(crate) struct PastQuery<'a> {
+    /// The address of the client.
+    pub(crate) client: IpAddr,
+    /// QNAME.
+    pub(crate) name: FoldedNameBuf,
+    /// QTYPE.
+    pub(crate) rtype: Rtype,
+    /// The transport.
+    pub(crate) transport: Transport,
+    /// The listener; empty for an address of `[server]`.
+    pub(crate) listener: &'a str,
+    /// The Unix second of the query.
+    pub(crate) at_secs: u64,
+    /// The last alias of the answer.
+    pub(crate) alias: Option<FoldedNameBuf>,
+    /// The addresses of the answer.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// How many they are.
+    pub(crate) queries: u64,
 }
 
 impl Side {
@@ -86,6 +104,8 @@ impl Side {
         let local = LocalRecords::new(&config.records, |_| None);
         Ok(Self {
             translation: config.dns64.translation(),
+            entrances: config.server.entrances().into_iter().map(str::to_owned).collect(),
+            own_entrance: Entrance::of_server(&config.server),
             config,
             policy,
             local,
@@ -93,12 +113,12 @@ impl Side {
         })
     }
 
-    fn outcome(&mut self, query: &Query, answer: Option<&[u8]>) -> Outcome {
+    fn outcome(&mut self, query: &PastQuery<'_>, answer: Option<&[u8]>) -> Outcome {
         let has_own_servers = self.has_own_servers(query.name.view());
         let Some(policy) = &self.policy else { return Outcome::passes() };
-        let (ip, moment) = (query.client, (Moment { wall_secs: wall_secs(), millis: 0 }, 0));
-        let transport = Transport::Udp;
-        let profile = policy.profile(ip, Entrance::default(), transport);
+        let (ip, moment) = (query.client, (Moment { wall_secs: query.at_secs, millis: 0 }, 0));
+        let transport = query.transport;
+        let profile = policy.profile(ip, self.entrance(query.listener), transport);
         let asked = Asked { profile, ip, transport, qname: query.name.view(), qtype: query.rtype };
         let translation = self.translation.as_ref();
         let servers = |_: FoldedName<'_>| NameServers::default();
@@ -108,7 +128,7 @@ impl Side {
                 let answered: KnownAnswer<'_> = Answered {
                     message,
                     has_own_servers,
-                    // The answers of the file have addresses only.
+                    // The known answers have addresses and aliases only.
                     has_local_target: false,
                     translation,
                     servers: &servers,
@@ -122,6 +142,21 @@ impl Side {
         } else {
             outcome
         }
+    }
+
+    fn entrance(&self, listener: &str) -> Entrance {
+        let place = self.entrances.iter().position(|name| name == listener && !name.is_empty());
+        place.map_or(self.own_entrance, |place| Entrance(place as u16))
+    }
+
+    /// Returns the configuration.
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Reports whether a rule tests the time.
+    pub(crate) fn goes_by_time(&self) -> bool {
+        self.policy.as_ref().is_some_and(Policy::goes_by_time)
     }
 
     /// Reports whether the configuration has servers for a zone below the root that contains the
@@ -144,13 +179,16 @@ fn is_within(name: &[u8], zone: &[u8]) -> bool {
     zone.len() > 1 && is_under(name, zone)
 }
 
-/// The result of all lines.
+/// The result of all queries.
 #[derive(Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct DryRunReport {
+pub(crate) struct DryRunReport {
     queries: u64,
-    /// The number of lines without addresses.
+    /// The number of queries without a known answer.
     queries_without_answer: u64,
+    /// Queries of the log that have no name, class or type that a policy is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) entries_left_out: Option<u64>,
     /// The number of rules that read answers.
     rules_on_answers: usize,
     newly_blocked: Changes,
@@ -161,12 +199,13 @@ struct DryRunReport {
 }
 
 impl DryRunReport {
-    fn judge(&mut self, query: &Query, (now, then): (&mut Side, &mut Side)) {
-        let answer = answer_of(query);
-        self.queries += 1;
-        self.queries_without_answer += u64::from(answer.is_none());
-        let (before, after) =
-            (now.outcome(query, answer.as_deref()), then.outcome(query, answer.as_deref()));
+    /// Adds equal queries.
+    pub(crate) fn judge(&mut self, query: &PastQuery<'_>, (now, then): (&mut Side, &mut Side)) {
+        let known = answer_of(query);
+        let answer = known.as_deref();
+        self.queries += query.queries;
+        self.queries_without_answer += if answer.is_none() { query.queries } else { 0 };
+        let (before, after) = (now.outcome(query, answer), then.outcome(query, answer));
         if before.treatment == after.treatment {
             return;
         }
@@ -175,21 +214,26 @@ impl DryRunReport {
             .map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
         let shown = query.name.to_string();
         let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
-        match (before.treatment, after.treatment) {
-            (_, Treatment::Block) => self.newly_blocked.count(&shown, client),
-            (Treatment::Block, Treatment::Pass) => self.freed.count(&shown, client),
-            _ => self.otherwise_changed.count(&shown, client),
-        }
+        let changes = match (before.treatment, after.treatment) {
+            (_, Treatment::Block) => &mut self.newly_blocked,
+            (Treatment::Block, Treatment::Pass) => &mut self.freed,
+            _ => &mut self.otherwise_changed,
+        };
+        changes.count(&shown, client, query.queries);
     }
 
     fn show(&self) -> String {
         let blind = self.rules_on_answers;
         let mut text = format!("{} queries\n", self.queries);
         if self.queries_without_answer > 0 && blind > 0 {
-            let lines = self.queries_without_answer;
+            let queries = self.queries_without_answer;
             text += &format!(
-                "{lines} of them without addresses: rules on answers ({blind}) do not match these\n"
+                "{queries} of them without addresses: rules on answers ({blind}) do not match \
+                 these\n"
             );
+        }
+        if let Some(left_out) = self.entries_left_out.filter(|count| *count > 0) {
+            text += &format!("{left_out} left out: no name, or not of class IN\n");
         }
         let changes = [
             (&self.newly_blocked, "newly blocked"),
@@ -203,26 +247,18 @@ impl DryRunReport {
 /// Returns the report: what would be blocked and unblocked.
 ///
 /// # Errors
-/// A configuration, a list or a line of the queries cannot be read.
+/// A configuration, a list or a query cannot be read.
 pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     let in_force = find(args.config.as_deref());
-    let (now, then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
-    let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
-    let path = || args.queries.clone();
-    let file = File::open(&args.queries)
-        .map_err(|source| CommandError::Unopened { path: path(), source })?;
-    let mut report = DryRunReport::default();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.map_err(|source| CommandError::Unreadable { path: path(), source })?;
-        let query = query_line(&line).map_err(|error| CommandError::Line {
-            path: path(),
-            line: number + 1,
-            source: Box::new(error),
-        })?;
-        if let Some(query) = query {
-            report.judge(&query, (&mut now, &mut then));
-        }
+    let (now, mut then) = (config(in_force.as_deref())?, config(Some(&args.new))?);
+    if args.enforce_log_only {
+        then.policy.rules.iter_mut().for_each(|rule| rule.log_only = false);
     }
+    let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
+    let mut report = match &args.queries {
+        Some(path) => of_file(path, (&mut now, &mut then))?,
+        None => dry_run_log::of_log(args, (&mut now, &mut then))?,
+    };
     report.rules_on_answers = now.rules_on_answers().max(then.rules_on_answers());
     report.compared_with = in_force.map(|file| file.display().to_string());
     if args.json {
@@ -237,8 +273,28 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     Ok(report.show() + &compared)
 }
 
+/// Judges the queries in a file.
+fn of_file(path: &Path, (now, then): (&mut Side, &mut Side)) -> Result<DryRunReport, CommandError> {
+    let file = File::open(path)
+        .map_err(|source| CommandError::Unopened { path: path.to_owned(), source })?;
+    let mut report = DryRunReport::default();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line =
+            line.map_err(|source| CommandError::Unreadable { path: path.to_owned(), source })?;
+        let query = query_line(&line).map_err(|error| CommandError::Line {
+            path: path.to_owned(),
+            line: number + 1,
+            source: Box::new(error),
+        })?;
+        if let Some(query) = query {
+            report.judge(&query, (&mut *now, &mut *then));
+        }
+    }
+    Ok(report)
+}
+
 /// Parses `[CLIENT] NAME [TYPE] [ADDRESS ...]`. Returns `None` for an empty line or a comment.
-fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
+fn query_line(line: &str) -> Result<Option<PastQuery<'static>>, CommandError> {
     let mut words = line.split_whitespace().peekable();
     if words.peek().is_none_or(|word| word.starts_with(['#', ';'])) {
         return Ok(None);
@@ -251,37 +307,50 @@ fn query_line(line: &str) -> Result<Option<Query>, CommandError> {
     let address =
         |word: &str| word.parse().map_err(|_| CommandError::NotAnAddress(word.to_owned()));
     let addresses = words.map(address).collect::<Result<_, _>>()?;
-    Ok(Some(Query { client: client.unwrap_or(NOBODY), name, rtype: qtype, addresses }))
+    Ok(Some(PastQuery {
+        client: client.unwrap_or(NOBODY),
+        name,
+        rtype: qtype,
+        transport: Transport::Udp,
+        listener: "",
+        at_secs: wall_secs(),
+        alias: None,
+        addresses,
+        queries: 1,
+    }))
 }
 
-/// Returns an answer with the addresses of a line, or `None` if it has none. Addresses that do not
-/// fit into a message are omitted.
-fn answer_of(query: &Query) -> Option<Vec<u8>> {
-    if query.addresses.is_empty() {
+/// Returns an answer with the known alias and addresses, or `None` if none are known. Addresses
+/// that do not fit into a message are omitted.
+fn answer_of(query: &PastQuery<'_>) -> Option<Vec<u8>> {
+    if query.addresses.is_empty() && query.alias.is_none() {
         return None;
     }
     let mut message = vec![0; MAX_MESSAGE];
     let mut builder = Builder::new(&mut message, MAX_MESSAGE, 0, QR).ok()?;
     builder.question(query.name.wire(), query.rtype, Class::IN).ok()?;
+    let mut owner = query.name.wire();
+    if let Some(alias) = &query.alias {
+        let alias = alias.wire();
+        builder.record(Section::Answer, &record_of(owner, Rtype::CNAME, alias)).ok()?;
+        owner = alias;
+    }
     for address in &query.addresses {
         let (rtype, rdata) = match address {
             IpAddr::V4(address) => (Rtype::A, address.octets().to_vec()),
             IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec()),
         };
-        let record = Record {
-            owner: query.name.wire(),
-            rtype,
-            class: Class::IN,
-            ttl_secs: 0,
-            rdata: &rdata,
-        };
-        if builder.record(Section::Answer, &record).is_err() {
+        if builder.record(Section::Answer, &record_of(owner, rtype, &rdata)).is_err() {
             break;
         }
     }
     let len = builder.finish();
     message.truncate(len);
     Some(message)
+}
+
+fn record_of<'r>(owner: &'r [u8], rtype: Rtype, rdata: &'r [u8]) -> Record<'r> {
+    Record { owner, rtype, class: Class::IN, ttl_secs: 0, rdata }
 }
 
 #[cfg(test)]

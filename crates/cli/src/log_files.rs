@@ -101,7 +101,7 @@ impl<'a> LogFiles<'a> {
             before_id = page.next_before_id;
             damaged.extend(page.broken);
         }
-        Ok(report(damaged))
+        Ok(report_damaged(damaged))
     }
 
     fn lines(&self, times: &Times, entries: &[LogEntry]) -> String {
@@ -123,7 +123,7 @@ impl<'a> LogFiles<'a> {
             EntryForm::Json => json!({ "entries": count.entries }).to_string(),
         };
         output::write(&format!("{text}\n"))?;
-        Ok(report(count.broken))
+        Ok(report_damaged(count.broken))
     }
 
     /// Shows the most frequent texts of the entries that match.
@@ -147,7 +147,7 @@ impl<'a> LogFiles<'a> {
             EntryForm::Json => serde_json::to_string(&top)? + "\n",
         };
         output::write(&text)?;
-        Ok(report(ranked.broken))
+        Ok(report_damaged(ranked.broken))
     }
 
     /// Writes entries to a file or to standard output.
@@ -169,12 +169,12 @@ impl<'a> LogFiles<'a> {
                 exported.entries,
                 path.display()
             ))?;
-            return Ok(report(exported.broken));
+            return Ok(report_damaged(exported.broken));
         }
         let mut out = BufWriter::new(io::stdout().lock());
         let exported = export(&self.reader, &filter, format, &mut out, |_| ());
         match exported.and_then(|exported| out.flush().map(|()| exported)) {
-            Ok(exported) => Ok(report(exported.broken)),
+            Ok(exported) => Ok(report_damaged(exported.broken)),
             // The reader needs no more.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
             Err(error) => Err(CommandError::Output(error)),
@@ -220,12 +220,12 @@ impl<'a> LogFiles<'a> {
             }
         };
         output::write(&format!("{text}\n"))?;
-        Ok(report(damaged))
+        Ok(report_damaged(damaged))
     }
 }
 
-/// Names the damaged files on standard error. Returns the exit code.
-fn report(damaged: impl IntoIterator<Item = Broken>) -> ExitCode {
+/// Names damaged files on standard error. Returns the exit code.
+pub(crate) fn report_damaged(damaged: impl IntoIterator<Item = Broken>) -> ExitCode {
     let mut lines: Vec<String> = damaged.into_iter().map(|one| line(&one)).collect();
     lines.sort_unstable();
     for line in &lines {

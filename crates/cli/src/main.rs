@@ -12,6 +12,8 @@ mod backup;
 mod call;
 mod check;
 mod dry_run;
+mod dry_run_args;
+mod dry_run_log;
 mod dump;
 mod error;
 mod import;
@@ -28,6 +30,7 @@ mod pages;
 mod password;
 mod past;
 mod policy;
+mod policy_commands;
 mod query;
 mod revisions;
 mod running;
@@ -71,7 +74,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Query(args) => Ok(query::run(&args)),
         Command::Cache(args) => Ok(running::cache(&args)),
         Command::Lists(args) => Ok(running::lists(&args)),
-        Command::Policy(args) => Ok(policy::run(&args)),
+        Command::Policy(args) => Ok(policy_commands::run(&args)),
         Command::Pause(args) => Ok(running::pause(&args)),
         Command::Grant(args) => Ok(running::grant(&args)),
         Command::Why(args) => Ok(running::why(&args)),

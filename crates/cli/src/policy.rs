@@ -1,9 +1,7 @@
 //! `avocet policy`: checks and tests of a policy without a running server.
 
-use std::io::{self, Write};
 use std::net::IpAddr;
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use avocet_config::name::typed_name;
@@ -20,43 +18,15 @@ use avocet_server::{geo_file, open_text, trigger_counts};
 use avocet_wire::{Class, FoldedNameBuf, Rtype, rdata, special_purpose};
 use serde::Serialize;
 
-use crate::args::{PolicyArgs, PolicyCheckArgs, PolicyCommand, PolicyTestArgs};
-use crate::dry_run;
+use crate::args::{PolicyCheckArgs, PolicyTestArgs};
 use crate::error::CommandError;
 use crate::lists::triggers_text;
 use crate::switches::geo_text;
-use crate::{output, running};
 
 /// The key of hash tables. It need not be secret, because no client sends queries to this process.
 const KEY: [u8; 32] = [7; 32];
 /// The client of queries that name none.
 pub(crate) const NOBODY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-/// Runs `avocet policy`.
-pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
-    let done = match &args.command {
-        PolicyCommand::Status(args) => return running::policy_status(args),
-        PolicyCommand::Check(args) => check(args),
-        PolicyCommand::Test(args) => test(args),
-        PolicyCommand::DryRun(args) => dry_run::run(args),
-        PolicyCommand::Services => {
-            Ok(rule::service_names().map(|name| format!("{name}\n")).collect())
-        }
-    };
-    match done {
-        Ok(text) => match output::write(&text) {
-            Ok(_) => ExitCode::SUCCESS,
-            Err(message) => {
-                let _ = writeln!(io::stderr(), "avocet: {message}");
-                ExitCode::FAILURE
-            }
-        },
-        Err(message) => {
-            let _ = writeln!(io::stderr(), "avocet: {message}");
-            ExitCode::FAILURE
-        }
-    }
-}
 
 pub(crate) fn config(path: Option<&Path>) -> Result<Config, CommandError> {
     Ok(Config::load(path, environment())?)
@@ -81,7 +51,11 @@ pub(crate) fn policy(
     Ok(Policy::build(&config.policy, &config.server.entrances(), &parts, None)?)
 }
 
-fn check(args: &PolicyCheckArgs) -> Result<String, CommandError> {
+/// Returns the report of `avocet policy check`.
+///
+/// # Errors
+/// The configuration or a list cannot be read.
+pub(crate) fn check(args: &PolicyCheckArgs) -> Result<String, CommandError> {
     let file = args.file.find().ok_or(CommandError::NothingToCheck)?;
     let config = config(Some(&file))?;
     let countries = countries(&config)?;
@@ -242,7 +216,11 @@ pub(crate) fn rtype(text: &str) -> Result<Rtype, CommandError> {
     rdata::from_mnemonic(text).map(Rtype).ok_or_else(|| CommandError::NotAType(text.to_owned()))
 }
 
-fn test(args: &PolicyTestArgs) -> Result<String, CommandError> {
+/// Returns the report of `avocet policy test`.
+///
+/// # Errors
+/// The configuration, the condition or the query is malformed.
+pub(crate) fn test(args: &PolicyTestArgs) -> Result<String, CommandError> {
     let config = config(find(args.config.as_deref()).as_deref())?;
     let qname = folded_name(&args.name)?;
     let qtype = rtype(&args.rtype)?;

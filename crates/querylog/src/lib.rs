@@ -94,7 +94,10 @@ pub use rank::{Ranked, rank};
 #[cfg(not(loom))]
 pub use rollup::{DELAY_CLASSES, Period, Ranking, Rollups, Top, TopText, Totals};
 #[cfg(not(loom))]
-pub use search::{Broken, Condition, Count, Filter, LogEntry, LogReader, Page, SearchExtent};
+pub use search::{
+    Broken, Condition, Count, EqualEntries, Filter, LogEntry, LogReader, MAX_TALLY_COLUMNS, Page,
+    SearchExtent, Tallied, TallyBy, TallyTimes,
+};
 #[cfg(not(loom))]
 pub use upkeep::{OutcomeDays, Retention, Upkeep, UpkeepCounters};
 #[cfg(not(loom))]

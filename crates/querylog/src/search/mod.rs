@@ -10,9 +10,11 @@
 
 mod filter;
 mod threads;
+mod tally;
 
 pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};
+pub use tally::{EqualEntries, MAX_TALLY_COLUMNS, Tallied, TallyBy, TallyTimes};
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -1,5 +1,6 @@
 //! Searches against a plain scan of the entries that were pushed, in all states of the files.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use avocet_testkit::Chance;
@@ -174,6 +175,25 @@ fn matches(filter: &Filter, entry: &Pushed) -> bool {
         })
 }
 
+/// Compares the groups of equal entries with those of `pushed`.
+fn check_tally(reader: &LogReader, filter: &Filter, pushed: &[Pushed]) {
+    let mut expected: BTreeMap<(String, String, u64), u64> = BTreeMap::new();
+    for entry in pushed.iter().filter(|entry| matches(filter, entry)) {
+        let minute_secs = entry.time_us / 60_000_000 * 60;
+        let key = (entry.qname.to_owned(), entry.client.clone(), minute_secs);
+        *expected.entry(key).or_default() += 1;
+    }
+    let mut found: BTreeMap<(String, String, u64), u64> = BTreeMap::new();
+    let by = TallyBy { texts: &[Text::Qname, Text::Client], times: TallyTimes::ByMinute };
+    let add = |equal: &EqualEntries<'_>| {
+        let key = (equal.text(0).to_owned(), equal.text(1).to_owned(), equal.minute_secs);
+        *found.entry(key).or_default() += equal.entries;
+    };
+    let tallied = reader.tally(filter, by, add, |_| ());
+    assert_eq!((tallied.entries, tallied.broken), (expected.values().sum(), Vec::new()));
+    assert_eq!(found, expected, "{filter:?}");
+}
+
 /// Compares pages and counts of random filters with a scan of `pushed`.
 fn check(chance: &mut Chance, log: &Log, reader: &LogReader, pushed: &[Pushed]) {
     for _ in 0..12 {
@@ -192,6 +212,7 @@ fn check(chance: &mut Chance, log: &Log, reader: &LogReader, pushed: &[Pushed]) 
         let count = reader.count(&filter, SearchExtent { max_rows: u64::MAX, ..extent });
         assert_eq!(count.entries, expected.len() as u64, "{filter:?}");
         assert_eq!(count.next_before_id, None);
+        check_tally(reader, &filter, pushed);
         let mut found = Vec::new();
         loop {
             let page = reader.search(&filter, extent);

@@ -1,0 +1,35 @@
+//! The commands under `avocet policy`.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use avocet_policy::rule;
+
+use crate::args::{PolicyArgs, PolicyCommand};
+use crate::{dry_run, output, policy, running};
+
+/// Runs `avocet policy`.
+pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
+    let done = match &args.command {
+        PolicyCommand::Status(args) => return running::policy_status(args),
+        PolicyCommand::Check(args) => policy::check(args),
+        PolicyCommand::Test(args) => policy::test(args),
+        PolicyCommand::DryRun(args) => dry_run::run(args),
+        PolicyCommand::Services => {
+            Ok(rule::service_names().map(|name| format!("{name}\n")).collect())
+        }
+    };
+    match done {
+        Ok(text) => match output::write(&text) {
+            Ok(_) => ExitCode::SUCCESS,
+            Err(message) => {
+                let _ = writeln!(io::stderr(), "avocet: {message}");
+                ExitCode::FAILURE
+            }
+        },
+        Err(message) => {
+            let _ = writeln!(io::stderr(), "avocet: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Equal entries together: a scan that a question about millions of queries needs only the distinct
+//! ones of.
+//!
+//! The entries of a chunk are grouped by the numbers of their texts in its dictionaries, without
+//! reading a text. What is equal in two chunks comes twice, so memory is bounded by one row group.
+
+use std::collections::{HashMap, HashSet};
+
+use super::filter::Overlap;
+use super::{Broken, Filter, LogReader, Place};
+use crate::chunk::TextColumn;
+use crate::column::{Int, Text};
+use crate::error::LogError;
+
+/// Most columns by which entries are grouped.
+pub const MAX_TALLY_COLUMNS: usize = 10;
+const MINUTE_US: i64 = 60_000_000;
+
+/// Whether entries of different times are equal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TallyTimes {
+    /// They are.
+    Any,
+    /// Only within a minute.
+    ByMinute,
+}
+
+/// Entries of a chunk whose texts are equal.
+pub struct EqualEntries<'t> {
+    columns: &'t [TextColumn],
+    numbers: &'t [u32],
+    /// The Unix second at which their minute begins; that of the epoch if times are not compared.
+    pub minute_secs: u64,
+    /// How many they are.
+    pub entries: u64,
+}
+
+impl EqualEntries<'_> {
+    /// Returns the text of a column, by its place in the request.
+    #[must_use]
+    pub fn text(&self, place: usize) -> &str {
+        let (Some(column), Some(number)) = (self.columns.get(place), self.numbers.get(place))
+        else {
+            return "";
+        };
+        std::str::from_utf8(column.dictionary.get(*number)).unwrap_or_default()
+    }
+}
+
+/// What was scanned.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Tallied {
+    /// The entries.
+    pub entries: u64,
+    /// Files that were not read, or not completely.
+    pub broken: Vec<Broken>,
+}
+
+/// The columns by which entries are grouped.
+#[derive(Clone, Copy, Debug)]
+pub struct TallyBy<'c> {
+    /// At most [`MAX_TALLY_COLUMNS`]; further ones are ignored.
+    pub texts: &'c [Text],
+    /// Whether times count.
+    pub times: TallyTimes,
+}
+
+/// The minute, and the number of the text in each column.
+type GroupKey = (u32, [u32; MAX_TALLY_COLUMNS]);
+
+impl LogReader {
+    /// Calls `found` with each group of equal entries of each chunk, the newest chunk first and the
+    /// groups by their minute. Then calls `progress` with the number of entries so far.
+    pub fn tally(
+        &self,
+        filter: &Filter,
+        by: TallyBy<'_>,
+        mut found: impl FnMut(&EqualEntries<'_>),
+        mut progress: impl FnMut(u64),
+    ) -> Tallied {
+        let mut tallied = Tallied::default();
+        let mut broken: HashSet<Broken> = self.broken.clone();
+        for place in self.places.iter().filter(|place| !self.is_excluded(place, filter)) {
+            match self.tally_place(place, filter, by, &mut found) {
+                Ok(entries) => tallied.entries += entries,
+                Err(error) => drop(broken.insert(place.broken(&error))),
+            }
+            progress(tallied.entries);
+        }
+        tallied.broken = broken.into_iter().collect();
+        tallied
+    }
+
+    fn tally_place(
+        &self,
+        place: &Place,
+        filter: &Filter,
+        by: TallyBy<'_>,
+        found: &mut impl FnMut(&EqualEntries<'_>),
+    ) -> Result<u64, LogError> {
+        let chunk = self.chunk(place)?;
+        let rows = 0..chunk.len();
+        let overlap = filter.overlap(place.times.clone());
+        let is_whole = overlap == Overlap::All && filter.conditions.is_empty();
+        let wanted = (!is_whole).then(|| filter.select(&chunk, &rows, overlap)).transpose()?;
+        let texts = by.texts.iter().take(MAX_TALLY_COLUMNS);
+        let columns: Vec<TextColumn> =
+            texts.map(|text| chunk.texts(*text, rows.clone())).collect::<Result<_, _>>()?;
+        let times = match by.times {
+            TallyTimes::Any => Vec::new(),
+            TallyTimes::ByMinute => chunk.ints(Int::Time, rows.clone())?,
+        };
+        let mut groups: HashMap<GroupKey, u64> = HashMap::new();
+        for row in rows {
+            if wanted.as_ref().is_some_and(|wanted| !wanted[row]) {
+                continue;
+            }
+            let minute = times.get(row).map_or(0, |time| (*time / MINUTE_US).max(0) as u32);
+            let mut numbers = [0; MAX_TALLY_COLUMNS];
+            for (number, column) in numbers.iter_mut().zip(&columns) {
+                *number = column.numbers.get(row).copied().unwrap_or_default();
+            }
+            *groups.entry((minute, numbers)).or_default() += 1;
+        }
+        let mut groups: Vec<(GroupKey, u64)> = groups.into_iter().collect();
+        groups.sort_unstable();
+        let mut all = 0;
+        for ((minute, numbers), entries) in groups {
+            all += entries;
+            let minute_secs = u64::from(minute) * 60;
+            found(&EqualEntries { columns: &columns, numbers: &numbers, minute_secs, entries });
+        }
+        Ok(all)
+    }
+}
