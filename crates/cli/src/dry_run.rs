@@ -1,5 +1,5 @@
 //! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file,
-//! to those in the query log (`dry_run_log`).
+//! to those in the query log (`dry_run_log`) or in dnstap messages (`dry_run_tap`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,9 +22,9 @@ use avocet_wire::{Class, FoldedName, FoldedNameBuf, MAX_MESSAGE, Rtype};
 use serde::Serialize;
 
 use crate::dry_run_args::PolicyDryRunArgs;
-use crate::dry_run_log;
 use crate::error::CommandError;
 use crate::policy::{NOBODY, config, countries, folded_name, json_line, policy, rtype};
+use crate::{dry_run_log, dry_run_tap};
 
 /// Most names that are shown for each kind of change.
 const SHOWN: usize = 20;
@@ -94,6 +94,8 @@ pub(crate) struct PastQuery<'a> {
     pub(crate) alias: Option<FoldedNameBuf>,
     /// The addresses of the answer.
     pub(crate) addresses: Vec<IpAddr>,
+    /// The whole answer, in place of alias and addresses.
+    pub(crate) answer: Option<&'a [u8]>,
     /// How many they are.
     pub(crate) queries: u64,
 }
@@ -186,7 +188,7 @@ pub(crate) struct DryRunReport {
     queries: u64,
     /// The number of queries without a known answer.
     queries_without_answer: u64,
-    /// Queries of the log that have no name, class or type that a policy is about.
+    /// Queries of a log or of dnstap that have no name, class or type that a policy is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) entries_left_out: Option<u64>,
     /// The number of rules that read answers.
@@ -202,7 +204,7 @@ impl DryRunReport {
     /// Adds equal queries.
     pub(crate) fn judge(&mut self, query: &PastQuery<'_>, (now, then): (&mut Side, &mut Side)) {
         let known = answer_of(query);
-        let answer = known.as_deref();
+        let answer = query.answer.or(known.as_deref());
         self.queries += query.queries;
         self.queries_without_answer += if answer.is_none() { query.queries } else { 0 };
         let (before, after) = (now.outcome(query, answer), then.outcome(query, answer));
@@ -255,9 +257,10 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
         then.policy.rules.iter_mut().for_each(|rule| rule.log_only = false);
     }
     let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
-    let mut report = match &args.queries {
-        Some(path) => of_file(path, (&mut now, &mut then))?,
-        None => dry_run_log::of_log(args, (&mut now, &mut then))?,
+    let mut report = match (&args.queries, &args.dnstap) {
+        (Some(path), _) => of_file(path, (&mut now, &mut then))?,
+        (None, Some(path)) => dry_run_tap::of_file(path, (&mut now, &mut then))?,
+        (None, None) => dry_run_log::of_log(args, (&mut now, &mut then))?,
     };
     report.rules_on_answers = now.rules_on_answers().max(then.rules_on_answers());
     report.compared_with = in_force.map(|file| file.display().to_string());
@@ -316,6 +319,7 @@ fn query_line(line: &str) -> Result<Option<PastQuery<'static>>, CommandError> {
         at_secs: wall_secs(),
         alias: None,
         addresses,
+        answer: None,
         queries: 1,
     }))
 }

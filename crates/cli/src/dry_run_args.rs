@@ -12,17 +12,20 @@ pub(crate) struct PolicyDryRunArgs {
     pub(crate) new: PathBuf,
     /// Queries, one per line: `[CLIENT] NAME [TYPE] [ADDRESS ...]`, with the addresses of the
     /// answer
-    #[arg(long, value_name = "FILE", required_unless_present = "from_log")]
+    #[arg(long, value_name = "FILE", required_unless_present_any = ["from_log", "dnstap"])]
     pub(crate) queries: Option<PathBuf>,
+    /// Use the queries in a file with dnstap messages (frame stream)
+    #[arg(long, value_name = "FILE", conflicts_with = "queries")]
+    pub(crate) dnstap: Option<PathBuf>,
     /// Use the queries in the query log of the current configuration
-    #[arg(long, conflicts_with = "queries")]
+    #[arg(long, conflicts_with_all = ["queries", "dnstap"])]
     pub(crate) from_log: bool,
     /// Only logged queries from this time on: "2026-11-22 21:30" in the time zone of the policy,
     /// Unix seconds, or a duration before now such as 2h
-    #[arg(long, value_name = "TIME", conflicts_with = "queries")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["queries", "dnstap"])]
     pub(crate) from: Option<String>,
     /// Only logged queries before this time
-    #[arg(long, value_name = "TIME", conflicts_with = "queries")]
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["queries", "dnstap"])]
     pub(crate) to: Option<String>,
     /// Treat log-only rules of the new configuration as if they were in force
     #[arg(long)]

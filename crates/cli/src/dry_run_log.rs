@@ -87,6 +87,7 @@ fn past_query<'e>(equal: &'e EqualEntries<'_>) -> Option<PastQuery<'e>> {
         at_secs: equal.minute_secs,
         alias: alias.and_then(|alias| folded_name(alias).ok()),
         addresses: words().filter_map(|word| word.parse().ok()).collect(),
+        answer: None,
         queries: equal.entries,
     })
 }

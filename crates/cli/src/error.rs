@@ -63,6 +63,14 @@ pub(crate) enum CommandError {
     /// The query log cannot be read.
     #[error(transparent)]
     QueryLog(#[from] avocet_querylog::LogError),
+    /// A file with dnstap messages cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Tapped {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: avocet_dnstap::TapError,
+    },
     /// There is no query log. Holds its directory.
     #[error(
         "there is no query log in {}: set `enabled = true` in [query-log] and reload the server",

@@ -14,6 +14,7 @@ mod check;
 mod dry_run;
 mod dry_run_args;
 mod dry_run_log;
+mod dry_run_tap;
 mod dump;
 mod error;
 mod import;

@@ -18,6 +18,8 @@ mod control;
 mod counts;
 #[path = "operation/deploy.rs"]
 mod deploy;
+#[path = "operation/dnstap.rs"]
+mod dnstap;
 #[path = "operation/dry_run.rs"]
 mod dry_run;
 #[path = "operation/effect.rs"]

@@ -24,6 +24,7 @@ use ipnet::IpNet;
 pub mod block;
 mod check;
 pub mod dns64;
+pub mod dnstap;
 pub mod edit;
 mod error;
 mod forward;
@@ -99,6 +100,8 @@ pub struct Config {
     pub oidc: Option<oidc::OidcConfig>,
     /// `[query-log]`.
     pub query_log: QueryLogConfig,
+    /// `[dnstap]`.
+    pub dnstap: dnstap::DnstapConfig,
     /// `[log]`.
     pub log: LogConfig,
     /// `[data]`.

@@ -14,7 +14,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
     LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig, Strategy,
-    Upstream, UpstreamTransport, oidc, query_log, show_policy, web,
+    Upstream, UpstreamTransport, dnstap, oidc, query_log, show_policy, web,
 };
 
 impl Config {
@@ -36,6 +36,7 @@ impl Config {
         show_policy::policy(self, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         put("query-log", query_log::shown(&self.query_log).into());
+        put("dnstap", dnstap::shown(&self.dnstap).into());
         let level = match self.log.level {
             LogLevel::Error => "error",
             LogLevel::Warn => "warn",

@@ -75,6 +75,8 @@ pub(super) struct Spec {
     pub(super) oidc: OidcSpec,
     /// The log of queries.
     pub(super) query_log: QueryLogSpec,
+    /// Replies as dnstap messages.
+    pub(super) dnstap: DnstapSpec,
     /// The log.
     pub(super) log: LogSpec,
     /// State on disk.
@@ -486,6 +488,20 @@ pub(super) struct QueryLogSpec {
     /// (nothing).
     #[schemars(extend("default" = "full"))]
     pub(super) privacy: Setting<Text<Privacy>>,
+}
+
+/// `[dnstap]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline)]
+pub(super) struct DnstapSpec {
+    /// Receiver of a dnstap message for each reply: "unix:PATH" or "tcp://ADDRESS:PORT"; "" turns
+    /// it off.
+    #[schemars(extend("default" = ""))]
+    pub(super) output: Setting<String>,
+    /// Name of this server in each message.
+    #[schemars(extend("default" = ""))]
+    pub(super) identity: Setting<String>,
 }
 
 /// `[log]`

@@ -22,7 +22,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, Se
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64,
-    forward, listener, oidc, policy, ports, record, setting::SettingFault, web,
+    dnstap, forward, listener, oidc, policy, ports, record, setting::SettingFault, web,
 };
 
 /// Most workers.
@@ -88,6 +88,7 @@ pub(super) fn validate(
         web: web::web(spec.web, &mut check),
         oidc: oidc::oidc(spec.oidc, &mut check),
         query_log: query_log::query_log(spec.query_log, privacy, &mut check),
+        dnstap: dnstap::dnstap(spec.dnstap, &mut check),
         log: log(spec.log, &mut check),
         data: data(spec.data, &mut check),
         revisions: revisions(spec.config, &mut check),

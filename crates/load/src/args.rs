@@ -38,7 +38,7 @@ pub enum Scenario {
     Extreme,
     /// Like mixed; also measures the drift of memory and latency
     Endurance,
-    /// A query file in order, or a recording (pcap) with its times and clients
+    /// A query file in order, or a recording (pcap or dnstap) with its times and clients
     Replay,
 }
 
@@ -91,7 +91,7 @@ pub struct LoadArgs {
     /// How long to wait for a response
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "2s")]
     pub timeout: Duration,
-    /// Queries to send: lines `NAME TYPE`; for replay also a pcap file
+    /// Queries to send: lines `NAME TYPE`; for replay also a pcap or dnstap file
     #[arg(long, value_name = "FILE")]
     pub names: Option<PathBuf>,
     /// Zone for generated names: www0, www1 and so on

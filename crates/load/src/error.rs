@@ -177,11 +177,14 @@ pub enum LoadError {
     #[error("the zone's name leaves no room for a label before it")]
     LongZoneName,
     /// A recording is too short.
-    #[error("too short for a pcap file")]
+    #[error("too short for a pcap or dnstap file")]
     ShortRecording,
     /// A recording has another format.
-    #[error("not a classic pcap file; convert pcapng with editcap -F pcap")]
+    #[error("neither a classic pcap file nor dnstap; convert pcapng with editcap -F pcap")]
     NotARecording,
+    /// A recording with dnstap messages cannot be read.
+    #[error(transparent)]
+    Tapped(#[from] avocet_dnstap::TapError),
     /// A packet of a recording is too long. Holds its octets.
     #[error("a packet claims {0} octets: the file is damaged")]
     DamagedRecording(usize),

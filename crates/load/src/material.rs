@@ -86,7 +86,7 @@ impl Material {
         let Some(path) = &args.names else {
             return self.made_up(args);
         };
-        if args.scenario != Scenario::Replay || !recording::is_pcap(path) {
+        if args.scenario != Scenario::Replay || !recording::is_recording(path) {
             return names::read_file(path, &self.form);
         }
         let mut recording = recording::read_file(path)?;

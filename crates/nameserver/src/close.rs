@@ -77,14 +77,14 @@ pub fn close(
                 Transport::Udp => limited(cx, metrics, outgoing, ended.ip, out),
                 Transport::Tcp => Delivery::Message(outgoing.len),
             };
-            if cx.state.is_logging {
+            if cx.state.is_recording {
                 // Copies: what a call takes by reference is put into memory, also without a log.
                 cx.log(*decision, *ended, delivery.sent(out));
             }
             delivery
         }
         QueryStep::Silent(decision) => {
-            if cx.state.is_logging {
+            if cx.state.is_recording {
                 cx.log(*decision, *ended, &[]);
             }
             close_silent(metrics, decision)

@@ -7,8 +7,10 @@
 //!
 //! An entry has numbers only, such as that of the note and of the entrance. The thread finds their
 //! texts in the snapshot of the entry's revision, and there it also learns what the log may know of
-//! the client, so that the worker looks nothing up.
+//! the client, so that the worker looks nothing up. For dnstap, the whole reply goes to another
+//! ring.
 
+use avocet_dnstap::TappedReply;
 use avocet_querylog::{Entry, Facts, NO_EDE, Outcome, Privacy};
 use avocet_wire::header::HEADER_LEN;
 
@@ -22,12 +24,36 @@ impl QueryContext<'_> {
     /// allocation, and no lookup but of the time.
     #[inline(never)]
     pub(crate) fn log(&self, decision: Decision, ended: Ended<'_>, sent: &[u8]) {
-        let Some(mut producer) = self.scratch.log() else { return };
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
-        producer.push(&entry(
-            &Logged { decision, ended, now, sent },
-            self.shared.clock.wall_micros(now),
-        ));
+        let time_us = self.shared.clock.wall_micros(now);
+        let logged = Logged { decision, ended, now, sent };
+        if self.state.is_tapping {
+            self.tap(&logged, time_us);
+        }
+        if self.state.is_logging
+            && let Some(mut producer) = self.scratch.log()
+        {
+            producer.push(&entry(&logged, time_us));
+        }
+    }
+}
+
+impl QueryContext<'_> {
+    /// Pushes a reply, or the question without one, to the ring of the worker for dnstap.
+    #[cold]
+    fn tap(&self, logged: &Logged<'_>, time_us: u64) {
+        let Some(mut sender) = self.scratch.tap() else { return };
+        let Logged { decision, ended, now, sent } = logged;
+        sender.push(&TappedReply {
+            time_us,
+            delay_us: micros(now.micros().saturating_sub(ended.since.micros())),
+            revision: decision.revision,
+            client: ended.ip,
+            entrance: ended.entrance.0,
+            transport: decision.transport as u8,
+            is_reply: !sent.is_empty(),
+            octets: if sent.is_empty() { ended.question } else { sent },
+        });
     }
 }
 

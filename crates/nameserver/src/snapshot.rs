@@ -70,6 +70,10 @@ pub struct Snapshot {
     pub revision: u32,
     /// Whether queries are logged.
     pub is_logging: bool,
+    /// Whether replies are sent as dnstap messages.
+    pub is_tapping: bool,
+    /// Whether either is the case.
+    pub is_recording: bool,
     /// The clients that are allowed.
     pub allow: Admitted,
     /// The source ports of queries to servers, shared with the previous snapshot if unchanged.
@@ -269,6 +273,8 @@ impl Snapshot {
             epoch: generations.epoch(),
             revision: generations.revision(),
             is_logging: config.query_log.enabled,
+            is_tapping: config.dnstap.output.is_some(),
+            is_recording: config.query_log.enabled || config.dnstap.output.is_some(),
             allow: Admitted::new(server, &unconfigured.own_networks),
             unconfigured: unconfigured.clone(),
             chaos,

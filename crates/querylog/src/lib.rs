@@ -88,6 +88,8 @@ pub use export::{ExportFormat, Exported, export, write_entry, write_header};
 #[cfg(not(loom))]
 pub use head::HeadLoss;
 #[cfg(not(loom))]
+pub use privacy::Concealment;
+#[cfg(not(loom))]
 pub use prune::{Pruned, prune};
 #[cfg(not(loom))]
 pub use rank::{Ranked, rank};

@@ -12,20 +12,22 @@ const KEPT_V4: u32 = 24;
 const KEPT_V6: u32 = 56;
 
 /// Conceals addresses.
-pub(crate) struct Concealment {
+pub struct Concealment {
     /// `None` if the library refuses the key, which no key of 16 octets causes.
     cipher: Option<EncryptingKey>,
 }
 
 impl Concealment {
-    /// `key` is the key of pseudonyms. The same client has the same pseudonym while the key stays.
-    pub(crate) fn new(key: &[u8; 16]) -> Self {
+    /// Uses the key of pseudonyms. The same client has the same pseudonym while the key stays.
+    #[must_use]
+    pub fn new(key: &[u8; 16]) -> Self {
         let cipher = UnboundCipherKey::new(&AES_128, key).and_then(EncryptingKey::ecb);
         Self { cipher: cipher.ok() }
     }
 
     /// Returns what the log shows in place of an address, or `None` for no address.
-    pub(crate) fn shown(&self, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
+    #[must_use]
+    pub fn shown(&self, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
         match privacy {
             Privacy::Full | Privacy::NoNames => Some(client),
             Privacy::Truncated => Some(truncated(client)),

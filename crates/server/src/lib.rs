@@ -21,6 +21,7 @@ mod root;
 mod running;
 mod serve;
 mod state;
+mod tap;
 mod trace;
 mod trust;
 mod turns;

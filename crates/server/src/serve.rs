@@ -22,24 +22,26 @@ use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
-use avocet_querylog::{Producer, ring};
+use avocet_querylog::ring;
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
 use crate::backup::{self, BackupError, Place};
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
-use crate::operate::{self, Beginnings, ListeningSockets, Operation};
+use crate::operate::{self, Beginnings, ListeningSockets, Operation, RingEnds};
 use crate::running::networks::own_networks;
 use crate::running::ports::own_reserved_ports;
 use crate::running::reload::without_missing_families;
 use crate::running::{OperationError, switches};
 use crate::state::Shared;
-use crate::worker::{Listeners, Setup, Worker};
+use crate::worker::{Listeners, Setup, Worker, WorkerRings};
 
 /// Octets of a worker's ring for the query log: about 25,000 entries, more than a worker writes
 /// between two rounds of the thread that reads them.
 const LOG_OCTETS: usize = 4 << 20;
+/// Octets of a worker's ring for dnstap: some ten thousand replies, or a second of full load.
+const TAP_OCTETS: usize = 4 << 20;
 /// Descriptors for other purposes than upstream sockets: listeners, log, snapshot, control.
 const OTHER_FILES: usize = 128;
 /// Client connections use at most one part in this many of the descriptors.
@@ -216,11 +218,11 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let shared =
         Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
-    let (producers, rings) = (0..workers).map(|_| ring(LOG_OCTETS)).unzip();
+    let (ends, rings) = (0..workers).map(|_| rings()).unzip();
     let begin = Beginnings { unconfigured: secrets, file, text, store, rings };
     let operation =
         Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
-    let threads = start_workers(&shared, seats(pollers, sockets, producers), open_files as usize)?;
+    let threads = start_workers(&shared, seats(pollers, sockets, ends), open_files as usize)?;
     if let Some(taken) = taken {
         taken.confirm().map_err(StartError::TakeOver)?;
     }
@@ -431,13 +433,19 @@ fn mailboxes(workers: usize) -> Result<(Vec<Poller>, Vec<Mailbox>), StartError> 
 struct Seat {
     poller: Poller,
     listeners: Listeners,
-    /// Its end of its ring for the query log.
-    log: Producer,
+    /// Its ends of its rings.
+    ends: WorkerRings,
 }
 
-fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, logs: Vec<Producer>) -> Vec<Seat> {
-    let parts = pollers.into_iter().zip(sockets).zip(logs);
-    parts.map(|((poller, listeners), log)| Seat { poller, listeners, log }).collect()
+/// Creates the rings of a worker.
+fn rings() -> (WorkerRings, RingEnds) {
+    let ((log, logged), (tap, tapped)) = (ring(LOG_OCTETS), avocet_dnstap::ring(TAP_OCTETS));
+    (WorkerRings { log, tap }, RingEnds { logged, tapped })
+}
+
+fn seats(pollers: Vec<Poller>, sockets: Vec<Listeners>, ends: Vec<WorkerRings>) -> Vec<Seat> {
+    let parts = pollers.into_iter().zip(sockets).zip(ends);
+    parts.map(|((poller, listeners), ends)| Seat { poller, listeners, ends }).collect()
 }
 
 fn start_workers(
@@ -460,7 +468,7 @@ fn start_workers(
     }
     let most_streams = open_files / STREAM_PART / server.workers;
     let mut threads = Vec::new();
-    for (index, Seat { poller, listeners, log }) in seats.into_iter().enumerate() {
+    for (index, Seat { poller, listeners, ends }) in seats.into_iter().enumerate() {
         let setup = Setup {
             index: index as u16,
             pool_size,
@@ -470,7 +478,7 @@ fn start_workers(
         };
         let worker = Worker::new(&setup, shared.clone(), poller, listeners)
             .map_err(system("watch the sockets"))?
-            .with_log(log);
+            .with_rings(ends);
         let core = server.pin_workers.then_some(index);
         let thread = thread::Builder::new()
             .name(format!("worker-{index}"))
@@ -598,7 +606,7 @@ mod tests {
             let snapshot =
                 Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
-            let seats = seats(pollers, sockets, vec![ring(LOG_OCTETS).0]);
+            let seats = seats(pollers, sockets, vec![rings().0]);
             let threads = start_workers(&shared, seats, 1024).unwrap();
             Self { addr: free, shared, threads }
         }

@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "root",
         "trace",
         "query_log",
+        "tap",
         "running",
         "explain",
         "keepers",

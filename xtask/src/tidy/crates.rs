@@ -38,6 +38,7 @@ const ALL: &[&str] = &[
     "avocet-load",
     "avocet-import",
     "avocet-querylog",
+    "avocet-dnstap",
 ];
 
 /// Dependencies point downward. A new edge needs a decision record.
@@ -47,6 +48,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-policy", &["avocet-wire"]),
     pure("avocet-dnssec", &["avocet-wire"]),
     pure("avocet-querylog", &["avocet-wire"]),
+    pure("avocet-dnstap", &[]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
@@ -59,6 +61,7 @@ const LAYERS: &[Layer] = &[
             "avocet-cache",
             "avocet-config",
             "avocet-dnssec",
+            "avocet-dnstap",
             "avocet-io",
             "avocet-policy",
             "avocet-querylog",
@@ -66,7 +69,7 @@ const LAYERS: &[Layer] = &[
             TESTKIT,
         ],
     ),
-    rim("avocet-load", &["avocet-wire", "avocet-io"]),
+    rim("avocet-load", &["avocet-wire", "avocet-dnstap", "avocet-io"]),
     rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
     rim("avocet-control", &["avocet-policy"]),
@@ -80,6 +83,7 @@ const LAYERS: &[Layer] = &[
             "avocet-config",
             "avocet-control",
             "avocet-dnssec",
+            "avocet-dnstap",
             "avocet-io",
             "avocet-nameserver",
             "avocet-policy",

@@ -4,6 +4,7 @@ pub(crate) mod malformed;
 pub(crate) mod names;
 pub(crate) mod questions;
 pub(crate) mod recording;
+mod tapped;
 pub(crate) mod workload;
 
 pub use questions::{Form, Questions};

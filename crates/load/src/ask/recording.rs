@@ -1,4 +1,5 @@
-//! Recorded traffic: the queries of a classic pcap file, with their times and clients.
+//! Recorded traffic: the queries of a classic pcap file, with their times and clients. A file with
+//! dnstap messages is read by `tapped.rs`.
 //!
 //! Reads UDP datagrams to the DNS port in unfragmented IPv4 and IPv6 packets, on Ethernet, raw IP
 //! and Linux cooked captures. Other packets are skipped and counted. Lengths in the file are not
@@ -14,6 +15,7 @@ use avocet_wire::header::HEADER_LEN;
 use avocet_wire::{DNS_PORT, QueryView};
 
 use super::questions::{MAX_QUERY, Questions};
+use super::tapped;
 use crate::error::LoadError;
 
 /// Most octets of one captured packet, as in common capture tools.
@@ -48,11 +50,11 @@ pub struct Recording {
     pub passed_over: u64,
 }
 
-/// Reports whether the file begins like a classic pcap.
-pub(crate) fn is_pcap(path: &Path) -> bool {
+/// Reports whether the file begins like a classic pcap or a frame stream.
+pub(crate) fn is_recording(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
-    read.is_ok() && Layout::of(magic).is_some()
+    read.is_ok() && (magic == tapped::MAGIC || Layout::of(magic).is_some())
 }
 
 /// Reads the recording at `path`.
@@ -88,14 +90,25 @@ impl Layout {
 }
 
 impl Recording {
+    /// Reports whether a query has no more octets than one that can be sent.
+    pub(super) fn fits(query: &[u8]) -> bool {
+        query.len() <= MAX_QUERY
+    }
+
     /// Reads a recording.
     ///
     /// # Errors
-    /// The file is not a classic pcap file, is damaged, or contains no query.
+    /// The file is neither a classic pcap file nor a frame stream of dnstap, is damaged, or has no
+    /// query.
     pub fn read(mut file: impl Read) -> Result<Self, LoadError> {
         let mut head = [0; 24];
-        file.read_exact(&mut head).map_err(|_| LoadError::ShortRecording)?;
-        let magic = *head.first_chunk().unwrap_or(&[0; 4]);
+        let (magic, rest) = head.split_at_mut(4);
+        file.read_exact(magic).map_err(|_| LoadError::ShortRecording)?;
+        let magic = magic.first_chunk().copied().unwrap_or_default();
+        if magic == tapped::MAGIC {
+            return tapped::read(magic.chain(file));
+        }
+        file.read_exact(rest).map_err(|_| LoadError::ShortRecording)?;
         let layout = Layout::of(magic).ok_or(LoadError::NotARecording)?;
         let link = layout.word(&head, 20) & 0x0fff_ffff;
         let mut recording = Self::default();
@@ -108,7 +121,7 @@ impl Recording {
                 continue;
             };
             match QueryView::parse(query) {
-                Ok(view) if query.len() <= MAX_QUERY => {
+                Ok(view) if Self::fits(query) => {
                     recording.questions.push_octets(query, HEADER_LEN + view.question().len())?;
                 }
                 _ => {
@@ -128,7 +141,7 @@ impl Recording {
 }
 
 /// Returns the number of a client. Clients beyond [`MAX_RECORDED_CLIENTS`] share existing numbers.
-fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> u32 {
+pub(super) fn client_number(clients: &mut HashMap<SocketAddr, u32>, client: SocketAddr) -> u32 {
     let next = clients.len();
     match clients.get(&client) {
         Some(number) => *number,

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell, RefMut};
 
+use avocet_dnstap::TapSender;
 use avocet_querylog::Producer;
 use avocet_resolver::{Answers, Assembler};
 
@@ -26,6 +27,8 @@ pub struct Scratch {
     policy: RefCell<policy::Scratch>,
     /// The worker's end of its ring for the query log.
     log: RefCell<Option<Producer>>,
+    /// The worker's end of its ring for dnstap.
+    tap: RefCell<Option<TapSender>>,
     worker: usize,
     /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
@@ -43,6 +46,7 @@ impl Scratch {
             prefetched,
             policy: RefCell::default(),
             log: RefCell::default(),
+            tap: RefCell::default(),
             worker,
             witness: None,
         }
@@ -91,6 +95,21 @@ impl Scratch {
     #[inline]
     pub(crate) fn log(&self) -> Option<RefMut<'_, Producer>> {
         RefMut::filter_map(self.log.borrow_mut(), Option::as_mut).ok()
+    }
+
+    /// Sets the worker's end of its ring for dnstap.
+    pub fn set_tap(&self, sender: Option<TapSender>) {
+        *self.tap.borrow_mut() = sender;
+    }
+
+    /// Takes the worker's end of its ring for dnstap.
+    pub fn take_tap(&self) -> Option<TapSender> {
+        self.tap.take()
+    }
+
+    /// Returns the worker's end of its ring for dnstap.
+    pub(crate) fn tap(&self) -> Option<RefMut<'_, TapSender>> {
+        RefMut::filter_map(self.tap.borrow_mut(), Option::as_mut).ok()
     }
 
     /// Returns the memory for the RRset cache.

@@ -83,6 +83,7 @@ impl<'c> Inputs<'c> {
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,
             query_log: _,
+            dnstap: _,
             log: _,
             web: _,
             oidc: _,

@@ -9,8 +9,8 @@
 //! continue. A damaged file is named in the result, and the others are searched.
 
 mod filter;
-mod threads;
 mod tally;
+mod threads;
 
 pub(crate) use filter::Overlap;
 pub use filter::{Condition, Filter};

@@ -94,6 +94,7 @@ fn process(metrics: &mut Exposition, running: &Running) {
         log::lines_lost(),
     );
     query_log(metrics, running);
+    dnstap(metrics, running);
     let file = &running.cache_file;
     metrics.counter(
         "avocet_snapshot_saves_total",
@@ -260,6 +261,30 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
             "Time of the searches in the query log.",
         )
         .sample(&[], searches.time.as_secs_f64());
+}
+
+fn dnstap(metrics: &mut Exposition, running: &Running) {
+    let counts = &running.tap_counts;
+    metrics.counter(
+        "avocet_dnstap_messages_total",
+        "dnstap messages sent to the receiver.",
+        counts.sent.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_dnstap_dropped_total",
+        "dnstap messages lost because the ring of a worker was full.",
+        counts.dropped.load(Ordering::Relaxed),
+    );
+    metrics.counter(
+        "avocet_dnstap_lost_total",
+        "dnstap messages lost because the connection to the receiver ended.",
+        counts.lost.load(Ordering::Relaxed),
+    );
+    metrics.gauge(
+        "avocet_dnstap_connected",
+        "1 while the receiver of dnstap messages is connected.",
+        counts.connected.load(Ordering::Relaxed),
+    );
 }
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {

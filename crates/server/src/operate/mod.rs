@@ -33,6 +33,7 @@ use std::thread::JoinHandle;
 
 use avocet_config::Config;
 use avocet_control::ControlError;
+use avocet_dnstap::TapReceiver;
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::signals::{Signal, Signals};
 use avocet_io::tcp::listen;
@@ -63,6 +64,7 @@ use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
 use crate::running::{OperationError, Running, Visits};
 use crate::state::Shared;
+use crate::tap::TapCounts;
 pub use take_over::TakeOverError;
 use take_over::{AdoptedListeners, Handed, Successor, SuccessorState};
 pub(crate) use take_over::{ListeningSockets, TakenOver};
@@ -99,8 +101,16 @@ pub(crate) struct Beginnings {
     /// The text of the file.
     pub(crate) text: String,
     pub(crate) store: Store,
-    /// The ends of the workers' rings for the query log.
-    pub(crate) rings: Vec<Consumer>,
+    /// The other ends of the workers' rings.
+    pub(crate) rings: Vec<RingEnds>,
+}
+
+/// The other ends of the rings of a worker.
+pub(crate) struct RingEnds {
+    /// That of the query log.
+    pub(crate) logged: Consumer,
+    /// That of dnstap.
+    pub(crate) tapped: TapReceiver,
 }
 
 /// The main thread of the server.
@@ -109,9 +119,9 @@ pub(crate) struct Operation {
     signals: Signals,
     /// `None` after the thread for the lists has started.
     store: Option<Store>,
-    /// Empty after the thread of the query log has started.
-    rings: Vec<Consumer>,
-    /// The thread of the query log.
+    /// Empty after the threads of the query log and of dnstap have started.
+    rings: Vec<RingEnds>,
+    /// The threads of the query log and of dnstap.
     query_log: Vec<JoinHandle<()>>,
     control: ControlSocket,
     /// Whether the poller ignores the control socket until the next check of the timers.
@@ -155,6 +165,7 @@ impl Operation {
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
             query_log: QueryLog::default(),
+            tap_counts: TapCounts::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
             web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
@@ -216,8 +227,11 @@ impl Operation {
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
-            let rings = std::mem::take(&mut self.rings);
-            let started = keepers::query_log::start(self.running.clone(), rings);
+            let rings = std::mem::take(&mut self.rings).into_iter();
+            let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
+            let started = keepers::dnstap::start(self.running.clone(), tapped);
+            self.query_log.push(started.map_err(OperationError::System)?);
+            let started = keepers::query_log::start(self.running.clone(), logged);
             self.query_log.push(started.map_err(OperationError::System)?);
             let started = keepers::query_log::start_upkeep(self.running.clone());
             self.query_log.push(started.map_err(OperationError::System)?);

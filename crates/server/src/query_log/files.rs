@@ -184,6 +184,15 @@ fn file_error(action: &'static str, path: &Path, source: io::Error) -> LogError 
     LogError::File { action, path: path.to_owned(), source }
 }
 
+/// Reads the key of pseudonyms in a directory of the log, which is created if it is missing.
+///
+/// # Errors
+/// The directory or the file cannot be read or written.
+pub(crate) fn pseudonym_key(directory: &Path) -> io::Result<[u8; 16]> {
+    fs::create_dir_all(directory)?;
+    key(&directory.join(PSEUDONYM_KEY))
+}
+
 /// Reads the key, which is drawn once: pseudonyms stay the same over restarts.
 fn key(path: &Path) -> io::Result<[u8; 16]> {
     let read = || {

@@ -167,6 +167,13 @@ impl LoggedStates {
         &self.known[self.known.len() - 1].state
     }
 
+    /// Returns what others may know of a client that was answered by a revision.
+    pub(crate) fn privacy_of(&mut self, revision: u32, client: IpAddr) -> Privacy {
+        let place = self.known.iter().rposition(|known| known.state.revision == revision);
+        let last = self.known.len() - 1;
+        self.known[place.unwrap_or(last)].client(client).privacy
+    }
+
     /// Learns the upstreams of a worker: the number in its entries, and the text.
     pub(crate) fn learn_upstreams(
         &mut self,

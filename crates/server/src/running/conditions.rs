@@ -34,12 +34,16 @@ pub(crate) enum Condition {
     QueryLogFiles,
     /// The files of the query log cannot be sealed, merged or deleted.
     QueryLogUpkeep,
+    /// A panic interrupted the thread of dnstap.
+    Dnstap,
+    /// The receiver of dnstap messages cannot be reached.
+    DnstapReceiver,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 12] = [
+const ALL: [Condition; 14] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -51,6 +55,8 @@ const ALL: [Condition; 12] = [
     Condition::QueryLog,
     Condition::QueryLogFiles,
     Condition::QueryLogUpkeep,
+    Condition::Dnstap,
+    Condition::DnstapReceiver,
     Condition::Threads,
 ];
 
@@ -69,6 +75,8 @@ impl Condition {
             Self::QueryLog => "query-log",
             Self::QueryLogFiles => "query-log-files",
             Self::QueryLogUpkeep => "query-log-upkeep",
+            Self::Dnstap => "dnstap",
+            Self::DnstapReceiver => "dnstap-receiver",
             Self::Threads => "threads",
         }
     }

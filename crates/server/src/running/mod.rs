@@ -37,6 +37,7 @@ use crate::lists::Keeping;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
+use crate::tap::TapCounts;
 use conditions::{Condition, Conditions};
 pub(crate) use geo::GeoWatch;
 pub use leases::fault_of_leases;
@@ -154,6 +155,8 @@ pub(crate) struct Running {
     pub(crate) root: RootKeeping,
     /// The query log.
     pub(crate) query_log: QueryLog,
+    /// The counts of dnstap.
+    pub(crate) tap_counts: TapCounts,
     /// The names of clients by PTR records.
     pub(crate) names: ClientNames,
     /// Visits to the block page.

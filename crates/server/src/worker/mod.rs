@@ -53,6 +53,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use avocet_dnstap::TapSender;
 use avocet_io::poll::{Event, Events, Poller};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -118,6 +119,14 @@ pub(crate) struct Worker {
     draining_since: Option<u64>,
 }
 
+/// The worker's ends of its rings.
+pub(crate) struct WorkerRings {
+    /// That of the query log.
+    pub(crate) log: Producer,
+    /// That of dnstap.
+    pub(crate) tap: TapSender,
+}
+
 /// The arguments of a new worker.
 pub(crate) struct Setup {
     /// Its number.
@@ -176,9 +185,9 @@ impl Worker {
         })
     }
 
-    /// Sets the worker's end of its ring for the query log.
-    pub(crate) fn with_log(mut self, producer: Producer) -> Self {
-        self.resolution.set_log(producer);
+    /// Sets the worker's ends of its rings.
+    pub(crate) fn with_rings(mut self, rings: WorkerRings) -> Self {
+        self.resolution.set_rings(rings);
         self
     }
 

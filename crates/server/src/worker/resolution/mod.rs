@@ -42,14 +42,13 @@ use avocet_nameserver::query::miss::{Miss, Waiter};
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_nameserver::query::{QueryContext, Seen};
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_querylog::Producer;
 use avocet_resolver::{Actions, Context, Resolver, SocketFault, SocketId, SocketSlot};
 use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 
-use super::Setup;
 use super::values::{Deliver, Time, WorkerTurn};
+use super::{Setup, WorkerRings};
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
 use share::Shares;
@@ -125,9 +124,10 @@ impl Resolution {
         }
     }
 
-    /// Sets the worker's end of its ring for the query log.
-    pub(crate) fn set_log(&mut self, producer: Producer) {
-        self.scratch.set_log(Some(producer));
+    /// Sets the worker's ends of its rings.
+    pub(crate) fn set_rings(&mut self, rings: WorkerRings) {
+        self.scratch.set_log(Some(rings.log));
+        self.scratch.set_tap(Some(rings.tap));
     }
 
     /// Uses the snapshot in force and forgets proofs, if either has changed.

@@ -25,9 +25,10 @@ impl Resolution {
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
-        let log = self.scratch.take_log();
+        let (log, tap) = (self.scratch.take_log(), self.scratch.take_tap());
         self.scratch = Scratch::of(usize::from(self.index));
         self.scratch.set_log(log);
+        self.scratch.set_tap(tap);
         self.message = vec![0; MAX_MESSAGE].into_boxed_slice();
         abandoned.into_iter().for_each(|question| self.resume(question, turn));
     }

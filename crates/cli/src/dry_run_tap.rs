@@ -1,0 +1,83 @@
+//! `avocet policy dry-run --dnstap`: the queries in a file with dnstap messages.
+//!
+//! A file may have queries, responses, or both of each. Responses are used if there are any: they
+//! have the question as well as the answer.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+
+use avocet_dnstap::{TapFile, TapMessage, TapTime, TapTransport};
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::query::asked::Transport;
+use avocet_wire::{Class, MessageView, Rtype};
+
+use crate::dry_run::{DryRunReport, PastQuery, Side};
+use crate::error::CommandError;
+use crate::policy::NOBODY;
+
+/// Judges the queries in a file.
+///
+/// # Errors
+/// The file cannot be read, or is not a frame stream of dnstap.
+pub(crate) fn of_file(
+    path: &Path,
+    (now, then): (&mut Side, &mut Side),
+) -> Result<DryRunReport, CommandError> {
+    let mut has_responses = false;
+    each(path, |message| has_responses |= message.kind.is_sent_response())?;
+    let mut report = DryRunReport::default();
+    let mut left_out = 0;
+    each(path, |message| {
+        let is_wanted = match has_responses {
+            true => message.kind.is_sent_response(),
+            false => message.kind.is_received_query(),
+        };
+        match past_query(message) {
+            _ if !is_wanted => {}
+            Some(query) => report.judge(&query, (&mut *now, &mut *then)),
+            None => left_out += 1,
+        }
+    })?;
+    report.entries_left_out = Some(left_out);
+    Ok(report)
+}
+
+fn each(path: &Path, mut found: impl FnMut(&TapMessage<'_>)) -> Result<(), CommandError> {
+    let file = File::open(path)
+        .map_err(|source| CommandError::Unopened { path: path.to_owned(), source })?;
+    let in_file = |source| CommandError::Tapped { path: path.to_owned(), source };
+    let mut file = TapFile::open(BufReader::new(file)).map_err(in_file)?;
+    while let Some(message) = file.read_message().map_err(in_file)? {
+        found(&message);
+    }
+    Ok(())
+}
+
+/// Returns what a message asks; `None` if a policy has nothing to decide about it.
+fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
+    let octets = message.response_message.or(message.query_message)?;
+    let view = MessageView::new(octets).ok()?;
+    let question = view.question().ok()?;
+    if question.qclass != Class::IN {
+        return None;
+    }
+    // A denial or a failure has nothing for rules on answers.
+    let answer = message.response_message.filter(|_| view.header().counts[1] > 0);
+    let time = message.query_time.or(message.response_time);
+    Some(PastQuery {
+        client: message.query_address.unwrap_or(NOBODY),
+        name: question.qname().ok()?.folded(),
+        rtype: Rtype(question.qtype.0),
+        transport: match message.transport {
+            Some(TapTransport::Tcp) => Transport::Tcp,
+            _ => Transport::Udp,
+        },
+        listener: "",
+        at_secs: time.map_or_else(wall_secs, |TapTime { secs, .. }| secs),
+        alias: None,
+        addresses: Vec::new(),
+        answer,
+        queries: 1,
+    })
+}

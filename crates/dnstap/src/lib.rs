@@ -1,0 +1,45 @@
+//! dnstap: what a DNS server receives and sends, as a stream of messages that other programs read.
+//!
+//! ```text
+//! worker ── TapSender ──ring── TapReceiver ──> TapMessage::write ──> frame::put_data ──> socket
+//!                                     file ──> TapFile ──> TapMessage::read
+//! ```
+//! The crate has no socket and no clock. [`frame`] has the frame streams that carry the messages,
+//! [`message`] the messages, which are protocol buffers, and [`ring`](mod@ring) the way of a reply
+//! from its worker to the thread that writes it.
+//!
+//! Readers take octets from strangers: every length has a bound, and nothing recurses.
+
+#![forbid(unsafe_code)]
+
+pub mod frame;
+pub mod message;
+mod protobuf;
+pub mod ring;
+
+pub use frame::{ControlKind, FrameReader, TapFile};
+pub use message::{MessageKind, TapMessage, TapTime, TapTransport};
+pub use ring::{TapReceiver, TapRecord, TapSender, TappedReply, ring};
+
+/// Why a stream or a message cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TapError {
+    /// The stream fails.
+    #[error(transparent)]
+    Stream(#[from] std::io::Error),
+    /// The file does not begin like a frame stream.
+    #[error("not a frame stream: it does not begin with a START frame")]
+    NotAStream,
+    /// The stream has another content.
+    #[error("the frame stream does not have dnstap messages: its content type is {0:?}")]
+    OtherContent(String),
+    /// A frame is longer than any message. Holds its octets.
+    #[error("damaged frame stream: a frame of {0} octets")]
+    LongFrame(usize),
+    /// A control frame is malformed or not expected.
+    #[error("damaged frame stream: malformed control frame")]
+    Control,
+    /// A message is not a protocol buffer of dnstap.
+    #[error("malformed dnstap message")]
+    Message,
+}

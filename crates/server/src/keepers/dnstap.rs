@@ -1,0 +1,308 @@
+//! The thread of dnstap: it takes the replies out of the workers' rings, conceals what the privacy
+//! of each client withholds, and sends them to the receiver.
+//!
+//! While the receiver cannot be reached, replies stay in the rings. When a ring is full, the worker
+//! drops replies and counts them.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use avocet_config::Config;
+use avocet_config::dnstap::{DnstapConfig, TapOutput};
+use avocet_config::privacy::Privacy;
+use avocet_dnstap::{
+    MessageKind, TapMessage, TapReceiver, TapRecord, TapTime, TapTransport, TappedReply,
+};
+use avocet_querylog::{Concealment, Privacy as LogPrivacy};
+use avocet_wire::header::{HEADER_LEN, Header, RD};
+use avocet_wire::{MessageView, Rtype};
+
+use crate::query_log::files::pseudonym_key;
+use crate::query_log::states::LoggedStates;
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::tap::TapConnection;
+
+/// Time between rounds while replies are sent.
+const TICK: Duration = Duration::from_millis(25);
+/// The same while none are.
+const IDLE_TICK: Duration = Duration::from_millis(250);
+/// Time between attempts to connect.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// The condition after a panic of a round.
+const FAULT: &str = "a panic interrupted dnstap, see the log; the server retries";
+/// The name and version of the software in each message.
+const VERSION: &str = concat!("avocet ", env!("CARGO_PKG_VERSION"));
+
+/// Starts the thread.
+///
+/// # Errors
+///
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>, rings: Vec<TapReceiver>) -> io::Result<JoinHandle<()>> {
+    let states = LoggedStates::new(&running.shared.name_server);
+    let work = TapWork {
+        running,
+        rings,
+        states,
+        connection: None,
+        retry: Instant::now(),
+        concealed: Concealed::new(),
+        record: TapRecord::default(),
+        message: Vec::new(),
+        octets: Vec::new(),
+    };
+    thread::Builder::new().name("dnstap".to_owned()).spawn(move || work.run())
+}
+
+struct TapWork {
+    running: Arc<Running>,
+    rings: Vec<TapReceiver>,
+    states: LoggedStates,
+    /// The connection, and the receiver that it is to.
+    connection: Option<(TapOutput, TapConnection)>,
+    /// When to connect again.
+    retry: Instant,
+    concealed: Concealed,
+    record: TapRecord,
+    /// The message that is written.
+    message: Vec<u8>,
+    /// The octets of a reply without those that conceal nothing.
+    octets: Vec<u8>,
+}
+
+impl TapWork {
+    fn run(mut self) {
+        let running = self.running.clone();
+        loop {
+            let is_tapping = self.states.current().is_tapping;
+            let is_open = running.query_log.wait(if is_tapping { TICK } else { IDLE_TICK });
+            let rounded = running.conditions.contain(Condition::Dnstap, FAULT, || self.round());
+            if rounded.is_none() {
+                // What it was sending is not known any more.
+                self.lose();
+            }
+            if !is_open {
+                self.close();
+                return;
+            }
+        }
+    }
+
+    /// Sends what the workers left.
+    fn round(&mut self) {
+        self.states.refresh(&self.running.shared.name_server);
+        let config = self.states.current().config.clone();
+        let counts = &self.running.tap_counts;
+        let dropped = self.rings.iter().map(TapReceiver::dropped).sum();
+        counts.dropped.store(dropped, Ordering::Relaxed);
+        let Some(output) = &config.dnstap.output else {
+            self.close();
+            self.running.conditions.set(Condition::DnstapReceiver, None);
+            while self.rings.iter_mut().any(|ring| ring.pop(&mut self.record)) {}
+            return;
+        };
+        if self.connection.as_ref().is_some_and(|(known, _)| known != output) {
+            self.close();
+            self.retry = Instant::now();
+        }
+        let result = self.connect(output).and_then(|()| self.send(&config));
+        if let Err(error) = result {
+            self.lose();
+            let text = format!(
+                "the dnstap receiver {output} cannot be used: {error}; the server keeps what fits, \
+                 counts what it drops, and tries again"
+            );
+            self.running.conditions.set(Condition::DnstapReceiver, Some(text));
+        }
+    }
+
+    /// Connects if it is time.
+    fn connect(&mut self, output: &TapOutput) -> io::Result<()> {
+        if self.connection.is_some() || Instant::now() < self.retry {
+            return Ok(());
+        }
+        self.retry = Instant::now() + RETRY_AFTER;
+        self.connection = Some((output.clone(), TapConnection::open(output)?));
+        self.running.tap_counts.connected.store(1, Ordering::Relaxed);
+        self.running.conditions.set(Condition::DnstapReceiver, None);
+        tracing::info!("dnstap messages go to {output}");
+        Ok(())
+    }
+
+    /// Sends all that is in the rings, while there is a connection.
+    fn send(&mut self, config: &Config) -> io::Result<()> {
+        let sent = &self.running.tap_counts.sent;
+        let Some((_, connection)) = &mut self.connection else { return Ok(()) };
+        let addresses = config.server.addresses();
+        for ring in &mut self.rings {
+            while ring.pop(&mut self.record) {
+                let reply = self.record.reply();
+                let privacy = self.states.privacy_of(reply.revision, reply.client);
+                if privacy == Privacy::Off {
+                    continue;
+                }
+                let client = self.concealed.shown(config, reply.client, privacy);
+                let server = addresses.get(usize::from(reply.entrance)).copied();
+                // One of all addresses is none.
+                let server = server.filter(|address| !address.ip().is_unspecified());
+                let known = Known { reply: &reply, client, server, privacy };
+                known.write(config, &mut self.octets, &mut self.message);
+                sent.fetch_add(connection.add(&self.message)?, Ordering::Relaxed);
+            }
+        }
+        sent.fetch_add(connection.flush()?, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Forgets a connection that has failed, with the messages that it was sending.
+    fn lose(&mut self) {
+        let counts = &self.running.tap_counts;
+        if let Some((_, connection)) = self.connection.take() {
+            counts.lost.fetch_add(connection.waiting(), Ordering::Relaxed);
+        }
+        counts.connected.store(0, Ordering::Relaxed);
+        self.retry = Instant::now() + RETRY_AFTER;
+    }
+
+    /// Ends the stream, if there is one.
+    fn close(&mut self) {
+        let Some((_, mut connection)) = self.connection.take() else { return };
+        let counts = &self.running.tap_counts;
+        match connection.close() {
+            Ok(sent) => counts.sent.fetch_add(sent, Ordering::Relaxed),
+            Err(_) => counts.lost.fetch_add(connection.waiting(), Ordering::Relaxed),
+        };
+        counts.connected.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Conceals the addresses of clients.
+struct Concealed {
+    /// Needs no key.
+    truncation: Concealment,
+    /// `None` until the first address, and without a key.
+    pseudonyms: Option<Concealment>,
+}
+
+impl Concealed {
+    fn new() -> Self {
+        Self { truncation: Concealment::new(&[0; 16]), pseudonyms: None }
+    }
+
+    /// Returns what a message may show of the address of a client.
+    fn shown(&mut self, config: &Config, client: IpAddr, privacy: Privacy) -> Option<IpAddr> {
+        match privacy {
+            Privacy::Full | Privacy::NoNames => Some(client),
+            Privacy::Truncated => self.truncation.shown(client, LogPrivacy::Truncated),
+            Privacy::Pseudonym => {
+                if self.pseudonyms.is_none() {
+                    // Without a key there are no pseudonyms, and so no address.
+                    let directory = config.query_log.directory_in(&config.data.directory);
+                    let key = pseudonym_key(&directory).ok()?;
+                    self.pseudonyms = Some(Concealment::new(&key));
+                }
+                self.pseudonyms.as_ref()?.shown(client, LogPrivacy::Pseudonym)
+            }
+            Privacy::Off => None,
+        }
+    }
+}
+
+/// A reply with what may be shown of its client.
+struct Known<'r> {
+    reply: &'r TappedReply<'r>,
+    client: Option<IpAddr>,
+    /// The address that the query arrived at.
+    server: Option<SocketAddr>,
+    privacy: Privacy,
+}
+
+impl Known<'_> {
+    /// Writes the message. `octets` is memory for a changed reply.
+    fn write(&self, config: &Config, octets: &mut Vec<u8>, message: &mut Vec<u8>) {
+        let DnstapConfig { identity, .. } = &config.dnstap;
+        let reply = self.reply;
+        let server = self.server;
+        octets.clear();
+        self.octets(octets);
+        let wire = Some(octets.as_slice()).filter(|octets| !octets.is_empty());
+        let query_us = reply.time_us.saturating_sub(reply.delay_us.into());
+        let one = TapMessage {
+            identity: identity.as_bytes(),
+            version: VERSION.as_bytes(),
+            transport: Some(match reply.transport {
+                0 => TapTransport::Udp,
+                _ => TapTransport::Tcp,
+            }),
+            query_address: self.client,
+            // An address of another family would have to be read by the family of the client.
+            response_address: server
+                .map(|server| server.ip())
+                .filter(|ip| self.client.is_none_or(|client| client.is_ipv4() == ip.is_ipv4())),
+            response_port: server.map(|server| server.port()),
+            query_time: Some(TapTime::of_micros(query_us)),
+            ..TapMessage::of(MessageKind::ClientQuery)
+        };
+        let one = match reply.is_reply {
+            true => TapMessage {
+                kind: MessageKind::ClientResponse,
+                response_time: Some(TapTime::of_micros(reply.time_us)),
+                response_message: wire,
+                ..one
+            },
+            false => TapMessage { query_message: wire, ..one },
+        };
+        one.write(message);
+    }
+
+    /// Appends the reply, or the query without one, as far as it may be shown.
+    fn octets(&self, out: &mut Vec<u8>) {
+        let reply = self.reply;
+        match (self.privacy, reply.is_reply) {
+            (Privacy::NoNames | Privacy::Off, _) => {}
+            (_, false) if reply.octets.is_empty() => {}
+            // Its ID and options are gone with the datagram.
+            (_, false) => {
+                let mut head = [0; HEADER_LEN];
+                Header { id: 0, flags: RD, counts: [1, 0, 0, 0] }.write(&mut head);
+                out.extend_from_slice(&head);
+                out.extend_from_slice(reply.octets);
+            }
+            (Privacy::Full, true) => out.extend_from_slice(reply.octets),
+            (Privacy::Truncated | Privacy::Pseudonym, true) => without_edns(reply.octets, out),
+        }
+    }
+}
+
+/// Appends a reply without its OPT record, in which a cookie tells clients apart (RFC 7873). If OPT
+/// is not the last record, appends nothing.
+fn without_edns(reply: &[u8], out: &mut Vec<u8>) {
+    let Some(records) = MessageView::new(reply).ok().and_then(|view| view.records().ok()) else {
+        return;
+    };
+    let mut end = reply.len();
+    for record in records {
+        let Ok(record) = record else { return };
+        let is_opt = record.rtype == Rtype::OPT;
+        // The owner of OPT is the root: one octet before the type.
+        match is_opt {
+            true if record.ttl_offset() + 6 + record.rdata().len() == reply.len() => {
+                end = record.ttl_offset() - 5
+            }
+            true => return,
+            false => {}
+        }
+    }
+    out.extend_from_slice(&reply[..end]);
+    if end < reply.len()
+        && let Some(count) = out.get_mut(10..12)
+    {
+        let additional = u16::from_be_bytes([count[0], count[1]]).saturating_sub(1);
+        count.copy_from_slice(&additional.to_be_bytes());
+    }
+}

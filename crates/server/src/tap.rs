@@ -1,0 +1,126 @@
+//! The connection to a receiver of dnstap messages: a frame stream over a unix socket or TCP.
+//!
+//! Its calls block, with a limit on each: only the thread of dnstap uses it.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use avocet_config::dnstap::TapOutput;
+use avocet_dnstap::frame::put_data;
+use avocet_dnstap::{ControlKind, FrameReader};
+
+/// Longest wait for the receiver: to connect, to agree, to take octets.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Octets of messages that are sent together.
+const BATCH_OCTETS: usize = 64 << 10;
+
+/// Counts of dnstap since the start.
+#[derive(Default)]
+pub(crate) struct TapCounts {
+    /// Messages sent.
+    pub(crate) sent: AtomicU64,
+    /// Messages lost: the ring of a worker was full.
+    pub(crate) dropped: AtomicU64,
+    /// Messages lost: the connection ended.
+    pub(crate) lost: AtomicU64,
+    /// 1 while the receiver is connected.
+    pub(crate) connected: AtomicU64,
+}
+
+/// A socket of either kind.
+trait TapSocket: Read + Write + Send {}
+
+impl<S: Read + Write + Send> TapSocket for S {}
+
+/// A connection that takes messages.
+pub(crate) struct TapConnection {
+    socket: Box<dyn TapSocket>,
+    /// Frames that are not sent yet.
+    batch: Vec<u8>,
+    /// How many they are.
+    waiting: u64,
+}
+
+impl TapConnection {
+    /// Connects, and agrees with the receiver on dnstap.
+    ///
+    /// # Errors
+    /// The receiver cannot be reached, or does not take dnstap.
+    pub(crate) fn open(output: &TapOutput) -> io::Result<Self> {
+        let mut socket: Box<dyn TapSocket> = match output {
+            TapOutput::Unix(path) => {
+                let socket = UnixStream::connect(path)?;
+                socket.set_read_timeout(Some(PATIENCE))?;
+                socket.set_write_timeout(Some(PATIENCE))?;
+                Box::new(socket)
+            }
+            TapOutput::Tcp(address) => {
+                let socket = TcpStream::connect_timeout(address, PATIENCE)?;
+                socket.set_read_timeout(Some(PATIENCE))?;
+                socket.set_write_timeout(Some(PATIENCE))?;
+                socket.set_nodelay(true)?;
+                Box::new(socket)
+            }
+        };
+        socket.write_all(&ControlKind::Ready.frame())?;
+        expect(&mut socket, ControlKind::Accept)?;
+        socket.write_all(&ControlKind::Start.frame())?;
+        Ok(Self { socket, batch: Vec::with_capacity(2 * BATCH_OCTETS), waiting: 0 })
+    }
+
+    /// Adds a message. Returns the number of messages that were sent, most of the time none.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) fn add(&mut self, message: &[u8]) -> io::Result<u64> {
+        put_data(&mut self.batch, message);
+        self.waiting += 1;
+        if self.batch.len() < BATCH_OCTETS { Ok(0) } else { self.flush() }
+    }
+
+    /// Sends the messages that wait, and returns their number.
+    ///
+    /// # Errors
+    /// The connection has ended.
+    pub(crate) fn flush(&mut self) -> io::Result<u64> {
+        if self.batch.is_empty() {
+            return Ok(0);
+        }
+        self.socket.write_all(&self.batch)?;
+        self.batch.clear();
+        Ok(std::mem::take(&mut self.waiting))
+    }
+
+    /// Returns the number of messages that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// Ends the stream, so that the receiver knows that nothing is missing. Returns the number of
+    /// messages that were sent.
+    ///
+    /// # Errors
+    /// The connection has ended before.
+    pub(crate) fn close(&mut self) -> io::Result<u64> {
+        let sent = self.flush()?;
+        self.socket.write_all(&ControlKind::Stop.frame())?;
+        // A receiver that says nothing has read it all the same.
+        let _ = expect(&mut self.socket, ControlKind::Finish);
+        Ok(sent)
+    }
+}
+
+/// Reads a control frame of this kind.
+fn expect(socket: &mut impl Read, wanted: ControlKind) -> io::Result<()> {
+    let invalid = |text: &'static str| io::Error::new(io::ErrorKind::InvalidData, text);
+    let frame = FrameReader::new(socket).read_frame(&mut Vec::new());
+    let frame = frame.map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+    match frame {
+        None => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it closed the connection")),
+        Some(frame) if frame.permits(wanted) => Ok(()),
+        Some(_) => Err(invalid("it does not take dnstap messages")),
+    }
+}

@@ -1,0 +1,8 @@
+//! A file with dnstap messages. The included module has the invariants, with which `cargo test`
+//! replays the corpus.
+#![no_main]
+
+#[path = "../../crates/dnstap/tests/hostile/invariants.rs"]
+mod invariants;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| invariants::file(input));
