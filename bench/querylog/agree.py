@@ -45,13 +45,13 @@ def main():
     segments = sorted(glob.glob(f"{directory}/*.parquet"))
     database = duckdb.connect()
     database.execute(f"CREATE VIEW log AS FROM read_parquet({segments!r})")
-    count, first, last = database.sql(
+    count, first, last = database.execute(
         "SELECT count(*), min(epoch_us(time)), max(epoch_us(time)) FROM log").fetchone()
     names = ["qname", "lists", "client_groups", *TEXTS[1:]]
     words, statements = [], []
     for _ in range(searches):
         start = chance.randint(first, last)
-        row = database.sql(f"""SELECT {', '.join(names)} FROM log
+        row = database.execute(f"""SELECT {', '.join(names)} FROM log
           WHERE epoch_us(time) >= {start} LIMIT 1""").fetchone()
         sample = dict(zip(names, row))
         conditions = [condition(chance, sample) for _ in range(chance.randint(1, 3))]
@@ -67,7 +67,8 @@ def main():
     assert len(found) == searches
     entries = 0
     for words_of, sql, line in zip(words, statements, found):
-        total, ids = database.sql(f"SELECT count(*), max(id, {PAGE}) FROM log WHERE {sql}").fetchone()
+        total, ids = database.execute(
+            f"SELECT count(*), max(id, {PAGE}) FROM log WHERE {sql}").fetchone()
         ours, our_ids = line.split(" ")
         expected = ",".join(str(number) for number in ids or [])
         assert (int(ours), our_ids) == (total, expected), (words_of, ours, total)
