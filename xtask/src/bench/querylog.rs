@@ -147,14 +147,15 @@ fn measure(options: &LogOptions, figures: &Path, log: &Path) -> Result<String, S
         fs::remove_file(&file).map_err(|error| error.to_string())?;
         sqlite.add(&of_sqlite(options, figures)?);
     }
-    let mut agreed = Figures::default();
+    let mut text = table(options, &ours, &sqlite, &lines);
+    print!("{text}");
     if options.agrees {
         let mut command = Command::new(&options.python);
         command.arg(crate::root().join(SCRIPTS).join("agree.py")).arg(figures).arg(log);
-        agreed.add(&output(command)?);
+        let agreed = output(command)?.replace(" | ", ": ").replace('\n', "\n\n");
+        print!("{agreed}");
+        text += &format!("\n{agreed}");
     }
-    let text = table(options, &ours, &sqlite, &lines, &agreed);
-    print!("{text}");
     Ok(text)
 }
 
@@ -174,13 +175,7 @@ fn of_sqlite(options: &LogOptions, figures: &Path) -> Result<String, String> {
     printed
 }
 
-fn table(
-    options: &LogOptions,
-    ours: &Figures,
-    sqlite: &Figures,
-    lines: &Figures,
-    agreed: &Figures,
-) -> String {
+fn table(options: &LogOptions, ours: &Figures, sqlite: &Figures, lines: &Figures) -> String {
     let mut text = format!(
         "{}\nTrace: 200,000 names and 500 clients by Zipf's law, eight lists, two million queries \
          a day. Avocet: {} entries; SQLite and JSON lines: {} entries. Goals of searches hold at \
@@ -196,9 +191,6 @@ fn table(
         let goal = goal.map_or("", |(_, goal)| goal);
         let (ours, sqlite, lines) = (ours.get(row), sqlite.get(row), lines.get(row));
         text += &format!("| {row} | {goal} | {ours} | {sqlite} | {lines} |\n");
-    }
-    for row in &agreed.rows {
-        text += &format!("\n{row}: {}\n", agreed.get(row));
     }
     text
 }
