@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::server::Site;
+use crate::server::{Site, query, udp_client};
 use crate::upstream::Upstream;
 
 #[test]
@@ -224,4 +224,32 @@ fn a_kill_in_the_middle_of_a_change_leaves_one_of_the_revisions_in_force() {
 fn value_of(text: &str) -> &str {
     let rest = text.split_once("block-ttl-secs = ").unwrap().1;
     rest.split(' ').next().unwrap()
+}
+
+#[test]
+fn a_revision_that_breaks_resolution_is_rolled_back_within_its_probation() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "[config]\nprobation-secs = 3600");
+    let original = fs::read_to_string(site.file()).unwrap();
+    let mut server = site.start();
+    for number in 0..60 {
+        site.ask(&format!("before-{number}.example"));
+    }
+    let set = ["config", "set", "forward[.].upstreams", "[\"udp://127.0.0.1:1\"]"];
+    assert!(site.avocet_text(&set).contains("revision 2 is on probation"));
+    assert_ne!(fs::read_to_string(site.file()).unwrap(), original);
+    let client = udp_client();
+    for number in 0..200 {
+        let question = query(number, &format!("after-{number}.example"));
+        client.send_to(&question, site.dns).unwrap();
+    }
+    server.wait_for_line("rolling revision 2 back to 1");
+    while site.metric("avocet_config_revision") != 3.0 {
+        thread::yield_now();
+    }
+    assert_eq!(fs::read_to_string(site.file()).unwrap(), original);
+    site.ask("again.example");
+    let count =
+        |reason| site.metric(&format!("avocet_config_rollbacks_total{{reason=\"{reason}\"}}"));
+    assert_eq!(count("failures") + count("unresolved"), 1.0);
 }
