@@ -22,7 +22,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, MAX_ENTRY_LISTS, MAX_QNAME, Outcome, Privacy};
-use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 
 /// Words of a record before its name: facts and the first lists.
 const FIXED: usize = 10;
@@ -53,7 +53,7 @@ struct Slots {
 pub fn ring(octets: usize) -> (Producer, Consumer) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
     let slots = Arc::new(Slots {
-        words: (0..count).map(|_| AtomicU64::new(0)).collect(),
+        words: zeroed_words(count),
         published: Lone(AtomicU64::new(0)),
         consumed: Lone(AtomicU64::new(0)),
         dropped: Lone(AtomicU64::new(0)),

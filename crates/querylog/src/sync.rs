@@ -10,3 +10,16 @@ pub(crate) use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},
 };
+
+/// Returns words of zero. The system zeroes their memory when it is used, so a ring that nobody
+/// uses takes none.
+#[cfg(not(loom))]
+pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
+    bytemuck::zeroed_slice_box(count)
+}
+
+/// Returns words of zero.
+#[cfg(loom)]
+pub(crate) fn zeroed_words(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
