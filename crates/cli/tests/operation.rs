@@ -48,6 +48,8 @@ mod listeners;
 mod lists;
 #[path = "operation/oidc.rs"]
 mod oidc;
+#[path = "operation/package.rs"]
+mod package;
 #[path = "operation/past.rs"]
 mod past;
 #[path = "operation/persist.rs"]
