@@ -1,4 +1,5 @@
-//! The HTTP API: routes, access, audit log and the pages for set-up and for its document.
+//! The HTTP API: routes, access, audit log, the interface for browsers, and the pages for set-up
+//! and for the document of the API.
 //!
 //! ```text
 //!   request ──> Host ──> router (route.rs) ──> exchange ──> Control ──> reply
@@ -18,6 +19,7 @@ pub mod counts;
 mod exchange;
 pub mod host;
 mod input;
+mod interface;
 pub mod oidc;
 mod openapi;
 mod own;
@@ -50,7 +52,7 @@ pub use caller::{LinkSecurity, Peer, Surroundings};
 use counts::WebCounts;
 use exchange::Shared;
 use host::{HostOwner, host_owner};
-use problem::{FOREIGN_HOST, NO_METHOD, NOT_FOUND};
+use problem::{FOREIGN_HOST, NO_METHOD};
 use route::{ROUTES, Verb};
 
 /// The interface of one server.
@@ -134,7 +136,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .method_not_allowed_fallback(|method: Method| async move {
             NO_METHOD.of(format!("the path does not take {method}")).response()
         })
-        .fallback(|| async { NOT_FOUND.of("there is nothing at this path").response() })
+        .fallback(|request: Request<Body>| async move { interface::serve(&request.into_parts().0) })
 }
 
 const fn filter(verb: Verb) -> MethodFilter {
@@ -146,15 +148,17 @@ const fn filter(verb: Verb) -> MethodFilter {
     }
 }
 
-/// Forbids caching, framing, content sniffing and everything that a page could load from elsewhere.
+/// Forbids framing, content sniffing, everything that a page could load from elsewhere, and caching
+/// where the response does not permit it.
 fn secure(response: &mut Response<Body>, security: LinkSecurity) {
     let is_page = response
         .headers()
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     let policy = if is_page { pages::POLICY } else { NO_CONTENT };
+    let headers = response.headers_mut();
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     let all = [
-        (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),
@@ -163,11 +167,11 @@ fn secure(response: &mut Response<Body>, security: LinkSecurity) {
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
     for (header, value) in all {
-        response.headers_mut().insert(header, HeaderValue::from_static(value));
+        headers.insert(header, HeaderValue::from_static(value));
     }
     if security == LinkSecurity::Tls {
         let year = HeaderValue::from_static("max-age=31536000");
-        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, year);
+        headers.insert(STRICT_TRANSPORT_SECURITY, year);
     }
 }
 

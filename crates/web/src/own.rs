@@ -67,6 +67,16 @@ struct AuditQuery {
 #[serde(deny_unknown_fields)]
 struct NoFields {}
 
+/// The ways to log in.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct LoginWays {
+    /// Whether there is a user. Without one, the set-up link in the log of the server adds the
+    /// first.
+    users: bool,
+    /// Whether `/api/v1/session/oidc` leads to the log-in by a provider.
+    provider: bool,
+}
+
 /// Who is logged in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct SessionReport {
@@ -165,6 +175,11 @@ pub(crate) fn perform(
     let OwnContext { access, from, .. } = *context;
     let session = || context.session.ok_or_else(|| UNAUTHENTICATED.of("there is no session"));
     match call {
+        OwnCall::SessionWays => {
+            let NoFields {} = read(fields)?;
+            let provider = context.surroundings.oidc().is_some();
+            Ok(plain(&LoginWays { users: !access.user_list().users.is_empty(), provider }))
+        }
         OwnCall::SessionShow => {
             let NoFields {} = read(fields)?;
             show(context)
@@ -317,6 +332,7 @@ pub(crate) fn schemas(call: OwnCall, generator: &mut SchemaGenerator) -> OwnSche
         }
     }
     match call {
+        OwnCall::SessionWays => of::<NoFields, LoginWays>(generator),
         OwnCall::SessionShow => of::<NoFields, SessionReport>(generator),
         OwnCall::SessionBegin => of::<Login, SessionReport>(generator),
         OwnCall::SessionEnd => of::<NoFields, Done>(generator),

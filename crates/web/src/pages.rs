@@ -14,8 +14,13 @@ pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-sr
 /// here, and not with one to which the provider leads.
 pub(crate) const LOGGED_IN: &str = include_str!("pages/logged-in.html");
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
-const SCRIPT: &str = "text/javascript; charset=utf-8";
-const STYLE: &str = "text/css; charset=utf-8";
+pub(crate) const SCRIPT: &str = "text/javascript; charset=utf-8";
+pub(crate) const STYLE: &str = "text/css; charset=utf-8";
+
+/// Returns the page of a server without the interface.
+pub(crate) fn absent() -> Response<Body> {
+    Page { path: "/", kind: HTML, text: include_str!("pages/absent.html") }.response()
+}
 
 /// A file that is served as it is.
 pub(crate) struct Page {

@@ -77,6 +77,8 @@ pub enum ReplyForm {
 /// What only this interface does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnCall {
+    /// Shows the ways to log in.
+    SessionWays,
     /// Shows the user of the session.
     SessionShow,
     /// Logs in.
@@ -407,6 +409,13 @@ pub const ROUTES: &[Route] = &[
         "Show the newest entries of the audit log",
     ),
     Route::own(Post, "/setup", Needs::Nothing, OwnCall::SetUp, "Add the first user"),
+    Route::own(
+        Get,
+        "/session/ways",
+        Needs::Nothing,
+        OwnCall::SessionWays,
+        "Show the ways to log in",
+    ),
     Route::own(Get, "/session", Needs::Session, OwnCall::SessionShow, "Show who is logged in"),
     Route::own(Post, "/session", Needs::Nothing, OwnCall::SessionBegin, "Log in"),
     Route::own(Delete, "/session", Needs::Session, OwnCall::SessionEnd, "Log out"),
@@ -511,7 +520,7 @@ mod tests {
                 }
                 Needs::Session => assert!(route.path.starts_with("/session")),
                 Needs::Nothing => {
-                    let open = ["/setup", "/session", "/openapi.json"];
+                    let open = ["/setup", "/session", "/session/ways", "/openapi.json"];
                     assert!(open.contains(&route.path) || route.path.starts_with("/session/oidc"));
                 }
             }

@@ -165,9 +165,7 @@ fn a_long_reply_is_lines_of_json_whatever_the_names() {
 fn paths_methods_and_fields_that_do_not_exist_are_problems() {
     let site = Site::new();
     let token = site.token(&AccessScope::ALL);
-    for path in
-        ["/", "/api", "/api/v1", "/api/v1/", "/api/v1/x", "/api/v1/status/", "/api/v2/status"]
-    {
+    for path in ["/api", "/api/v1", "/api/v1/", "/api/v1/x", "/api/v1/status/", "/api/v2/status"] {
         site.send(Sent::new("GET", path).token(&token)).check(404, "not-found");
     }
     let reply = site.send(Sent::new("PATCH", "/api/v1/users").token(&token));
@@ -187,6 +185,28 @@ fn paths_methods_and_fields_that_do_not_exist_are_problems() {
     assert_eq!(site.seen(), ["flush"], "the route decides on the command");
     post(&json!([])).check(400, "malformed");
     post(&json!({"name": "panic."})).check(500, "internal");
+}
+
+#[test]
+fn addresses_of_pages_need_no_log_in_and_have_the_content_policy() {
+    let site = Site::new();
+    let page = site.send(Sent::new("GET", "/"));
+    assert_eq!(page.status, 200);
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    assert!(page.header("content-security-policy").contains("script-src 'self'"));
+    assert!(!page.header("content-security-policy").contains("unsafe"));
+    for path in ["/assets/none.js", "/ready/x", "/metrics/x"] {
+        site.send(Sent::new("GET", path)).check(404, "not-found");
+    }
+    site.send(Sent::new("POST", "/queries")).check(405, "method-not-allowed");
+}
+
+#[test]
+fn the_ways_to_log_in_are_known_before_a_log_in() {
+    let ways = |site: &Site| site.send(Sent::new("GET", "/api/v1/session/ways")).json();
+    assert_eq!(ways(&Site::empty()), json!({"users": false, "provider": false}));
+    assert_eq!(ways(&Site::new()), json!({"users": true, "provider": false}));
+    assert_eq!(ways(&Site::with_issuer().0)["provider"], json!(true));
 }
 
 #[test]

@@ -1,0 +1,171 @@
+// A browser for tests, and the checks that hold for every page: no error in the console, no
+// violation of the content policy, nothing serious by axe, names as text, a bounded transfer.
+
+import assert from 'node:assert/strict';
+import { mkdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { chromium } from 'playwright-core';
+import { PASSWORD } from './server.js';
+
+const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
+const SCREENS = new URL('screens/', import.meta.url).pathname;
+const AXE = new URL('../node_modules/axe-core/axe.min.js', import.meta.url);
+/** Octets of a first load, and of each page after it, compressed. */
+export const FIRST_LOAD = 150_000;
+export const PAGE_LOAD = 40_000;
+
+const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
+
+let browser;
+
+/** Returns the browser, which all tests of a file share. */
+export async function launch() {
+  const args = ['--disable-dev-shm-usage'];
+  // Chromium refuses its sandbox to root, as in containers.
+  if (process.getuid?.() === 0) args.push('--no-sandbox');
+  browser ??= await chromium.launch({ executablePath: CHROMIUM, args });
+  return browser;
+}
+
+export async function close() {
+  await browser?.close();
+  browser = undefined;
+}
+
+/** A person at a browser. */
+export class Visitor {
+  /** What went wrong so far. */
+  faults = [];
+  /** Octets received, as sent over the network, since `forget`. */
+  octets = 0;
+
+  static async arrive(server, { size = 'wide', theme = 'light', language = 'en', touch } = {}) {
+    const visitor = new Visitor();
+    visitor.server = server;
+    const running = await launch();
+    visitor.context = await running.newContext({
+      viewport: SIZES[size],
+      colorScheme: theme,
+      locale: language,
+      timezoneId: 'Europe/Berlin',
+      hasTouch: touch ?? size === 'phone',
+      reducedMotion: 'reduce',
+      baseURL: server.url,
+    });
+    visitor.page = await visitor.context.newPage();
+    await visitor.#watch();
+    return visitor;
+  }
+
+  async #watch() {
+    const { page, faults } = this;
+    page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
+    page.on('console', (message) => {
+      const text = message.text();
+      // The browser reports each refused request: tests of refusals look at the page instead.
+      const isRefusal = /Failed to load resource.*(401|403|404|409|412|422|429|503)/.test(text);
+      if (message.type() === 'error' && !isRefusal) faults.push(`console: ${text}`);
+      if (/Content.Security.Policy/i.test(text)) faults.push(`policy: ${text}`);
+    });
+    page.on('dialog', (dialog) => {
+      faults.push(`dialog: ${dialog.message()}`);
+      void dialog.dismiss();
+    });
+    page.on('request', (request) => {
+      const { origin, protocol } = new URL(request.url());
+      if (protocol.startsWith('http') && origin !== this.server.url) {
+        faults.push(`request to ${origin}`);
+      }
+    });
+    const session = await this.context.newCDPSession(page);
+    await session.send('Network.enable');
+    session.on('Network.loadingFinished', (event) => (this.octets += event.encodedDataLength));
+  }
+
+  /** Logs in through the page, and stays at the address. */
+  async logIn(name = 'admin', address = '/') {
+    await this.page.goto(address);
+    await this.page.getByRole('textbox', { name: /^name$/i }).fill(name);
+    await this.page.locator('input[type=password]').fill(PASSWORD);
+    await this.page.locator('button[type=submit]').click();
+    await this.page.locator('#content').waitFor();
+  }
+
+  /** Goes to a page by its link in the navigation, as people do. */
+  async open(name) {
+    await this.page.getByRole('navigation').getByRole('link', { name }).click();
+    await this.settle();
+  }
+
+  /** Waits until the page shows its content. */
+  async settle() {
+    await this.page.locator('#content h1').first().waitFor();
+    await this.page.locator('.loading').first().waitFor({ state: 'detached' });
+  }
+
+  /** Checks that nothing went wrong so far. */
+  check() {
+    assert.deepEqual(this.faults, []);
+  }
+
+  /** Checks the page by axe (WCAG 2.2 A and AA). */
+  async checkAccess() {
+    await this.page.evaluate(await readFile(AXE, 'utf8'));
+    const found = await this.page.evaluate(async () => {
+      const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+      const { violations } = await globalThis.axe.run(document, { runOnly: tags });
+      return violations
+        .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+        .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join('\n')}`);
+    });
+    assert.deepEqual(found, []);
+  }
+
+  /** Checks that no markup of a name became an element. */
+  async checkInjection() {
+    assert.equal(await this.page.locator('img[src="x"]').count(), 0);
+  }
+
+  /** Checks that the page is not wider than the window. */
+  async checkWidth() {
+    const excess = await this.page.evaluate(
+      () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    );
+    assert.ok(excess <= 0, `the page is ${excess} px wider than the window`);
+  }
+
+  /** Keeps a picture of the window, for people to look at. */
+  async picture(name) {
+    await mkdir(SCREENS, { recursive: true });
+    await this.page.screenshot({ path: path.join(SCREENS, `${name}.png`) });
+  }
+
+  async leave() {
+    await this.context.close();
+  }
+}
+
+/** Visits a page as dark, light and on a phone, with all checks and a picture of each. `ready`
+ *  waits for what the page shows. */
+export async function checkLooks(server, name, address, ready = async () => {}, user = 'admin') {
+  const looks = [
+    ['light', { theme: 'light' }],
+    ['dark', { theme: 'dark' }],
+    ['phone', { theme: 'light', size: 'phone' }],
+  ];
+  for (const [look, options] of looks) {
+    const visitor = await Visitor.arrive(server, options);
+    try {
+      await visitor.logIn(user, address);
+      await visitor.settle();
+      await ready(visitor.page);
+      await visitor.picture(`${name}-${look}`);
+      await visitor.checkInjection();
+      await visitor.checkWidth();
+      await visitor.checkAccess();
+      visitor.check();
+    } finally {
+      await visitor.leave();
+    }
+  }
+}

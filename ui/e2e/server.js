@@ -1,0 +1,190 @@
+// A server for tests: the binary in AVOCET, with a data directory of its own, an upstream that
+// answers by a script, users of each role, and real queries.
+
+import { execFile, spawn } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import net from 'node:net';
+import os from 'node:os';
+import path from 'node:path';
+import readline from 'node:readline';
+import { Client, Upstream } from './dns.js';
+
+const BINARY = path.resolve(
+  process.env.AVOCET ?? new URL('../../target/debug/avocet', import.meta.url).pathname,
+);
+export const PASSWORD = 'correct horse battery';
+export const ROLES = ['viewer', 'operator', 'admin'];
+/** A name that must appear as text everywhere. */
+export const EVIL = '<img src=x onerror=alert(1)>.example.';
+const START_MILLIS = 20_000;
+
+/** Lists, groups, clients and rules that most pages have something to show for. */
+export const HOUSEHOLD = `
+[[list]]
+name = "ads"
+path = "ads.txt"
+tags = ["ads"]
+
+[[list]]
+name = "trackers"
+path = "trackers.txt"
+
+[[group]]
+name = "kids"
+clients = ["127.0.0.12"]
+
+[[client]]
+name = "tablet"
+ids = ["127.0.0.12"]
+groups = ["kids"]
+
+[[client]]
+name = "laptop"
+ids = ["127.0.0.11"]
+
+[[rule]]
+name = "no-games"
+when = 'client.group("kids") && qname.in("games.example")'
+action = "block"
+
+[[record]]
+name = "printer.lan"
+type = "A"
+data = "192.168.1.9"
+`;
+
+const FILES = {
+  'ads.txt': '# Advertisements\n0.0.0.0 ads.example\n0.0.0.0 banner.ads.example\n||metrics.example^\n',
+  'trackers.txt': 'track.example\nads.example\n',
+};
+
+/** Returns a port that is free for UDP and TCP now. */
+async function freePort() {
+  const server = net.createServer();
+  await new Promise((done) => server.listen(0, '127.0.0.1', done));
+  const { port } = server.address();
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+export class Server {
+  #process;
+  #upstream = new Upstream();
+  #clients = new Map();
+  log = [];
+
+  /** Starts a server. `config` is TOML after the basic settings, `script` that of the upstream,
+   *  and `files` are those of the directory. */
+  static async start({ config = HOUSEHOLD, script, files = FILES, users = true } = {}) {
+    const server = new Server();
+    server.directory = await mkdtemp(path.join(os.tmpdir(), 'avocet-ui-'));
+    const upstream = await server.#upstream.start(script);
+    const [dns, http] = [await freePort(), await freePort()];
+    server.dns = { address: '127.0.0.1', port: dns };
+    server.url = `http://127.0.0.1:${http}`;
+    for (const [name, text] of Object.entries(files)) {
+      await writeFile(path.join(server.directory, name), text);
+    }
+    const text = `
+[server]
+listen = ["127.0.0.1:${dns}"]
+http = "127.0.0.1:${http}"
+workers = 1
+
+[data]
+directory = "${server.directory}/data"
+
+[query-log]
+enabled = true
+
+[[forward]]
+zone = "."
+to = ["${upstream}"]
+${config}`;
+    server.file = path.join(server.directory, 'avocet.toml');
+    await writeFile(server.file, text);
+    await server.#run();
+    if (users) {
+      for (const role of ROLES) await server.addUser(role, role);
+    }
+    return server;
+  }
+
+  async #run() {
+    this.#process = spawn(BINARY, ['serve', '--config', this.file], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    const lines = readline.createInterface({ input: this.#process.stderr });
+    await new Promise((done, fail) => {
+      const timer = setTimeout(() => fail(new Error(this.log.join('\n'))), START_MILLIS);
+      lines.on('line', (line) => {
+        this.log.push(line);
+        if (line.includes('serving')) done(clearTimeout(timer));
+      });
+      this.#process.once('error', fail);
+      this.#process.once('exit', (code) => fail(new Error(`exit ${code}\n${this.log.join('\n')}`)));
+    });
+  }
+
+  /** Runs a command of avocet, and returns its output. */
+  avocet(args, input = '') {
+    return new Promise((done, fail) => {
+      const child = execFile(BINARY, [...args, '--config', this.file], (error, stdout, stderr) =>
+        error ? fail(new Error(`${args.join(' ')}: ${stderr}`)) : done(stdout),
+      );
+      child.stdin.end(input);
+    });
+  }
+
+  async addUser(name, role, more = []) {
+    await this.avocet(['user', 'add', name, '--role', role, ...more], `${PASSWORD}\n`);
+  }
+
+  /** Returns the part of the set-up link after the host, which the log has. */
+  setUpPath() {
+    const line = this.log.find((one) => one.includes('/setup#'));
+    return line?.match(/\/setup#\S+/)?.[0] ?? null;
+  }
+
+  /** Sends a query as a client at an address of this machine; returns the RCODE. */
+  async ask(name, { type = 'A', from = '127.0.0.1' } = {}) {
+    let client = this.#clients.get(from);
+    if (!client) {
+      client = await new Client().start(from);
+      this.#clients.set(from, client);
+    }
+    return client.ask(this.dns, name, type);
+  }
+
+  /** Sends the queries of a small household, with some of each outcome and the evil name. */
+  async live() {
+    const names = ['example.com', 'www.example.org', 'mail.example.net', 'cdn.example.com'];
+    for (const from of ['127.0.0.11', '127.0.0.12']) {
+      for (const name of names) await this.ask(name, { from });
+      for (const name of names) await this.ask(name, { from });
+      await this.ask('ads.example', { from });
+      await this.ask('banner.ads.example', { from });
+      await this.ask('track.example', { from, type: 'AAAA' });
+    }
+    await this.ask('games.example', { from: '127.0.0.12' });
+    await this.ask('printer.lan', { from: '127.0.0.11' });
+    await this.ask(EVIL, { from: '127.0.0.11' });
+  }
+
+  async stop() {
+    for (const client of this.#clients.values()) client.stop();
+    this.#upstream.stop();
+    const ended = new Promise((done) => this.#process.once('exit', done));
+    this.#process.removeAllListeners('error');
+    this.#process.kill('SIGTERM');
+    await ended;
+    await rm(this.directory, { recursive: true, force: true });
+  }
+
+  /** Returns the processor time that the server has used, in milliseconds. */
+  async cpuMillis() {
+    const stat = await readFile(`/proc/${this.#process.pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * 10;
+  }
+}

@@ -1,0 +1,47 @@
+import { writeFileSync } from 'node:fs';
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+/** The server that `npm run dev` passes requests of the API to. */
+const SERVER = process.env.AVOCET_URL ?? 'http://127.0.0.1:8053';
+
+/** Names the chunk of a page by its folder, so that its file keeps its name but for the digest. */
+function chunkName({ facadeModuleId, name }) {
+  const page = facadeModuleId?.match(/\/pages\/([a-z-]+)\/index\.svelte$/);
+  return `assets/${page ? `page-${page[1]}` : name}-[hash].js`;
+}
+
+/** The directory stays in a tree without a build, so that cargo can watch it. */
+const keepDirectory = {
+  name: 'keep-directory',
+  closeBundle: () => writeFileSync(new URL('dist/.gitkeep', import.meta.url), ''),
+};
+
+export default defineConfig({
+  plugins: [svelte(), keepDirectory],
+  build: {
+    target: ['chrome123', 'firefox128', 'safari17.5'],
+    cssTarget: ['chrome123', 'firefox128', 'safari17.5'],
+    // A file of its own for each asset: `data:` addresses are not in the content policy.
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+    sourcemap: false,
+    rollupOptions: {
+      output: {
+        entryFileNames: 'assets/main-[hash].js',
+        chunkFileNames: chunkName,
+        assetFileNames: 'assets/[name]-[hash][extname]',
+        manualChunks(id) {
+          if (id.includes('/node_modules/uplot/')) return 'uplot';
+          if (id.includes('/node_modules/')) return 'svelte';
+          if (/\/src\/(components|api|format)\b/.test(id) && !id.includes('Chart')) return 'base';
+          if (id.includes('/src/texts/de')) return 'texts-de';
+          return undefined;
+        },
+      },
+    },
+  },
+  server: {
+    proxy: { '/api': { target: SERVER, changeOrigin: true } },
+  },
+});
