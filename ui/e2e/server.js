@@ -22,12 +22,12 @@ const START_MILLIS = 20_000;
 export const HOUSEHOLD = `
 [[list]]
 name = "ads"
-path = "ads.txt"
+file = "ads.txt"
 tags = ["ads"]
 
 [[list]]
 name = "trackers"
-path = "trackers.txt"
+file = "trackers.txt"
 
 [[group]]
 name = "kids"
@@ -44,13 +44,13 @@ ids = ["127.0.0.11"]
 
 [[rule]]
 name = "no-games"
-when = 'client.group("kids") && qname.in("games.example")'
+when = 'client.group("kids") && qname.under("games.example")'
 action = "block"
 
 [[record]]
 name = "printer.lan"
 type = "A"
-data = "192.168.1.9"
+values = ["192.168.1.9"]
 `;
 
 const FILES = {
@@ -69,6 +69,7 @@ async function freePort() {
 
 export class Server {
   #process;
+  #basics;
   #upstream = new Upstream();
   #clients = new Map();
   log = [];
@@ -79,13 +80,10 @@ export class Server {
     const server = new Server();
     server.directory = await mkdtemp(path.join(os.tmpdir(), 'avocet-ui-'));
     const upstream = await server.#upstream.start(script);
-    const [dns, http] = [await freePort(), await freePort()];
-    server.dns = { address: '127.0.0.1', port: dns };
-    server.url = `http://127.0.0.1:${http}`;
     for (const [name, text] of Object.entries(files)) {
       await writeFile(path.join(server.directory, name), text);
     }
-    const text = `
+    server.#basics = (dns, http) => `
 [server]
 listen = ["127.0.0.1:${dns}"]
 http = "127.0.0.1:${http}"
@@ -99,15 +97,32 @@ enabled = true
 
 [[forward]]
 zone = "."
-to = ["${upstream}"]
+upstreams = ["${upstream}"]
 ${config}`;
     server.file = path.join(server.directory, 'avocet.toml');
-    await writeFile(server.file, text);
-    await server.#run();
-    if (users) {
-      for (const role of ROLES) await server.addUser(role, role);
+    try {
+      await server.#runSomewhere();
+      for (const role of users ? ROLES : []) await server.addUser(role, role);
+    } catch (error) {
+      await server.stop();
+      throw error;
     }
     return server;
+  }
+
+  /** Servers of other tests draw random ports, which may take a free one before this server. */
+  async #runSomewhere() {
+    for (let left = 5; ; left -= 1) {
+      const [dns, http] = [await freePort(), await freePort()];
+      this.dns = { address: '127.0.0.1', port: dns };
+      this.url = `http://127.0.0.1:${http}`;
+      await writeFile(this.file, this.#basics(dns, http));
+      try {
+        return await this.#run();
+      } catch (error) {
+        if (left === 0 || !/another server is using it/.test(error.message)) throw error;
+      }
+    }
   }
 
   async #run() {
@@ -174,10 +189,11 @@ ${config}`;
   async stop() {
     for (const client of this.#clients.values()) client.stop();
     this.#upstream.stop();
-    const ended = new Promise((done) => this.#process.once('exit', done));
-    this.#process.removeAllListeners('error');
-    this.#process.kill('SIGTERM');
-    await ended;
+    if (this.#process.exitCode === null) {
+      const ended = new Promise((done) => this.#process.once('exit', done));
+      this.#process.kill('SIGTERM');
+      await ended;
+    }
     await rm(this.directory, { recursive: true, force: true });
   }
 

@@ -49,8 +49,9 @@ const MAX_REQUESTS: usize = 8;
 const MAX_SEARCHES: usize = 4;
 /// Most replies of unknown length at once.
 const MAX_STREAMS: usize = 4;
-/// Most streams of events at once: each takes a thread and a connection.
-const MAX_EVENT_STREAMS: usize = 8;
+/// Most streams of events at once: each takes a thread and a connection, and each open page that is
+/// live has one.
+const MAX_EVENT_STREAMS: usize = 24;
 /// Longest wait of a request for its turn: longer than a trace takes.
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 /// Most parts of a reply that are collected.

@@ -205,7 +205,7 @@ fn connections_do_not_stay_while_places_are_few() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");
     let _server = site.start();
-    let others: Vec<_> = (0..20)
+    let others: Vec<_> = (0..70)
         .map(|number| {
             let other = std::net::SocketAddr::from(([127, 0, 0, 10 + number], 0));
             avocet_io::tcp::connect(site.http, Some(other)).unwrap()

@@ -43,10 +43,10 @@ use surroundings::{RunningSurroundings, owner_of_host};
 use watched::Watched;
 
 /// Connections of the first listener that are served at once; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 128;
 /// Connections of one client that are served at once; further ones are closed. A silent client must
-/// not block others.
-const MAX_CONNECTIONS_PER_CLIENT: usize = 8;
+/// not block others. A browser opens six, and some people have several open, or a proxy.
+const MAX_CONNECTIONS_PER_CLIENT: usize = 48;
 const LIMITS: ConnectionLimits =
     ConnectionLimits { total: MAX_CONNECTIONS, per_client: MAX_CONNECTIONS_PER_CLIENT };
 /// How long a request may take to arrive.
@@ -62,9 +62,9 @@ const MAX_REQUESTS: u32 = 100;
 const FEW_PLACES: usize = MAX_CONNECTIONS / 2;
 /// The same for the block page.
 const PAGE_TIME: Duration = Duration::from_secs(15);
-/// Most threads for requests that wait for the server: eight, four for long replies, eight for
-/// streams of events, and one for an upload.
-const MAX_BLOCKING: usize = 21;
+/// Most threads for requests that wait for the server: eight, four for searches, four for long
+/// replies, 24 for streams of events, and one for an upload.
+const MAX_BLOCKING: usize = 41;
 /// Most octets of a request's head (the least that hyper allows).
 const MAX_HEAD: usize = 8192;
 /// Pause after the system ran out of descriptors.

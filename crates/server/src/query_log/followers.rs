@@ -10,7 +10,7 @@ use avocet_control::log::LogEntry;
 const MAX_WAITING: usize = 8_192;
 
 /// Most followers: each takes a thread of the control socket.
-const MAX_FOLLOWERS: usize = 16;
+const MAX_FOLLOWERS: usize = 32;
 
 /// The followers.
 #[derive(Default)]
