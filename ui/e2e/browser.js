@@ -14,6 +14,30 @@ const AXE = new URL('../node_modules/axe-core/axe.min.js', import.meta.url);
 export const FIRST_LOAD = 150_000;
 export const PAGE_LOAD = 40_000;
 
+/** With `UI_DIST`, pages come from the last build in `ui/dist` instead of the binary, with the headers
+ *  of the server, so that a change of a page needs no build of the server. */
+const DIST = process.env.UI_DIST ? new URL('../dist/', import.meta.url).pathname : null;
+const MEDIA = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+async function serveDist(context, server) {
+  const { headers } = await fetch(server.url);
+  const policy = headers.get('content-security-policy');
+  await context.route('**/*', async (route) => {
+    const { pathname } = new URL(route.request().url());
+    if (/^\/(api|metrics|health|ready)\b/.test(pathname)) return route.fallback();
+    const file = path.extname(pathname) ? pathname : 'index.html';
+    return route.fulfill({
+      body: await readFile(path.join(DIST, file)),
+      headers: { 'content-type': MEDIA[path.extname(file)], 'content-security-policy': policy },
+    });
+  });
+}
+
 const SIZES = { wide: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 let browser;
@@ -52,6 +76,7 @@ export class Visitor {
       reducedMotion: 'reduce',
       baseURL: server.url,
     });
+    if (DIST) await serveDist(visitor.context, server);
     visitor.page = await visitor.context.newPage();
     await visitor.#watch();
     return visitor;

@@ -151,6 +151,11 @@ ${config}`;
     });
   }
 
+  /** Returns the text of the configuration file. */
+  text() {
+    return readFile(this.file, 'utf8');
+  }
+
   async addUser(name, role, more = []) {
     await this.avocet(['user', 'add', name, '--role', role, ...more], `${PASSWORD}\n`);
   }
