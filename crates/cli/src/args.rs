@@ -15,6 +15,7 @@ use crate::backup::{BackupArgs, RestoreArgs};
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
+use crate::zone::ZoneArgs;
 
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
 #[derive(Debug, Parser)]
@@ -62,6 +63,8 @@ pub(crate) enum Command {
     Nta(NtaArgs),
     /// Search the query log, follow it, count and export its entries
     Log(Box<LogArgs>),
+    /// Check the files of zones
+    Zone(ZoneArgs),
     /// Reload the configuration of the running server
     Reload(ControlArgs),
     /// Write configuration, revisions, users and other state of the running server to one file

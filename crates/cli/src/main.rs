@@ -40,6 +40,7 @@ mod state;
 mod switches;
 mod trust;
 mod why;
+mod zone;
 
 use std::process::ExitCode;
 
@@ -88,6 +89,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Restore(args) => Ok(backup::restore(&args)),
         Command::User(args) => Ok(running::user(&args)),
         Command::Token(args) => Ok(running::token(&args)),
+        Command::Zone(args) => zone::run(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::ManPages { directory } => pages::manual(&directory),
     }

@@ -23,6 +23,7 @@ pub mod query;
 mod query_log;
 pub mod snapshot;
 pub mod trust;
+pub mod zone_files;
 
 pub use error::StateError;
 pub use in_process::{InProcess, MeantFor, RecordKey};

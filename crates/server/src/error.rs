@@ -10,7 +10,6 @@ use avocet_nameserver::StateError;
 use avocet_policy::list::ImageError;
 use avocet_revisions::{ReplaceError, RevisionError};
 use avocet_wire::Rcode;
-use avocet_wire::master::MasterError;
 use thiserror::Error;
 
 /// An error of the background work of the server. The state in force does not change.
@@ -64,23 +63,14 @@ pub(crate) enum BackgroundError {
         /// The reason given by the system.
         source: io::Error,
     },
-    /// A line of a zone is not a record.
-    #[error("{}:{line}: {source}", .path.display())]
-    ZoneLine {
-        /// The file.
-        path: PathBuf,
-        /// The line, from 1.
-        line: u32,
-        /// The problem.
-        source: MasterError,
-    },
-    /// A record of a zone is of another class, or there are too many.
-    #[error("{}:{line}: expected at most {most} records of class IN", .path.display())]
+    /// An entry of a zone is not a record.
+    #[error("{0}")]
+    Zone(Box<avocet_zone::ZoneFileFault>),
+    /// A zone has too many records.
+    #[error("{}: expected at most {most} records", .path.display())]
     ZoneRecords {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
-        line: u32,
         /// The most records.
         most: usize,
     },

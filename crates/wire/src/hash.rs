@@ -280,7 +280,7 @@ impl Hasher for NameHasher {
 /// Hashes without a secret, for maps that hold only names chosen by their owner. Takes two
 /// multiplications less than the keyed hash.
 #[inline]
-pub(crate) fn without_secret(bytes: &[u8]) -> u64 {
+pub fn without_secret(bytes: &[u8]) -> u64 {
     let [start, .., first, second] = FRACTION_OF_PI;
     let mix = |state: u64, [low, high]: [u64; 2]| fold_mul(low ^ first, high ^ second ^ state);
     let mut state = start.wrapping_mul(bytes.len() as u64 | 1 << 63);

@@ -39,6 +39,7 @@ const ALL: &[&str] = &[
     "avocet-import",
     "avocet-querylog",
     "avocet-dnstap",
+    "avocet-zone",
 ];
 
 /// Dependencies point downward. A new edge needs a decision record.
@@ -49,6 +50,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-dnssec", &["avocet-wire"]),
     pure("avocet-querylog", &["avocet-wire"]),
     pure("avocet-dnstap", &[]),
+    pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     rim("avocet-io", &["avocet-wire"]),
@@ -66,6 +68,7 @@ const LAYERS: &[Layer] = &[
             "avocet-policy",
             "avocet-querylog",
             "avocet-resolver",
+            "avocet-zone",
             TESTKIT,
         ],
     ),
@@ -91,6 +94,7 @@ const LAYERS: &[Layer] = &[
             "avocet-resolver",
             "avocet-revisions",
             "avocet-web",
+            "avocet-zone",
             TESTKIT,
         ],
     ),

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use avocet_dnssec::zonemd::ZoneRecord;
-use avocet_nameserver::disk;
-use avocet_wire::master::MasterFile;
-use avocet_wire::{Class, NameBuf, Rtype, rdata};
+use avocet_nameserver::{disk, zone_files};
+use avocet_wire::{NameBuf, Rtype, rdata};
+use avocet_zone::Faults;
 
 use crate::error::BackgroundError;
 
@@ -45,29 +45,21 @@ impl UnverifiedRecord {
 pub(crate) fn read(path: &Path) -> Result<(Vec<UnverifiedRecord>, u64), BackgroundError> {
     let failed = |source| BackgroundError::Unreadable { path: path.to_owned(), source };
     let written = std::fs::metadata(path).and_then(|facts| facts.modified()).map_err(failed)?;
-    let text = disk::read(path, MAX_ZONE_OCTETS).map_err(failed)?;
-    let text = text.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-    let mut lines = Vec::new();
-    for (line, record) in MasterFile::new(&text, NameBuf::ROOT) {
-        let record = record.map_err(|source| BackgroundError::ZoneLine {
-            path: path.to_owned(),
-            line,
-            source,
-        })?;
-        if record.class != Class::IN || lines.len() >= MAX_ZONE_RECORDS {
-            return Err(BackgroundError::ZoneRecords {
-                path: path.to_owned(),
-                line,
-                most: MAX_ZONE_RECORDS,
-            });
+    let (mut lines, mut faults) = (Vec::new(), Faults::default());
+    let mut open = |path: &Path, most: u64| zone_files::open(path, most.min(MAX_ZONE_OCTETS));
+    avocet_zone::read(&NameBuf::ROOT, path, &mut open, &mut faults, &mut |record, _, _| {
+        // One more than permitted shows that there are too many.
+        if lines.len() <= MAX_ZONE_RECORDS {
+            let (owner, rdata) = (record.owner.wire().into(), record.rdata.clone().into());
+            let (rtype, ttl_secs) = (record.rtype, record.ttl_secs);
+            lines.push(UnverifiedRecord { owner, rtype, ttl_secs, rdata });
         }
-        let (owner, rdata) = (record.owner.wire().into(), record.rdata.into());
-        lines.push(UnverifiedRecord {
-            owner,
-            rtype: record.rtype,
-            ttl_secs: record.ttl_secs,
-            rdata,
-        });
+    });
+    if let Some(fault) = faults.list().into_iter().next() {
+        return Err(BackgroundError::Zone(Box::new(fault)));
+    }
+    if lines.len() > MAX_ZONE_RECORDS {
+        return Err(BackgroundError::ZoneRecords { path: path.to_owned(), most: MAX_ZONE_RECORDS });
     }
     let written = written.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok((lines, written.as_secs()))

@@ -1,0 +1,146 @@
+//! `avocet zone`: zones in files, without a server.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use avocet_config::name::typed_name;
+use avocet_nameserver::zone_files;
+use avocet_wire::FoldedNameBuf;
+use avocet_zone::{Faults, HostedZone, Severity, ZoneFileFault};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+
+use crate::error::CommandError;
+use crate::output;
+
+/// Arguments of `avocet zone`.
+#[derive(Debug, Args)]
+pub(crate) struct ZoneArgs {
+    #[command(subcommand)]
+    command: ZoneCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ZoneCommand {
+    /// Check a zone's file and the files it includes, and print each error and warning with file,
+    /// line and column; exits with 1 on errors
+    Check(ZoneCheckArgs),
+}
+
+#[derive(Debug, Args)]
+struct ZoneCheckArgs {
+    /// Master file of the zone
+    file: PathBuf,
+    /// Name of the zone [default: the file's name without db., .zone, .db, .txt or .signed]
+    #[arg(short, long)]
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `avocet zone`.
+///
+/// # Errors
+/// The name is not a domain name, or the output cannot be written.
+pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
+    match &args.command {
+        ZoneCommand::Check(args) => check(args),
+    }
+}
+
+/// The report of `avocet zone check --json`.
+#[derive(Serialize)]
+struct ZoneReport {
+    ok: bool,
+    zone: String,
+    serial: Option<u32>,
+    records: Option<u32>,
+    signed: Option<bool>,
+    faults: Vec<ZoneFaultReport>,
+    /// Faults that are not listed.
+    more: u64,
+}
+
+#[derive(Serialize)]
+struct ZoneFaultReport {
+    severity: &'static str,
+    file: String,
+    line: u32,
+    column: u32,
+    message: String,
+}
+
+fn check(args: &ZoneCheckArgs) -> Result<ExitCode, CommandError> {
+    let text = args.name.clone().unwrap_or_else(|| name_of(&args.file));
+    let name = FoldedNameBuf::from_wire(&typed_name(&text)?)?;
+    let (zone, faults) = zone_files::load(name.view(), &args.file);
+    let shown = if args.json {
+        format!("{}\n", serde_json::to_string_pretty(&report(&name, zone.as_ref(), &faults))?)
+    } else {
+        let mut err = io::stderr().lock();
+        for fault in faults.list() {
+            let _ = writeln!(err, "{fault}");
+        }
+        if faults.more() > 0 {
+            let _ = writeln!(err, "... and {} more", faults.more());
+        }
+        zone.as_ref().map_or_else(String::new, summary)
+    };
+    output::write(&shown)?;
+    Ok(if zone.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn summary(zone: &HostedZone) -> String {
+    let signed = if zone.is_signed() { ", signed" } else { "" };
+    let name = zone.apex().to_buf();
+    let (serial, records) = (zone.serial(), zone.records());
+    format!("{name}: serial {serial}, {records} records{signed}, no errors\n")
+}
+
+fn report(name: &FoldedNameBuf, zone: Option<&HostedZone>, faults: &Faults) -> ZoneReport {
+    let shown =
+        |ZoneFileFault { severity, file, line, column, reason }: ZoneFileFault| ZoneFaultReport {
+            severity: if severity == Severity::Error { "error" } else { "warning" },
+            file: file.display().to_string(),
+            line,
+            column,
+            message: reason.to_string(),
+        };
+    ZoneReport {
+        ok: zone.is_some(),
+        zone: name.to_string(),
+        serial: zone.map(HostedZone::serial),
+        records: zone.map(HostedZone::records),
+        signed: zone.map(HostedZone::is_signed),
+        faults: faults.list().into_iter().map(shown).collect(),
+        more: faults.more(),
+    }
+}
+
+/// Returns the name of a zone by that of its file: `db.example.com`, `example.com.zone`.
+fn name_of(file: &Path) -> String {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let mut name = name.strip_prefix("db.").unwrap_or(&name);
+    while let Some(rest) =
+        [".signed", ".zone", ".db", ".txt"].iter().find_map(|ending| name.strip_suffix(ending))
+    {
+        name = rest;
+    }
+    name.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_zone_is_that_of_its_file() {
+        for file in
+            ["example.com", "db.example.com", "/a/example.com.zone", "example.com.db.signed"]
+        {
+            assert_eq!(name_of(Path::new(file)), "example.com", "{file}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Errors and warnings about a zone, each with its place.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use avocet_wire::master::MasterError;
+use avocet_wire::{NameBuf, Rtype};
+use thiserror::Error;
+
+/// Most faults that are kept. A file with more is most likely no zone.
+pub const MAX_FAULTS: usize = 100;
+
+/// The problem with a record, a name or a zone.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+pub enum ZoneProblem {
+    /// The entry is not a record.
+    #[error("{}", shown(.0))]
+    Master(MasterError),
+    /// The file cannot be read; the reason of the system.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    /// Files include one another too deeply.
+    #[error("$INCLUDE is nested more than {0} deep")]
+    IncludedTooDeep(usize),
+    /// The files are larger than the limit in octets.
+    #[error("the zone's files have more than {0} octets")]
+    TooManyOctets(u64),
+    /// The zone has more records than the limit.
+    #[error("the zone has more than {0} records")]
+    TooManyRecords(u32),
+    /// The zone is larger than its tree can address.
+    #[error("the zone takes more than 4 GiB of memory")]
+    TooLarge,
+    /// The class is not IN.
+    #[error("the class is not IN")]
+    Class,
+    /// The owner is not in the zone; the record is ignored.
+    #[error("{0} is not in the zone; the record is ignored")]
+    OutOfZone(NameBuf),
+    /// The apex has no SOA record.
+    #[error("the zone has no SOA record")]
+    NoSoa,
+    /// An SOA record is not at the apex.
+    #[error("the SOA record is at {0}, which is not the zone's name")]
+    SoaBelowApex(NameBuf),
+    /// The apex has two different SOA records.
+    #[error("the zone has more than one SOA record")]
+    SecondSoa,
+    /// The apex has no NS records.
+    #[error("the zone has no NS records at its name")]
+    NoNs,
+    /// A name has a CNAME and other records (RFC 1034 §3.6.2).
+    #[error("{0} has a CNAME record and other records (RFC 1034 §3.6.2)")]
+    CnameAndOther(NameBuf),
+    /// A name has several records of a type that permits one.
+    #[error("{0} has more than one {1} record")]
+    Several(NameBuf, Rtype),
+    /// A wildcard has a type that must not be there (RFC 4592 §4).
+    #[error("{0} is a wildcard and has {1} records, which has no defined meaning (RFC 4592 §4)")]
+    WildcardType(NameBuf, Rtype),
+    /// The target of a record has no address in the zone.
+    #[error("the target {1} of the {0} record has neither A nor AAAA records in the zone")]
+    NoAddress(Rtype, NameBuf),
+    /// The target of a record is an alias (RFC 2181 §10.3).
+    #[error("the target {1} of the {0} record is an alias (RFC 2181 §10.3)")]
+    TargetIsAlias(Rtype, NameBuf),
+    /// A delegation has a name server below it without glue.
+    #[error("the name server {0} is below its delegation and has no glue")]
+    NoGlue(NameBuf),
+    /// A record is below a delegation or DNAME and never answers.
+    #[error("{0} is below {1} and is never an answer")]
+    Occluded(NameBuf, Box<NameBuf>),
+    /// A DS record without a delegation.
+    #[error("{0} has DS records and is not a delegation")]
+    DsWithoutDelegation(NameBuf),
+    /// The TTLs of an RRset differ (RFC 2181 §5.2).
+    #[error("the TTL differs from that of other {0} records of {1}; the lowest is used")]
+    OtherTtl(Rtype, NameBuf),
+    /// An RRset exceeds a message.
+    #[error("the {0} records of {1} have more than 65535 octets")]
+    RrsetTooLarge(Rtype, NameBuf),
+    /// A name has too many types.
+    #[error("{0} has records of more than 255 types")]
+    TooManyTypes(NameBuf),
+    /// A signature has expired.
+    #[error("the signature of the {0} records of {1} has expired")]
+    Expired(Rtype, NameBuf),
+    /// A signature is not yet valid.
+    #[error("the signature of the {0} records of {1} is not yet valid")]
+    NotYetValid(Rtype, NameBuf),
+    /// A signature covers no records.
+    #[error("the signature covers {0} records, but {1} has none")]
+    NothingSigned(Rtype, NameBuf),
+    /// A signature names another zone as its signer.
+    #[error("the signer {0} is not the zone")]
+    Signer(NameBuf),
+    /// The zone has signatures and neither NSEC nor NSEC3 records.
+    #[error("the zone is signed, but has neither a complete NSEC nor a complete NSEC3 chain")]
+    NoDenial,
+    /// The NSEC3 parameters have more iterations than validators permit.
+    #[error("NSEC3 with {0} iterations: validators permit {1} (RFC 9276 §3.2)")]
+    Iterations(u16, u16),
+}
+
+/// Returns the text of an error without its column, which is part of the place.
+fn shown(error: &MasterError) -> String {
+    let MasterError::Data(error) = error else { return error.to_string() };
+    match error.field {
+        Some((number, what)) => format!("field {number} of the data ({what}): {}", error.problem),
+        None => format!("the data: {}", error.problem),
+    }
+}
+
+/// Whether a fault prevents that the zone is served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Severity {
+    /// The zone is served.
+    Warning,
+    /// The zone is not served.
+    Error,
+}
+
+/// The place of an entry: the index of its file, line and column from 1. Line 0 is the file as a
+/// whole.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct EntryPlace {
+    pub(crate) file: u16,
+    pub(crate) line: u32,
+    pub(crate) column: u16,
+}
+
+/// An error or a warning.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ZoneFileFault {
+    /// Whether the zone is served.
+    pub severity: Severity,
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1; 0 for the file as a whole.
+    pub line: u32,
+    /// The column in octets, from 1.
+    pub column: u32,
+    /// The problem.
+    pub reason: ZoneProblem,
+}
+
+impl fmt::Display for ZoneFileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if self.line > 0 {
+            write!(f, "{}:{}:", self.line, self.column)?;
+        }
+        let severity = if self.severity == Severity::Warning { " warning:" } else { "" };
+        write!(f, "{severity} {}", self.reason)
+    }
+}
+
+/// A fault and the place of its entry.
+#[derive(Clone, Debug)]
+struct NotedFault {
+    severity: Severity,
+    place: EntryPlace,
+    reason: ZoneProblem,
+}
+
+/// All faults of a zone, and the files that it was read from.
+#[derive(Clone, Default, Debug)]
+pub struct Faults {
+    files: Vec<PathBuf>,
+    found: Vec<NotedFault>,
+    /// Faults beyond [`MAX_FAULTS`].
+    more: u64,
+    errors: u64,
+}
+
+impl Faults {
+    /// Reports whether the zone must not be served.
+    #[must_use]
+    pub const fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// Returns the number of errors.
+    #[must_use]
+    pub const fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// Returns the number of faults that are not listed.
+    #[must_use]
+    pub const fn more(&self) -> u64 {
+        self.more
+    }
+
+    /// Returns the files of the zone, the included ones after the first.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
+    /// Returns the faults in the order of their places.
+    #[must_use]
+    pub fn list(&self) -> Vec<ZoneFileFault> {
+        let mut found: Vec<_> = self.found.iter().collect();
+        found.sort_by_key(|found| found.place);
+        let shown = found.into_iter().map(|NotedFault { severity, place, reason }| ZoneFileFault {
+            severity: *severity,
+            file: self.files.get(usize::from(place.file)).cloned().unwrap_or_default(),
+            line: place.line,
+            column: place.column.into(),
+            reason: reason.clone(),
+        });
+        shown.collect()
+    }
+
+    /// Registers a file and returns its index.
+    pub(crate) fn open(&mut self, file: &Path) -> u16 {
+        let known = self.files.iter().position(|known| known == file);
+        known.unwrap_or_else(|| {
+            self.files.push(file.to_owned());
+            self.files.len() - 1
+        }) as u16
+    }
+
+    pub(crate) fn error(&mut self, place: EntryPlace, reason: ZoneProblem) {
+        self.errors += 1;
+        self.note(Severity::Error, place, reason);
+    }
+
+    pub(crate) fn warn(&mut self, place: EntryPlace, reason: ZoneProblem) {
+        self.note(Severity::Warning, place, reason);
+    }
+
+    fn note(&mut self, severity: Severity, place: EntryPlace, reason: ZoneProblem) {
+        let is_full = self.found.len() >= MAX_FAULTS;
+        self.more += u64::from(is_full);
+        let of_warning = |found: &NotedFault| found.severity == Severity::Warning;
+        match self.found.iter().rposition(of_warning) {
+            _ if !is_full => self.found.push(NotedFault { severity, place, reason }),
+            // Errors take the places of warnings.
+            Some(at) if severity == Severity::Error => {
+                self.found[at] = NotedFault { severity, place, reason }
+            }
+            _ => {}
+        }
+    }
+}

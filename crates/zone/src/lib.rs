@@ -1,0 +1,46 @@
+//! Hosted zones: master files, checks of whole zones, the tree, and authoritative answers.
+//!
+//! ```text
+//! files --reader--> records --ZoneBuilder--> tree, checked --answer--> draft of a message
+//! ```
+//!
+//! The crate opens no files, uses no socket and no clock: the caller opens included files and gives
+//! the time. The reader of entries is [`avocet_wire::master`], which policy zones use, too.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod check;
+mod fault;
+mod reader;
+mod tree;
+
+use std::path::Path;
+
+use avocet_wire::{FoldedName, NameBuf};
+
+pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
+pub use check::MAX_SERVED_ITERATIONS;
+pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
+pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
+pub use tree::{HostedRecord, HostedRecords, HostedSet, HostedZone, Node};
+
+/// Reads and checks a zone. Returns it if it has no errors, and all faults.
+///
+/// `open` reads a file, `now_secs` is the time since 1970 for the dates of signatures.
+#[must_use]
+pub fn load(
+    apex: FoldedName<'_>,
+    file: &Path,
+    now_secs: u64,
+    open: OpenFile<'_>,
+) -> (Option<HostedZone>, Faults) {
+    let mut faults = Faults::default();
+    let mut builder = ZoneBuilder::new(apex);
+    let origin = NameBuf::from_wire(apex.wire()).unwrap_or(NameBuf::ROOT);
+    read(&origin, file, open, &mut faults, &mut |record, place, faults| {
+        builder.add(record, place, faults);
+    });
+    let zone = builder.finish(now_secs, EntryPlace::default(), &mut faults);
+    (zone, faults)
+}

@@ -1,0 +1,309 @@
+//! The tree of a zone: immutable, in one block of octets, read without locks.
+//!
+//! ```text
+//! node     flags(1)  length of the name(1)  name  number of RRsets(1)  length of them(4)  RRsets
+//! RRset    type(2)  records(2)  their octets(2)  signatures(2)  their octets(2)  records  signatures
+//! record   as in a message whose QNAME is the owner: C0 0C, type, class, TTL, RDLENGTH, RDATA
+//! ```
+//!
+//! Nodes are in canonical order (RFC 4034 §6.1), and empty non-terminals have nodes. A hash table
+//! finds the node of a name. An A record whose owner has no other record takes 38 octets, its
+//! name, and 11 octets of the table.
+
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
+
+/// Octets of a record before its data.
+pub(crate) const RECORD_HEAD: usize = 12;
+/// Octets of an RRset before its records.
+pub(crate) const SET_HEAD: usize = 10;
+/// Slots of the hash table for each four nodes: open addressing needs free slots.
+const SLOTS: (usize, usize) = (4, 3);
+
+/// Properties of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Flags(pub(crate) u8);
+
+impl Flags {
+    /// The node has NS records and is not the apex: a zone cut.
+    pub(crate) const CUT: Self = Self(1);
+    /// The node has a DNAME record.
+    pub(crate) const DNAME: Self = Self(2);
+    /// The node is below a zone cut or a DNAME.
+    pub(crate) const OCCLUDED: Self = Self(4);
+    /// The node has a wildcard directly below it.
+    pub(crate) const HAS_WILDCARD: Self = Self(8);
+
+    pub(crate) const fn has(self, flags: Self) -> bool {
+        self.0 & flags.0 != 0
+    }
+}
+
+/// A zone that was read and checked.
+pub struct HostedZone {
+    pub(crate) apex: FoldedNameBuf,
+    pub(crate) block: Box<[u8]>,
+    /// The upper half of a name's hash, and the offset of its node plus one.
+    pub(crate) slots: Box<[u64]>,
+    pub(crate) denial: Denial,
+    pub(crate) records: u32,
+    pub(crate) names: u32,
+}
+
+/// The records that prove that something does not exist.
+pub(crate) enum Denial {
+    /// The zone is not signed.
+    None,
+    /// The offsets of the nodes with NSEC records, in canonical order.
+    Nsec(Box<[u32]>),
+    /// NSEC3 records (RFC 5155).
+    Nsec3(Box<Nsec3Chain>),
+}
+
+/// The NSEC3 records of a zone with the parameters of its NSEC3PARAM record.
+pub(crate) struct Nsec3Chain {
+    pub(crate) iterations: u16,
+    pub(crate) salt: Box<[u8]>,
+    /// The hashes of the owners, in order, and the offsets of their nodes.
+    pub(crate) hashes: Box<[([u8; 20], u32)]>,
+}
+
+/// A name of a zone.
+#[derive(Clone, Copy)]
+pub struct Node<'z> {
+    pub(crate) block: &'z [u8],
+    pub(crate) at: usize,
+}
+
+/// The records of one name and type, with their signatures.
+#[derive(Clone, Copy)]
+pub struct HostedSet<'z> {
+    /// The type.
+    pub rtype: Rtype,
+    /// The number of records.
+    pub count: u16,
+    /// The records in the form of a message whose QNAME is the owner.
+    pub records: &'z [u8],
+    /// The number of signatures.
+    pub signature_count: u16,
+    /// The RRSIG records in the same form.
+    pub signatures: &'z [u8],
+}
+
+/// TTL and data of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostedRecord<'z> {
+    /// The type.
+    pub rtype: Rtype,
+    /// The TTL in seconds.
+    pub ttl_secs: u32,
+    /// The data, uncompressed.
+    pub rdata: &'z [u8],
+}
+
+impl HostedZone {
+    /// Returns the name of the zone.
+    #[must_use]
+    pub fn apex(&self) -> FoldedName<'_> {
+        self.apex.view()
+    }
+
+    /// Returns the number of records.
+    #[must_use]
+    pub const fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Returns the number of names, with the empty non-terminals.
+    #[must_use]
+    pub const fn names(&self) -> u32 {
+        self.names
+    }
+
+    /// Returns the octets of memory that the zone takes.
+    #[must_use]
+    pub fn memory_octets(&self) -> usize {
+        let denial = match &self.denial {
+            Denial::None => 0,
+            Denial::Nsec(nodes) => size_of_val(&**nodes),
+            Denial::Nsec3(chain) => size_of_val(&*chain.hashes) + chain.salt.len(),
+        };
+        size_of::<Self>() + self.block.len() + size_of_val(&*self.slots) + denial
+    }
+
+    /// Returns the serial of the SOA record.
+    #[must_use]
+    pub fn serial(&self) -> u32 {
+        let soa = self.node(self.apex().wire()).and_then(|node| node.set(Rtype::SOA));
+        let rdata = soa.and_then(|soa| soa.iter().next()).map_or(&[][..], |soa| soa.rdata);
+        let at = rdata.len().checked_sub(20);
+        let serial = at.and_then(|at| rdata[at..].first_chunk());
+        serial.map_or(0, |serial| u32::from_be_bytes(*serial))
+    }
+
+    /// Returns whether the zone has signatures and a chain of NSEC or NSEC3 records.
+    #[must_use]
+    pub const fn is_signed(&self) -> bool {
+        !matches!(self.denial, Denial::None)
+    }
+
+    /// Returns all nodes with records in canonical order, those of NSEC3 records too.
+    pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            let node = Node { block: &self.block, at };
+            at = if at < self.block.len() { node.end() } else { return None };
+            Some(node)
+        })
+    }
+
+    /// Returns the node of a folded name.
+    #[inline]
+    pub(crate) fn node(&self, name: &[u8]) -> Option<Node<'_>> {
+        let hash = hash::without_secret(name);
+        let mut at = first_slot(hash, self.slots.len());
+        loop {
+            // Terminates: a quarter of the slots is free.
+            let slot = *self.slots.get(at)?;
+            if slot == 0 {
+                return None;
+            }
+            if (slot ^ hash) >> 32 == 0 {
+                let node = Node { block: &self.block, at: (slot as u32 - 1) as usize };
+                if short::same(node.name().wire(), name) {
+                    return Some(node);
+                }
+            }
+            at = if at + 1 == self.slots.len() { 0 } else { at + 1 };
+        }
+    }
+
+    /// Returns the node at this offset.
+    pub(crate) fn node_at(&self, at: u32) -> Node<'_> {
+        Node { block: &self.block, at: at as usize }
+    }
+}
+
+impl std::fmt::Debug for HostedZone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Zone({:?}, {} records)", self.apex, self.records)
+    }
+}
+
+impl<'z> Node<'z> {
+    #[inline]
+    fn octet(self, at: usize) -> u8 {
+        self.block.get(self.at + at).copied().unwrap_or(0)
+    }
+
+    #[inline]
+    pub(crate) fn flags(self) -> Flags {
+        Flags(self.octet(0))
+    }
+
+    /// Returns the owner.
+    #[inline]
+    #[must_use]
+    pub fn name(self) -> FoldedName<'z> {
+        let start = self.at + 2;
+        let end = start + usize::from(self.octet(1));
+        FoldedName::from_folded_unchecked(self.block.get(start..end).unwrap_or(&[0]))
+    }
+
+    /// Returns the offset of the number of RRsets.
+    #[inline]
+    fn sets_at(self) -> usize {
+        self.at + 2 + usize::from(self.octet(1))
+    }
+
+    pub(crate) fn end(self) -> usize {
+        let at = self.sets_at() + 1;
+        let len = self.block.get(at..).and_then(|rest| rest.first_chunk());
+        at + 4 + len.map_or(usize::MAX / 2, |len| u32::from_be_bytes(*len) as usize)
+    }
+
+    /// Returns the RRsets in the order of their types.
+    #[inline]
+    pub fn sets(self) -> impl Iterator<Item = HostedSet<'z>> {
+        let start = self.sets_at();
+        let count = self.block.get(start).copied().unwrap_or(0);
+        let mut rest = self.block.get(start + 5..).unwrap_or_default();
+        (0..count).map_while(move |_| {
+            let (head, after) = rest.split_first_chunk::<SET_HEAD>()?;
+            let number = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
+            let (records, after) = after.split_at_checked(usize::from(number(4)))?;
+            let (signatures, after) = after.split_at_checked(usize::from(number(8)))?;
+            rest = after;
+            let (rtype, count, signature_count) = (Rtype(number(0)), number(2), number(6));
+            Some(HostedSet { rtype, count, records, signature_count, signatures })
+        })
+    }
+
+    /// Returns the RRset of a type.
+    #[inline]
+    pub(crate) fn set(self, rtype: Rtype) -> Option<HostedSet<'z>> {
+        self.sets().find(|set| set.rtype == rtype && set.count > 0)
+    }
+
+    /// Returns whether the node has no records.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.block.get(self.sets_at()).is_none_or(|count| *count == 0)
+    }
+}
+
+impl<'z> HostedSet<'z> {
+    /// Returns the records.
+    #[inline]
+    #[must_use]
+    pub fn iter(&self) -> HostedRecords<'z> {
+        HostedRecords(self.records)
+    }
+
+    /// Returns the signatures.
+    #[inline]
+    #[must_use]
+    pub fn signatures(&self) -> HostedRecords<'z> {
+        HostedRecords(self.signatures)
+    }
+}
+
+/// The records of an RRset.
+#[derive(Clone, Copy)]
+pub struct HostedRecords<'z>(&'z [u8]);
+
+impl<'z> Iterator for HostedRecords<'z> {
+    type Item = HostedRecord<'z>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (head, rest) = self.0.split_first_chunk::<RECORD_HEAD>()?;
+        let [_, _, high, low, _, _, a, b, c, d, len_high, len_low] = *head;
+        let (rdata, rest) =
+            rest.split_at_checked(u16::from_be_bytes([len_high, len_low]).into())?;
+        self.0 = rest;
+        let rtype = Rtype(u16::from_be_bytes([high, low]));
+        Some(HostedRecord { rtype, ttl_secs: u32::from_be_bytes([a, b, c, d]), rdata })
+    }
+}
+
+/// Returns the first slot for a hash.
+#[inline]
+fn first_slot(hash: u64, slots: usize) -> usize {
+    (((hash & 0xffff_ffff) * slots as u64) >> 32) as usize
+}
+
+/// Builds the hash table of nodes at these offsets.
+pub(crate) fn slots_of(block: &[u8], nodes: &[u32]) -> Box<[u64]> {
+    let (filled, of) = SLOTS;
+    let mut slots = vec![0_u64; nodes.len() * filled / of + 1].into_boxed_slice();
+    for &at in nodes {
+        let node = Node { block, at: at as usize };
+        let hash = hash::without_secret(node.name().wire());
+        let mut slot = first_slot(hash, slots.len());
+        while slots[slot] != 0 {
+            slot = if slot + 1 == slots.len() { 0 } else { slot + 1 };
+        }
+        slots[slot] = hash & !0xffff_ffff | u64::from(at + 1);
+    }
+    slots
+}
