@@ -42,6 +42,7 @@ export default defineConfig({
     },
   },
   server: {
-    proxy: { '/api': { target: SERVER, changeOrigin: true } },
+    // The server compares Origin with Host: both stay those of the development server.
+    proxy: { '/api': { target: SERVER, changeOrigin: false } },
   },
 });

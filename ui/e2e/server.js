@@ -76,7 +76,7 @@ export class Server {
 
   /** Starts a server. `config` is TOML after the basic settings, `script` that of the upstream,
    *  and `files` are those of the directory. */
-  static async start({ config = HOUSEHOLD, script, files = FILES, users = true } = {}) {
+  static async start({ config = HOUSEHOLD, script, files = FILES, users = true, log = true } = {}) {
     const server = new Server();
     server.directory = await mkdtemp(path.join(os.tmpdir(), 'avocet-ui-'));
     const upstream = await server.#upstream.start(script);
@@ -93,7 +93,7 @@ workers = 1
 directory = "${server.directory}/data"
 
 [query-log]
-enabled = true
+enabled = ${log}
 
 [[forward]]
 zone = "."

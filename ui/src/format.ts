@@ -1,6 +1,6 @@
 // Numbers and times as texts. Every number that has a unit is shown with it.
 
-import { language } from './texts';
+import { locale } from './texts';
 
 const formats = new Map<string, Intl.NumberFormat>();
 
@@ -8,7 +8,7 @@ function format(value: number, options: Intl.NumberFormatOptions): string {
   const key = JSON.stringify(options);
   let found = formats.get(key);
   if (!found) {
-    found = new Intl.NumberFormat(language, options);
+    found = new Intl.NumberFormat(locale, options);
     formats.set(key, found);
   }
   return found.format(value);
@@ -78,7 +78,7 @@ export function duration(secs: number): string {
   return parts.join(' ');
 }
 
-const relative = new Intl.RelativeTimeFormat(language, { numeric: 'auto', style: 'short' });
+const relative = new Intl.RelativeTimeFormat(locale, { numeric: 'auto', style: 'short' });
 
 /** How long ago a Unix second was, in words. */
 export function ago(at: number, now: number = Date.now() / 1000): string {
@@ -90,11 +90,11 @@ export function ago(at: number, now: number = Date.now() / 1000): string {
   return relative.format(Math.round(secs / 86_400), 'day');
 }
 
-const clock = new Intl.DateTimeFormat(language, { timeStyle: 'medium' });
-const clockMinutes = new Intl.DateTimeFormat(language, { timeStyle: 'short' });
-const date = new Intl.DateTimeFormat(language, { dateStyle: 'medium' });
-const dateShort = new Intl.DateTimeFormat(language, { day: 'numeric', month: 'short' });
-const both = new Intl.DateTimeFormat(language, { dateStyle: 'medium', timeStyle: 'medium' });
+const clock = new Intl.DateTimeFormat(locale, { timeStyle: 'medium' });
+const clockMinutes = new Intl.DateTimeFormat(locale, { timeStyle: 'short' });
+const date = new Intl.DateTimeFormat(locale, { dateStyle: 'medium' });
+const dateShort = new Intl.DateTimeFormat(locale, { day: 'numeric', month: 'short' });
+const both = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeStyle: 'medium' });
 
 /** A Unix second in the zone of the browser: the time if it is today, else with its day. */
 export function time(at: number): string {
@@ -117,6 +117,21 @@ export function day(at: number): string {
 /** Hours and minutes of a Unix second in the zone of the browser. */
 export function minutes(at: number): string {
   return clockMinutes.format(new Date(at * 1000));
+}
+
+/** The times of an axis: the day where it begins, hours and minutes otherwise. */
+export function axisTimes(ticks: readonly number[]): string[] {
+  let last = '';
+  const step = (ticks[1] ?? 0) - (ticks[0] ?? 0);
+  return ticks.map((tick) => {
+    const moment = new Date(tick * 1000);
+    const date = dateShort.format(moment);
+    if (step >= 86_400) return date;
+    if (step > 0 && step < 60) return clock.format(moment);
+    const isOther = last !== '' && date !== last;
+    last = date;
+    return isOther ? date : clockMinutes.format(moment);
+  });
 }
 
 /** A Unix second in UTC, for the text on hover. */

@@ -23,7 +23,11 @@ type Operation<M extends Method, P extends string> = `/api/v1${P}` extends keyof
   : never;
 /** The fields of the query of a request. */
 export type QueryOf<M extends Method, P extends string> =
-  Operation<M, P> extends { parameters: { query?: infer Q } } ? Q : Record<string, never>;
+  Operation<M, P> extends { parameters: { query?: infer Q } }
+    ? [NonNullable<Q>] extends [never]
+      ? Record<string, never>
+      : NonNullable<Q>
+    : Record<string, never>;
 /** The body of a request. */
 export type BodyOf<M extends Method, P extends string> =
   Operation<M, P> extends { requestBody?: { content: { 'application/json': infer B } } } ? B : never;

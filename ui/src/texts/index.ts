@@ -23,6 +23,9 @@ function chosen(): Language {
 
 export const language: Language = chosen();
 
+/** The language with the region of the user, for numbers and times. */
+export const locale: string = navigator.languages.find((one) => one.startsWith(language)) ?? language;
+
 /** The texts, once `loadTexts` has finished. */
 export let text: Texts = en;
 

@@ -51,6 +51,8 @@ pub(super) fn tail(
     }
     let mut entries = 0;
     let following = running.query_log.followers.follow().ok_or(ControlError::Busy)?;
+    // At once, so that the client knows that it follows.
+    lines(LogLine::Waiting {})?;
     while !running.draining.load(Ordering::Relaxed) {
         match following.queue.recv_timeout(SILENCE) {
             Ok(entry) if filter.takes(&entry) => {

@@ -1,0 +1,181 @@
+// What the overview shows, read again now and then.
+
+import { get, isAborted, ProblemError } from '../../api/client';
+import type {
+  AnchorsReport,
+  LogOverview,
+  LogSteps,
+  OutcomeKind,
+  Revisions,
+  ServerStatus,
+} from '../../api/schema';
+import { session } from '../../api/session.svelte';
+import { interval, type Range } from './range';
+
+/** The kinds of outcome from the bottom of the chart to its top. */
+export const KINDS: OutcomeKind[] = [
+  'answered',
+  'local',
+  'rewritten',
+  'blocked',
+  'refused',
+  'dropped',
+  'failed',
+  'malformed',
+];
+/** Kinds that the legend always has. */
+const MAIN: OutcomeKind[] = ['answered', 'blocked'];
+/** Texts of each ranking. */
+const TEXTS = 8;
+/** Milliseconds between two looks at the counts of the server, and the looks that live keeps. */
+const LIVE_PAUSE = 2000;
+const LIVE_LOOKS = 91;
+/** Revisions and anchors change rarely: they are read with each n-th refresh. */
+const RARELY = 6;
+
+export type Counts = Record<OutcomeKind, number>;
+
+export interface Look {
+  at: number;
+  counts: Counts;
+  fromCache: number;
+}
+
+function look(status: ServerStatus, at: number): Look {
+  const { queries } = status;
+  const counts = {
+    answered: queries['from-cache'] + queries.resolved,
+    local: queries.local,
+    rewritten: queries.rewritten,
+    blocked: queries.blocked,
+    refused: queries.refused,
+    failed: queries.failed,
+    dropped: 0,
+    malformed: 0,
+  };
+  return { at, counts, fromCache: queries['from-cache'] };
+}
+
+/** Returns the sum of all kinds. */
+export function total(counts: Counts): number {
+  return KINDS.reduce((sum, kind) => sum + counts[kind], 0);
+}
+
+/** Returns the kinds that a chart shows: the main ones and those with a count. */
+export function shownKinds(all: readonly Counts[]): OutcomeKind[] {
+  return KINDS.filter((kind) => MAIN.includes(kind) || all.some((counts) => counts[kind] > 0));
+}
+
+export class Overview {
+  status = $state.raw<ServerStatus | null>(null);
+  statistics = $state.raw<LogOverview | null>(null);
+  series = $state.raw<LogSteps | null>(null);
+  revisions = $state.raw<Revisions | null>(null);
+  anchors = $state.raw<AnchorsReport | null>(null);
+  looks = $state.raw<Look[]>([]);
+  failure = $state.raw<unknown>(null);
+  isLogOff = $state(false);
+  #reads = 0;
+
+  /** Reads until the returned function is called. */
+  watch(range: () => Range): () => void {
+    const abort = new AbortController();
+    const { signal } = abort;
+    let timer: ReturnType<typeof setTimeout>;
+    const isLive = range().name === 'live';
+    const refresh = async (): Promise<void> => {
+      if (!document.hidden) await this.#read(range(), signal);
+      const pause = interval(range());
+      if (!signal.aborted && pause !== null) timer = setTimeout(refresh, pause);
+    };
+    void refresh();
+    const live = isLive ? setInterval(() => void this.#look(signal), LIVE_PAUSE) : undefined;
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+      clearInterval(live);
+    };
+  }
+
+  async #read(range: Range, signal: AbortSignal): Promise<void> {
+    const { from, to, step } = range;
+    const isRare = this.#reads % RARELY === 0;
+    this.#reads += 1;
+    const names = session.may('queries:read');
+    try {
+      const [status, series, statistics] = await Promise.all([
+        get('/status', {}, { signal }),
+        this.#logged(get('/series', { from, to, step }, { signal })),
+        names ? this.#logged(get('/statistics', { from, to, limit: TEXTS }, { signal })) : null,
+      ]);
+      this.status = status;
+      this.series = series;
+      this.statistics = statistics;
+      this.failure = null;
+      if (isRare) {
+        [this.revisions, this.anchors] = await Promise.all([
+          get('/config/revisions', { limit: 8 }, { signal }),
+          get('/trust/anchors', {}, { signal }),
+        ]);
+      }
+    } catch (error) {
+      if (!isAborted(error)) this.failure = error;
+    }
+  }
+
+  /** Waits for counts of the query log, which may be off. */
+  async #logged<T>(reply: Promise<T>): Promise<T | null> {
+    try {
+      const counts = await reply;
+      this.isLogOff = false;
+      return counts;
+    } catch (error) {
+      if (!(error instanceof ProblemError) || error.problem.status !== 409) throw error;
+      this.isLogOff = true;
+      return null;
+    }
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    if (document.hidden) return;
+    try {
+      const status = await get('/status', {}, { signal });
+      this.status = status;
+      const one = look(status, Date.now() / 1000);
+      const last = this.looks.at(-1);
+      // A restart counts from zero again.
+      const isGoing = last && total(last.counts) <= total(one.counts) && one.at - last.at < 15;
+      this.looks = [...(isGoing ? this.looks : []), one].slice(-LIVE_LOOKS);
+    } catch (error) {
+      if (!isAborted(error)) this.failure = error;
+    }
+  }
+}
+
+export interface Rates {
+  times: number[];
+  counts: Counts[];
+}
+
+/** Returns the queries a second between looks. The window is full from the start, so that the bars
+ *  do not change their width. */
+export function rates(looks: readonly Look[]): Rates {
+  const result: Rates = { times: [], counts: [] };
+  const end = Math.floor((looks.at(-1)?.at ?? Date.now() / 1000) / 2) * 2;
+  const zero = Object.fromEntries(KINDS.map((kind) => [kind, 0])) as Counts;
+  const missing = LIVE_LOOKS - Math.max(looks.length, 1);
+  const begin = end - (LIVE_LOOKS - 1) * 2;
+  for (let at = 0; at < missing; at += 1) {
+    result.times.push(begin + at * 2);
+    result.counts.push(zero);
+  }
+  for (let at = 1; at < looks.length; at += 1) {
+    const [before, now] = [looks[at - 1], looks[at]];
+    if (!before || !now) continue;
+    const secs = Math.max(0.5, now.at - before.at);
+    const entries = KINDS.map((kind) => [kind, (now.counts[kind] - before.counts[kind]) / secs]);
+    result.times.push(begin + (missing + at - 1) * 2);
+    result.counts.push(Object.fromEntries(entries) as Counts);
+  }
+  return result;
+}

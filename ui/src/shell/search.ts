@@ -1,0 +1,73 @@
+// The search over everything. Pages add to it by a file `search.ts` of their own.
+
+import type { IconName } from '../components/icons';
+import { session } from '../api/session.svelte';
+import { href, PAGES } from '../router.svelte';
+import { text } from '../texts';
+
+/** Something that was found. */
+export interface Hit {
+  icon: IconName;
+  title: string;
+  /** What it is. */
+  hint: string;
+  href: string;
+}
+
+/** What a page exports as `search` of its file `search.ts`. */
+export type Search = (written: string, signal: AbortSignal) => Promise<Hit[]> | Hit[];
+
+const found = import.meta.glob<{ search: Search }>('../pages/*/search.ts');
+const MOST = 12;
+
+function pages(written: string): Hit[] {
+  const start = written.toLowerCase();
+  return PAGES.filter((page) => session.may(page.scope))
+    .filter((page) => text.pages[page.name].toLowerCase().includes(start))
+    .map((page) => ({
+      icon: page.icon,
+      title: text.pages[page.name],
+      hint: text.search.page,
+      href: page.path,
+    }));
+}
+
+function queries(written: string): Hit[] {
+  if (!session.may('queries:read') || /\s/.test(written)) return [];
+  const isAddress = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]+)$/i.test(written);
+  const [field, hint] = isAddress
+    ? (['client', text.search.ofClient] as const)
+    : (['under', text.search.below] as const);
+  return [
+    { icon: 'queries', title: written, hint, href: href('/queries', { [field]: written }) },
+    ...(isAddress
+      ? []
+      : [
+          {
+            icon: 'block' as const,
+            title: written,
+            hint: text.search.blockedBelow,
+            href: href('/queries', { under: written, kind: 'blocked' }),
+          },
+        ]),
+  ];
+}
+
+/** Searches everything. What is found later is passed on as it arrives. */
+export async function searchAll(
+  written: string,
+  signal: AbortSignal,
+  show: (hits: Hit[]) => void,
+): Promise<void> {
+  let hits = [...pages(written), ...queries(written)];
+  show(hits);
+  const add = async (load: () => Promise<{ search: Search }>): Promise<void> => {
+    const { search } = await load();
+    const more = await search(written, signal);
+    if (signal.aborted || more.length === 0) return;
+    // What has a name comes before searches for the text.
+    hits = [...hits.filter((one) => one.hint === text.search.page), ...more, ...hits.filter((one) => one.hint !== text.search.page)].slice(0, MOST);
+    show(hits);
+  };
+  await Promise.allSettled(Object.values(found).map(add));
+}
