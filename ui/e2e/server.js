@@ -72,6 +72,7 @@ export class Server {
   #basics;
   #upstream = new Upstream();
   #clients = new Map();
+  #token;
   log = [];
 
   /** Starts a server. `config` is TOML after the basic settings, `script` that of the upstream,
@@ -158,6 +159,13 @@ ${config}`;
 
   async addUser(name, role, more = []) {
     await this.avocet(['user', 'add', name, '--role', role, ...more], `${PASSWORD}\n`);
+  }
+
+  /** Returns a token that reads the configuration. */
+  async token() {
+    const scopes = ['--scope', 'config:read', '--scope', 'status:read'];
+    this.#token ??= (await this.avocet(['token', 'create', 'tests', ...scopes])).trim();
+    return this.#token;
   }
 
   /** Returns the part of the set-up link after the host, which the log has. */

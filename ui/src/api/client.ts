@@ -213,3 +213,13 @@ export async function remove<P extends PathOf<'delete'>>(
   const url = address(path, query ?? {});
   return (await write('delete', url, undefined, options)) as ReplyOf<'delete', P>;
 }
+
+/** Sends a file. */
+export async function upload<P extends PathOf<'post'>>(
+  path: P,
+  file: Blob,
+): Promise<ReplyOf<'post', P>> {
+  const headers = { 'X-CSRF-Token': csrf, 'Content-Type': 'application/jsonl' };
+  const response = await send(address(path), { method: 'POST', headers, body: file });
+  return (await response.json()) as ReplyOf<'post', P>;
+}
