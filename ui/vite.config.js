@@ -33,7 +33,7 @@ export default defineConfig({
         assetFileNames: 'assets/[name]-[hash][extname]',
         manualChunks(id) {
           if (id.includes('/node_modules/uplot/')) return 'uplot';
-          if (id.includes('/node_modules/')) return 'svelte';
+          if (id.includes('/node_modules/svelte/')) return 'svelte';
           if (/\/src\/(components|api|format)\b/.test(id) && !id.includes('Chart')) return 'base';
           if (id.includes('/src/texts/de')) return 'texts-de';
           return undefined;

@@ -685,6 +685,7 @@ export const de: Texts = {
     between: (from: string, to: string) => `${from} bis ${to}`,
     changed: 'geändert',
     inFile: 'steht in der Datei',
+    stillInForce: 'Bis zum Neustart, oder durch eine Umgebungsvariable:',
     discardOne: (key: string) => `Änderung von ${key} verwerfen`,
     reset: (key: string) => `${key} aus der Datei entfernen: der Standard gilt`,
     unsaved: (count: number) =>

@@ -694,6 +694,7 @@ export const en = {
     between: (from: string, to: string) => `${from} to ${to}`,
     changed: 'changed',
     inFile: 'set in the file',
+    stillInForce: 'Until the restart, or by a variable of the environment:',
     discardOne: (key: string) => `Discard the change of ${key}`,
     reset: (key: string) => `Remove ${key} from the file: its default applies`,
     unsaved: (count: number) => (count === 1 ? '1 change is not saved' : `${count} changes are not saved`),

@@ -4,7 +4,7 @@ import { get, getTagged, isAborted, post, ProblemError, problemOf } from '../../
 import type { CheckedChange, ConfigEdit, OnProbation, RevisionAccepted, ShownConfig } from '../../api/schema';
 import { toasts } from '../../components/toasts.svelte';
 import { text } from '../../texts';
-import { keysInFile, toml, withoutPlace, type Value } from './model';
+import { fileValues, toml, withoutPlace, type FileValues, type Value } from './model';
 
 /** A change of a key; without a value, the key is removed from the file. */
 interface Draft {
@@ -16,8 +16,8 @@ interface Draft {
 class Drafts {
   config = $state.raw<ShownConfig | null>(null);
   failure = $state.raw<unknown>(null);
-  /** The keys that the file has. */
-  inFile = $state.raw(new Set<string>());
+  /** What the file has. */
+  file = $state.raw<FileValues>({});
   changes = $state<Record<string, Draft>>({});
   /** What the server says about a value. */
   errors = $state<Record<string, string>>({});
@@ -39,7 +39,7 @@ class Drafts {
       const { data, tag } = await getTagged('/config');
       const number = data.revision;
       const file = number ? await get('/config/revisions/text', { number }) : null;
-      this.inFile = keysInFile(file?.text ?? '');
+      this.file = fileValues(file?.text ?? '');
       this.config = data;
       this.#tag = tag;
       this.failure = null;

@@ -1,5 +1,6 @@
 // The tables and keys of the configuration by their schema, and values as TOML.
 
+import { parse } from 'smol-toml';
 import document from '../../../../crates/config/schema.json';
 import type { ShownConfig } from '../../api/schema';
 
@@ -95,10 +96,25 @@ function idOf(table: string, values: Values): string {
   return table === 'record' ? `${name} ${String(values.type)}` : name;
 }
 
-export function entriesOf(config: ShownConfig, table: Table): Entry[] {
-  const found = config.tables[table.name];
+/** The configuration file as values: what it has, without defaults. */
+export type FileValues = Record<string, Values | Values[] | undefined>;
+
+/** Reads the text of a configuration, which the server has accepted. */
+export function fileValues(text: string): FileValues {
+  return parse(text) as unknown as FileValues;
+}
+
+/** The entries of the file. Those in force have further ones, which no edit finds. */
+export function entriesOf(file: FileValues, table: Table): Entry[] {
+  const found = file[table.name];
   if (!Array.isArray(found)) return [];
-  return (found as Values[]).map((values) => ({ id: idOf(table.name, values), values }));
+  return found.map((values) => ({ id: idOf(table.name, values), values }));
+}
+
+/** The values of the file in a table that occurs once. */
+export function valuesIn(file: FileValues, table: Table): Values {
+  const found = file[table.name];
+  return found && !Array.isArray(found) ? found : {};
 }
 
 /** The values in force of a table that occurs once. */
@@ -161,19 +177,6 @@ export function inlineTable(values: Values): string {
 /** What edits call a key. */
 export function pathOf(table: Table, entry: string | null, key: Key): string {
   return entry === null ? `${table.name}.${key.name}` : `${table.name}[${entry}].${key.name}`;
-}
-
-/** The keys of tables that occur once which the text of a configuration has. */
-export function keysInFile(text: string): Set<string> {
-  const found = new Set<string>();
-  let table = '';
-  for (const line of text.split('\n')) {
-    const head = /^\s*\[+\s*([\w-]+)\s*\]+/.exec(line);
-    if (head) table = head[1] ?? '';
-    const key = /^\s*([\w-]+)\s*=/.exec(line);
-    if (key && !head) found.add(`${table}.${key[1]}`);
-  }
-  return found;
 }
 
 /** Takes the place in the file from the messages of the server: the field shows the place. */
