@@ -72,6 +72,8 @@ mod server;
 mod start_and_stop;
 #[path = "operation/surroundings.rs"]
 mod surroundings;
+#[path = "operation/tables.rs"]
+mod tables;
 #[path = "operation/take_over.rs"]
 mod take_over;
 #[path = "operation/upstream.rs"]

@@ -26,6 +26,7 @@ mod check;
 pub mod dns64;
 pub mod dnstap;
 pub mod edit;
+pub mod entry;
 mod error;
 mod forward;
 mod hints;

@@ -24,8 +24,9 @@ const MAX_FIELDS: usize = 2048;
 /// Most entries of one reply.
 pub(crate) const MAX_ENTRIES: usize = 1000;
 /// Fields whose values are never recorded.
-/// `value` is that of a key of the configuration.
-const SECRET_FIELDS: [&str; 6] = ["password", "next-password", "code", "token", "link", "value"];
+/// `value` is that of a key of the configuration, `settings` those of an entry of it.
+const SECRET_FIELDS: [&str; 7] =
+    ["password", "next-password", "code", "token", "link", "value", "settings"];
 
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,9 @@ use serde_json::Value;
 use zeroize::Zeroizing;
 
 /// Fields that change without a write.
-const VOLATILE: [&str; 4] = ["now", "left-secs", "held", "answers"];
+///
+/// A revision changes with every edit, also of other parts of the configuration.
+const VOLATILE: [&str; 5] = ["now", "left-secs", "held", "answers", "revision"];
 /// Most replies that are kept for repetitions.
 const MAX_KEPT: usize = 256;
 /// Largest reply that is kept, in octets.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use avocet_control::access::{AccessScope, Secret};
+use avocet_control::revisions::Submitter;
 use avocet_control::{Control, ControlError, Disconnected, Effect, Request as ControlRequest};
 use axum::body::Body;
 use axum::http::header::{
@@ -231,7 +232,7 @@ impl Exchange {
                 input::of_query(&self.head.uri, known)?
             }
         };
-        if let (Does::Call(command, _), Some(author)) = (self.route.does, &self.author)
+        if let (Some(command), Some(author)) = (self.route.command(), &self.author)
             && !author.limits.permit(command, &fields)
         {
             let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
@@ -247,7 +248,7 @@ impl Exchange {
             Does::Call(command, ReplyForm::Events) => {
                 return self.stream(request(command, fields)?, Framing::Events).await;
             }
-            Does::Call(..) | Does::Own(_) | Does::Upload(_) => {}
+            Does::Call(..) | Does::Entries(_) | Does::Own(_) | Does::Upload(_) => {}
         }
         self.begin_work(fields).await
     }
@@ -322,6 +323,11 @@ impl Exchange {
             }
         }
         let mut recorded = recorded(&fields);
+        if let Does::Entries(call) = self.route.does
+            && let Some(id) = call.named(&fields)
+        {
+            recorded.entry("id").or_insert(id.into());
+        }
         let result = self.perform(fields);
         let is_log_in =
             matches!(self.route.does, Does::Own(OwnCall::SessionBegin | OwnCall::ProviderFinish));
@@ -350,7 +356,8 @@ impl Exchange {
     /// the request.
     fn key(&self, fields: &Map<String, Value>) -> Result<Option<(String, String)>, Problem> {
         let Some(key) = self.head.headers.get("idempotency-key") else { return Ok(None) };
-        if self.route.verb != Verb::Post || !matches!(self.route.does, Does::Call(..)) {
+        let is_call = matches!(self.route.does, Does::Call(..) | Does::Entries(_));
+        if self.route.verb != Verb::Post || !is_call {
             return Ok(None);
         }
         if !(1..=MAX_KEY).contains(&key.len()) {
@@ -390,14 +397,13 @@ impl Exchange {
                 let request = request(command, fields)?;
                 Ok(WebReply::of(call(&*self.shared.control, request, ReplyForm::End)?))
             }
-            Does::Call(command, form) => {
-                let request = request(command, self.signed(command, fields))?;
+            Does::Call(..) | Does::Entries(_) => {
                 let _write = self.route.guards.map(|path| {
                     let write = self.shared.writes.lock().unwrap_or_else(PoisonError::into_inner);
                     self.compare(path).map(|()| write)
                 });
                 let _write = _write.transpose()?;
-                let value = call(&*self.shared.control, request, form)?;
+                let value = self.call_server(fields)?;
                 let tag = self.is_tagged().then(|| tag(&value));
                 let header = self.head.headers.get(IF_NONE_MATCH).and_then(|one| one.to_str().ok());
                 let is_known = tag
@@ -412,6 +418,28 @@ impl Exchange {
         }
     }
 
+    fn call_server(&self, fields: Map<String, Value>) -> Result<Value, Problem> {
+        let control = &*self.shared.control;
+        match self.route.does {
+            Does::Call(command, form) => {
+                call(control, request(command, self.signed(command, fields))?, form)
+            }
+            Does::Entries(call) => {
+                self.shared.interface.tables.perform(call, fields, (control, self.submitter()))
+            }
+            Does::Own(_) | Does::Upload(_) => Ok(Value::Null),
+        }
+    }
+
+    /// Returns who sends a change, for the history.
+    fn submitter(&self) -> Submitter {
+        Submitter {
+            author: self.author.as_ref().map(|author| author.name.clone()),
+            source: Some(self.caller.address.to_string()),
+            comment: None,
+        }
+    }
+
     /// Adds the author and the address of a change to the fields that the history shows, and keeps
     /// queries of the log from those who may not read them.
     fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
@@ -421,8 +449,7 @@ impl Exchange {
         }
         if matches!(command, "config-change" | "config-rollback") {
             let comment = fields.get("by").and_then(|by| by.get("comment")).cloned();
-            let author = self.author.as_ref().map(|author| author.name.as_str());
-            let source = self.caller.address.to_string();
+            let Submitter { author, source, .. } = self.submitter();
             let by = json!({ "author": author, "source": source, "comment": comment });
             fields.insert("by".to_owned(), by);
         }
@@ -441,10 +468,15 @@ impl Exchange {
     fn compare(&self, path: &str) -> Result<(), Problem> {
         let Some(header) = self.head.headers.get(IF_MATCH) else { return Ok(()) };
         let mut routes = ROUTES.iter().filter(|one| one.path == path && one.verb == Verb::Get);
-        let Some(Does::Call(command, form)) = routes.next().map(|route| route.does) else {
-            return Ok(());
+        let control = &*self.shared.control;
+        let present = match routes.next().map(|route| route.does) {
+            Some(Does::Call(command, form)) => call(control, request(command, Map::new())?, form)?,
+            Some(Does::Entries(read)) => {
+                let by = Submitter::default();
+                self.shared.interface.tables.perform(read, Map::new(), (control, by))?
+            }
+            _ => return Ok(()),
         };
-        let present = call(&*self.shared.control, request(command, Map::new())?, form)?;
         let present = tag(&present);
         match header.to_str().is_ok_and(|header| matches(header, &present)) {
             true => Ok(()),

@@ -27,6 +27,7 @@ mod pages;
 mod problem;
 pub mod route;
 mod stream;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod upload;

@@ -12,6 +12,7 @@ use crate::input::{FieldKind, QueryField};
 use crate::own::{self, OwnSchemas};
 use crate::problem::{PROBLEM_JSON, ProblemBody};
 use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
+use crate::tables::{self, Tables};
 use crate::upload;
 
 /// Where the definitions are in the document.
@@ -21,6 +22,8 @@ const DEFINITIONS: &str = "/components/schemas";
 pub(crate) struct Interface {
     /// The document.
     pub(crate) document: Value,
+    /// The tables of the configuration.
+    pub(crate) tables: Tables,
     fields: HashMap<(Verb, &'static str), BTreeMap<String, QueryField>>,
 }
 
@@ -39,7 +42,9 @@ impl Interface {
         let commands = schema::all_in(&mut generator);
         let own: Vec<_> = ROUTES.iter().map(|route| own_schemas(route, &mut generator)).collect();
         let problem = generator.subschema_for::<ProblemBody>().to_value();
-        let definitions = generator.take_definitions(true);
+        let tables = Tables::generate();
+        let mut definitions = generator.take_definitions(true);
+        definitions.extend(tables.definitions());
         let (mut paths, mut all_fields) = (Map::new(), HashMap::new());
         for (route, own) in ROUTES.iter().zip(own) {
             let schemas = schemas_of(route, own, &commands, &definitions);
@@ -50,7 +55,7 @@ impl Interface {
             let of_query = fields.into_iter().map(|field| (field.name, field.place));
             all_fields.insert((route.verb, route.path), of_query.collect());
         }
-        Self { document: document(paths, definitions, problem), fields: all_fields }
+        Self { document: document(paths, definitions, problem), tables, fields: all_fields }
     }
 
     /// Returns the fields of a route, as a query has them.
@@ -63,7 +68,7 @@ impl Interface {
 fn own_schemas(route: &Route, generator: &mut SchemaGenerator) -> Option<OwnSchemas> {
     match route.does {
         Does::Own(call) => Some(own::schemas(call, generator)),
-        Does::Call(..) | Does::Upload(_) => None,
+        Does::Call(..) | Does::Entries(_) | Does::Upload(_) => None,
     }
 }
 
@@ -79,6 +84,10 @@ fn schemas_of(
     let (command, form) = match route.does {
         Does::Call(command, form) => (command, form),
         Does::Upload(command) => (command, ReplyForm::End),
+        Does::Entries(call) => {
+            let (request, reply) = tables::schemas_of(call);
+            return RouteSchemas { request, reply };
+        }
         Does::Own(_) => return RouteSchemas { request: json!({}), reply: json!({}) },
     };
     // A test compares the commands of the table with those of the control socket.
@@ -131,7 +140,8 @@ fn fields(request: &Value, definitions: &Map<String, Value>) -> Vec<Field> {
     for (name, schema) in properties {
         let inner = fields_within(name, schema, definitions);
         if !inner.is_empty() {
-            found.extend(inner);
+            let is_required = is_required(name);
+            found.extend(inner.into_iter().map(|field| Field { is_required, ..field }));
             continue;
         }
         found.push(Field {
@@ -211,7 +221,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
     if route.guards.is_some() {
         parameters.push(header_parameter("If-Match", "The ETag of the resource that it changes"));
     }
-    if route.verb == Verb::Post && matches!(route.does, Does::Call(..)) {
+    if route.verb == Verb::Post && matches!(route.does, Does::Call(..) | Does::Entries(_)) {
         let text = "A repetition with the same key gets the first reply, for ten minutes";
         parameters.push(header_parameter("Idempotency-Key", text));
     }

@@ -1,8 +1,11 @@
 //! The table of all routes. It is the source of the router, of the scopes that requests need, of
 //! the OpenAPI document and of the comparison with the command line.
 
+use avocet_config::entry::EntryTable;
 use avocet_control::access::AccessScope;
 use axum::http::Method;
+
+use crate::tables::{EntryAction, EntryCall};
 
 /// The path below which all routes are.
 pub const PREFIX: &str = "/api/v1";
@@ -53,6 +56,8 @@ pub enum Needs {
 pub enum Does {
     /// Calls the server with a request of the control socket.
     Call(&'static str, ReplyForm),
+    /// Reads or changes entries of the configuration.
+    Entries(EntryCall),
     /// Stores the body as a file, then calls the server with a request without fields.
     Upload(&'static str),
     /// Something that belongs to this interface.
@@ -135,6 +140,18 @@ impl Route {
         Self { verb, path, needs, does, summary, guards: None }
     }
 
+    const fn entries(
+        verb: Verb,
+        path: &'static str,
+        (table, action): (EntryTable, EntryAction),
+        summary: &'static str,
+    ) -> Self {
+        let call = EntryCall { table, action };
+        let needs = Needs::Scope(if call.is_change() { ConfigWrite } else { ConfigRead });
+        let guards = if call.is_change() { Some(read_path(table)) } else { None };
+        Self { verb, path, needs, does: Does::Entries(call), summary, guards }
+    }
+
     const fn upload(path: &'static str, scope: AccessScope, calls: Calls) -> Self {
         let Calls(command, _, summary) = calls;
         let (needs, does) = (Needs::Scope(scope), Does::Upload(command));
@@ -156,9 +173,32 @@ impl Route {
         self
     }
 
+    /// Returns the request of the control socket that it leads to, if any.
+    pub fn command(&self) -> Option<&'static str> {
+        match self.does {
+            Does::Call(command, _) | Does::Upload(command) => Some(command),
+            Does::Entries(call) => Some(call.command()),
+            Does::Own(_) => None,
+        }
+    }
+
     /// Returns the whole path.
     pub fn full_path(&self) -> String {
         format!("{PREFIX}{}", self.path)
+    }
+}
+
+/// Returns the path of the entries of a table.
+const fn read_path(table: EntryTable) -> &'static str {
+    match table {
+        // `/lists` has their state.
+        EntryTable::List => "/lists/settings",
+        EntryTable::Rule => "/rules",
+        EntryTable::Group => "/groups",
+        EntryTable::Client => "/clients",
+        EntryTable::Record => "/records",
+        EntryTable::Forward => "/forwarders",
+        EntryTable::Stub => "/stubs",
     }
 }
 
@@ -169,6 +209,7 @@ use AccessScope::{
     AccessRead, AccessWrite, BackupRead, BackupWrite, CacheWrite, ConfigRead, ConfigWrite, Explain,
     ListsWrite, PolicyWrite, QueriesRead, QueriesWrite, StatusRead, TrustWrite,
 };
+use EntryAction::{Change, Create, Read, Remove, Test};
 use ReplyForm::{End, Events, Fields, Lines, WithParts};
 use Verb::{Delete, Get, Post, Put};
 
@@ -378,6 +419,46 @@ pub const ROUTES: &[Route] = &[
         ConfigWrite,
         Calls("config-confirm", End, "Keep the revision on probation"),
     ),
+    Route::entries(
+        Get,
+        "/lists/settings",
+        (EntryTable::List, Read),
+        "Show the settings of the lists",
+    ),
+    Route::entries(Post, "/lists", (EntryTable::List, Create), "Add a list"),
+    Route::entries(Put, "/lists", (EntryTable::List, Change), "Change a list"),
+    Route::entries(Delete, "/lists", (EntryTable::List, Remove), "Remove a list"),
+    Route::entries(Post, "/lists/test", (EntryTable::List, Test), "Check a list"),
+    Route::entries(Get, "/rules", (EntryTable::Rule, Read), "Show the rules"),
+    Route::entries(Post, "/rules", (EntryTable::Rule, Create), "Add a rule"),
+    Route::entries(Put, "/rules", (EntryTable::Rule, Change), "Change a rule"),
+    Route::entries(Delete, "/rules", (EntryTable::Rule, Remove), "Remove a rule"),
+    Route::entries(Post, "/rules/test", (EntryTable::Rule, Test), "Check a rule"),
+    Route::entries(Get, "/groups", (EntryTable::Group, Read), "Show the groups"),
+    Route::entries(Post, "/groups", (EntryTable::Group, Create), "Add a group"),
+    Route::entries(Put, "/groups", (EntryTable::Group, Change), "Change a group"),
+    Route::entries(Delete, "/groups", (EntryTable::Group, Remove), "Remove a group"),
+    Route::entries(Post, "/groups/test", (EntryTable::Group, Test), "Check a group"),
+    Route::entries(Get, "/clients", (EntryTable::Client, Read), "Show the clients"),
+    Route::entries(Post, "/clients", (EntryTable::Client, Create), "Add a client"),
+    Route::entries(Put, "/clients", (EntryTable::Client, Change), "Change a client"),
+    Route::entries(Delete, "/clients", (EntryTable::Client, Remove), "Remove a client"),
+    Route::entries(Post, "/clients/test", (EntryTable::Client, Test), "Check a client"),
+    Route::entries(Get, "/records", (EntryTable::Record, Read), "Show the local records"),
+    Route::entries(Post, "/records", (EntryTable::Record, Create), "Add a local record"),
+    Route::entries(Put, "/records", (EntryTable::Record, Change), "Change a local record"),
+    Route::entries(Delete, "/records", (EntryTable::Record, Remove), "Remove a local record"),
+    Route::entries(Post, "/records/test", (EntryTable::Record, Test), "Check a local record"),
+    Route::entries(Get, "/forwarders", (EntryTable::Forward, Read), "Show the forwarders"),
+    Route::entries(Post, "/forwarders", (EntryTable::Forward, Create), "Add a forwarder"),
+    Route::entries(Put, "/forwarders", (EntryTable::Forward, Change), "Change a forwarder"),
+    Route::entries(Delete, "/forwarders", (EntryTable::Forward, Remove), "Remove a forwarder"),
+    Route::entries(Post, "/forwarders/test", (EntryTable::Forward, Test), "Check a forwarder"),
+    Route::entries(Get, "/stubs", (EntryTable::Stub, Read), "Show the stub zones"),
+    Route::entries(Post, "/stubs", (EntryTable::Stub, Create), "Add a stub zone"),
+    Route::entries(Put, "/stubs", (EntryTable::Stub, Change), "Change a stub zone"),
+    Route::entries(Delete, "/stubs", (EntryTable::Stub, Remove), "Remove a stub zone"),
+    Route::entries(Post, "/stubs/test", (EntryTable::Stub, Test), "Check a stub zone"),
     Route::call(
         Get,
         "/backup",
@@ -484,13 +565,8 @@ mod tests {
         let mut generator = SchemaSettings::draft2020_12().into_generator();
         let commands: BTreeSet<String> =
             schema::all_in(&mut generator).into_iter().map(|one| one.command).collect();
-        let called: BTreeSet<String> = ROUTES
-            .iter()
-            .filter_map(|route| match route.does {
-                Does::Call(command, _) | Does::Upload(command) => Some(command.to_owned()),
-                Does::Own(_) => None,
-            })
-            .collect();
+        let called: BTreeSet<String> =
+            ROUTES.iter().filter_map(|route| route.command().map(str::to_owned)).collect();
         assert_eq!(called, commands);
     }
 
@@ -515,7 +591,8 @@ mod tests {
                 Needs::Scope(Explain) => {}
                 Needs::Scope(scope) => {
                     // A check changes nothing, but its fields need a body.
-                    let is_change = route.verb != Get && route.path != "/config/check";
+                    let is_check = route.path == "/config/check" || route.path.ends_with("/test");
+                    let is_change = route.verb != Get && !is_check;
                     assert_eq!(scope.is_write(), is_change, "{}", route.path);
                 }
                 Needs::Session => assert!(route.path.starts_with("/session")),

@@ -76,7 +76,7 @@ const LAYERS: &[Layer] = &[
     rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
     rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
     rim("avocet-control", &["avocet-policy"]),
-    rim("avocet-web", &["avocet-control"]),
+    rim("avocet-web", &["avocet-config", "avocet-control"]),
     rim(
         "avocet-server",
         &[

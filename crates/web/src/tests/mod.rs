@@ -7,5 +7,6 @@ mod routes;
 mod server;
 mod sessions;
 mod streams;
+mod tables;
 mod uploads;
 mod writes;

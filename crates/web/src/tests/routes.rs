@@ -34,6 +34,15 @@ fn fields(route: &Route) -> Value {
             json!({"edits": [{"key": "cache.prefetch", "value": "false"}]})
         }
         (Verb::Post, "/config/rollback") => json!({"number": 1}),
+        (verb, _) if matches!(route.does, Does::Entries(_)) => {
+            let settings = json!({"name": route.path, "type": "A"});
+            match verb {
+                Verb::Get => json!({}),
+                Verb::Post => json!({"settings": settings}),
+                Verb::Put => json!({"id": "none", "settings": settings}),
+                Verb::Delete => json!({"id": "none"}),
+            }
+        }
         _ => json!({}),
     }
 }
@@ -96,6 +105,7 @@ fn each_route_needs_its_scope_and_no_other() {
             Does::Call(command, _) | Does::Upload(command) => {
                 assert_eq!(calls, [command], "{path}");
             }
+            Does::Entries(_) => assert_eq!(calls[0], "config-text", "{path}"),
             Does::Own(_) => assert_eq!(calls, [""; 0], "{path}"),
         }
     }

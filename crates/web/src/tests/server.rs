@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use avocet_config::edit::{KeyEdit, edited};
 use avocet_control::access::{
     AccessScope, Role, Secret, TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked,
     TokensReport, UserAdd, UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
@@ -25,7 +26,7 @@ use avocet_control::request::{
     NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::revisions::{
-    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigHistory,
+    CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigEdit, ConfigHistory,
     ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
     RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
@@ -47,17 +48,31 @@ use crate::{LinkSecurity, Peer, Surroundings, Web, WebStores};
 
 pub(super) const PASSWORD: &str = "correct horse";
 
-/// The server. It has negative trust anchors, users and tokens, and no other state.
+/// The server. It has negative trust anchors, a configuration, users and tokens, and no other
+/// state.
 pub(super) struct Remembering {
     pub(super) access: Arc<Access>,
     pub(super) seen: Mutex<Vec<String>>,
     anchors: Mutex<Vec<String>>,
+    /// The texts of the configuration, by revision.
+    pub(super) texts: Mutex<Vec<String>>,
     directory: PathBuf,
 }
 
 impl Remembering {
     fn saw(&self, request: impl Into<ControlRequest>) {
         self.seen.lock().unwrap().push(request.into().command());
+    }
+
+    /// Returns the text of the configuration with edits.
+    fn edited(&self, edits: &[ConfigEdit]) -> Result<String, ControlError> {
+        let texts = self.texts.lock().unwrap();
+        let edits: Vec<_> = edits
+            .iter()
+            .map(|edit| KeyEdit { key: &edit.key, value: edit.value.as_deref() })
+            .collect();
+        edited(texts.last().unwrap(), &edits)
+            .map_err(|error| ControlError::InvalidEdit(error.to_string()))
     }
 }
 
@@ -270,9 +285,11 @@ impl Control for Remembering {
     }
 
     fn config_text(&self, request: ConfigText) -> Result<RevisionText, ControlError> {
-        let number = request.number.unwrap_or(1);
+        let texts = self.texts.lock().unwrap();
+        let number = request.number.unwrap_or(texts.len() as u32);
         self.saw(request);
-        Ok(RevisionText { number, text: String::new() })
+        let text = texts.get(number as usize - 1).cloned();
+        Ok(RevisionText { number, text: text.unwrap_or_default() })
     }
 
     fn config_show(&self, request: ConfigShow) -> Result<ShownConfig, ControlError> {
@@ -281,12 +298,20 @@ impl Control for Remembering {
     }
 
     fn config_check(&self, request: ConfigCheck) -> Result<CheckedChange, ControlError> {
+        let text = self.edited(&request.edits)?;
         self.saw(request);
-        Ok(CheckedChange { text: String::new(), warnings: Vec::new() })
+        Ok(CheckedChange { text, warnings: Vec::new() })
     }
 
     fn config_change(&self, request: ConfigChange) -> Result<RevisionAccepted, ControlError> {
+        let (text, base) = (self.edited(&request.edits)?, request.base);
         self.saw(request);
+        let mut texts = self.texts.lock().unwrap();
+        let in_force = Some(texts.len() as u32);
+        if base.is_some() && base != in_force {
+            return Err(ControlError::OtherRevision(in_force));
+        }
+        texts.push(text);
         Ok(accepted())
     }
 
@@ -420,6 +445,7 @@ impl Site {
             access,
             seen: Mutex::default(),
             anchors: Mutex::default(),
+            texts: Mutex::new(vec![String::new()]),
             directory: directory.clone(),
         });
         let web = Web::new(server.clone(), Arc::new(Home(issuer)), stores);
