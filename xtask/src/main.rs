@@ -24,7 +24,7 @@ const USAGE: &str = "usage:
                                    a flame graph of the server under load (hot, hot-edns, tcp, \
                      miss, zipf)
   cargo xtask bench quick          a first look in two minutes: cached names, TCP and misses \
-                     beside a few servers
+                     next to a few servers
   cargo xtask bench publish [--quick]
                                    everything that README and the page on performance show, in \
                                      one result, about
@@ -38,7 +38,7 @@ const USAGE: &str = "usage:
   cargo xtask bench page [FILE]    write README's figures and the page on performance from a \
                      result, the newest
                                    published one if none is named
-  cargo xtask bench micro          time and memory of single operations beside other crates
+  cargo xtask bench micro          time and memory of single operations, next to other crates
   cargo xtask bench crates         run the benches in the directories of the crates and keep their \
                      output
   cargo xtask bench instr          user instructions per cached query, counted by callgrind
@@ -48,7 +48,7 @@ const USAGE: &str = "usage:
                      losses, latency, memory
   cargo xtask bench querylog [--entries N] [--others N] [--agree] [--python PROGRAM]
                              [--directory PATH] [--keep]
-                                   size, speed, memory and searches of the query log beside SQLite \
+                                   size, speed, memory and searches of the query log, next to SQLite \
                      and JSON lines
 options of bench quick, publish, peers, abreast, instr, syscalls and reload:
   --peers a,b        avocet, bare, bare-mmsg, bare-pool, nsd, knot, knot-xdp, unbound, dnsdist, \
@@ -72,7 +72,7 @@ options of bench quick, publish, peers, abreast, instr, syscalls and reload:
                      each mode, and check
                                    every answer; on all cores
   cargo xtask conformance [TIER]   the probes of EDNS and the field's scenarios against the \
-                     binary, beside its peers;
+                     binary, next to its peers;
                                    as root; tiers T1 and T2-single
   cargo xtask internet             the same questions to several resolvers over an internet of its \
                      own; wants root

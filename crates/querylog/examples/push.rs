@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use avocet_querylog::{Entry, Facts, NO_EDE, Outcome, Privacy, ring};
+use avocet_querylog::{Entry, Facts, ring};
 
 const RING_OCTETS: usize = 1 << 26;
 
@@ -15,30 +15,17 @@ fn main() {
     let count = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
     let (mut producer, consumer) = ring(RING_OCTETS);
     let facts = Facts {
-        time_us: 1,
-        client: [192, 0, 2, 1].into(),
         response_delay_us: 9,
-        upstream_rtt_us: 0,
         revision: 1,
         profile: 1,
         device: 1,
-        listener: 0,
-        upstream: 0,
-        rule: 0,
-        qtype: 1,
-        qclass: 1,
         flags: 0x8180,
-        rcode: 0,
-        ede: NO_EDE,
         answer_count: 2,
         query_size: 40,
         response_size: 90,
         stage: 1,
-        transport: 0,
         cache: 1,
-        validation: 0,
-        outcome: Outcome::Answered,
-        privacy: Privacy::Full,
+        ..Facts::of(1, [192, 0, 2, 1].into())
     };
     let answer = [7_u8; 32];
     let start = Instant::now();

@@ -145,6 +145,39 @@ impl Outcome {
     }
 }
 
+impl Facts {
+    /// Returns the facts of an answered query for an A record, with nothing else known.
+    #[must_use]
+    pub const fn of(time_us: u64, client: IpAddr) -> Self {
+        Self {
+            time_us,
+            client,
+            response_delay_us: 0,
+            upstream_rtt_us: 0,
+            revision: 0,
+            profile: 0,
+            device: 0,
+            listener: 0,
+            upstream: 0,
+            rule: 0,
+            qtype: 1,
+            qclass: 1,
+            flags: 0,
+            rcode: 0,
+            ede: NO_EDE,
+            answer_count: 0,
+            query_size: 0,
+            response_size: 0,
+            stage: 0,
+            transport: 0,
+            cache: 0,
+            validation: 0,
+            outcome: Outcome::Answered,
+            privacy: Privacy::Full,
+        }
+    }
+}
+
 /// What the log shows of a client and its questions. Answers to clients that are off are not pushed
 /// at all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]

@@ -18,7 +18,8 @@ const MAX_SOURCES: usize = 64;
 /// A format of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExportFormat {
-    /// Comma-separated values with a header line. Sets are separated by spaces.
+    /// Comma-separated values with a header line. Sets are separated by spaces. A text that a
+    /// spreadsheet would take for a formula begins with an apostrophe.
     Csv,
     /// One JSON object in each line.
     JsonLines,
@@ -182,13 +183,20 @@ fn write_csv(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
     let sets = Set::ALL.map(|set| entry.set(set).join(" "));
     for text in texts.iter().chain(&sets) {
         out.write_all(b",")?;
-        if text.contains([',', '"', '\r', '\n']) {
-            write!(out, "\"{}\"", text.replace('"', "\"\""))?;
-        } else {
-            out.write_all(text.as_bytes())?;
-        }
+        write_cell(text, out)?;
     }
     out.write_all(b"\r\n")
+}
+
+/// Writes a cell. Names are those that clients choose: one that a spreadsheet would take for a
+/// formula begins with an apostrophe.
+fn write_cell(text: &str, out: &mut dyn Write) -> io::Result<()> {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    if text.contains([',', '"', '\r', '\n']) {
+        write!(out, "\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        write!(out, "{guard}{text}")
+    }
 }
 
 fn write_json(entry: &LogEntry, out: &mut dyn Write) -> io::Result<()> {
@@ -244,6 +252,21 @@ fn is_special(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_is_quoted_and_is_no_formula() {
+        let check = |text: &str, expected: &str| {
+            let mut out = Vec::new();
+            write_cell(text, &mut out).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("a.example.", "a.example.");
+        check("a,\"b", "\"a,\"\"b\"");
+        check("=HYPERLINK(\"x\",1).example.", "\"'=HYPERLINK(\"\"x\"\",1).example.\"");
+        for text in ["=1", "+1", "-1.example.", "@a", "\tb"] {
+            check(text, &format!("'{text}"));
+        }
+    }
 
     #[test]
     fn strings_are_escaped() {

@@ -72,6 +72,8 @@ mod segment;
 #[cfg(not(loom))]
 mod summary;
 #[cfg(not(loom))]
+mod taken;
+#[cfg(not(loom))]
 mod upkeep;
 #[cfg(not(loom))]
 mod varint;

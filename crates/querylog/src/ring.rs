@@ -328,7 +328,7 @@ pub struct Record {
 impl Default for Record {
     fn default() -> Self {
         Self {
-            facts: facts(&[0; FIXED]),
+            facts: Facts::of(0, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
             qname: [0; _],
             answer: [0; _],
             lists: [0; _],

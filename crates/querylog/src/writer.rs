@@ -8,7 +8,8 @@
 //!
 //! It runs on one thread, which also sets the pace: [`Writer::drain`] whenever it is awake and
 //! [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
-//! one block, which are counted, and the next block goes to another file.
+//! one block, which are counted, and the next block goes to another file. After a process that was
+//! killed, the next one counts what was taken and not written ([`TakenFile`]).
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,6 +26,7 @@ use crate::privacy::Concealment;
 use crate::ring::{Consumer, Record};
 use crate::rollup::Rollups;
 use crate::search::Filter;
+use crate::taken::TakenFile;
 
 /// Entries of a block: enough to compress well, and few enough to decode for one page of a search.
 const BLOCK_ENTRIES: usize = 8192;
@@ -61,7 +63,8 @@ pub const DEFAULT_HEAD_SECS: u64 = 3600;
 pub struct WriterCounters {
     /// Entries in blocks that were written.
     pub written: u64,
-    /// Entries that were lost as a block could not be written.
+    /// Entries that were lost as a block could not be written, or as the process before was killed
+    /// between taking and writing them.
     pub lost: u64,
     /// Octets of blocks that were written.
     pub octets: u64,
@@ -86,6 +89,7 @@ pub struct Writer {
     next_id: u64,
     counters: WriterCounters,
     rollups: Arc<Mutex<Rollups>>,
+    taken: TakenFile,
 }
 
 impl Writer {
@@ -101,6 +105,9 @@ impl Writer {
         let rollups = Rollups::read(directory)?;
         // Ids of entries that were deleted are not used again.
         let next_id = next_id(&options)?.max(rollups.end_id());
+        let (taken, lost) = TakenFile::open(directory, next_id)?;
+        let counters = WriterCounters { lost, ..WriterCounters::default() };
+        let next_id = taken.end_id();
         Ok(Self {
             rollups: Arc::new(Mutex::new(rollups)),
             collector: Collector::new(Concealment::new(&options.pseudonym_key)),
@@ -111,7 +118,8 @@ impl Writer {
             head_since_us: now_us,
             flushed_us: now_us,
             next_id,
-            counters: WriterCounters::default(),
+            counters,
+            taken,
             _lock: lock,
             options,
         })
@@ -156,11 +164,13 @@ impl Writer {
         if self.is_full() { self.flush(now_us) } else { Ok(()) }
     }
 
-    /// Does what is due: writes the block, waits for the disk and begins the next file of the head.
+    /// Does what is due: notes what was taken, writes the block, waits for the disk and begins the
+    /// next file of the head.
     ///
     /// # Errors
     /// A file cannot be written. The entries of the block are lost and counted.
     pub fn tick(&mut self, now_us: u64) -> Result<(), LogError> {
+        self.taken.note(self.next_id + self.collector.batch.rows.len() as u64);
         // A clock that was set back is also a reason.
         let is_due = now_us.checked_sub(self.flushed_us).is_none_or(|passed| passed >= FLUSH_US);
         if !is_due {
@@ -185,6 +195,7 @@ impl Writer {
         self.flush(now_us)?;
         self.sync()?;
         self.store_rollups()?;
+        self.taken.note(self.next_id);
         Ok(self.counters)
     }
 

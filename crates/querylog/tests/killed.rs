@@ -1,5 +1,5 @@
-//! A process that writes the log is killed again and again: every file opens, and at most the
-//! entries of its last second are lost.
+//! A process that writes the log is killed again and again: every file opens, at most the entries of
+//! its last second are lost, and the next process counts them.
 //!
 //! The test starts itself as that process. Its clock is its own and shown with each batch, so the
 //! kill needs no wait: it comes after a random number of lines. `AVOCET_LONG_TESTS=1` kills 100
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 
 use avocet_querylog::column::Int;
 use avocet_querylog::{
-    Entry, Facts, Filter, Label, Labels, LogReader, NO_EDE, Outcome, Privacy, Retention,
-    SearchExtent, Upkeep, Writer, WriterOptions, ring,
+    Entry, Facts, Filter, Label, Labels, LogReader, Retention, SearchExtent, Upkeep, Writer,
+    WriterOptions, ring,
 };
 use avocet_testkit::Chance;
 
@@ -40,30 +40,12 @@ impl Labels for NoLabels {
 
 fn facts(time_us: u64) -> Facts {
     Facts {
-        time_us,
-        client: [192, 0, 2, 1].into(),
         response_delay_us: 9,
-        upstream_rtt_us: 0,
         revision: 1,
-        profile: 0,
-        device: 0,
-        listener: 0,
-        upstream: 0,
-        rule: 0,
-        qtype: 1,
-        qclass: 1,
         flags: 0x8180,
-        rcode: 0,
-        ede: NO_EDE,
-        answer_count: 0,
         query_size: 40,
         response_size: 90,
-        stage: 0,
-        transport: 0,
-        cache: 0,
-        validation: 0,
-        outcome: Outcome::Answered,
-        privacy: Privacy::Full,
+        ..Facts::of(time_us, [192, 0, 2, 1].into())
     }
 }
 
@@ -75,15 +57,18 @@ fn name(number: u64) -> Vec<u8> {
     wire
 }
 
-/// Writes without end. Each line has the time up to which entries were handed to the writer.
-fn write(directory: PathBuf, mut now_us: u64) {
-    let options = WriterOptions {
-        directory: directory.clone(),
+fn options(directory: &Path) -> WriterOptions {
+    WriterOptions {
+        directory: directory.to_owned(),
         head_entries: HEAD_ENTRIES,
         head_secs: 3600,
         pseudonym_key: [0; 16],
-    };
-    let mut writer = Writer::open(options, now_us).unwrap();
+    }
+}
+
+/// Writes without end. Each line has the time up to which entries were handed to the writer.
+fn write(directory: PathBuf, mut now_us: u64) {
+    let mut writer = Writer::open(options(&directory), now_us).unwrap();
     let mut upkeep = Upkeep::open(directory, Retention::default()).unwrap();
     let (mut producer, consumer) = ring(1 << 20);
     let mut rings = [consumer];
@@ -119,6 +104,16 @@ fn found(directory: &Path) -> Found {
         ids: page.entries.iter().map(|entry| entry.id).collect(),
         times_us: page.entries.iter().map(|entry| entry.int(Int::Time).unwrap() as u64).collect(),
     }
+}
+
+/// Checks that a writer after the kill counts at least these entries as lost, and only once.
+fn assert_counted(directory: &Path, end_id: u64, lost: u64) {
+    let counted = || Writer::open(options(directory), START_US).unwrap().counters().lost;
+    let first = counted();
+    assert_eq!(counted(), 0, "a loss is counted once");
+    // The process may have taken a second more than its last line shows.
+    let most = lost + 1_000_000 / TURN_US * ENTRIES_PER_TURN;
+    assert!((lost..=most).contains(&first), "{first} of {lost} after {end_id}");
 }
 
 #[test]
@@ -161,6 +156,8 @@ fn a_process_that_is_killed_loses_at_most_its_last_second() {
         let step = TURN_US / ENTRIES_PER_TURN;
         assert!(new.iter().rev().zip(1..).all(|(time, n)| *time == first_us + n * step));
         let newest = new.first().copied().unwrap_or(first_us);
+        let end_id = after.ids.first().map_or(0, |id| id + 1);
+        assert_counted(&directory, end_id, (last_us - newest.min(last_us)) / step);
         assert!(newest + 1_000_000 >= last_us, "round {round}: {newest} before {last_us}");
         before = after;
     }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use avocet_querylog::{
-    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy,
-    Retention, Upkeep, Writer, WriterOptions, ring,
+    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Facts, Label, Labels, Retention, Upkeep,
+    Writer, WriterOptions, ring,
 };
 use avocet_testkit::Chance;
 
@@ -28,30 +28,19 @@ impl Labels for Texts {
 
 fn facts(time_us: u64, client: u32) -> Facts {
     Facts {
-        time_us,
-        client: client.to_be_bytes().into(),
         response_delay_us: client % 100_000,
         upstream_rtt_us: client % 90_000,
         revision: 1,
         profile: 1,
         device: 1,
-        listener: 0,
         upstream: 1,
-        rule: 0,
-        qtype: 1,
-        qclass: 1,
         flags: 0x8183,
         rcode: 3,
-        ede: NO_EDE,
-        answer_count: 0,
         query_size: 200,
         response_size: 300,
         stage: 1,
-        transport: 0,
         cache: 1,
-        validation: 0,
-        outcome: Outcome::Answered,
-        privacy: Privacy::Full,
+        ..Facts::of(time_us, client.to_be_bytes().into())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A worker logs an answer without allocating.
 
-use avocet_querylog::{Entry, Facts, NO_EDE, Outcome, Privacy, Record, ring};
+use avocet_querylog::{Entry, Facts, Record, ring};
 use avocet_testkit::allocations::{Allocations, Counting};
 
 #[global_allocator]
@@ -11,30 +11,17 @@ fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
     let (mut producer, mut consumer) = ring(1 << 16);
     let mut record = Record::default();
     let facts = Facts {
-        time_us: 1,
-        client: [192, 0, 2, 1].into(),
         response_delay_us: 9,
-        upstream_rtt_us: 0,
         revision: 1,
         profile: 1,
         device: 1,
-        listener: 0,
-        upstream: 0,
-        rule: 0,
-        qtype: 1,
-        qclass: 1,
         flags: 0x8180,
-        rcode: 0,
-        ede: NO_EDE,
         answer_count: 1,
         query_size: 40,
         response_size: 90,
         stage: 1,
-        transport: 0,
         cache: 1,
-        validation: 0,
-        outcome: Outcome::Answered,
-        privacy: Privacy::Full,
+        ..Facts::of(1, [192, 0, 2, 1].into())
     };
     let entry = Entry { facts, qname: b"\x03www\x07example\x00", lists: &[1; 9], answer: &[7; 90] };
     let made = Allocations::of(|| {

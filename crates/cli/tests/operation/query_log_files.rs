@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use avocet_querylog::{
-    Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy, Retention, Upkeep, Writer,
-    WriterOptions, ring,
+    Entry, Facts, Label, Labels, Outcome, Retention, Upkeep, Writer, WriterOptions, ring,
 };
 use serde_json::Value;
 
@@ -38,30 +37,12 @@ impl Labels for Texts {
 /// An answer from the cache.
 fn facts() -> Facts {
     Facts {
-        time_us: START_US,
-        client: [192, 0, 2, 7].into(),
         response_delay_us: 41,
-        upstream_rtt_us: 0,
         revision: 1,
-        profile: 0,
-        device: 0,
-        listener: 0,
-        upstream: 0,
-        rule: 0,
-        qtype: 1,
-        qclass: 1,
         flags: 0x8180,
-        rcode: 0,
-        ede: NO_EDE,
-        answer_count: 0,
         query_size: 40,
         response_size: 80,
-        stage: 0,
-        transport: 0,
-        cache: 0,
-        validation: 0,
-        outcome: Outcome::Answered,
-        privacy: Privacy::Full,
+        ..Facts::of(START_US, [192, 0, 2, 7].into())
     }
 }
 

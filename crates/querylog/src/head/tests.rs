@@ -21,18 +21,14 @@ fn options(scratch: &Scratch) -> WriterOptions {
 
 fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
     let facts = Facts {
-        time_us: 1_700_000_000_000_000 + u64::from(number),
-        client: [192, 0, 2, number as u8].into(),
         response_delay_us: number,
         upstream_rtt_us: number % 2,
         revision: 7,
         profile: 2,
         device: 5,
-        listener: 0,
         upstream: 1,
         rule: 3,
         qtype: 28,
-        qclass: 1,
         flags: 0x8180,
         rcode: 3,
         ede: if number.is_multiple_of(3) { 15 } else { NO_EDE },
@@ -40,11 +36,11 @@ fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
         query_size: 40,
         response_size: 100,
         stage: 1,
-        transport: 0,
         cache: 2,
         validation: 1,
         outcome: Outcome::Blocked,
         privacy,
+        ..Facts::of(1_700_000_000_000_000 + u64::from(number), [192, 0, 2, number as u8].into())
     };
     // An alias to `a.` before the QNAME, and an address of that alias.
     let answer = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x09\x00\x04\x01a\xc0\x0c\

@@ -7,8 +7,8 @@ use crate::column::{Int, Text};
 use crate::ring::{Consumer, Producer, ring};
 use crate::scratch::{Numbered, Scratch};
 use crate::{
-    Condition, Entry, Facts, LogReader, NO_EDE, Outcome, Period, Privacy, Ranking, SearchExtent,
-    Writer, WriterOptions,
+    Condition, Entry, Facts, LogReader, Outcome, Period, Ranking, SearchExtent, Writer,
+    WriterOptions,
 };
 
 const HOUR_US: u64 = 3_600_000_000;
@@ -41,30 +41,10 @@ impl Log {
             let outcome =
                 if number.is_multiple_of(3) { Outcome::Blocked } else { Outcome::Answered };
             let facts = Facts {
-                time_us,
-                client: [192, 0, 2, (number % 2) as u8].into(),
                 response_delay_us: number,
-                upstream_rtt_us: 0,
                 revision: 1,
-                profile: 0,
-                device: 0,
-                listener: 0,
-                upstream: 0,
-                rule: 0,
-                qtype: 1,
-                qclass: 1,
-                flags: 0,
-                rcode: 0,
-                ede: NO_EDE,
-                answer_count: 0,
-                query_size: 0,
-                response_size: 0,
-                stage: 0,
-                transport: 0,
-                cache: 0,
-                validation: 0,
                 outcome,
-                privacy: Privacy::Full,
+                ..Facts::of(time_us, [192, 0, 2, (number % 2) as u8].into())
             };
             let qname = if number.is_multiple_of(2) { b"\x01a\x00" } else { b"\x01b\x00" };
             self.producer.push(&Entry { facts, qname, lists: &[], answer: b"" });

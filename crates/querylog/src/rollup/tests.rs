@@ -7,7 +7,7 @@ use avocet_testkit::Chance;
 use super::*;
 use crate::ring::ring;
 use crate::scratch::{Numbered, Scratch};
-use crate::{Entry, Facts, NO_EDE, Privacy, Writer, WriterOptions};
+use crate::{Entry, Facts, Privacy, Writer, WriterOptions};
 
 const HOUR_US: u64 = 3_600_000_000;
 const START_US: u64 = 480_000 * HOUR_US;
@@ -26,30 +26,12 @@ fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) ->
         let chance = &mut Chance::new(number);
         let time_us = START_US + number * 30_000_000;
         let facts = Facts {
-            time_us,
-            client: [192, 0, 2, chance.below(4) as u8].into(),
             response_delay_us: 1 << chance.below(4),
-            upstream_rtt_us: 0,
             revision: 1,
-            profile: 0,
-            device: 0,
-            listener: 0,
-            upstream: 0,
             rule: chance.below(3) as u16,
-            qtype: 1,
-            qclass: 1,
-            flags: 0,
-            rcode: 0,
-            ede: NO_EDE,
-            answer_count: 0,
-            query_size: 0,
-            response_size: 0,
-            stage: 0,
-            transport: 0,
-            cache: 0,
-            validation: 0,
             outcome: Outcome::ALL[chance.below(3) as usize],
             privacy: if number.is_multiple_of(2) { Privacy::Full } else { Privacy::NoNames },
+            ..Facts::of(time_us, [192, 0, 2, chance.below(4) as u8].into())
         };
         producer.push(&Entry { facts, qname: b"\x01a\x00", lists: &[1, 2], answer: b"" });
         writer.drain(&mut rings, &Numbered, time_us).unwrap();

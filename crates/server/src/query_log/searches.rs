@@ -234,7 +234,7 @@ fn add_broken(all: &mut Vec<Broken>, more: Vec<Broken>) {
 mod tests {
     use std::fs;
 
-    use avocet_querylog::{Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy, Writer};
+    use avocet_querylog::{Entry, Facts, Label, Labels, Writer};
     use avocet_querylog::{WriterOptions, ring};
 
     use super::*;
@@ -283,32 +283,7 @@ mod tests {
     }
 
     fn facts(time_us: u64) -> Facts {
-        Facts {
-            time_us,
-            client: [192, 0, 2, 1].into(),
-            response_delay_us: 0,
-            upstream_rtt_us: 0,
-            revision: 1,
-            profile: 0,
-            device: 0,
-            listener: 0,
-            upstream: 0,
-            rule: 0,
-            qtype: 1,
-            qclass: 1,
-            flags: 0,
-            rcode: 0,
-            ede: NO_EDE,
-            answer_count: 0,
-            query_size: 0,
-            response_size: 0,
-            stage: 0,
-            transport: 0,
-            cache: 0,
-            validation: 0,
-            outcome: Outcome::Answered,
-            privacy: Privacy::Full,
-        }
+        Facts { revision: 1, ..Facts::of(time_us, [192, 0, 2, 1].into()) }
     }
 
     #[test]
