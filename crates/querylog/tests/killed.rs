@@ -1,5 +1,5 @@
-//! A process that writes the log is killed again and again: every file opens, at most the entries of
-//! its last second are lost, and the next process counts them.
+//! A process that writes the log is killed again and again: every file opens, at most the entries
+//! of its last second are lost, and the next process counts them.
 //!
 //! The test starts itself as that process. Its clock is its own and shown with each batch, so the
 //! kill needs no wait: it comes after a random number of lines. `AVOCET_LONG_TESTS=1` kills 100
