@@ -116,11 +116,14 @@ class Drafts {
   #accepted(done: RevisionAccepted, message: string, base: number | null): void {
     this.restartFor = [...new Set([...this.restartFor, ...done.reloaded['restart-needed-for']])];
     this.probation = done.probation ?? null;
-    const undo = base === null ? undefined : () => this.#undo(base);
+    const undo = base === null ? undefined : () => this.#undo(base, done.revision);
     toasts.done(message, undo);
   }
 
-  async #undo(number: number): Promise<void> {
+  /** Puts a revision in force again, unless somebody has changed something since. */
+  async #undo(number: number, mine: number): Promise<void> {
+    const { 'in-force': present } = await get('/config/revisions', { limit: 1 });
+    if (present !== mine) throw new Error(text.settings.changedSince);
     await post('/config/rollback', { number, by: { comment: text.settings.undone } });
     this.restartFor = [];
     await this.read();
