@@ -14,7 +14,10 @@ use avocet_nameserver::policy::are_wanted;
 use avocet_nameserver::policy::load::open_file;
 use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
+use avocet_nameserver::zone_files;
 use avocet_server::{own_networks, own_reserved_ports};
+use avocet_wire::FoldedName;
+use avocet_zone::{Severity, ZoneFileFault};
 use serde::Serialize;
 
 use crate::args::{CheckArgs, ConfigArgs, ConfigCommand};
@@ -34,8 +37,9 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     };
     let result = Config::load(Some(&file), environment());
     let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
+    let zones = result.as_ref().map_or_else(|_| Vec::new(), zone_faults);
     if args.json {
-        let errors = match (&result, fault) {
+        let mut errors = match (&result, fault) {
             (Err(errors), _) => errors.all().to_vec(),
             (Ok(_), Some(fault)) => {
                 let location = file.display().to_string();
@@ -43,7 +47,16 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
             }
             (Ok(_), None) => Vec::new(),
         };
-        let warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
+        let mut warnings = result.as_ref().map_or_else(|_| Vec::new(), warnings);
+        for fault in zones {
+            match fault.severity {
+                Severity::Error => errors.push(ConfigError {
+                    location: fault.location(),
+                    message: fault.reason.to_string(),
+                }),
+                Severity::Warning => warnings.push(fault.to_string()),
+            }
+        }
         return show_report(&CheckReport { ok: errors.is_empty(), errors, warnings });
     }
     match result {
@@ -51,13 +64,25 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
             for warning in warnings(&config) {
                 let _ = writeln!(io::stderr(), "warning: {warning}");
             }
+            for fault in &zones {
+                let _ = writeln!(io::stderr(), "{fault}");
+            }
             match fault {
                 Some(fault) => refuse(&format!("{}: {fault}", file.display())),
+                None if zones.iter().any(|fault| fault.severity == Severity::Error) => {
+                    ExitCode::FAILURE
+                }
                 None => print(&format!("{}: no errors", file.display())),
             }
         }
         Err(errors) => refuse(&errors),
     }
+}
+
+/// Returns the errors and warnings of the files of all zones.
+fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
+    let names = config.zones.iter().filter_map(|zone| Some((FoldedName::new(&zone.name)?, zone)));
+    names.flat_map(|(name, zone)| zone_files::load(name, &zone.file).1.list()).collect()
 }
 
 /// The report of `avocet check --json`.

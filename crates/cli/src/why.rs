@@ -129,6 +129,7 @@ fn given(answer: &GivenAnswer) -> String {
 fn origin(stage: QueryStage, reply: Option<&GivenReply>) -> &'static str {
     match stage {
         QueryStage::Local => "from local records; no other server is queried",
+        QueryStage::Hosted => "from a hosted zone; no other server is queried",
         QueryStage::Special => "in a local zone or a special-use name; no other server is queried",
         QueryStage::Refused => "the client's address is not in [server] allow",
         QueryStage::PacketHit | QueryStage::RrsetHit => "from the cache",

@@ -54,6 +54,7 @@ mod spec;
 pub mod upstream;
 pub mod validate;
 pub mod web;
+pub mod zone;
 
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
@@ -91,6 +92,8 @@ pub struct Config {
     pub cache: CacheConfig,
     /// Local RRsets, one per name and type, including derived PTR records.
     pub records: Vec<RecordConfig>,
+    /// Hosted zones, each name once.
+    pub zones: Vec<zone::ZoneConfig>,
     /// Lists, groups, clients and rules.
     pub policy: policy::PolicyConfig,
     /// Response rate limiting; `None` if it is off.

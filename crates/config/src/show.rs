@@ -14,7 +14,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
     LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig, Strategy,
-    Upstream, UpstreamTransport, dnstap, oidc, query_log, show_policy, web,
+    Upstream, UpstreamTransport, dnstap, oidc, query_log, show_policy, web, zone,
 };
 
 impl Config {
@@ -33,6 +33,7 @@ impl Config {
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        put("zone", self.zones.iter().map(zone::shown).collect::<Vec<_>>().into());
         show_policy::policy(self, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());
         put("query-log", query_log::shown(&self.query_log).into());

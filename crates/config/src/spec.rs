@@ -53,6 +53,9 @@ pub(super) struct Spec {
     /// Local records.
     #[schemars(with = "Vec<RecordSpec>")]
     pub(super) record: Vec<Spanned<RecordSpec>>,
+    /// Zones that this server hosts.
+    #[schemars(with = "Vec<ZoneSpec>")]
+    pub(super) zone: Vec<Spanned<ZoneSpec>>,
     /// Responses for blocked names, time zone of schedules, data about clients.
     pub(super) policy: PolicySpec,
     /// Lists of names that are blocked or allowed.
@@ -380,6 +383,20 @@ pub(super) struct RecordSpec {
     /// Also answer the reverse name of an A or AAAA record.
     #[schemars(extend("default" = true))]
     pub(super) ptr: Setting<bool>,
+}
+
+/// `[[zone]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["name", "file"]))]
+pub(super) struct ZoneSpec {
+    /// Name of the zone.
+    pub(super) name: Setting<Text<Name>>,
+    /// Master file.
+    pub(super) file: Setting<String>,
+    /// Seconds for which a changed file must stay the same before it is read.
+    #[schemars(extend("default" = 10))]
+    pub(super) settle_secs: Setting<Int<0, 3_600>>,
 }
 
 /// `[rate-limit]`

@@ -22,7 +22,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, Se
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64,
-    dnstap, forward, listener, oidc, policy, ports, record, setting::SettingFault, web,
+    dnstap, forward, listener, oidc, policy, ports, record, setting::SettingFault, web, zone,
 };
 
 /// Most workers.
@@ -82,6 +82,7 @@ pub(super) fn validate(
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),
+        zones: zone::zones(spec.zone, &mut check),
         policy: policy::policy(tables, &forwards, &mut check),
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),

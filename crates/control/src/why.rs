@@ -343,6 +343,8 @@ words! {
         Limited = "limited",
         /// A rule that drops.
         Dropped = "dropped",
+        /// A hosted zone.
+        Hosted = "hosted",
     }
 }
 

@@ -34,6 +34,7 @@ use crate::query::{
     self, Client, Incoming, Obtained, Output, QueryContext, QueryStep, Seen, Stage,
 };
 use crate::snapshot::{Snapshot, Unconfigured};
+use crate::zone_files::ZoneFiles;
 
 /// TTL of learned delegations, in seconds.
 const DELEGATION_SECS: u32 = 3_600;
@@ -99,16 +100,18 @@ impl InProcess {
     /// # Errors
     /// The configuration is invalid, with the message of `avocet check`.
     pub fn new(configuration: &str, client: SocketAddr) -> Result<Self, StateError> {
-        let unconfigured = Unconfigured {
+        let mut unconfigured = Unconfigured {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: Arc::default(),
+            zones: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
             reserved_ports: Arc::default(),
             drops: 0,
         };
         let config = read(configuration)?;
+        unconfigured.zones = ZoneFiles::default().read(&config.zones);
         let parts = parts_of(&config, Parts::new([4; 32]))?;
         let snapshot = Snapshot::first(config, &unconfigured, parts)?;
         let shared = NameServer::new(snapshot, 0, [7; 32])?;

@@ -6,7 +6,7 @@
 //! configuration    every key, as checked
 //! policy           lists, rules, clients: what is filtered for which client
 //! plan             where and how names are resolved and validated
-//! names            local records, local zones, special names
+//! names            local records, hosted zones, local zones, special names
 //! ```
 //!
 //! [`Snapshot::replaced`] makes the next snapshot. It builds the parts with changed [`Inputs`],
@@ -36,6 +36,7 @@ use avocet_config::ports::{PortRange, SourcePorts, TooFewPorts};
 use avocet_config::{CacheConfig, Config};
 use avocet_resolver::{LocalRootSlot, Plan};
 use avocet_wire::hash::HashKey;
+use avocet_zone::HostedZones;
 use ipnet::IpNet;
 
 use crate::StateError;
@@ -101,6 +102,8 @@ pub struct Unconfigured {
     pub cookies: CookieSecrets,
     /// Learned trust anchors. A change builds another plan.
     pub trust: Arc<LearntTrust>,
+    /// The hosted zones. A change builds other names.
+    pub zones: Arc<HostedZones>,
     /// The copy of the root zone.
     pub local_root: LocalRootSlot,
     /// The networks of the host's own interfaces.
@@ -128,9 +131,10 @@ impl Outdated {
         parts: &Parts,
     ) -> Self {
         let has_new_trust = !Arc::ptr_eq(&old.unconfigured.trust, &unconfigured.trust);
+        let has_new_zones = !Arc::ptr_eq(&old.unconfigured.zones, &unconfigured.zones);
         let has_new_parts = !old.parts.build_the_same(parts);
         if Arc::ptr_eq(&old.config, config) {
-            let (config, names) = (false, false);
+            let (config, names) = (false, has_new_zones);
             return Self { config, policy: has_new_parts, plan: has_new_trust, names };
         }
         let (before, now) = (Inputs::of(&old.config), Inputs::of(config));
@@ -142,7 +146,7 @@ impl Outdated {
             plan: has_new_trust
                 || before.plan != now.plan
                 || Placement::of(&old.config) != Placement::of(config),
-            names: before.names != now.names,
+            names: has_new_zones || before.names != now.names,
         }
     }
 }
@@ -173,7 +177,7 @@ impl Snapshot {
         parts: Parts,
     ) -> Result<Self, StateError> {
         let config = Arc::new(config);
-        let names = Arc::new(Names::of(&config));
+        let names = Arc::new(Names::of(&config, unconfigured.zones.clone()));
         let plan = plan::plan(&config, unconfigured)?.with_own_names(names.clone());
         let policy =
             Policy::build(&config.policy, &config.server.entrances(), &parts, None)?.map(Arc::new);
@@ -214,7 +218,10 @@ impl Snapshot {
             generations.policy = number;
         }
         let names = match outdated.names {
-            true => Arc::new(self.names.replaced(&self.config, &config, number)),
+            true => {
+                let zones = unconfigured.zones.clone();
+                Arc::new(self.names.replaced(&self.config, &config, zones, number))
+            }
             false => self.names.clone(),
         };
         if outdated.names {

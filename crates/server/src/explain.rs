@@ -133,7 +133,12 @@ fn is_own(ended: &Ended) -> bool {
     let Ended::Reply { decision, .. } = ended else { return false };
     matches!(
         decision.stage,
-        Stage::Local | Stage::Special | Stage::Refused | Stage::Malformed | Stage::Chaos
+        Stage::Local
+            | Stage::Hosted
+            | Stage::Special
+            | Stage::Refused
+            | Stage::Malformed
+            | Stage::Chaos
     )
 }
 

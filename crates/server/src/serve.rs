@@ -22,6 +22,7 @@ use avocet_nameserver::policy::{Counts, GeoDatabase, Parts};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_querylog::ring;
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
@@ -205,7 +206,9 @@ pub fn run(start: Start) -> Result<(), StartError> {
         ),
         None => {}
     }
-    let secrets = draw_secrets()?;
+    let mut secrets = draw_secrets()?;
+    let zones = ZoneFiles::default();
+    secrets.zones = zones.read(&config.zones);
     let (pollers, mailboxes) = mailboxes(workers)?;
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);
@@ -219,7 +222,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
         Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let (ends, rings) = (0..workers).map(|_| rings()).unzip();
-    let begin = Beginnings { unconfigured: secrets, file, text, store, rings };
+    let begin = Beginnings { unconfigured: secrets, zones, file, text, store, rings };
     let operation =
         Operation::start(signals, shared.clone(), begin, (listening, pages), taken.as_mut())?;
     let threads = start_workers(&shared, seats(pollers, sockets, ends), open_files as usize)?;
@@ -317,6 +320,7 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
         limiter: random()?,
         cookies,
         trust: Arc::default(),
+        zones: Arc::default(),
         local_root: LocalRootSlot::default(),
         own_networks: own_networks().into(),
         reserved_ports: own_reserved_ports().into(),

@@ -182,6 +182,27 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// Copies records in the form of a message whose QNAME is their owner: each begins with a
+    /// pointer to offset 12, and its data holds no name that may be compressed. Returns false, and
+    /// copies nothing, if `owner` is not the QNAME.
+    ///
+    /// # Errors
+    /// The records do not fit. The message is then unchanged.
+    #[inline]
+    pub fn copy_of_first(
+        &mut self,
+        section: Section,
+        owner: &[u8],
+        (records, count): (&[u8], u16),
+    ) -> Result<bool, Full> {
+        if !self.is_first_name(owner) {
+            return Ok(false);
+        }
+        self.put(records)?;
+        self.header.counts[section as usize] += count;
+        Ok(true)
+    }
+
     /// Writes the OPT record, and the lower bits of the RCODE to the header.
     pub fn opt(&mut self, fields: &OptFields, options: &[EdnsOption<'_>]) -> Result<(), Full> {
         let mark = self.mark();

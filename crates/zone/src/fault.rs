@@ -144,12 +144,22 @@ pub struct ZoneFileFault {
     pub reason: ZoneProblem,
 }
 
+impl ZoneFileFault {
+    /// Returns `FILE:LINE:COLUMN`, or the file alone.
+    #[must_use]
+    pub fn location(&self) -> String {
+        let file = self.file.display();
+        if self.line == 0 {
+            file.to_string()
+        } else {
+            format!("{file}:{}:{}", self.line, self.column)
+        }
+    }
+}
+
 impl fmt::Display for ZoneFileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file.display())?;
-        if self.line > 0 {
-            write!(f, "{}:{}:", self.line, self.column)?;
-        }
+        write!(f, "{}:", self.location())?;
         let severity = if self.severity == Severity::Warning { " warning:" } else { "" };
         write!(f, "{severity} {}", self.reason)
     }

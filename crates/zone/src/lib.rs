@@ -9,20 +9,26 @@
 
 #![forbid(unsafe_code)]
 
+mod answer;
 mod build;
 mod check;
+mod denial;
 mod fault;
+mod find;
 mod reader;
+mod set;
 mod tree;
 
 use std::path::Path;
 
 use avocet_wire::{FoldedName, NameBuf};
 
+pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, answer};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
 pub use check::MAX_SERVED_ITERATIONS;
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
+pub use set::HostedZones;
 pub use tree::{HostedRecord, HostedRecords, HostedSet, HostedZone, Node};
 
 /// Reads and checks a zone. Returns it if it has no errors, and all faults.

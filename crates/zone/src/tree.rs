@@ -268,7 +268,7 @@ impl<'z> HostedSet<'z> {
 }
 
 /// The records of an RRset.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct HostedRecords<'z>(&'z [u8]);
 
 impl<'z> Iterator for HostedRecords<'z> {

@@ -21,7 +21,8 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"[::1]:53\"]\nallow = []\n";
-    let on = format!("{text}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
+    let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n";
+    let on = format!("{text}{zone}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
     let schema = json_schema();
     let mut compared = 0;

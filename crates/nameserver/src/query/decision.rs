@@ -178,10 +178,12 @@ pub enum Stage {
     Limited,
     /// No answer, due to a rule.
     Dropped,
+    /// Hosted zones.
+    Hosted,
 }
 
 /// Names of the stages in metrics, in the order of [`Stage`].
-pub const STAGES: [&str; 18] = [
+pub const STAGES: [&str; 19] = [
     "malformed",
     "refused",
     "ignored",
@@ -200,4 +202,5 @@ pub const STAGES: [&str; 18] = [
     "rewritten",
     "limited",
     "dropped",
+    "hosted",
 ];

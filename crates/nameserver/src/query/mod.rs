@@ -15,6 +15,7 @@
 //!    chaos          class CH, meta types               |
 //!    judge          policy on the question              |
 //!    local          local records                       |
+//!    hosted         hosted zones                        |
 //!    minimal_any    ANY                                 |
 //!    special        local zones, special names          |
 //!    rrsets         RRset cache  --------+              |
@@ -58,6 +59,7 @@ pub mod context;
 pub mod cookie;
 pub mod decision;
 pub mod finding;
+mod hosted;
 mod judge;
 pub mod local;
 pub mod look_ahead;

@@ -4,9 +4,11 @@
 //! the resolver looks up here where an alias leads to one of these names.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use avocet_config::{Config, RecordConfig};
 use avocet_resolver::{Own, OwnNames, Sought};
+use avocet_zone::HostedZones;
 
 use super::local::LocalRecords;
 use super::own_changes::{ChangedName, NameChanges, Reach};
@@ -18,6 +20,8 @@ use super::special::{InZone, SpecialNames};
 pub struct Names {
     /// Local records.
     pub local: LocalRecords,
+    /// Hosted zones.
+    pub zones: Arc<HostedZones>,
     /// Local zones, and special names if they are answered here.
     pub special: SpecialNames,
     /// Their changes.
@@ -25,20 +29,28 @@ pub struct Names {
 }
 
 impl Names {
-    /// Creates the names of a configuration.
-    pub fn of(config: &Config) -> Self {
+    /// Creates the names of a configuration and its zones.
+    pub fn of(config: &Config, zones: Arc<HostedZones>) -> Self {
         let special = SpecialNames::of(config);
         let local = LocalRecords::new(&config.records, |name| special.soa_above(name));
-        Self { local, special, changes: NameChanges::default() }
+        Self { local, zones, special, changes: NameChanges::default() }
     }
 
     /// Creates the names of a configuration that replaces the one of `self`, by the change with
     /// this number.
-    pub fn replaced(&self, old: &Config, config: &Config, number: u32) -> Self {
-        let names = Self::of(config);
+    pub fn replaced(
+        &self,
+        old: &Config,
+        config: &Config,
+        zones: Arc<HostedZones>,
+        number: u32,
+    ) -> Self {
+        let names = Self::of(config, zones);
+        let of_zone = |name| ChangedName { name, reach: Reach::Tree };
         let changed = changed_records(&old.records, &config.records)
             .into_iter()
-            .chain(self.special.changed_to(&names.special));
+            .chain(self.special.changed_to(&names.special))
+            .chain(self.zones.changed_to(&names.zones).into_iter().map(of_zone));
         Self { changes: self.changes.with(changed.collect(), number), ..names }
     }
 
@@ -94,7 +106,7 @@ mod tests {
     fn check(old: &str, new: &str, affected: &str) {
         let config = |text| Config::from_text(None, text, &BTreeMap::new()).unwrap();
         let (old, new) = (config(old), config(new));
-        let names = Names::of(&old).replaced(&old, &new, 2);
+        let names = Names::of(&old, Arc::default()).replaced(&old, &new, Arc::default(), 2);
         let asked =
             ["lan", "nas.lan", "a.nas.lan", "tv.lan", "example", "www.example", "localhost"];
         let is_affected = |name: &&str| {

@@ -25,7 +25,7 @@ use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms, ttl_offsets};
-use super::{judge, minimal_any, packet, rrsets};
+use super::{hosted, judge, minimal_any, packet, rrsets};
 
 /// A client's message, as received.
 #[derive(Clone, Copy)]
@@ -194,6 +194,10 @@ fn own_stages(cx: &QueryContext<'_>, query: &mut Query<'_>, out: &mut [u8]) -> F
     };
     query.note = terms.note;
     match from_local(cx, query, terms, out) {
+        Finding::Nothing => {}
+        finding => return finding,
+    }
+    match hosted::on_terms(cx, query, terms, out) {
         Finding::Nothing if is_minimal => minimal_any::answer(query.key.question(), out),
         Finding::Nothing => from_special(cx, query, terms, out),
         finding => finding,
@@ -215,6 +219,9 @@ pub(super) fn own_names(cx: &QueryContext<'_>, query: &Query<'_>, output: Output
     let mut finding = class_and_type(cx, query, out);
     if let Finding::Nothing = finding {
         finding = cx.state.names.local.answer(&query.local(), out);
+    }
+    if let Finding::Nothing = finding {
+        finding = hosted::of_own(cx, &query.local(), query.asked, out);
     }
     if let Finding::Nothing = finding {
         finding = special(cx, &query.local(), out);
@@ -557,6 +564,13 @@ fn own_end(
         aliases.extend(more);
         (question, _) = question_behind(cx, asked, aliases.last()?);
         found = Finding::Nothing;
+    }
+    if let Finding::Nothing = found {
+        found = hosted::of_own(cx, &question.view().into(), query.asked, out);
+        if let Finding::Aliases { aliases: more, .. } = found {
+            aliases.extend(more);
+            return None;
+        }
     }
     if let Finding::Nothing = found {
         found = special(cx, &question.view().into(), out);

@@ -79,6 +79,8 @@ impl<'c> Inputs<'c> {
             forwards,
             cache,
             records,
+            // Zones are read separately; a change of theirs builds other names.
+            zones: _,
             policy,
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,

@@ -40,6 +40,7 @@ use avocet_io::tcp::listen;
 use avocet_nameserver::clock::{WallClock, wall_secs};
 use avocet_nameserver::file_watch::{ConfigFile, FileFingerprint, FileWatch};
 use avocet_nameserver::snapshot::Unconfigured;
+use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_querylog::Consumer;
 use avocet_web::WebStores;
 use avocet_web::access::Access;
@@ -62,6 +63,7 @@ use crate::running::reload::Reloader;
 use crate::running::revisions::Revisions;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
+use crate::running::zones::{self, ZoneWatch};
 use crate::running::{OperationError, Running, Visits};
 use crate::state::Shared;
 use crate::tap::TapCounts;
@@ -97,6 +99,8 @@ enum Ending {
 /// The results of the start that the running server needs.
 pub(crate) struct Beginnings {
     pub(crate) unconfigured: Unconfigured,
+    /// The files of the hosted zones.
+    pub(crate) zones: ZoneFiles,
     pub(crate) file: ConfigFile,
     /// The text of the file.
     pub(crate) text: String,
@@ -152,7 +156,7 @@ impl Operation {
         (listening, pages): (ListeningSockets, Vec<TcpListener>),
         taken: Option<&mut TakenOver>,
     ) -> Result<Self, OperationError> {
-        let Beginnings { unconfigured, file, text, store, rings } = begin;
+        let Beginnings { unconfigured, zones, file, text, store, rings } = begin;
         let config = shared.snapshot().config.clone();
         let revisions = Revisions::begin(&config.data.directory, file.path.clone(), &text);
         let Opened { control, own, secure } = open(&config, taken)?;
@@ -161,7 +165,7 @@ impl Operation {
         let started = shared.name_server.clock.now().secs();
         let running = Arc::new(Running {
             root: RootKeeping::new(unconfigured.local_root.clone()),
-            reloader: Reloader::new(file.path, shared.clone(), unconfigured, revisions),
+            reloader: Reloader::new(file.path, shared.clone(), (unconfigured, zones), revisions),
             cache_file: CacheFile::new(&config.data.directory),
             lists: Keeping::default(),
             query_log: QueryLog::default(),
@@ -170,6 +174,7 @@ impl Operation {
             visits: Visits::default(),
             web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
             reach: Reach::default(),
+            zone_watch: ZoneWatch::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -227,6 +232,7 @@ impl Operation {
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
+            zones::start(self.running.clone()).map_err(OperationError::System)?;
             let rings = std::mem::take(&mut self.rings).into_iter();
             let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
             let started = keepers::dnstap::start(self.running.clone(), tapped);
@@ -289,6 +295,7 @@ impl Operation {
         self.running.root.close();
         self.running.names.close();
         self.running.reach.close();
+        self.running.zone_watch.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {

@@ -38,12 +38,14 @@ pub(crate) enum Condition {
     Dnstap,
     /// The receiver of dnstap messages cannot be reached.
     DnstapReceiver,
+    /// The file of a hosted zone has errors.
+    Zones,
     /// A panic ended a background thread.
     Threads,
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 14] = [
+const ALL: [Condition; 15] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -57,6 +59,7 @@ const ALL: [Condition; 14] = [
     Condition::QueryLogUpkeep,
     Condition::Dnstap,
     Condition::DnstapReceiver,
+    Condition::Zones,
     Condition::Threads,
 ];
 
@@ -77,6 +80,7 @@ impl Condition {
             Self::QueryLogUpkeep => "query-log-upkeep",
             Self::Dnstap => "dnstap",
             Self::DnstapReceiver => "dnstap-receiver",
+            Self::Zones => "zones",
             Self::Threads => "threads",
         }
     }

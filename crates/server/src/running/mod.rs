@@ -21,6 +21,7 @@ pub(crate) mod revisions;
 pub(crate) mod switches;
 pub(crate) mod trust;
 mod visits;
+pub(crate) mod zones;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -165,6 +166,8 @@ pub(crate) struct Running {
     pub(crate) web: WebStores,
     /// The check whether names can be resolved.
     pub(crate) reach: Reach,
+    /// The thread that watches the files of hosted zones.
+    pub(crate) zone_watch: zones::ZoneWatch,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

@@ -27,6 +27,7 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
+use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
 use ipnet::IpNet;
@@ -53,6 +54,8 @@ pub(crate) struct Reloader {
     path: Option<PathBuf>,
     shared: Arc<Shared>,
     unconfigured: Mutex<Unconfigured>,
+    /// The files of the hosted zones.
+    pub(crate) zones: ZoneFiles,
     /// The history of the configuration file.
     pub(crate) revisions: Revisions,
     /// What the configuration in force lacks until a restart.
@@ -102,7 +105,7 @@ impl Reloader {
     pub(crate) fn new(
         path: Option<PathBuf>,
         shared: Arc<Shared>,
-        unconfigured: Unconfigured,
+        (unconfigured, zones): (Unconfigured, ZoneFiles),
         revisions: Revisions,
     ) -> Self {
         Self {
@@ -110,6 +113,7 @@ impl Reloader {
             revisions,
             shared,
             unconfigured: Mutex::new(unconfigured),
+            zones,
             pending: Mutex::default(),
             reserved_ports: RESERVED_PORTS.into(),
             successes: AtomicU64::new(0),
@@ -254,6 +258,10 @@ impl Reloader {
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
+        let zones = self.zones.read(&config.zones);
+        if !zones.changed_to(&unconfigured.zones).is_empty() {
+            unconfigured.zones = zones;
+        }
         let snapshot = old.replaced(Arc::new(config), unconfigured, parts)?;
         let kept = self.revisions.keep(&text, &change, &snapshot.config.revisions)?;
         let new_epoch = snapshot.epoch != old.epoch;
@@ -349,6 +357,15 @@ impl Reloader {
             return;
         }
         self.apply(&state, &unconfigured, "cannot apply the networks of this host");
+    }
+
+    /// Puts zones in force that have changed files. `now_secs` is on the monotonic clock.
+    pub(crate) fn watch_zones(&self, now_secs: u64) {
+        // Reading takes long, and happens before the lock that every change of the state takes.
+        let Some(zones) = self.zones.watch(now_secs) else { return };
+        let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
+        unconfigured.zones = zones;
+        self.apply(&self.shared.snapshot(), &unconfigured, "cannot apply the zones");
     }
 
     /// Puts other trust anchors in force in addition to the configuration. Data that is cached at
@@ -528,6 +545,7 @@ mod tests {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: Arc::default(),
+            zones: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
             reserved_ports: Arc::default(),
@@ -537,7 +555,15 @@ mod tests {
         let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
         let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
         let revisions = Revisions::without_history();
-        (Reloader::new(Some(path.into()), shared.clone(), unconfigured, revisions), shared)
+        (
+            Reloader::new(
+                Some(path.into()),
+                shared.clone(),
+                (unconfigured, ZoneFiles::default()),
+                revisions,
+            ),
+            shared,
+        )
     }
 
     #[test]

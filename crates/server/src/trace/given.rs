@@ -89,6 +89,7 @@ const fn stage(stage: Stage) -> QueryStage {
         Stage::PacketHit => QueryStage::PacketHit,
         Stage::Stale => QueryStage::Stale,
         Stage::Local => QueryStage::Local,
+        Stage::Hosted => QueryStage::Hosted,
         Stage::Special => QueryStage::Special,
         Stage::Chaos => QueryStage::Chaos,
         Stage::RrsetHit => QueryStage::RrsetHit,

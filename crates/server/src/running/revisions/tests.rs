@@ -7,6 +7,7 @@ use avocet_config::edit::KeyEdit;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
+use avocet_nameserver::zone_files::ZoneFiles;
 use avocet_resolver::LocalRootSlot;
 
 use super::*;
@@ -43,6 +44,7 @@ impl Site {
             limiter: [3; 32],
             cookies: CookieSecrets { current: [5; 16], previous: None },
             trust: Arc::default(),
+            zones: Arc::default(),
             local_root: LocalRootSlot::default(),
             own_networks: Arc::default(),
             reserved_ports: Arc::default(),
@@ -53,7 +55,12 @@ impl Site {
         let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
         let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
         let revisions = Revisions::begin(&self.directory, Some(self.file.clone()), &text);
-        Reloader::new(Some(self.file.clone()), shared, unconfigured, revisions)
+        Reloader::new(
+            Some(self.file.clone()),
+            shared,
+            (unconfigured, ZoneFiles::default()),
+            revisions,
+        )
     }
 
     fn text(&self) -> String {

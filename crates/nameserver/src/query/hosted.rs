@@ -1,0 +1,121 @@
+//! Hosted zones: authoritative answers, written by the crate `zone`.
+
+use avocet_wire::edns::OPT_LEN;
+use avocet_wire::header::RD;
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{Ede, FoldedName, NameBuf, Rtype};
+use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs};
+
+use super::alias::Alias;
+use super::asked::Asked;
+use super::context::{Query, QueryContext};
+use super::decision::Stage;
+use super::finding::{Finding, Offer};
+use super::question::LocalQuestion;
+use super::respond::Draft;
+use super::ttl::{self, Terms};
+
+/// Octets of a cookie option: code, length, client and server cookie.
+const COOKIE_OPTION: usize = 28;
+
+/// Whether a client wants an answer from beyond the hosted zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Beyond {
+    /// Names that are delegated, and targets of aliases, are resolved.
+    Resolved,
+    /// The client gets a referral, or the aliases alone.
+    Shown,
+}
+
+/// Answers from the hosted zones, on the terms of the policy.
+#[inline]
+pub(super) fn on_terms(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    terms: Terms,
+    out: &mut [u8],
+) -> Finding {
+    let beyond = if query.asked.flags & RD == 0 { Beyond::Shown } else { Beyond::Resolved };
+    let question = (query.key.qname(), query.qtype());
+    let mut finding = answer(&cx.state.names.zones, question, query.asked, beyond, out);
+    match &mut finding {
+        Finding::Answer(offer) => ttl::cut_at_change(&mut out[..offer.draft.len], terms),
+        Finding::Aliases { aliases, .. } => {
+            aliases.iter_mut().for_each(|alias| alias.ttl_secs = terms.cut(alias.ttl_secs));
+        }
+        _ => {}
+    }
+    finding
+}
+
+/// Answers a question from the hosted zones for a client that wants recursion, without the policy.
+pub(super) fn of_own(
+    cx: &QueryContext<'_>,
+    question: &LocalQuestion<'_>,
+    asked: &Asked,
+    out: &mut [u8],
+) -> Finding {
+    let zones = &cx.state.names.zones;
+    answer(zones, (question.qname, question.qtype), asked, Beyond::Resolved, out)
+}
+
+/// Answers a question from the hosted zones. A name that is delegated is not theirs if the client
+/// wants recursion.
+#[inline]
+fn answer(
+    zones: &HostedZones,
+    (qname, qtype): (FoldedName<'_>, Rtype),
+    asked: &Asked,
+    beyond: Beyond,
+    out: &mut [u8],
+) -> Finding {
+    if zones.is_empty() {
+        return Finding::Nothing;
+    }
+    let proofs = if asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted };
+    let of_opt = asked.edns.map_or(0, |edns| OPT_LEN + edns.cookie.map_or(0, |_| COOKIE_OPTION));
+    let limit = usize::from(asked.limit) - of_opt;
+    let question = HostedQuestion { qname, qtype, proofs, limit };
+    let Some(answer) = avocet_zone::answer(zones, &question, out) else { return Finding::Nothing };
+    let HostedAnswer { len, rcode, end } = answer;
+    match (end, beyond) {
+        (HostedEnd::Referral, Beyond::Resolved) => return Finding::Nothing,
+        (HostedEnd::Alias, Beyond::Resolved) => {
+            if let Some(aliases) = unsigned_aliases(&out[..len]) {
+                return Finding::Aliases { aliases, note: 0 };
+            }
+        }
+        _ => {}
+    }
+    let ede = (end == HostedEnd::NotLoaded)
+        .then_some((Ede::NOT_READY, "the zone has errors and could not be loaded"));
+    Finding::Answer(Offer::made(Stage::Hosted, Draft { len, rcode, ede, note: 0 }))
+}
+
+/// Returns the aliases of an answer. If they are signed, a client that validates follows them
+/// itself, because the resolved answer would lack their signatures.
+#[cold]
+fn unsigned_aliases(message: &[u8]) -> Option<Vec<Alias>> {
+    let (mut aliases, mut target) = (Vec::new(), [0; MAX_NAME]);
+    for record in MessageView::new(message).ok()?.records().ok()? {
+        let record = record.ok()?;
+        if record.section != RecordSection::Answer {
+            break;
+        }
+        match record.rtype {
+            Rtype::RRSIG => return None,
+            Rtype::CNAME => {
+                let len = record.expand_rdata(&mut target).ok()?;
+                aliases.push(Alias {
+                    owner: record.owner().ok()?.folded(),
+                    target: NameBuf::from_wire(&target[..len]).ok()?,
+                    ttl_secs: record.ttl_secs(),
+                    note: 0,
+                });
+            }
+            _ => {}
+        }
+    }
+    (!aliases.is_empty()).then_some(aliases)
+}

@@ -1,0 +1,115 @@
+//! Hosted zones in the query path: their place among the stages, and what depends on the client.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+mod asked;
+
+use std::fs;
+use std::path::PathBuf;
+
+use asked::{ask, wire};
+use avocet_nameserver::InProcess;
+use avocet_wire::header::AA;
+use avocet_wire::{Builder, Class, MessageView, Rcode, Rtype};
+
+const CLIENT: [u8; 4] = [10, 0, 0, 1];
+
+const ZONE: &str = "$TTL 300
+@ SOA ns host 7 2h 3m 4w 60
+@ NS ns
+ns A 192.0.2.1
+www A 192.0.2.2
+alias CNAME www
+out CNAME www.other.
+sub NS ns.sub
+ns.sub A 192.0.2.3
+blocked A 192.0.2.4
+mine A 192.0.2.5
+";
+
+/// A file of this test that is deleted in the end.
+struct ZoneFile(PathBuf);
+
+impl ZoneFile {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
+        fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    fn server(&self, rest: &str) -> InProcess {
+        let zone = format!(
+            "{rest}\n[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.53\"]\n[[zone]]\nname = \
+             \"corp.example\"\nfile = {:?}\n",
+            self.0
+        );
+        InProcess::new(&zone, (CLIENT, 4000).into()).unwrap()
+    }
+}
+
+impl Drop for ZoneFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn a_hosted_zone_answers_after_policy_and_local_records() {
+    let file = ZoneFile::new("order", ZONE);
+    let mut server = file.server(
+        "[[record]]\nname = \"mine.corp.example\"\ntype = \"A\"\nvalues = \
+         [\"10.0.0.9\"]\nttl-secs = 60\n[[rule]]\nname = \"no\"\nwhen = 'qname == \
+         \"blocked.corp.example\"'\naction = \"block\"\n",
+    );
+    for (name, rtype, expected) in [
+        ("www.corp.example.", Rtype::A, "NOERROR 300 192.0.2.2"),
+        ("WWW.corp.example.", Rtype::TXT, "NOERROR"),
+        ("nope.corp.example.", Rtype::A, "NXDOMAIN"),
+        ("alias.corp.example.", Rtype::A, "NOERROR 300 www.corp.example. 300 192.0.2.2"),
+        ("mine.corp.example.", Rtype::A, "NOERROR 60 10.0.0.9"),
+        ("www.corp.example.", Rtype::ANY, "NOERROR 300 192.0.2.2"),
+    ] {
+        assert_eq!(ask(&mut server, CLIENT, name, rtype), expected, "{name}");
+    }
+    let blocked = ask(&mut server, CLIENT, "blocked.corp.example.", Rtype::A);
+    assert!(!blocked.contains("192.0.2.4"), "{blocked}");
+    let hosted = server.ended_by_stage().into_iter().find(|(stage, _)| *stage == "hosted");
+    assert_eq!(hosted.map(|(_, count)| count), Some(5));
+}
+
+/// Returns RCODE, whether AA is set, and the number of records in each section.
+fn without_recursion(server: &mut InProcess, name: &str) -> (Rcode, bool, [u16; 3]) {
+    let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
+    let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
+    builder.question(&wire(name), Rtype::A, Class::IN).unwrap();
+    let len = builder.finish();
+    let len = server.answer(&query[..len], &mut out).unwrap();
+    let header = MessageView::new(&out[..len]).unwrap().header();
+    let [_, answer, authority, additional] = header.counts;
+    (header.rcode(), header.has(AA), [answer, authority, additional])
+}
+
+#[test]
+fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
+    let file = ZoneFile::new("beyond", ZONE);
+    let mut server = file.server("");
+    // These wait for the network.
+    assert_eq!(ask(&mut server, CLIENT, "a.sub.corp.example.", Rtype::A), "nothing");
+    assert_eq!(ask(&mut server, CLIENT, "out.corp.example.", Rtype::A), "nothing");
+    let noerror = Rcode::NOERROR;
+    let asked = |server: &mut InProcess, name| without_recursion(server, name);
+    assert_eq!(asked(&mut server, "a.sub.corp.example."), (noerror, false, [0, 1, 1]));
+    assert_eq!(asked(&mut server, "out.corp.example."), (noerror, true, [1, 0, 0]));
+    assert_eq!(asked(&mut server, "www.corp.example."), (noerror, true, [1, 0, 0]));
+    assert_eq!(asked(&mut server, "x.corp.example."), (Rcode::NXDOMAIN, true, [0, 1, 0]));
+    assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
+}
+
+#[test]
+fn names_of_a_zone_that_cannot_be_loaded_never_leave_the_server() {
+    let file = ZoneFile::new("broken", "@ A 1.2.3\n");
+    let mut server = file.server("");
+    let expected = "SERVFAIL [14 the zone has errors and could not be loaded]";
+    assert_eq!(ask(&mut server, CLIENT, "www.corp.example.", Rtype::A), expected);
+    assert_eq!(ask(&mut server, CLIENT, "www.example.", Rtype::A), "nothing");
+}

@@ -1,0 +1,435 @@
+//! Authoritative answers (RFC 1034 §4.3.2) as drafts of messages: question at offset 12, ID zero,
+//! no OPT.
+//!
+//! Answers are minimal: no NS records in the authority section, additional records only for the
+//! hosts that NS, MX and SRV records name. ANY gets one RRset (RFC 8482 §4.1). Nothing here
+//! allocates.
+
+use avocet_wire::builder::{Builder, Full, Record, Section};
+use avocet_wire::header::{AA, QR, RA};
+use avocet_wire::rdata::compressible_names;
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, NameBuf, Rcode, Rtype, name};
+
+use crate::check::target_of;
+use crate::denial::Denied;
+use crate::find::NameMatch;
+use crate::set::HostedZones;
+use crate::tree::{HostedRecords, HostedSet, HostedZone, Node};
+
+/// Most aliases that are followed for one question.
+const MAX_HOSTED_ALIASES: usize = 16;
+/// Most hosts with addresses in the additional section.
+const MAX_HOSTS: usize = 32;
+
+/// A question to the hosted zones.
+#[derive(Clone, Copy)]
+pub struct HostedQuestion<'q> {
+    /// QNAME.
+    pub qname: FoldedName<'q>,
+    /// QTYPE.
+    pub qtype: Rtype,
+    /// Whether signatures and proofs are wanted (DO).
+    pub proofs: Proofs,
+    /// Most octets of the message without OPT.
+    pub limit: usize,
+}
+
+/// Whether signatures and proofs of denial are part of an answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Proofs {
+    /// The client understands DNSSEC records.
+    Included,
+    /// It does not.
+    Omitted,
+}
+
+/// An answer in the buffer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostedAnswer {
+    /// Octets of the message.
+    pub len: usize,
+    /// RCODE.
+    pub rcode: Rcode,
+    /// The end of the look-up.
+    pub end: HostedEnd,
+}
+
+/// The end of a look-up in hosted zones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostedEnd {
+    /// The answer is complete.
+    Complete,
+    /// The name is at or below a delegation to servers that are not known here.
+    Referral,
+    /// No version of the zone could be loaded.
+    NotLoaded,
+    /// The aliases in the answer lead to a name that is not hosted, or that is delegated.
+    Alias,
+}
+
+/// The message does not hold the rest.
+struct Cut;
+
+impl From<Full> for Cut {
+    fn from(Full: Full) -> Self {
+        Self
+    }
+}
+
+/// Answers a question, if a hosted zone has its name. The message is truncated at `limit`.
+#[must_use]
+pub fn answer(
+    zones: &HostedZones,
+    question: &HostedQuestion<'_>,
+    out: &mut [u8],
+) -> Option<HostedAnswer> {
+    let zone = zones.zone_of(question.qname, question.qtype)?;
+    let limit = question.limit;
+    let mut builder = Builder::new(&mut *out, limit, 0, QR | RA).ok()?;
+    builder.question(question.qname.wire(), question.qtype, Class::IN).ok()?;
+    let mut writing = Writing {
+        zones,
+        qtype: question.qtype,
+        proofs: question.proofs,
+        builder,
+        rcode: Rcode::NOERROR,
+        end: HostedEnd::Complete,
+        aliases: 0,
+    };
+    match zone {
+        Some(zone) => {
+            if writing.follow(zone, question.qname).is_err() {
+                writing.builder.truncate();
+            }
+        }
+        None => (writing.rcode, writing.end) = (Rcode::SERVFAIL, HostedEnd::NotLoaded),
+    }
+    let Writing { builder, rcode, end, .. } = writing;
+    let len = builder.finish();
+    if !matches!(end, HostedEnd::Referral | HostedEnd::NotLoaded) {
+        out[2] |= (AA >> 8) as u8;
+    }
+    out[3] |= rcode.low() as u8;
+    Some(HostedAnswer { len, rcode, end })
+}
+
+/// An answer being written.
+struct Writing<'a, 'z> {
+    zones: &'z HostedZones,
+    qtype: Rtype,
+    proofs: Proofs,
+    builder: Builder<'a>,
+    rcode: Rcode,
+    end: HostedEnd,
+    aliases: usize,
+}
+
+impl<'z> Writing<'_, 'z> {
+    /// Follows a name through aliases to its answer.
+    fn follow(&mut self, first: &'z HostedZone, qname: FoldedName<'_>) -> Result<(), Cut> {
+        let mut zone = first;
+        let mut name = qname.to_buf();
+        let mut seen = [0_u32; MAX_HOSTED_ALIASES];
+        loop {
+            let Some(found) = zone.find(name.view(), self.qtype) else { return Ok(()) };
+            let target = match found {
+                NameMatch::Exact(node) => self.at_name(zone, name.view(), node, None)?,
+                NameMatch::Wildcard { node, closest } => {
+                    self.at_name(zone, name.view(), node, Some(closest))?
+                }
+                NameMatch::Dname(node) => self.dname(name.view(), node)?,
+                NameMatch::Cut(cut) => return self.referral(zone, cut),
+                NameMatch::Nothing { closest } => {
+                    return self.nothing(zone, name.view(), closest);
+                }
+            };
+            let Some(target) = target else { return Ok(()) };
+            // A hash that two names share ends the chain early, which a client can continue.
+            let mark = avocet_wire::hash::without_secret(name.wire()) as u32;
+            if seen[..self.aliases].contains(&mark) || self.aliases + 1 >= MAX_HOSTED_ALIASES {
+                return Ok(());
+            }
+            seen[self.aliases] = mark;
+            self.aliases += 1;
+            name = target;
+            match self.zones.zone_of(name.view(), self.qtype) {
+                Some(Some(next)) => zone = next,
+                _ => {
+                    self.end = HostedEnd::Alias;
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Answers from a node, or returns the target of its alias. `closest` is the closest encloser
+    /// if the node is a wildcard.
+    fn at_name(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        node: Node<'z>,
+        closest: Option<Node<'z>>,
+    ) -> Result<Option<FoldedNameBuf>, Cut> {
+        let of_type = match self.qtype {
+            Rtype::ANY => first_set(node),
+            Rtype::RRSIG => return self.all_signatures(zone, name, node).map(|()| None),
+            qtype => node.set(qtype),
+        };
+        let set = match of_type {
+            Some(set) => set,
+            None => match node.set(Rtype::CNAME) {
+                Some(alias) => alias,
+                None => return self.no_data(zone, name, closest).map(|()| None),
+            },
+        };
+        self.set(Section::Answer, name, &set)?;
+        if let Some(closest) = closest {
+            self.proof(zone, name, Denied::Expanded(closest.name()))?;
+        }
+        if set.rtype == Rtype::CNAME && !matches!(self.qtype, Rtype::CNAME | Rtype::ANY) {
+            let target = set.iter().next().and_then(|alias| NameBuf::from_wire(alias.rdata).ok());
+            return Ok(target.map(|target| target.folded()));
+        }
+        self.addresses_of(&set);
+        Ok(None)
+    }
+
+    /// Writes the DNAME above a name and the CNAME that follows from it (RFC 6672 §3.1).
+    fn dname(
+        &mut self,
+        name: FoldedName<'_>,
+        node: Node<'z>,
+    ) -> Result<Option<FoldedNameBuf>, Cut> {
+        let Some(set) = node.set(Rtype::DNAME) else { return Ok(None) };
+        let Some(dname) = set.iter().next() else { return Ok(None) };
+        self.set(Section::Answer, node.name(), &set)?;
+        let own_len = name.len() - node.name().len();
+        let mut target = [0; name::MAX_NAME];
+        let len = own_len + dname.rdata.len();
+        let Some(place) = target.get_mut(..len) else {
+            self.rcode = Rcode::YXDOMAIN;
+            return Ok(None);
+        };
+        place[..own_len].copy_from_slice(&name.wire()[..own_len]);
+        place[own_len..].copy_from_slice(dname.rdata);
+        let alias = Record {
+            owner: name.wire(),
+            rtype: Rtype::CNAME,
+            class: Class::IN,
+            ttl_secs: dname.ttl_secs,
+            rdata: place,
+        };
+        self.builder.record(Section::Answer, &alias)?;
+        if self.qtype == Rtype::CNAME {
+            return Ok(None);
+        }
+        Ok(NameBuf::from_wire(place).ok().map(|target| target.folded()))
+    }
+
+    /// Writes a referral: NS records, DS records or the proof that there are none, and glue.
+    fn referral(&mut self, zone: &'z HostedZone, cut: Node<'z>) -> Result<(), Cut> {
+        self.end = if self.aliases > 0 { HostedEnd::Alias } else { HostedEnd::Referral };
+        let Some(servers) = cut.set(Rtype::NS) else { return Ok(()) };
+        // The NS records of a zone cut have no signatures.
+        self.records(Section::Authority, cut.name(), servers.iter())?;
+        if self.proofs == Proofs::Included && zone.is_signed() {
+            match cut.set(Rtype::DS) {
+                Some(ds) => self.set(Section::Authority, cut.name(), &ds)?,
+                None => self.proof(zone, cut.name(), Denied::Type)?,
+            }
+        }
+        // Servers below the cut cannot be reached without glue (RFC 9471).
+        for is_needed in [true, false] {
+            for server in servers.iter() {
+                let Ok(host) = NameBuf::from_wire(server.rdata) else { continue };
+                let host = host.folded();
+                if host.view().is_at_or_below(cut.name()) != is_needed {
+                    continue;
+                }
+                let written = self.glue(zone, host.view());
+                if is_needed {
+                    written?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn glue(&mut self, zone: &'z HostedZone, host: FoldedName<'_>) -> Result<(), Cut> {
+        let Some(node) = zone.node(host.wire()) else { return Ok(()) };
+        for rtype in [Rtype::A, Rtype::AAAA] {
+            if let Some(set) = node.set(rtype) {
+                self.set(Section::Additional, host, &set)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn nothing(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        closest: Node<'z>,
+    ) -> Result<(), Cut> {
+        self.rcode = Rcode::NXDOMAIN;
+        self.negative(zone)?;
+        self.proof(zone, name, Denied::Name(closest.name()))
+    }
+
+    fn no_data(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        closest: Option<Node<'z>>,
+    ) -> Result<(), Cut> {
+        self.negative(zone)?;
+        match closest {
+            Some(closest) => self.proof(zone, name, Denied::WildcardType(closest.name())),
+            None => self.proof(zone, name, Denied::Type),
+        }
+    }
+
+    /// Writes the SOA record of a negative answer. Its TTL is at most its minimum (RFC 2308 §3).
+    fn negative(&mut self, zone: &'z HostedZone) -> Result<(), Cut> {
+        let apex = zone.apex();
+        let Some(soa) = zone.node(apex.wire()).and_then(|node| node.set(Rtype::SOA)) else {
+            return Ok(());
+        };
+        let minimum = soa.iter().next().and_then(|soa| soa.rdata.last_chunk().copied());
+        let most = minimum.map_or(0, u32::from_be_bytes);
+        let signatures = match self.proofs {
+            Proofs::Included => soa.signatures(),
+            Proofs::Omitted => HostedRecords::default(),
+        };
+        for record in soa.iter().chain(signatures) {
+            let ttl_secs = record.ttl_secs.min(most);
+            let (rtype, rdata) = (record.rtype, record.rdata);
+            let record = Record { owner: apex.wire(), rtype, class: Class::IN, ttl_secs, rdata };
+            self.builder.record(Section::Authority, &record)?;
+        }
+        Ok(())
+    }
+
+    fn proof(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        denied: Denied<'_>,
+    ) -> Result<(), Cut> {
+        if self.proofs == Proofs::Omitted || !zone.is_signed() {
+            return Ok(());
+        }
+        let proof = zone.proof(name, denied);
+        for node in proof.nodes() {
+            if let Some(set) = node.set(proof.rtype) {
+                self.set(Section::Authority, node.name(), &set)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the signatures of all RRsets of a node, as the answer to a query for RRSIG.
+    fn all_signatures(
+        &mut self,
+        zone: &'z HostedZone,
+        name: FoldedName<'_>,
+        node: Node<'z>,
+    ) -> Result<(), Cut> {
+        let mut is_signed = false;
+        for set in node.sets().filter(|set| set.signature_count > 0) {
+            is_signed = true;
+            self.records(Section::Answer, name, set.signatures())?;
+        }
+        if is_signed { Ok(()) } else { self.no_data(zone, name, None) }
+    }
+
+    /// Writes the addresses of the hosts that the records name, as far as there is room.
+    fn addresses_of(&mut self, set: &HostedSet<'z>) {
+        if !matches!(set.rtype, Rtype::NS | Rtype::MX | Rtype(33)) {
+            return;
+        }
+        let (mut written, mut count) = ([0_usize; MAX_HOSTS], 0);
+        for record in set.iter() {
+            let host = target_of(record.rtype, record.rdata).map(NameBuf::from_wire);
+            let Some(Ok(host)) = host else { continue };
+            let host = host.folded();
+            let zone = self.zones.zone_of(host.view(), Rtype::A).flatten();
+            let Some(node) = zone.and_then(|zone| zone.node(host.wire())) else { continue };
+            let at = node.block.as_ptr() as usize + node.at;
+            if written[..count].contains(&at) || count >= MAX_HOSTS {
+                continue;
+            }
+            (written[count], count) = (at, count + 1);
+            for rtype in [Rtype::A, Rtype::AAAA] {
+                if let Some(set) = node.set(rtype) {
+                    let _ = self.set(Section::Additional, host.view(), &set);
+                }
+            }
+        }
+    }
+
+    /// Writes an RRset and, if wanted, its signatures; both or nothing.
+    #[inline]
+    fn set(
+        &mut self,
+        section: Section,
+        owner: FoldedName<'_>,
+        set: &HostedSet<'_>,
+    ) -> Result<(), Cut> {
+        let mark = self.builder.mark();
+        let written = self.all_of(section, owner, set);
+        if written.is_err() {
+            self.builder.rewind(mark);
+        }
+        written
+    }
+
+    fn all_of(
+        &mut self,
+        section: Section,
+        owner: FoldedName<'_>,
+        set: &HostedSet<'_>,
+    ) -> Result<(), Cut> {
+        let is_plain = compressible_names(set.rtype.0).names == 0;
+        if !is_plain
+            || !self.builder.copy_of_first(section, owner.wire(), (set.records, set.count))?
+        {
+            self.records(section, owner, set.iter())?;
+        }
+        if self.proofs == Proofs::Included && set.signature_count > 0 {
+            let signatures = (set.signatures, set.signature_count);
+            if !self.builder.copy_of_first(section, owner.wire(), signatures)? {
+                self.records(section, owner, set.signatures())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn records(
+        &mut self,
+        section: Section,
+        owner: FoldedName<'_>,
+        records: HostedRecords<'_>,
+    ) -> Result<(), Cut> {
+        let owner = owner.wire();
+        let records = records.map(|record| Record {
+            owner,
+            rtype: record.rtype,
+            class: Class::IN,
+            ttl_secs: record.ttl_secs,
+            rdata: record.rdata,
+        });
+        Ok(self.builder.rrset(section, records)?)
+    }
+}
+
+/// Returns the RRset that answers ANY: the first one that is not a proof of denial.
+fn first_set(node: Node<'_>) -> Option<HostedSet<'_>> {
+    let mut sets = node.sets().filter(|set| set.count > 0);
+    let first = sets.next()?;
+    if first.rtype != Rtype::NSEC {
+        return Some(first);
+    }
+    Some(sets.next().unwrap_or(first))
+}

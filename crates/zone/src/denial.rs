@@ -1,0 +1,138 @@
+//! Proofs that a name or type does not exist, from the NSEC or NSEC3 records of a zone (RFC 4035
+//! §3.1.3, RFC 5155 §7.2).
+
+use avocet_dnssec::nsec3::Parameters;
+use avocet_wire::canonical::compare_names;
+use avocet_wire::{FoldedName, Rtype};
+
+use crate::find::wildcard_name;
+use crate::tree::{Denial, HostedZone, Node, Nsec3Chain};
+
+/// Most records of a proof.
+const MAX_PROOF: usize = 4;
+
+/// The nodes with the NSEC or NSEC3 records of a proof, each once.
+#[derive(Clone, Copy)]
+pub(crate) struct DenialProof<'z> {
+    nodes: [Option<Node<'z>>; MAX_PROOF],
+    /// The type of the records.
+    pub(crate) rtype: Rtype,
+}
+
+impl<'z> DenialProof<'z> {
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node<'z>> {
+        self.nodes.into_iter().flatten()
+    }
+
+    fn add(&mut self, node: Option<Node<'z>>) {
+        let Some(node) = node else { return };
+        for place in &mut self.nodes {
+            match place {
+                Some(known) if known.at == node.at => return,
+                Some(_) => {}
+                None => {
+                    *place = Some(node);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What is to be proven.
+#[derive(Clone, Copy)]
+pub(crate) enum Denied<'n> {
+    /// Neither the name nor a wildcard exists. Holds the closest encloser.
+    Name(FoldedName<'n>),
+    /// The name does not exist, and a wildcard answered. Holds the closest encloser.
+    Expanded(FoldedName<'n>),
+    /// The name exists and lacks the type.
+    Type,
+    /// A wildcard below the closest encloser answered and lacks the type. Holds the closest
+    /// encloser.
+    WildcardType(FoldedName<'n>),
+}
+
+impl HostedZone {
+    /// Returns the proof for a name.
+    pub(crate) fn proof(&self, name: FoldedName<'_>, denied: Denied<'_>) -> DenialProof<'_> {
+        let mut proof = DenialProof { nodes: [None; MAX_PROOF], rtype: Rtype::NSEC };
+        match &self.denial {
+            Denial::None => {}
+            Denial::Nsec(nodes) => self.nsec(nodes, name, denied, &mut proof),
+            Denial::Nsec3(chain) => {
+                proof.rtype = Rtype::NSEC3;
+                self.nsec3(chain, name, denied, &mut proof);
+            }
+        }
+        proof
+    }
+
+    fn nsec<'z>(
+        &'z self,
+        nodes: &[u32],
+        name: FoldedName<'_>,
+        denied: Denied<'_>,
+        proof: &mut DenialProof<'z>,
+    ) {
+        let at_or_before = |name: &[u8]| {
+            let is_after = |at: &u32| compare_names(self.node_at(*at).name().wire(), name).is_gt();
+            let after = nodes.partition_point(|at| !is_after(at));
+            nodes.get(after.checked_sub(1)?).map(|at| self.node_at(*at))
+        };
+        proof.add(at_or_before(name.wire()));
+        if let Denied::Name(closest) | Denied::WildcardType(closest) = denied
+            && let Some(wildcard) = wildcard_name(closest)
+        {
+            proof.add(at_or_before(wildcard.wire()));
+        }
+    }
+
+    fn nsec3<'z>(
+        &'z self,
+        chain: &Nsec3Chain,
+        name: FoldedName<'_>,
+        denied: Denied<'_>,
+        proof: &mut DenialProof<'z>,
+    ) {
+        let parameters = Parameters { iterations: chain.iterations, salt: &chain.salt };
+        let place = |name: &[u8]| {
+            let hash = parameters.of_own(name);
+            chain.hashes.binary_search_by(|(other, _)| other.cmp(&hash))
+        };
+        let node = |index: usize| chain.hashes.get(index).map(|(_, at)| self.node_at(*at));
+        let matching = |name: &[u8]| place(name).ok().and_then(node);
+        let covering = |name: &[u8]| match place(name) {
+            Ok(index) => node(index),
+            Err(0) => node(chain.hashes.len().wrapping_sub(1)),
+            Err(after) => node(after - 1),
+        };
+        let next_closer = |closest: FoldedName<'_>| {
+            name.ancestors().take_while(|above| above.len() > closest.len()).last()
+        };
+        match denied {
+            Denied::Expanded(closest) => {
+                proof.add(next_closer(closest).and_then(|next| covering(next.wire())));
+            }
+            Denied::Type => match matching(name.wire()) {
+                Some(node) => proof.add(Some(node)),
+                None => {
+                    // A name that opt-out leaves out: the closest provable encloser (RFC 5155
+                    // §7.2.4 and §7.2.7).
+                    let apex_len = self.apex().len();
+                    let mut above = name.ancestors().skip(1).take_while(|n| n.len() >= apex_len);
+                    if let Some(closest) = above.find(|above| place(above.wire()).is_ok()) {
+                        proof.add(matching(closest.wire()));
+                        proof.add(next_closer(closest).and_then(|next| covering(next.wire())));
+                    }
+                }
+            },
+            Denied::Name(closest) | Denied::WildcardType(closest) => {
+                proof.add(matching(closest.wire()));
+                proof.add(next_closer(closest).and_then(|next| covering(next.wire())));
+                let wildcard = wildcard_name(closest);
+                proof.add(wildcard.and_then(|wildcard| covering(wildcard.wire())));
+            }
+        }
+    }
+}
