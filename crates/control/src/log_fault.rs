@@ -13,6 +13,8 @@ pub enum LogFault {
     OutOfBounds(&'static str),
     /// The time ends before it begins.
     EmptyTime,
+    /// A filter is an empty text, which no entry or every entry would meet: its name.
+    EmptyFilter(&'static str),
     /// A deletion has neither a filter nor `all`, or both.
     UnclearDeletion,
     /// The log has no entry with this number.
@@ -30,6 +32,7 @@ impl LogFault {
             Self::InvalidCursor
             | Self::OutOfBounds(_)
             | Self::EmptyTime
+            | Self::EmptyFilter(_)
             | Self::UnclearDeletion => ErrorCode::InvalidValue,
             Self::UnknownEntry(_) => ErrorCode::NotFound,
             Self::Busy => ErrorCode::Busy,
@@ -54,6 +57,9 @@ impl fmt::Display for LogFault {
             Self::InvalidCursor => f.write_str("the cursor is not that of a page"),
             Self::OutOfBounds(bounds) => write!(f, "expected {bounds}"),
             Self::EmptyTime => f.write_str("the time ends before it begins"),
+            Self::EmptyFilter(name) => {
+                write!(f, "the filter `{name}` is empty: leave it out, or give a value")
+            }
             Self::UnclearDeletion => {
                 f.write_str("expected a filter for the queries to delete, or `all`, but not both")
             }

@@ -108,7 +108,10 @@ impl Collector {
         }
         set(Text::Qtype, code(Code::Qtype, facts.qtype));
         set(Text::Qclass, code(Code::Qclass, facts.qclass));
-        set(Text::Rcode, code(Code::Rcode, facts.rcode));
+        // Without a reply there is no RCODE.
+        if facts.response_size > 0 {
+            set(Text::Rcode, code(Code::Rcode, facts.rcode));
+        }
         set(Text::Outcome, self.batch.texts.intern(facts.outcome.name()));
         if facts.privacy != Privacy::NoNames {
             set(Text::Qname, self.qname(entry.qname));

@@ -11,7 +11,7 @@
 //! *.part                                      a file that is not complete; renamed when it is
 //! ```
 //!
-//! FIRST and LAST are ids in hexadecimal. Every entry has one id for good. A segment therefore
+//! FIRST and LAST are ids in hexadecimal, below 2^62. Every entry has one id for good. A segment therefore
 //! replaces all heads and segments with ids inside its range, whether or not they are deleted yet:
 //! [`Listing`] leaves them out. A crash between rename and deletion loses and doubles nothing.
 
@@ -21,6 +21,9 @@ use std::path::{Path, PathBuf};
 
 use crate::date::Date;
 use crate::error::LogError;
+
+/// The end of the ids that names may have, which no log reaches.
+const END_ID: u64 = 1 << 62;
 
 /// A file of the head.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,7 +91,10 @@ impl Listing {
         let mut listing = Self::default();
         for file in fs::read_dir(directory).map_err(LogError::file("read", directory))? {
             let path = file.map_err(LogError::file("read", directory))?.path();
-            listing.add(path);
+            // Opening a pipe would wait for its other end.
+            if fs::metadata(&path).is_ok_and(|file| file.is_file()) {
+                listing.add(path);
+            }
         }
         listing.drop_replaced();
         Ok(listing)
@@ -147,7 +153,8 @@ pub(crate) fn head_path(directory: &Path, first_id: u64) -> PathBuf {
 }
 
 fn head_id(name: &str) -> Option<u64> {
-    hex(name.strip_prefix("head-")?.strip_suffix(".blocks")?, 16)
+    let id = hex(name.strip_prefix("head-")?.strip_suffix(".blocks")?, 16)?;
+    (id < END_ID).then_some(id)
 }
 
 fn segment(name: &str, path: &Path) -> Option<SegmentName> {
@@ -156,7 +163,7 @@ fn segment(name: &str, path: &Path) -> Option<SegmentName> {
     let mut number = |digits| hex(parts.next()?, digits);
     let (first, last, generation) = (number(16)?, number(16)?, number(2)? as u8);
     let (tail, crc) = (number(8)?, number(8)? as u32);
-    let is_valid = first <= last && last < u64::MAX && parts.next().is_none();
+    let is_valid = first <= last && last < END_ID && parts.next().is_none();
     let label = SegmentLabel { stamp, ids: first..=last, generation };
     is_valid.then(|| SegmentName { path: path.to_owned(), label, tail, crc })
 }

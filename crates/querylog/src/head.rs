@@ -5,9 +5,9 @@
 //! if its checksum matches. Otherwise it looks for the next block that matches and counts what it
 //! passed over: a truncated or damaged block costs its own entries only.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct HeadFile {
 }
 
 impl HeadFile {
-    /// Creates the file.
+    /// Creates the file, and locks it against [sealing](is_written) as long as it is open.
     ///
     /// # Errors
     /// The file exists or cannot be created.
@@ -40,6 +40,7 @@ impl HeadFile {
             .create_new(true)
             .open(&path)
             .map_err(LogError::file("create", &path))?;
+        file.lock_shared().map_err(LogError::file("lock", &path))?;
         Ok(Self { file, path, octets: 0, entries: 0, raw: 0, is_dirty: false })
     }
 
@@ -72,6 +73,38 @@ impl HeadFile {
     }
 }
 
+impl HeadFile {
+    /// Returns an error if the file is no longer in the directory, where readers look for it.
+    ///
+    /// # Errors
+    /// Another program deleted or replaced the file.
+    pub(crate) fn check_place(&self) -> Result<(), LogError> {
+        let place = |file: std::fs::Metadata| (file.dev(), file.ino());
+        let own = self.file.metadata().map(place).ok();
+        match std::fs::metadata(&self.path).map(place).ok() {
+            named if named.is_some() && named == own => Ok(()),
+            _ => Err(LogError::damaged(&self.path, "another program deleted it")),
+        }
+    }
+
+    /// Deletes the file if no block was appended.
+    pub(crate) fn discard_if_empty(self) {
+        if self.octets == 0 {
+            // If that fails, too, the file is sealed as an empty one.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Reports whether the writer still appends to a file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(crate) fn is_written(path: &Path) -> Result<bool, LogError> {
+    let file = File::open(path).map_err(LogError::file("open", path))?;
+    Ok(matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// What a reader passed over.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct HeadLoss {
@@ -79,6 +112,18 @@ pub struct HeadLoss {
     pub octets: u64,
     /// Entries that the headers of damaged blocks promise.
     pub entries: u64,
+}
+
+impl HeadLoss {
+    /// Returns the loss as a sentence, if there is one.
+    pub(crate) fn reason(self) -> Option<String> {
+        let Self { octets, entries } = self;
+        (octets > 0).then(|| {
+            format!(
+                "{octets} octets belong to no intact block, which had {entries} entries or more"
+            )
+        })
+    }
 }
 
 /// A block in a file.
@@ -215,4 +260,4 @@ impl HeadReader {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

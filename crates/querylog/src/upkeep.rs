@@ -21,7 +21,7 @@ use crate::column::{Int, Text};
 use crate::directory::{HeadName, Listing, SegmentLabel, SegmentName};
 use crate::entry::Outcome;
 use crate::error::LogError;
-use crate::head::HeadReader;
+use crate::head::{HeadReader, is_written};
 use crate::segment::{
     FileColumn, GROUP_NAME_OCTETS, GROUP_ROWS, RowGroup, RowSource, Sealer, Segment,
 };
@@ -123,7 +123,11 @@ impl Upkeep {
             return Ok(true);
         }
         listing.heads.pop();
-        if let Some(head) = listing.heads.iter().find(|head| !self.refused.contains(&head.path)) {
+        // Names say little if another program adds files: the lock says what the writer uses.
+        let is_complete = |head: &&HeadName| {
+            !self.refused.contains(&head.path) && !is_written(&head.path).is_ok_and(|it_is| it_is)
+        };
+        if let Some(head) = listing.heads.iter().find(is_complete) {
             let sealed = self.seal(head);
             return self.refuse_if_failed(sealed, [&head.path]);
         }
@@ -177,8 +181,11 @@ impl Upkeep {
         outcome
     }
 
-    /// Replaces a file of the head by a segment.
+    /// Replaces a file of the head by a segment, unless the writer still appends to it.
     pub(crate) fn seal(&mut self, head: &HeadName) -> Result<bool, LogError> {
+        if is_written(&head.path)? {
+            return Ok(false);
+        }
         let reader = HeadReader::open(&head.path)?;
         let loss = reader.final_loss();
         if let (Some(first), Some(end)) = (reader.blocks.first(), reader.end_id()) {

@@ -72,6 +72,9 @@ pub struct WriterCounters {
     pub failures: u64,
 }
 
+/// Time after a failure until the next attempt. Blocks until then are lost without one.
+const RETRY_US: u64 = 2_000_000;
+
 /// The writer of a log. There is one for each directory.
 pub struct Writer {
     options: WriterOptions,
@@ -87,6 +90,10 @@ pub struct Writer {
     /// Time of the last flush.
     flushed_us: u64,
     next_id: u64,
+    /// Time of the next attempt after a failure.
+    retry_us: Option<u64>,
+    /// The error of the roll-ups at the start.
+    damage: Option<LogError>,
     counters: WriterCounters,
     rollups: Arc<Mutex<Rollups>>,
     taken: TakenFile,
@@ -102,6 +109,7 @@ impl Writer {
         let directory = &options.directory;
         fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
         let lock = LogLock::take(directory)?;
+        let damage = Rollups::keep_damaged(directory);
         let rollups = Rollups::read(directory)?;
         // Ids of entries that were deleted are not used again.
         let next_id = next_id(&options)?.max(rollups.end_id());
@@ -120,6 +128,8 @@ impl Writer {
             next_id,
             counters,
             taken,
+            retry_us: None,
+            damage,
             _lock: lock,
             options,
         })
@@ -178,7 +188,8 @@ impl Writer {
         }
         self.flush(now_us)?;
         self.flushed_us = now_us;
-        self.sync()?;
+        self.sync(now_us)?;
+        self.check_place(now_us)?;
         let head_us = self.options.head_secs.saturating_mul(1_000_000);
         let is_over = now_us.checked_sub(self.head_since_us).is_none_or(|age| age >= head_us);
         if is_over && self.head.take().is_some() {
@@ -193,7 +204,7 @@ impl Writer {
     /// As [`tick`](Self::tick).
     pub fn close(mut self, now_us: u64) -> Result<WriterCounters, LogError> {
         self.flush(now_us)?;
-        self.sync()?;
+        self.sync(now_us)?;
         self.store_rollups()?;
         self.taken.note(self.next_id);
         Ok(self.counters)
@@ -208,7 +219,7 @@ impl Writer {
     /// [`Upkeep::prune_entries`]: crate::Upkeep::prune_entries
     pub fn cut(&mut self, now_us: u64) -> Result<u64, LogError> {
         self.flush(now_us)?;
-        self.sync()?;
+        self.sync(now_us)?;
         self.head = None;
         Ok(self.next_id)
     }
@@ -220,6 +231,11 @@ impl Writer {
     pub fn forget(&mut self, deleted: &Filter) -> Result<(), LogError> {
         locked(&self.rollups).forget(deleted);
         self.store_rollups()
+    }
+
+    /// Returns the error of the roll-ups that were found at the start, once.
+    pub fn take_damage(&mut self) -> Option<LogError> {
+        self.damage.take()
     }
 
     /// Returns the numbers since the writer was opened.
@@ -245,6 +261,11 @@ impl Writer {
         if count == 0 {
             return Ok(());
         }
+        if self.is_resting(now_us) {
+            self.collector.clear();
+            self.counters.lost += count;
+            return Ok(());
+        }
         let written = self.append(now_us);
         if written.is_ok() {
             locked(&self.rollups).add(&self.collector.batch, self.next_id);
@@ -259,9 +280,20 @@ impl Writer {
             }
         } else {
             self.counters.lost += count;
-            self.fail();
+            self.fail(now_us);
         }
         written
+    }
+
+    /// Reports whether the last failure was too short a time ago for another attempt.
+    fn is_resting(&mut self, now_us: u64) -> bool {
+        // A clock that was set back ends the rest.
+        let is_due =
+            |retry_us: u64| now_us >= retry_us || now_us < retry_us.saturating_sub(RETRY_US);
+        if self.retry_us.is_some_and(is_due) {
+            self.retry_us = None;
+        }
+        self.retry_us.is_some()
     }
 
     fn append(&mut self, now_us: u64) -> Result<(), LogError> {
@@ -270,13 +302,16 @@ impl Writer {
             .encoder
             .encode(batch, self.next_id, &mut self.block)
             .map_err(LogError::Compressor)?;
+        // An id that was used once is not used again, even if the block is lost.
+        self.next_id = header.ids().end;
         if self.head.is_none() {
-            let path = directory::head_path(&self.options.directory, self.next_id);
+            let directory = &self.options.directory;
+            // It may be gone since the start.
+            fs::create_dir_all(directory).map_err(LogError::file("create", directory))?;
+            let path = directory::head_path(directory, header.first_id);
             self.head = Some(HeadFile::create(path)?);
             self.head_since_us = now_us;
         }
-        // An id that was used once is not used again, even if the block is lost.
-        self.next_id = header.ids().end;
         let Some(head) = &mut self.head else { return Ok(()) };
         head.append(&self.block, &header)?;
         if head.entries >= self.options.head_entries || head.raw >= HEAD_RAW_OCTETS {
@@ -286,12 +321,26 @@ impl Writer {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), LogError> {
+    fn sync(&mut self, now_us: u64) -> Result<(), LogError> {
         let synced = self.head.as_mut().map_or(Ok(()), HeadFile::sync);
         if synced.is_err() {
-            self.fail();
+            self.fail(now_us);
         }
         synced
+    }
+
+    /// Leaves the file of the head if another program deleted it. Its entries are lost.
+    fn check_place(&mut self, now_us: u64) -> Result<(), LogError> {
+        let Some(head) = &self.head else { return Ok(()) };
+        let checked = head.check_place();
+        if checked.is_err() {
+            self.counters.lost += head.entries;
+            self.counters.written -= head.entries;
+            self.fail(now_us);
+            // The next file is another one.
+            self.retry_us = None;
+        }
+        checked
     }
 
     fn store_rollups(&mut self) -> Result<(), LogError> {
@@ -303,9 +352,12 @@ impl Writer {
     }
 
     /// Counts a failure and leaves the file, which may be the cause.
-    fn fail(&mut self) {
+    fn fail(&mut self, now_us: u64) {
         self.counters.failures += 1;
-        self.head = None;
+        self.retry_us = Some(now_us.saturating_add(RETRY_US));
+        if let Some(head) = self.head.take() {
+            head.discard_if_empty();
+        }
     }
 }
 
@@ -324,3 +376,6 @@ fn next_id(options: &WriterOptions) -> Result<u64, LogError> {
     }
     Ok(next)
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,13 +73,18 @@ fn a_query_is_seen_by_those_who_follow_the_log() {
 
 /// Waits until the server has written this many entries to files.
 pub(crate) fn wait_for_written(site: &Site, least: f64) {
+    wait_for(site, "avocet_querylog_written_total", least);
+}
+
+/// Waits until a metric has a value.
+fn wait_for(site: &Site, metric: &str, least: f64) {
     for _ in 0..PATIENCE.as_secs() * 100 {
-        if site.metric("avocet_querylog_written_total") >= least {
+        if site.metric(metric) >= least {
             return;
         }
         thread::park_timeout(Duration::from_millis(10));
     }
-    panic!("fewer than {least} entries are written");
+    panic!("{metric} stays below {least}");
 }
 
 /// The octets of the files of the log.
@@ -132,4 +137,22 @@ fn a_directory_that_cannot_be_used_costs_entries_and_no_answer() {
         thread::park_timeout(Duration::from_millis(10));
     }
     panic!("nothing is written to the new directory");
+}
+
+#[test]
+fn the_log_does_not_have_the_queries_of_the_server_for_names_of_clients() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let named = "[[client]]\nname = \"laptop\"\nids = [\"laptop.lan\"]\n\
+        [[rule]]\nname = \"a\"\nwhen = 'qname.under(\"blocked.example\")'\naction = \"block\"\n";
+    site.configure(upstream.addr, "", &format!("{ON}{named}"));
+    let server = site.start();
+    site.ask("www.example");
+    // The server looks the name of 127.0.0.1 up within seconds.
+    wait_for(&site, "avocet_client_name_lookups_total", 1.0);
+    site.ask("later.example");
+    wait_for_written(&site, 2.0);
+    server.stop();
+    let shown = site.avocet_text(&["log", "search"]);
+    assert!(shown.contains("later.example"), "{shown}");
+    assert!(!shown.contains("in-addr.arpa"), "{shown}");
 }

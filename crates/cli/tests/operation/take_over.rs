@@ -9,6 +9,8 @@ use std::thread::{self, JoinHandle};
 use crate::server::{Server, Site, ask, ask_over_tcp, exists};
 use crate::upstream::{ADDRESS, Upstream};
 
+const LOGGED: &str = "[query-log]\nenabled = true\n";
+
 /// Clients that send one query after another, each until it is answered.
 struct Load {
     stop: Arc<AtomicBool>,
@@ -71,11 +73,11 @@ fn successor(site: &Site) -> Server {
 
 fn check_take_over(workers_before: u32, workers_after: u32) {
     let (site, upstream) = (Site::new(), Upstream::start());
-    site.configure(upstream.addr, &format!("workers = {workers_before}"), "");
+    site.configure(upstream.addr, &format!("workers = {workers_before}"), LOGGED);
     let old = site.start();
     let load = Load::start(site.dns);
     load.go_on(500);
-    site.configure(upstream.addr, &format!("workers = {workers_after}"), "");
+    site.configure(upstream.addr, &format!("workers = {workers_after}"), LOGGED);
     let new = successor(&site);
     let (code, log) = old.wait();
     assert_eq!(code, Some(0), "{}", log.join("\n"));
@@ -93,6 +95,8 @@ fn check_take_over(workers_before: u32, workers_after: u32) {
     assert!(served[0] > 0.0 && served[1] > 0.0 && served[0] + served[1] >= 1990.0, "{served:?}");
     assert_eq!(ask_over_tcp(site.dns, "hot.example").0, ADDRESS);
     assert!(site.avocet_text(&["cache", "stats"]).contains("rrset-cache.entries"));
+    // Entries wait until the old process has left the directory of the log.
+    assert_eq!(site.metric("avocet_querylog_lost_total"), 0.0);
     new.stop();
     assert!(!exists(&site.data().join("control.sock")));
 }

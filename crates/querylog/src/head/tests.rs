@@ -10,7 +10,7 @@ use crate::ring::{Producer, ring};
 use crate::scratch::{Numbered, Scratch};
 use crate::{Entry, Facts, NO_EDE, Outcome, Privacy, Writer, WriterOptions};
 
-fn options(scratch: &Scratch) -> WriterOptions {
+pub(crate) fn options(scratch: &Scratch) -> WriterOptions {
     WriterOptions {
         directory: scratch.0.clone(),
         head_entries: 1000,
@@ -19,7 +19,7 @@ fn options(scratch: &Scratch) -> WriterOptions {
     }
 }
 
-fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
+pub(crate) fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
     let facts = Facts {
         response_delay_us: number,
         upstream_rtt_us: number % 2,

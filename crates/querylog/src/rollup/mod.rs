@@ -161,20 +161,23 @@ impl Totals {
         &self.tops[ranking as usize]
     }
 
-    fn count(&mut self, outcome: Option<Outcome>, delay_us: i64) {
+    /// Counts an entry. Without a reply there is no time to it.
+    fn count(&mut self, outcome: Option<Outcome>, delay_us: Option<i64>) {
         self.entries += 1;
         if let Some(outcome) = outcome {
             self.outcomes[outcome as usize] += 1;
         }
+        let Some(delay_us) = delay_us else { return };
         let bits = u64::BITS - (delay_us.max(0) as u64).leading_zeros();
         self.delays[(bits as usize).min(DELAY_CLASSES - 1)] += 1;
     }
 
     /// Returns the time in microseconds within which this share of the queries was answered: the
-    /// upper bound of a class. Returns `None` without entries.
+    /// upper bound of a class. Returns `None` without replies.
     #[must_use]
     pub fn delay_us(&self, share: f64) -> Option<u64> {
-        let wanted = (self.entries as f64 * share).ceil() as u64;
+        let replies: u64 = self.delays.iter().sum();
+        let wanted = (replies as f64 * share).ceil() as u64;
         let mut counted = 0;
         let class = self.delays.iter().position(|count| {
             counted += count;
@@ -266,7 +269,8 @@ impl Rollups {
         for period in Period::ALL {
             let totals = self.totals(period, time_us);
             let outcome = Outcome::named(entry.text(Text::Outcome));
-            totals.count(outcome, entry.int(Int::Delay).unwrap_or(0));
+            let has_reply = entry.int(Int::ResponseSize).is_some_and(|octets| octets > 0);
+            totals.count(outcome, entry.int(Int::Delay).filter(|_| has_reply));
             for ranking in period.rankings().iter().filter(|ranking| ranking.takes(outcome)) {
                 let one = ranking.column().map(|text| [entry.text(text).to_owned()]);
                 let texts = one.as_ref().map_or(entry.set(Set::Lists), |one| one.as_slice());
@@ -318,7 +322,8 @@ impl Tallies {
         let sets: Vec<&[u32]> = batch.sets.iter().collect();
         for row in rows {
             let outcome = Outcome::named(batch.texts.get(row.texts[Text::Outcome as usize]));
-            counts.count(outcome, row.ints[Int::Delay as usize]);
+            let has_reply = row.ints[Int::ResponseSize as usize] > 0;
+            counts.count(outcome, has_reply.then_some(row.ints[Int::Delay as usize]));
             for ranking in Ranking::ALL.into_iter().filter(|ranking| ranking.takes(outcome)) {
                 let tallies: &mut Vec<u32> = &mut texts[ranking as usize];
                 match ranking.column() {

@@ -1,7 +1,8 @@
 //! Roll-ups on the disk: one small file, replaced as a whole.
 //!
 //! The file has a magic number, the CRC-32 and the length of its content, and the content,
-//! compressed by zstd. A file that does not match is ignored, and the roll-ups begin empty.
+//! compressed by zstd. A file that does not match is kept under another name, and the roll-ups begin
+//! empty.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -19,6 +20,7 @@ const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
 const FILE: &str = "rollups";
 const PART: &str = "rollups.new";
+const DAMAGED: &str = "rollups.damaged";
 
 impl Rollups {
     /// Writes the state to a directory.
@@ -49,6 +51,23 @@ impl Rollups {
     /// Reads the state from a directory; it is empty if there is none or it is damaged.
     pub(crate) fn load(directory: &Path) -> Self {
         fs::read(directory.join(FILE)).ok().and_then(|file| read(&file)).unwrap_or_default()
+    }
+
+    /// Moves a damaged file out of the way of the next one, and returns the error if there is one.
+    pub(crate) fn keep_damaged(directory: &Path) -> Option<LogError> {
+        let path = directory.join(FILE);
+        let error = Self::damage(directory)?;
+        // If that fails, the file is replaced.
+        let _ = fs::rename(&path, directory.join(DAMAGED));
+        Some(error)
+    }
+
+    /// Returns the error of a file that is there and does not match.
+    pub(crate) fn damage(directory: &Path) -> Option<LogError> {
+        let path = directory.join(FILE);
+        let file = fs::read(&path).ok()?;
+        let reason = "its counts cannot be read; those of entries that are left are built again";
+        read(&file).is_none().then(|| LogError::damaged(&path, reason))
     }
 }
 

@@ -29,6 +29,7 @@ fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) ->
             response_delay_us: 1 << chance.below(4),
             revision: 1,
             rule: chance.below(3) as u16,
+            response_size: 60,
             outcome: Outcome::ALL[chance.below(3) as usize],
             privacy: if number.is_multiple_of(2) { Privacy::Full } else { Privacy::NoNames },
             ..Facts::of(time_us, [192, 0, 2, chance.below(4) as u8].into())

@@ -18,13 +18,14 @@ pub use tally::{EqualEntries, MAX_TALLY_COLUMNS, Tallied, TallyBy, TallyTimes};
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::chunk::Chunk;
 use crate::column::{INTS, Int, NULL, SETS, Set, TEXTS, Text};
 use crate::directory::{Listing, SegmentName};
 use crate::error::LogError;
 use crate::head::{BlockPlace, HeadReader};
+use crate::rollup::Rollups;
 use crate::segment::{FileColumn, PAGE_ROWS, RowGroup, RowSource, Segment};
 use threads::{THREADS, together};
 
@@ -166,10 +167,7 @@ impl LogReader {
     pub fn refresh(&mut self) -> Result<(), LogError> {
         let listing = Listing::read(&self.directory)?;
         self.broken.clear();
-        let foreign = |path: &PathBuf| Broken {
-            path: path.clone(),
-            reason: "its name is not that of a segment".to_owned(),
-        };
+        let foreign = |path: &PathBuf| broken(path, "its name is not that of a segment".to_owned());
         self.broken.extend(listing.foreign.iter().map(foreign));
         self.places.clear();
         let heads = std::mem::take(&mut self.heads);
@@ -187,12 +185,17 @@ impl LogReader {
     }
 
     fn open_heads(&mut self, listing: &Listing, mut known: HashMap<PathBuf, HeadReader>) {
+        let newest = listing.heads.last().map(|head| head.first_id);
         for head in &listing.heads {
             let opened = match known.remove(&head.path) {
                 Some(mut reader) => reader.refresh().map(|()| reader),
                 None => HeadReader::open(&head.path),
             };
             let Some(reader) = self.usable(&head.path, opened) else { continue };
+            // The last block of the newest file may be one that is being written.
+            let is_complete = newest != Some(head.first_id);
+            let loss = if is_complete { reader.final_loss() } else { reader.loss };
+            self.broken.extend(loss.reason().map(|reason| broken(&head.path, reason)));
             self.places.extend(reader.blocks.iter().map(|place| Place {
                 ids: place.header.ids(),
                 times: place.header.first_us..place.header.last_us.saturating_add(1),
@@ -220,7 +223,7 @@ impl LogReader {
 
     /// Returns a file that could be opened. One that the upkeep has replaced is not broken: the
     /// next refresh finds its successor.
-    fn usable<T>(&mut self, path: &std::path::Path, opened: Result<T, LogError>) -> Option<T> {
+    fn usable<T>(&mut self, path: &Path, opened: Result<T, LogError>) -> Option<T> {
         let error = match opened {
             Ok(file) => return Some(file),
             Err(error) => error,
@@ -411,15 +414,12 @@ impl LogReader {
     pub fn verify(&self, mut progress: impl FnMut(usize, usize)) -> Vec<Broken> {
         let mut broken = self.broken.clone();
         for (path, head) in &self.heads {
-            let loss = head.final_loss();
-            if loss.octets > 0 {
-                let reason = format!(
-                    "{} octets belong to no intact block, which had {} entries or more",
-                    loss.octets, loss.entries
-                );
-                broken.insert(Broken { path: path.clone(), reason });
-            }
+            broken.retain(|known| known.path != *path);
+            let reason = head.final_loss().reason();
+            broken.extend(reason.map(|reason| Broken { path: path.clone(), reason }));
         }
+        let rollups = Rollups::damage(&self.directory);
+        broken.extend(rollups.map(|error| self::broken(&self.directory, error.to_string())));
         for (number, (path, segment)) in self.segments.iter().enumerate() {
             if let Err(error) = segment.verify() {
                 broken.insert(Broken { path: path.clone(), reason: error.to_string() });
@@ -428,6 +428,10 @@ impl LogReader {
         }
         broken.into_iter().collect()
     }
+}
+
+fn broken(path: &Path, reason: String) -> Broken {
+    Broken { path: path.to_owned(), reason }
 }
 
 struct Counted {

@@ -363,7 +363,7 @@ fn name_as_segment(scratch: &Scratch, octets: &[u8]) {
     let name = format!(
         "queries-0-{:016x}-{:016x}-00-{:08x}-{:08x}.parquet",
         0,
-        u64::MAX - 1,
+        1_u64 << 61,
         tail.len(),
         crc32fast::hash(tail)
     );

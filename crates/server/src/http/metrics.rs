@@ -215,8 +215,8 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
     );
     metrics.counter(
         "avocet_querylog_lost_total",
-        "Entries of the query log lost because they could not be written.",
-        counts.lost.load(Ordering::Relaxed),
+        "Entries of the query log lost because they could not be written or were damaged.",
+        counts.lost.load(Ordering::Relaxed) + counts.damaged.load(Ordering::Relaxed),
     );
     metrics.counter(
         "avocet_querylog_written_bytes_total",

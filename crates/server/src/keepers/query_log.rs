@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -16,6 +17,9 @@ use avocet_config::query_log::QueryLogConfig;
 use avocet_querylog::{
     Consumer, Entry, LogError, Outcome, OutcomeDays, Record, Retention, Upkeep, UpkeepCounters,
 };
+
+use avocet_wire::Rtype;
+use tracing::warn;
 
 use crate::query_log::files::LogFiles;
 use crate::query_log::rates::QueryTally;
@@ -55,6 +59,7 @@ pub(crate) fn start(running: Arc<Running>, rings: Vec<Consumer>) -> io::Result<J
         files: LogFiles::default(),
         tally: QueryTally::default(),
         upstreams_due: Instant::now(),
+        failed_after: None,
     };
     thread::Builder::new().name("query-log".to_owned()).spawn(move || work.run())
 }
@@ -71,6 +76,8 @@ struct LogWork {
     tally: QueryTally,
     /// When the upstreams of the workers are read again.
     upstreams_due: Instant,
+    /// Entries that were written at the last failure, until more are.
+    failed_after: Option<u64>,
 }
 
 impl LogWork {
@@ -117,14 +124,27 @@ impl LogWork {
         let directory = config.query_log.directory_in(&config.data.directory);
         let wanted = config.query_log.enabled.then_some(directory.as_path());
         let mut written = self.files.follow(wanted, now_us);
+        if self.files.is_waiting() {
+            self.obey(now_us);
+            return written;
+        }
         let Self { running, rings, states, record, lists, files, tally, .. } = self;
         let log: &QueryLog = &running.query_log;
+        let own = states.current().config.server.own_address().ip();
         let is_followed = log.followers.count() > 0;
         let mut taken = 0;
         for (worker, ring) in rings.iter_mut().enumerate() {
             while ring.pop(record) {
                 taken += 1;
                 let entry = record.entry();
+                // The queries of the server for names of its clients show addresses that the log
+                // may not have, and are none of a client.
+                let is_lookup = entry.facts.qtype == Rtype::PTR.0
+                    && is_this_host(entry.facts.client, own)
+                    && running.names.is_own(entry.qname);
+                if is_lookup {
+                    continue;
+                }
                 let Some(facts) = states.complete(worker, &entry, lists) else { continue };
                 let entry = Entry { facts, lists, ..entry };
                 tally.count(facts.outcome);
@@ -156,7 +176,7 @@ impl LogWork {
     }
 
     /// Publishes the state of the files: an error, until a round succeeds.
-    fn report(&self, written: &Result<(), LogError>) {
+    fn report(&mut self, written: &Result<(), LogError>) {
         let log = &self.running.query_log;
         let counters = self.files.counters();
         log.counts.written.store(counters.written, Ordering::Relaxed);
@@ -164,15 +184,34 @@ impl LogWork {
         log.counts.octets.store(counters.octets, Ordering::Relaxed);
         *log.written.lock().unwrap_or_else(PoisonError::into_inner) = self.files.written();
         let text = match written {
-            Err(error) => Some(format!(
-                "the query log is not written: {error}; the server goes on, counts the entries \
-                 that it loses, and tries again"
-            )),
+            Err(error) => {
+                // A directory that can be opened again is enough if it could not be.
+                self.failed_after = self.files.written().map(|_| counters.written);
+                Some(format!(
+                    "the query log is not written: {error}; the server goes on, counts the entries \
+                     that it loses, and tries again"
+                ))
+            }
             Ok(()) if self.files.is_failing() => return,
-            Ok(()) => None,
+            // An attempt without an entry shows nothing.
+            Ok(())
+                if self.failed_after.is_some_and(|written| counters.written <= written)
+                    && self.files.written().is_some() =>
+            {
+                return;
+            }
+            Ok(()) => {
+                self.failed_after = None;
+                None
+            }
         };
         self.running.conditions.set(Condition::QueryLogFiles, text);
     }
+}
+
+/// Reports whether an address is one from which this host queries a server at `own`.
+fn is_this_host(client: IpAddr, own: IpAddr) -> bool {
+    client.is_loopback() || client == own
 }
 
 /// Starts the thread that seals, merges and deletes files of the log.
@@ -231,6 +270,14 @@ impl LogUpkeep {
         let (before, now) = (self.counted, self.upkeep.counters());
         LogCounts::add(&log.counts.sealed, now.sealed - before.sealed);
         LogCounts::add(&log.counts.deleted, now.deleted - before.deleted);
+        LogCounts::add(&log.counts.damaged, now.lost_entries - before.lost_entries);
+        let octets = now.lost_octets - before.lost_octets;
+        if octets > 0 {
+            let entries = now.lost_entries - before.lost_entries;
+            warn!(
+                "files of the query log were damaged: {octets} octets belong to no intact block, which had {entries} entries or more"
+            );
+        }
         self.counted = now;
     }
 }

@@ -11,10 +11,14 @@ use avocet_querylog::{
     WriterCounters, WriterOptions,
 };
 
+use tracing::warn;
+
 use super::WrittenLog;
 
 /// Time after an error until the directory is opened again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// The same if another process holds the directory: until then entries stay in the rings.
+const RETRY_LOCKED_AFTER: Duration = Duration::from_millis(100);
 /// How long another process may hold the directory before that is reported: a server that is taken
 /// over needs this long to end.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -38,6 +42,8 @@ struct Failing {
     since: Instant,
     /// When it is opened again.
     retry: Instant,
+    /// Whether another process holds it, and not for too long.
+    is_locked: bool,
 }
 
 impl LogFiles {
@@ -62,20 +68,29 @@ impl LogFiles {
             return Ok(());
         }
         match open(directory, now_us) {
-            Ok(writer) => {
+            Ok(mut writer) => {
+                if let Some(error) = writer.take_damage() {
+                    warn!("{error}; the damaged file is kept as rollups.damaged");
+                }
                 self.open = Some((directory.to_owned(), writer));
                 self.failing = None;
                 Ok(())
             }
             Err(error) => {
                 let since = self.failing.as_ref().map_or(now, |failing| failing.since);
+                let is_locked = matches!(error, LogError::Locked(_)) && since.elapsed() < PATIENCE;
+                let retry = now + if is_locked { RETRY_LOCKED_AFTER } else { RETRY_AFTER };
                 let directory = directory.to_owned();
-                self.failing = Some(Failing { directory, since, retry: now + RETRY_AFTER });
-                let is_expected =
-                    matches!(error, LogError::Locked(_)) && since.elapsed() < PATIENCE;
-                if is_expected { Ok(()) } else { Err(error) }
+                self.failing = Some(Failing { directory, since, retry, is_locked });
+                if is_locked { Ok(()) } else { Err(error) }
             }
         }
+    }
+
+    /// Reports whether another process still holds the directory, as one that is taken over does for
+    /// a short time: entries wait for it.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.failing.as_ref().is_some_and(|failing| failing.is_locked)
     }
 
     /// Whether the last attempt to open the directory failed.

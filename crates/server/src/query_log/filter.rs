@@ -21,8 +21,9 @@ impl EntryFilter {
     /// Reads a filter.
     ///
     /// # Errors
-    /// A name is malformed.
+    /// A name is malformed, or a text is empty.
     pub(crate) fn read(filter: LogFilter) -> Result<Self, ControlError> {
+        refuse_empty(&filter)?;
         let name = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
         Ok(Self { name: name(&filter.name)?, under: name(&filter.under)?, filter })
     }
@@ -60,8 +61,9 @@ impl EntryFilter {
 /// a network; another text the client with this name.
 ///
 /// # Errors
-/// A name or type is malformed, or the time ends before it begins.
+/// A name or type is malformed, a text is empty, or the time ends before it begins.
 pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
+    refuse_empty(filter)?;
     let LogFilter { name, under, client, device, group, rtype, rcode, .. } = filter;
     let LogFilter { outcome, kind, rule, list, upstream, from, to, .. } = filter;
     let name_of = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
@@ -92,6 +94,27 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
     Ok(Filter { time_us, conditions: conditions.into_iter().flatten().collect() })
 }
 
+/// Refuses empty texts. An empty variable of a script would otherwise mean entries without a value.
+fn refuse_empty(filter: &LogFilter) -> Result<(), ControlError> {
+    let LogFilter { name, under, client, device, group, rtype, rcode, rule, list, .. } = filter;
+    let texts = [
+        ("name", name),
+        ("under", under),
+        ("client", client),
+        ("device", device),
+        ("group", group),
+        ("type", rtype),
+        ("rcode", rcode),
+        ("rule", rule),
+        ("list", list),
+    ];
+    match texts.iter().find(|(_, text)| text.as_deref().is_some_and(|text| text.trim().is_empty()))
+    {
+        Some((name, _)) => Err(LogFault::EmptyFilter(name).into()),
+        None => Ok(()),
+    }
+}
+
 fn client_condition(text: &str) -> Condition {
     let address = text.parse::<std::net::IpAddr>().map(|address| address.to_string());
     let network = || text.parse::<IpNet>().map(|network| network.trunc().to_string());
@@ -113,4 +136,26 @@ fn shown_name(text: &str) -> Result<String, ControlError> {
 fn is_under(name: &str, zone: &str) -> bool {
     let Some(before) = name.strip_suffix(zone) else { return false };
     before.is_empty() || before.ends_with('.') || zone == "."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_text_is_no_filter() {
+        let set: [fn(&mut LogFilter); 3] = [
+            |filter| filter.client = Some(String::new()),
+            |filter| filter.rule = Some(" ".to_owned()),
+            |filter| filter.list = Some(String::new()),
+        ];
+        for set in set {
+            let mut filter = LogFilter::default();
+            set(&mut filter);
+            let error = stored_filter(&filter).unwrap_err().to_string();
+            assert!(error.contains("is empty: leave it out"), "{error}");
+            assert!(EntryFilter::read(filter).is_err());
+        }
+        assert!(stored_filter(&LogFilter::default()).is_ok());
+    }
 }

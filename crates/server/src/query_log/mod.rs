@@ -95,6 +95,8 @@ pub(crate) struct LogCounts {
     pub(crate) written: AtomicU64,
     /// Entries lost: they could not be written.
     pub(crate) lost: AtomicU64,
+    /// Entries lost: their blocks were damaged when the file was sealed.
+    pub(crate) damaged: AtomicU64,
     /// Octets written to files.
     pub(crate) octets: AtomicU64,
     /// Entries in segments.

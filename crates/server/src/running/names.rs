@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use avocet_client::{ClientError, stub as stub_client};
+use avocet_config::name::reverse_name;
 use avocet_io::neighbours::neighbours;
 use avocet_nameserver::policy::are_wanted;
 use avocet_policy::client::{MAX_NEIGHBOURS, Neighbour};
@@ -38,6 +39,10 @@ const KEEP_SECS: (u64, u64) = (300, 86_400);
 /// For how long the absence of a name is cached, in seconds.
 const NO_NAME_SECS: u64 = 600;
 
+/// How long after a query of its own the server expects it in the query log: much longer than entries
+/// wait, also while another process still holds the directory of the log.
+const OWN_FOR: Duration = Duration::from_secs(60);
+
 /// The log line after a panic of the thread.
 const FAULT: &str =
     "a panic ended the thread that looks up names of clients, see the log; restart the server";
@@ -46,6 +51,9 @@ const FAULT: &str =
 #[derive(Default)]
 pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,
+    /// The names in the latest queries of the thread, in wire format, each with the time until which
+    /// the query log may still meet it.
+    own: Mutex<HashMap<Box<[u8]>, Instant>>,
     is_closed: Mutex<bool>,
     closing: Condvar,
     /// Queries that were sent.
@@ -58,6 +66,18 @@ impl ClientNames {
     /// The known names, ordered by address.
     pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reports whether a name in a PTR query from this host is one that the thread has just queried.
+    pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(qname)
+    }
+
+    /// Remembers a name that the thread is about to query.
+    fn note_own(&self, ip: IpAddr, now: Instant) {
+        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        own.retain(|_, until| *until > now);
+        own.insert(reverse_name(ip), now + OWN_FOR);
     }
 
     /// Ends the thread after the query in progress.
@@ -126,6 +146,7 @@ fn ask(table: &mut NameTable, server: SocketAddr, names: &ClientNames) {
             return;
         }
         names.asked.fetch_add(1, Ordering::Relaxed);
+        names.note_own(ip, Instant::now());
         table.learn(ip, stub_client::name_of(server, ip), Instant::now());
     }
 }
