@@ -11,9 +11,10 @@
 //! *.part                                      a file that is not complete; renamed when it is
 //! ```
 //!
-//! FIRST and LAST are ids in hexadecimal, below 2^62. Every entry has one id for good. A segment therefore
-//! replaces all heads and segments with ids inside its range, whether or not they are deleted yet:
-//! [`Listing`] leaves them out. A crash between rename and deletion loses and doubles nothing.
+//! FIRST and LAST are ids in hexadecimal, below 2^62. Every entry has one id for good. A segment
+//! therefore replaces all heads and segments with ids inside its range, whether or not they are
+//! deleted yet: [`Listing`] leaves them out. A crash between rename and deletion loses and doubles
+//! nothing.
 
 use std::fs;
 use std::ops::RangeInclusive;

@@ -1,8 +1,8 @@
 //! Roll-ups on the disk: one small file, replaced as a whole.
 //!
 //! The file has a magic number, the CRC-32 and the length of its content, and the content,
-//! compressed by zstd. A file that does not match is kept under another name, and the roll-ups begin
-//! empty.
+//! compressed by zstd. A file that does not match is kept under another name, and the roll-ups
+//! begin empty.
 
 use std::fs::{self, File};
 use std::io::Write as _;

@@ -275,7 +275,8 @@ impl LogUpkeep {
         if octets > 0 {
             let entries = now.lost_entries - before.lost_entries;
             warn!(
-                "files of the query log were damaged: {octets} octets belong to no intact block, which had {entries} entries or more"
+                "files of the query log were damaged: {octets} octets belong to no intact block, \
+                 which had {entries} entries or more"
             );
         }
         self.counted = now;

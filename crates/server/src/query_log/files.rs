@@ -87,8 +87,8 @@ impl LogFiles {
         }
     }
 
-    /// Reports whether another process still holds the directory, as one that is taken over does for
-    /// a short time: entries wait for it.
+    /// Reports whether another process still holds the directory, as one that is taken over does
+    /// for a short time: entries wait for it.
     pub(crate) fn is_waiting(&self) -> bool {
         self.failing.as_ref().is_some_and(|failing| failing.is_locked)
     }

@@ -39,8 +39,8 @@ const KEEP_SECS: (u64, u64) = (300, 86_400);
 /// For how long the absence of a name is cached, in seconds.
 const NO_NAME_SECS: u64 = 600;
 
-/// How long after a query of its own the server expects it in the query log: much longer than entries
-/// wait, also while another process still holds the directory of the log.
+/// How long after a query of its own the server expects it in the query log: much longer than
+/// entries wait, also while another process still holds the directory of the log.
 const OWN_FOR: Duration = Duration::from_secs(60);
 
 /// The log line after a panic of the thread.
@@ -51,8 +51,8 @@ const FAULT: &str =
 #[derive(Default)]
 pub(crate) struct ClientNames {
     found: Mutex<Arc<[Neighbour]>>,
-    /// The names in the latest queries of the thread, in wire format, each with the time until which
-    /// the query log may still meet it.
+    /// The names in the latest queries of the thread, in wire format, each with the time until
+    /// which the query log may still meet it.
     own: Mutex<HashMap<Box<[u8]>, Instant>>,
     is_closed: Mutex<bool>,
     closing: Condvar,
@@ -68,7 +68,8 @@ impl ClientNames {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reports whether a name in a PTR query from this host is one that the thread has just queried.
+    /// Reports whether a name in a PTR query from this host is one that the thread has just
+    /// queried.
     pub(crate) fn is_own(&self, qname: &[u8]) -> bool {
         self.own.lock().unwrap_or_else(PoisonError::into_inner).contains_key(qname)
     }
