@@ -15,7 +15,7 @@ use avocet_nameserver::policy::load::open_file;
 use avocet_nameserver::private_zones::doubtful_zones;
 use avocet_nameserver::query::addresses::AddressSet;
 use avocet_nameserver::zone_files;
-use avocet_server::{own_networks, own_reserved_ports};
+use avocet_server::{CertificateFault, own_networks, own_reserved_ports};
 use avocet_wire::FoldedName;
 use avocet_zone::{Severity, ZoneFileFault};
 use serde::Serialize;
@@ -36,14 +36,14 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
         return ExitCode::from(WRONG_ARGUMENTS);
     };
     let result = Config::load(Some(&file), environment());
-    let fault = result.as_ref().ok().and_then(|config| GeoDatabase::of(&config.policy).err());
+    let fault = result.as_ref().ok().and_then(fault_of_files);
     let zones = result.as_ref().map_or_else(|_| Vec::new(), zone_faults);
     if args.json {
         let mut errors = match (&result, fault) {
             (Err(errors), _) => errors.all().to_vec(),
             (Ok(_), Some(fault)) => {
                 let location = file.display().to_string();
-                vec![ConfigError { location, message: fault.to_string() }]
+                vec![ConfigError { location, message: fault }]
             }
             (Ok(_), None) => Vec::new(),
         };
@@ -85,6 +85,17 @@ fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
     names.flat_map(|(name, zone)| zone_files::load(name, &zone.file).1.list()).collect()
 }
 
+/// Returns why a server would not start with the files that the configuration names.
+fn fault_of_files(config: &Config) -> Option<String> {
+    let geo = GeoDatabase::of(&config.policy).err().map(|fault| fault.to_string());
+    let certificate = || avocet_server::fault_of_certificates(config);
+    geo.or_else(|| {
+        Some(certificate()?)
+            .filter(|fault| !fault.is_of_permission())
+            .map(|fault| format!("[[certificate]]: {fault}"))
+    })
+}
+
 /// The report of `avocet check --json`.
 #[derive(Serialize)]
 struct CheckReport {
@@ -123,6 +134,11 @@ fn warnings(config: &Config) -> Vec<String> {
             fault.map(|fault| format!("cannot read the leases in {}: {fault}", path.display())),
         );
     }
+    warnings.extend(avocet_server::open_keys(config));
+    let unreadable = avocet_server::fault_of_certificates(config);
+    warnings.extend(
+        unreadable.filter(CertificateFault::is_of_permission).map(|fault| fault.to_string()),
+    );
     warnings.extend(avocet_server::fault_of_neighbours(&config.policy));
     warnings.extend(host_warnings(config));
     if !config.server.allow.local && config.server.allow.networks.is_empty() {

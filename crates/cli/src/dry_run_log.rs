@@ -82,7 +82,10 @@ fn past_query<'e>(equal: &'e EqualEntries<'_>) -> Option<PastQuery<'e>> {
         client: client.parse().ok()?,
         name: folded_name(name).ok()?,
         rtype: rtype(qtype).ok()?,
-        transport: if transport == "tcp" { Transport::Tcp } else { Transport::Udp },
+        transport: Transport::ALL
+            .into_iter()
+            .find(|one| one.name() == transport)
+            .unwrap_or(Transport::Udp),
         listener,
         at_secs: equal.minute_secs,
         alias: alias.and_then(|alias| folded_name(alias).ok()),

@@ -71,6 +71,7 @@ fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
         rtype: Rtype(question.qtype.0),
         transport: match message.transport {
             Some(TapTransport::Tcp) => Transport::Tcp,
+            Some(TapTransport::Tls) => Transport::Tls,
             _ => Transport::Udp,
         },
         listener: "",

@@ -109,6 +109,9 @@ pub(crate) enum CommandError {
     /// The word names no role.
     #[error("expected viewer, operator or admin")]
     UnknownRole,
+    /// The word names no transport.
+    #[error("{0:?} is not a transport; expected udp, tcp or tls")]
+    UnknownTransport(String),
     /// The word names no scope. Holds all scopes.
     #[error("expected one of {0}")]
     UnknownScope(String),

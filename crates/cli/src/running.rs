@@ -87,7 +87,8 @@ pub(crate) fn why(args: &WhyArgs) -> ExitCode {
     let (name, rtype) = (args.name.clone(), args.rtype.clone());
     let (client, listener) = (args.client.clone(), args.listener.clone());
     let view = View { part: why::text, end: |_| String::new(), done: |_| Done::Whole };
-    let request = Why { name, rtype, client, listener, at, logged: None };
+    let transport = args.transport;
+    let request = Why { name, rtype, client, listener, transport, at, logged: None };
     send(&args.control, &found.directory, request, &view)
 }
 

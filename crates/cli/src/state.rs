@@ -11,10 +11,9 @@ pub(crate) fn text(status: &ServerStatus) -> String {
     let health = if status.healthy { "healthy" } else { "a worker is stuck" };
     let started = span(status.uptime_secs);
     let file = status.configuration.as_deref().unwrap_or("no configuration file");
-    let listen: Vec<String> = status.listen.iter().map(ToString::to_string).collect();
     let mut lines = vec![
         format!("avocet {}, {health}, up {started}, by {file}", status.version),
-        format!("listens on {}, mode {}", listen.join(", "), status.mode),
+        format!("listens on {}, mode {}", status.listen.join(", "), status.mode),
         queries_text(&status.queries),
     ];
     lines.extend(status.lists.iter().map(list_text));

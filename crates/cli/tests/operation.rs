@@ -76,6 +76,8 @@ mod surroundings;
 mod tables;
 #[path = "operation/take_over.rs"]
 mod take_over;
+#[path = "operation/tls.rs"]
+mod tls;
 #[path = "operation/upstream.rs"]
 mod upstream;
 #[path = "operation/why.rs"]

@@ -42,6 +42,12 @@ pub enum ClientError {
     /// The text is not a network.
     #[error("+subnet={0}: expected a network such as 192.0.2.0/24")]
     NotANetwork(String),
+    /// The text is not a pin.
+    #[error("+pin={0}: expected SHA-256 of a public key in base64, 44 characters")]
+    NotAPin(String),
+    /// An option needs TLS.
+    #[error("{0} has a meaning only with @tls://SERVER")]
+    OnlyOverTls(String),
     /// The host of the server has no address.
     #[error("@{0}: the host has no address")]
     NoAddress(String),
@@ -83,6 +89,9 @@ fn reason(error: &io::Error) -> String {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => "timeout; see +time".to_owned(),
         ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
+        ErrorKind::InvalidData if error.to_string().contains("certificate") => {
+            format!("{error}; see +ca, +pin and +insecure")
+        }
         _ => error.to_string(),
     }
 }

@@ -13,8 +13,8 @@ use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{QR, TC};
 use avocet_wire::{MessageView, Rcode};
 
-use crate::ClientError;
 use crate::request::{Cookie, QUERY_ROOM, Request};
+use crate::{ClientError, over_tls};
 
 /// The transport of a reply.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -23,6 +23,8 @@ pub enum Carrier {
     Udp,
     /// A TCP connection for this query.
     Tcp,
+    /// The same with TLS.
+    Tls,
 }
 
 impl Carrier {
@@ -31,6 +33,7 @@ impl Carrier {
         match self {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
+            Self::Tls => "TLS",
         }
     }
 }
@@ -73,6 +76,10 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
         .map_err(|_| ClientError::QueryTooLong)?;
     let no_answer = |carrier| move |source| ClientError::NoAnswer { server, carrier, source };
     let query = buffer.get(..len).unwrap_or_default();
+    if let Some(tls) = &request.tls {
+        return over_tls::exchange(query, request.timeout, server, tls)
+            .map_err(no_answer(Carrier::Tls));
+    }
     if !request.tcp {
         let reply = over_udp(query, request, server).map_err(no_answer(Carrier::Udp))?;
         let is_truncated =
@@ -172,7 +179,7 @@ fn read_whole(
     Ok(())
 }
 
-fn time_left(start: Instant, timeout: Duration) -> io::Result<Duration> {
+pub(crate) fn time_left(start: Instant, timeout: Duration) -> io::Result<Duration> {
     timeout
         .checked_sub(start.elapsed())
         .filter(|left| !left.is_zero())
@@ -181,7 +188,7 @@ fn time_left(start: Instant, timeout: Duration) -> io::Result<Duration> {
 
 /// Whether this is the reply to the query. An error reply may lack the question (RFC 1035 §4.1.1:
 /// FORMERR).
-fn is_reply(query: &[u8], reply: &[u8]) -> bool {
+pub(crate) fn is_reply(query: &[u8], reply: &[u8]) -> bool {
     let (Ok(asked), Ok(message)) = (MessageView::new(query), MessageView::new(reply)) else {
         return false;
     };

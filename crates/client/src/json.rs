@@ -32,6 +32,7 @@ pub struct ReplyObject {
 enum TransportWord {
     Udp,
     Tcp,
+    Tls,
 }
 
 #[derive(Serialize)]
@@ -104,6 +105,7 @@ impl ReplyObject {
             transport: match reply.carrier {
                 Carrier::Udp => TransportWord::Udp,
                 Carrier::Tcp => TransportWord::Tcp,
+                Carrier::Tls => TransportWord::Tls,
             },
             time_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
             size: reply.octets.len(),

@@ -8,6 +8,7 @@
 mod error;
 pub mod exchange;
 pub mod json;
+pub mod over_tls;
 pub mod request;
 pub mod stub;
 pub mod text;

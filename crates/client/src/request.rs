@@ -13,8 +13,13 @@ use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
-use crate::ClientError;
+use crate::over_tls::TlsRequest;
+use crate::{ClientError, over_tls};
 
+/// The port of DNS over TLS (RFC 7858 §3.1).
+const TLS_PORT: u16 = 853;
+/// Octets of the blocks to which queries over TLS are padded (RFC 8467 §4.1).
+const PADDED: usize = 128;
 /// The default UDP size in OPT, which avoids fragmentation.
 const BUFFER_SIZE: u16 = 1232;
 /// Most octets of a query: one question and an OPT with its options.
@@ -36,6 +41,8 @@ pub enum OutputForm {
 pub struct Request {
     /// The server, if the words name one.
     pub server: Option<SocketAddr>,
+    /// How the server is reached over TLS; `None` without TLS.
+    pub tls: Option<TlsRequest>,
     /// The name in wire format, as written.
     pub name: Box<[u8]>,
     /// QTYPE.
@@ -95,6 +102,7 @@ impl Request {
     pub fn from_words(words: &[String]) -> Result<Self, ClientError> {
         let mut request = Self {
             server: None,
+            tls: None,
             name: Box::default(),
             rtype: Rtype::A,
             class: Class::IN,
@@ -114,12 +122,20 @@ impl Request {
             form: OutputForm::Text,
             trace: false,
         };
+        let (mut tls, mut is_tls, mut tls_word) = (TlsRequest::default(), false, None);
         let mut without_edns = false;
         // PTR queries the name of an address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
-            if let Some(server) = word.strip_prefix('@') {
-                request.server = Some(server_address(server)?);
+            if let Some(server) = word.strip_prefix("@tls://") {
+                let (name, place) = server.rsplit_once('@').unwrap_or((host(server), server));
+                request.server = Some(server_address(place, TLS_PORT)?);
+                tls.name = name.to_owned();
+                is_tls = true;
+            } else if let Some(server) = word.strip_prefix('@') {
+                request.server = Some(server_address(server, DNS_PORT)?);
+            } else if tls_option(word, &mut tls)? {
+                tls_word = Some(word);
             } else if word == "+noedns" {
                 without_edns = true;
             } else if let Some(option) = word.strip_prefix('+') {
@@ -137,6 +153,10 @@ impl Request {
         if without_edns {
             request.edns = None;
         }
+        if let Some(word) = tls_word.filter(|_| !is_tls) {
+            return Err(ClientError::OnlyOverTls(word.clone()));
+        }
+        request.tls = is_tls.then_some(tls);
         Ok(request)
     }
 
@@ -200,15 +220,21 @@ impl Request {
         let mut message = Builder::new(out, QUERY_ROOM, id, flags)?;
         message.question(&self.name, self.rtype, self.class)?;
         if let Some(edns) = &self.edns {
-            edns.write(cookie, &mut message)?;
+            edns.write(cookie, self.tls.as_ref().map(|_| PADDED), &mut message)?;
         }
         Ok(message.finish())
     }
 }
 
 impl EdnsRequest {
-    fn write(&self, cookie: &Cookie, message: &mut Builder<'_>) -> Result<(), Full> {
-        let mut options = Vec::with_capacity(3);
+    /// Writes the OPT record, padded to blocks of a length if one is given.
+    fn write(
+        &self,
+        cookie: &Cookie,
+        block: Option<usize>,
+        message: &mut Builder<'_>,
+    ) -> Result<(), Full> {
+        let mut options = Vec::with_capacity(4);
         if self.cookie {
             options.push(EdnsOption::Cookie { client: &cookie.client, server: &cookie.server });
         }
@@ -226,6 +252,14 @@ impl EdnsRequest {
         }
         let fields =
             OptFields { udp_size: self.buffer_size, rcode: Rcode::NOERROR, dnssec_ok: self.dnssec };
+        let Some(block) = block else { return message.opt(&fields, &options) };
+        options.push(EdnsOption::Padding(0));
+        let start = message.mark();
+        message.opt(&fields, &options)?;
+        let missing = message.len().next_multiple_of(block).min(QUERY_ROOM) - message.len();
+        message.rewind(start);
+        options.pop();
+        options.push(EdnsOption::Padding(missing as u16));
         message.opt(&fields, &options)
     }
 }
@@ -273,15 +307,41 @@ fn class_from(word: &str) -> Option<Class> {
     }
 }
 
+/// Reads an option that has a meaning only over TLS. Returns whether it is one.
+fn tls_option(word: &str, tls: &mut TlsRequest) -> Result<bool, ClientError> {
+    match word.split_once('=') {
+        None if word == "+insecure" => tls.is_insecure = true,
+        Some(("+ca", file)) => tls.authorities = Some(file.into()),
+        Some(("+pin", text)) => tls.pins.push(over_tls::pin(text)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Returns the host of a server, without its port.
+fn host(text: &str) -> &str {
+    if let Some(rest) = text.strip_prefix('[') {
+        return rest.split_once(']').map_or(text, |(address, _)| address);
+    }
+    match text.split_once(':') {
+        Some((host, port)) if !port.contains(':') => host,
+        _ => text,
+    }
+}
+
 /// Parses an address with or without port, or a host name, which the system resolves.
-fn server_address(text: &str) -> Result<SocketAddr, ClientError> {
-    if let Some(written) = WrittenAddress::read(text, interface_index) {
-        return Ok(written.addr);
+fn server_address(text: &str, port: u16) -> Result<SocketAddr, ClientError> {
+    if let Some(WrittenAddress { mut addr, has_port }) = WrittenAddress::read(text, interface_index)
+    {
+        if !has_port {
+            addr.set_port(port);
+        }
+        return Ok(addr);
     }
     let found = if text.contains(':') {
         text.to_socket_addrs().map(|mut all| all.next())
     } else {
-        (text, DNS_PORT).to_socket_addrs().map(|mut all| all.next())
+        (text, port).to_socket_addrs().map(|mut all| all.next())
     };
     match found {
         Ok(Some(address)) => Ok(address),

@@ -135,6 +135,12 @@ pub enum SettingError {
     /// The transport of a server is not supported.
     #[error("\"{0}://\" is not a supported transport; use \"udp://\" or \"tcp://\"")]
     UnsupportedTransport(String),
+    /// The protocol of a listening address is not supported.
+    #[error(
+        "\"{0}://\" is not a supported protocol of a listener; use an address alone for UDP \
+             and TCP, or \"tls://\""
+    )]
+    UnsupportedListener(String),
     /// A forwarding rule excludes all names.
     #[error("\"!.\" would exclude all names; remove the rule")]
     AllExcluded,

@@ -22,6 +22,7 @@ use avocet_wire::Rtype;
 use ipnet::IpNet;
 
 pub mod block;
+pub mod certificate;
 mod check;
 pub mod dns64;
 pub mod dnstap;
@@ -31,6 +32,7 @@ mod error;
 mod forward;
 mod hints;
 mod known;
+mod listen;
 mod listener;
 mod location;
 mod loops;
@@ -56,8 +58,10 @@ pub mod validate;
 pub mod web;
 pub mod zone;
 
+use certificate::CertificateConfig;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
+pub use listen::Protocol;
 pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
 use ports::AvoidPorts;
@@ -76,6 +80,8 @@ pub struct Config {
     pub is_bare: bool,
     /// `[server]` and `[[listener]]`.
     pub server: ServerConfig,
+    /// `[[certificate]]`, in the order of the file.
+    pub certificates: Vec<CertificateConfig>,
     /// `[resolver]`.
     pub resolver: ResolverConfig,
     /// The ports that queries to servers do not leave from.
@@ -121,6 +127,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// Listening addresses for UDP and TCP; distinct, never empty.
     pub listen: Vec<SocketAddr>,
+    /// Listening addresses for DNS over TLS.
+    pub tls: Vec<SocketAddr>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
     /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones

@@ -1,14 +1,17 @@
 //! `[[listener]]`: addresses with a name, which conditions test as `client.listener`.
 
 use std::collections::HashSet;
-use std::mem;
 use std::net::SocketAddr;
+use std::ops::Range;
+use std::{fmt, mem};
 
 use toml::Spanned;
 
+use super::certificate::{self, CertificateConfig};
 use super::check::Check;
+use super::listen::{Listen, Protocol};
 use super::policy::{Named, TableHeader, all, name};
-use super::setting::{List, Text};
+use super::setting::{List, Setting, Text};
 use super::spec::ListenerSpec;
 use super::validate::allow;
 use super::{AllowConfig, ServerConfig};
@@ -21,8 +24,12 @@ const MAX_LISTENERS: usize = 64;
 pub struct ListenerConfig {
     /// The name that conditions use.
     pub name: String,
-    /// Addresses served over UDP and TCP; never empty.
+    /// Addresses served over UDP and TCP.
     pub listen: Vec<SocketAddr>,
+    /// Addresses served over TLS.
+    pub tls: Vec<SocketAddr>,
+    /// A name of the certificate that clients see here; `None`: by the name that they ask for.
+    pub certificate: Option<String>,
     /// Whose queries are answered here; `None`: as `[server]` says.
     pub allow: Option<AllowConfig>,
 }
@@ -36,13 +43,21 @@ impl Named for ListenerConfig {
 /// An address that is served.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAddress {
-    /// The address, over UDP and TCP.
+    /// The address.
     pub address: SocketAddr,
+    /// What is served there.
+    pub protocol: Protocol,
     /// The listener that it belongs to; `None`: `[server]`.
     pub listener: Option<String>,
     /// `None` while the configuration names the address. Otherwise its access list from the last
     /// configuration that did: its sockets stay open until a restart.
     pub closing: Option<AllowConfig>,
+}
+
+impl fmt::Display for OpenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.protocol.prefix(), self.address)
+    }
 }
 
 /// The access list of an address.
@@ -65,6 +80,12 @@ impl ServerConfig {
         self.open_addresses().into_iter().map(|one| one.address).collect()
     }
 
+    /// Returns the number of addresses that are served over UDP: those come first.
+    pub fn datagram_addresses(&self) -> usize {
+        let is_plain = |one: &OpenAddress| one.protocol == Protocol::Plain;
+        self.open_addresses().iter().take_while(|one| is_plain(one)).count()
+    }
+
     /// Returns the place of an address of `[server]`; the first address if none is served.
     pub fn own_place(&self) -> usize {
         self.open.iter().position(|one| one.listener.is_none()).unwrap_or(0)
@@ -76,7 +97,8 @@ impl ServerConfig {
     }
 
     /// Returns the addresses that are served and what they belong to. Unless sockets are kept open,
-    /// these are the addresses of `[server]`, then those of each listener.
+    /// these are the addresses of `[server]`, then those of each listener, and then the same for
+    /// those with TLS.
     pub fn open_addresses(&self) -> Vec<OpenAddress> {
         if self.open.is_empty() { self.named_addresses() } else { self.open.clone() }
     }
@@ -120,15 +142,20 @@ impl ServerConfig {
     /// Returns the addresses that the configuration names: those of `[server]`, then those of each
     /// listener.
     fn named_addresses(&self) -> Vec<OpenAddress> {
-        let open = |address: SocketAddr, listener: Option<&ListenerConfig>| OpenAddress {
-            address,
-            listener: listener.map(|listener| listener.name.clone()),
-            closing: None,
+        let mut all = Vec::new();
+        let mut add = |addresses: &[SocketAddr], listener: Option<&ListenerConfig>, protocol| {
+            all.extend(addresses.iter().map(|&address| OpenAddress {
+                address,
+                protocol,
+                listener: listener.map(|listener| listener.name.clone()),
+                closing: None,
+            }));
         };
-        let common = self.listen.iter().map(|&address| open(address, None));
-        let of_listener = |one| move |&address: &SocketAddr| open(address, Some(one));
-        let named = self.listeners.iter().flat_map(|one| one.listen.iter().map(of_listener(one)));
-        common.chain(named).collect()
+        add(&self.listen, None, Protocol::Plain);
+        self.listeners.iter().for_each(|one| add(&one.listen, Some(one), Protocol::Plain));
+        add(&self.tls, None, Protocol::Tls);
+        self.listeners.iter().for_each(|one| add(&one.tls, Some(one), Protocol::Tls));
+        all
     }
 
     /// Keeps the sockets of `old`, the configuration in force, in their order. Names and access
@@ -141,8 +168,10 @@ impl ServerConfig {
     pub fn keep_open(&mut self, old: &Self) -> Vec<OpenAddress> {
         let mut named = self.named_addresses();
         let wanted = named.clone();
-        let keep = |one: OpenAddress| match named.iter().position(|new| new.address == one.address)
-        {
+        let is_same = |one: &OpenAddress, new: &OpenAddress| {
+            (one.address, one.protocol) == (new.address, new.protocol)
+        };
+        let keep = |one: OpenAddress| match named.iter().position(|new| is_same(&one, new)) {
             Some(place) => named.swap_remove(place),
             None => OpenAddress { closing: Some(old.last_allow(&one)), ..one },
         };
@@ -169,19 +198,91 @@ impl ServerConfig {
     }
 }
 
+/// Reads `listen` of `[server]`: the addresses without TLS, of which there is at least one, and
+/// those with TLS.
+pub(super) fn listen_of_server(
+    setting: Setting<List<Text<Listen>>>,
+    check: &mut Check,
+) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    let Some(span) = setting.span() else {
+        return (vec![SocketAddr::from(([127, 0, 0, 1], 5300))], Vec::new());
+    };
+    let Some(List(items)) = check.take(setting) else { return (Vec::new(), Vec::new()) };
+    let mut taken = HashSet::new();
+    let (plain, tls) = different(items, &mut taken, check);
+    if plain.is_empty() && tls.is_empty() {
+        check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
+    } else if plain.is_empty() {
+        let message = "expected at least one address without TLS too, such as \"127.0.0.1:5300\": \
+                       the server queries itself there";
+        check.fault(span, message);
+    }
+    (plain, tls)
+}
+
+/// Returns the place of the first address with TLS.
+pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<usize>> {
+    let List(items) = setting.0.as_ref()?.value.as_ref().ok()?;
+    let first = items.iter().find(|item| item.get_ref().0.protocol == Protocol::Tls)?;
+    Some(first.span())
+}
+
+/// Returns the addresses without and with TLS. One that is taken is a fault.
+fn different(
+    items: Vec<Spanned<Text<Listen>>>,
+    taken: &mut HashSet<SocketAddr>,
+    check: &mut Check,
+) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+    let (mut plain, mut tls) = (Vec::new(), Vec::new());
+    for item in items {
+        let (at, Text(Listen { protocol, address })) = (item.span(), item.into_inner());
+        match protocol {
+            _ if !taken.insert(address) => check.fault(at, format!("duplicate address {address}")),
+            Protocol::Plain => plain.push(address),
+            Protocol::Tls => tls.push(address),
+        }
+    }
+    (plain, tls)
+}
+
 /// Reads all listeners. An address of `server` or of another listener is a fault.
 pub(super) fn listeners(
     specs: Vec<Spanned<ListenerSpec>>,
-    server: &[SocketAddr],
+    server: &ServerConfig,
+    certificates: &[CertificateConfig],
     check: &mut Check,
 ) -> Vec<ListenerConfig> {
-    let mut taken: HashSet<SocketAddr> = server.iter().copied().collect();
-    let read =
-        |header: &TableHeader, spec, check: &mut Check| listener(header, spec, &mut taken, check);
+    let mut taken: HashSet<SocketAddr> = server.listen.iter().chain(&server.tls).copied().collect();
+    let read = |header: &TableHeader, mut spec: ListenerSpec, check: &mut Check| {
+        let certificate = certificate_of(&mut spec, header, certificates, check);
+        listener(header, spec, &mut taken, check).with_certificate(certificate)
+    };
     all(specs, ("listeners", MAX_LISTENERS), check, read)
         .into_iter()
         .map(|(_, listener)| listener)
         .collect()
+}
+
+/// Reads `certificate` of a listener.
+fn certificate_of(
+    spec: &mut ListenerSpec,
+    header: &TableHeader,
+    certificates: &[CertificateConfig],
+    check: &mut Check,
+) -> Option<String> {
+    let tls_at = first_tls(&spec.listen);
+    if let Some(at) = &tls_at {
+        certificate::need_one(certificates, at, check);
+    }
+    let at = spec.certificate.span().unwrap_or_else(|| header.at.clone());
+    let name = check.take(mem::take(&mut spec.certificate))?;
+    if tls_at.is_none() {
+        check
+            .doubt(at, "no address of this listener has TLS, so that no client sees a certificate");
+    } else if !certificates.iter().any(|one| one.has_name(&name)) {
+        check.fault(at, format!("no [[certificate]] has {name:?} among its `names`"));
+    }
+    Some(name)
 }
 
 fn listener(
@@ -199,16 +300,14 @@ fn listener(
         Some((_, List(items))) => items,
         None => Vec::new(),
     };
-    let mut listen = Vec::with_capacity(items.len());
-    for item in items {
-        let (at, Text(address)) = (item.span(), item.into_inner());
-        if taken.insert(address) {
-            listen.push(address);
-        } else {
-            check.fault(at, format!("duplicate address {address}"));
-        }
-    }
+    let (listen, tls) = different(items, taken, check);
     let is_written = spec.allow.span().is_some();
     let allow = is_written.then(|| allow(spec.allow, check));
-    ListenerConfig { name, listen, allow }
+    ListenerConfig { name, listen, tls, certificate: None, allow }
+}
+
+impl ListenerConfig {
+    fn with_certificate(self, certificate: Option<String>) -> Self {
+        Self { certificate, ..self }
+    }
 }

@@ -472,6 +472,13 @@ pub(super) struct TableHeader {
     number: usize,
 }
 
+impl TableHeader {
+    /// The header of the table at this place among those of its kind.
+    pub(super) fn new(at: Range<usize>, place: usize) -> Self {
+        Self { at, number: place + 1 }
+    }
+}
+
 /// Reads all tables of one kind. A table beyond `most` and a duplicate name are faults.
 pub(super) fn all<S, T: Named>(
     specs: Vec<Spanned<S>>,
@@ -482,7 +489,7 @@ pub(super) fn all<S, T: Named>(
     let mut seen = HashSet::new();
     let mut all = Vec::with_capacity(specs.len().min(most));
     for (place, spec) in specs.into_iter().enumerate() {
-        let header = TableHeader { at: spec.span(), number: place + 1 };
+        let header = TableHeader::new(spec.span(), place);
         if all.len() == most {
             check.fault(header.at, format!("more than {most} {what}"));
             break;

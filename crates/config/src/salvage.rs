@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use toml::de::{DeTable, DeValue};
 
 use super::error::SettingError;
+use super::listen::{Listen, Protocol};
 use super::setting::FromText;
 use super::{Config, DEFAULT_DIRECTORY, source};
 
@@ -82,7 +83,10 @@ impl Whereabouts {
             directory: directory.unwrap_or_else(|| {
                 if warning.is_some() { likely_directory() } else { DEFAULT_DIRECTORY.into() }
             }),
-            listen: written("server", "listen").and_then(|text| SocketAddr::from_text(&text).ok()),
+            listen: written("server", "listen")
+                .and_then(|text| Listen::from_text(&text).ok())
+                .filter(|listen| listen.protocol == Protocol::Plain)
+                .map(|listen| listen.address),
             config,
             warning,
         })

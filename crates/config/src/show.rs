@@ -13,8 +13,9 @@ use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
-    LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig, Strategy,
-    Upstream, UpstreamTransport, dnstap, oidc, query_log, show_policy, web, zone,
+    LogFormat, LogLevel, Protocol, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig,
+    Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log, show_policy, web,
+    zone,
 };
 
 impl Config {
@@ -27,6 +28,10 @@ impl Config {
         put("server", server(&self.server).into());
         put("resolver", resolver(self).into());
         put("listener", self.server.listeners.iter().map(listener).collect::<Vec<_>>().into());
+        put(
+            "certificate",
+            self.certificates.iter().map(certificate::shown).collect::<Vec<_>>().into(),
+        );
         put("stub", self.stubs.iter().map(stub).collect::<Vec<_>>().into());
         put("dnssec", dnssec(&self.dnssec).into());
         put("dns64", dns64(&self.dns64).into());
@@ -102,7 +107,7 @@ fn server(server: &ServerConfig) -> Table {
     let http = server.http.map(|address| address.to_string());
     let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
     table([
-        ("listen", texts(&server.listen)),
+        ("listen", listen(&server.listen, &server.tls)),
         ("workers", count(server.workers)),
         ("pin-workers", server.pin_workers.into()),
         ("http", or_empty(http.as_deref())),
@@ -171,9 +176,19 @@ fn servers(addrs: &[SocketAddr]) -> Vec<String> {
     addrs.iter().map(|addr| format!("{}@{}", addr.ip(), addr.port())).collect()
 }
 
+/// Returns the addresses of a listener, with their protocols.
+fn listen(plain: &[SocketAddr], tls: &[SocketAddr]) -> Value {
+    let plain = plain.iter().map(ToString::to_string);
+    let tls = tls.iter().map(|address| format!("{}{address}", Protocol::Tls.prefix()));
+    texts(&plain.chain(tls).collect::<Vec<_>>())
+}
+
 fn listener(listener: &ListenerConfig) -> Table {
-    let mut shown =
-        table([("name", listener.name.as_str().into()), ("listen", texts(&listener.listen))]);
+    let addresses = listen(&listener.listen, &listener.tls);
+    let mut shown = table([("name", listener.name.as_str().into()), ("listen", addresses)]);
+    if let Some(certificate) = &listener.certificate {
+        shown.insert("certificate".to_owned(), certificate.as_str().into());
+    }
     if let Some(own) = &listener.allow {
         shown.insert("allow".to_owned(), allow(own));
     }

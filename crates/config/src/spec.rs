@@ -4,8 +4,6 @@
 //! compares it with what [`validate`](super::validate) fills in. Nothing is checked here beyond the
 //! type of each value.
 
-use std::net::SocketAddr;
-
 use avocet_dnssec::anchor::Anchor;
 use avocet_wire::Rtype;
 use ipnet::IpNet;
@@ -14,6 +12,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::forward::RuleZone;
+use super::listen::Listen;
 use super::name::Name;
 use super::outcome::KindDays;
 use super::policy_spec::{ClientTable, GroupTable, ListTable, PolicySpec, RuleTable};
@@ -35,6 +34,10 @@ pub(super) struct Spec {
     /// `client.listener`.
     #[schemars(with = "Vec<ListenerSpec>")]
     pub(super) listener: Vec<Spanned<ListenerSpec>>,
+    /// Certificates of the listeners with TLS. A client sees the one for the name that it asks for,
+    /// otherwise the first.
+    #[schemars(with = "Vec<CertificateSpec>")]
+    pub(super) certificate: Vec<Spanned<CertificateSpec>>,
     /// Resolution of names that are not answered locally.
     pub(super) resolver: ResolverSpec,
     /// Forwarding rules; the longest matching zone applies. In mode "forward" without any rule, all
@@ -93,10 +96,10 @@ pub(super) struct Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ServerSpec {
-    /// Addresses with port to serve over UDP and TCP. `0.0.0.0:53` and `[::]:53` mean all addresses
-    /// of this machine.
+    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS.
+    /// `0.0.0.0:53` and `[::]:53` mean all addresses of this machine.
     #[schemars(extend("default" = ["127.0.0.1:5300"]))]
-    pub(super) listen: Setting<List<Text<SocketAddr>>>,
+    pub(super) listen: Setting<List<Text<Listen>>>,
     /// Number of worker threads; by default one per core.
     pub(super) workers: Setting<Int<1, 256>>,
     /// Pin each worker thread to one core.
@@ -238,10 +241,28 @@ pub(super) struct ResolverSpec {
 pub(super) struct ListenerSpec {
     /// The name that conditions use.
     pub(super) name: Setting<String>,
-    /// Addresses with port to serve over UDP and TCP, in addition to those of [server].
-    pub(super) listen: Setting<List<Text<SocketAddr>>>,
+    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS, in
+    /// addition to those of [server].
+    pub(super) listen: Setting<List<Text<Listen>>>,
     /// Networks that may send queries here; by default those of [server].
     pub(super) allow: Setting<List<Text<Allowed>>>,
+    /// Name of the [[certificate]] that all clients see here; by default the one for the name that
+    /// the client asks for.
+    pub(super) certificate: Setting<String>,
+}
+
+/// `[[certificate]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["cert", "key"]))]
+pub(super) struct CertificateSpec {
+    /// Host names for which clients see it, such as "dns.example" or "*.example"; by default those
+    /// in the certificate.
+    pub(super) names: Setting<List<String>>,
+    /// File with the certificate and those of its issuers, in PEM form.
+    pub(super) cert: Setting<String>,
+    /// File with its private key, in PEM form.
+    pub(super) key: Setting<String>,
 }
 
 /// `[[stub]]`

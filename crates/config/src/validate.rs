@@ -21,8 +21,9 @@ use super::source::Parsed;
 use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, ServerSpec};
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
-    LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig, dns64,
-    dnstap, forward, listener, oidc, policy, ports, record, setting::SettingFault, web, zone,
+    LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig,
+    certificate, dns64, dnstap, forward, listener, oidc, policy, ports, record,
+    setting::SettingFault, web, zone,
 };
 
 /// Most workers.
@@ -46,6 +47,7 @@ pub(super) fn validate(
     let avoid_ports = ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check);
     let mut server_spec = spec.server;
     let local_zones = mem::take(&mut server_spec.local_zones);
+    let tls_at = listener::first_tls(&server_spec.listen);
     let mut server = server(server_spec, &mut check);
     if let Some(size) = check.take(mem::take(&mut resolver.max_udp_size)) {
         server.max_udp_size = size.0 as u16;
@@ -53,7 +55,11 @@ pub(super) fn validate(
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
-    server.listeners = listener::listeners(spec.listener, &server.listen, &mut check);
+    let certificates = certificate::certificates(spec.certificate, &mut check);
+    if let Some(at) = tls_at {
+        certificate::need_one(&certificates, &at, &mut check);
+    }
+    server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
     let stubs = recurse::stubs(spec.stub, mode, &mut check);
     let elsewhere = forwards
@@ -74,6 +80,7 @@ pub(super) fn validate(
     };
     let config = Config {
         is_bare,
+        certificates,
         resolver: recurse::resolver(resolver, mode, &mut check),
         avoid_ports,
         stubs,
@@ -99,8 +106,10 @@ pub(super) fn validate(
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
+    let (listen, tls) = listener::listen_of_server(spec.listen, check);
     ServerConfig {
-        listen: listen(spec.listen, check),
+        listen,
+        tls,
         listeners: Vec::new(),
         open: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),
@@ -197,19 +206,6 @@ fn cores() -> usize {
 pub fn private_networks() -> Vec<IpNet> {
     let network = |(address, bits)| IpNet::new(address, bits).ok();
     Scope::Local.prefixes().filter_map(network).collect()
-}
-
-fn listen(setting: Setting<List<Text<SocketAddr>>>, check: &mut Check) -> Vec<SocketAddr> {
-    let Some(span) = setting.span() else {
-        return vec![SocketAddr::from(([127, 0, 0, 1], 5300))];
-    };
-    let Some(List(items)) = check.take(setting) else {
-        return Vec::new();
-    };
-    if items.is_empty() {
-        check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
-    }
-    check.different(items)
 }
 
 fn http(setting: Setting<String>, check: &mut Check) -> Option<SocketAddr> {

@@ -494,6 +494,7 @@ mod tests {
                 rtype: None,
                 client: None,
                 listener: None,
+                transport: None,
                 at: Some(u64::MAX),
                 logged: None,
             }

@@ -95,6 +95,8 @@ words! {
         Udp = "udp",
         /// TCP.
         Tcp = "tcp",
+        /// TLS.
+        Tls = "tls",
     }
 }
 

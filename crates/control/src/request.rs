@@ -4,6 +4,8 @@ use avocet_policy::rule::Scope;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::log::LogTransport;
+
 macro_rules! without_fields {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -133,6 +135,9 @@ pub struct Why {
     /// The name of the listener at which the query arrives; without it an address of `[server]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<String>,
+    /// The transport of the query; without it that of the address, UDP if that has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<LogTransport>,
     /// The Unix second at which the rules apply; now without it. For a time in the past, the reply
     /// also has what the query log knows of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

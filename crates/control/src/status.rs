@@ -17,7 +17,7 @@ pub struct ServerStatus {
     /// The configuration file, if there is one.
     pub configuration: Option<String>,
     /// The addresses that it listens on.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<String>,
     /// How it resolves.
     pub mode: ResolverMode,
     /// The Unix second of its start.

@@ -8,11 +8,11 @@ use std::io;
 use std::net::TcpStream;
 use std::ops::ControlFlow;
 
-use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Events, Interest, Poller, Trigger};
 use avocet_io::process;
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::{Datagram, UdpListener};
+use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 
 const UDP: u64 = 0;
 const TCP: u64 = 1;

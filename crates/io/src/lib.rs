@@ -1,7 +1,7 @@
 //! All packet system calls of Avocet and their `unsafe` code.
 //!
 //! A worker is a single event loop per core. It owns its UDP listening sockets ([`udp`]), its TCP
-//! listeners and connections ([`tcp`], [`frame`]) and its sockets towards upstreams ([`upstream`]),
+//! listeners and connections ([`tcp`]) and its sockets towards upstreams ([`upstream`]),
 //! all in one [`poll::Poller`]. This crate treats DNS messages as opaque bytes, and nothing in it
 //! blocks except [`poll::Poller::wait`].
 //!
@@ -14,7 +14,6 @@
 pub mod client;
 pub mod clock;
 pub mod file;
-pub mod frame;
 pub mod handover;
 pub mod interfaces;
 pub mod neighbours;

@@ -14,8 +14,20 @@ use crate::options::{self, Local};
 /// # Errors
 /// The address is in use or not permitted.
 pub fn probe(addr: SocketAddr) -> io::Result<Local> {
+    probe_for(addr, &[Type::DGRAM, Type::STREAM])
+}
+
+/// Binds an address exclusively for TCP, as [`probe`] does.
+///
+/// # Errors
+/// The address is in use or not permitted.
+pub fn probe_stream(addr: SocketAddr) -> io::Result<Local> {
+    probe_for(addr, &[Type::STREAM])
+}
+
+fn probe_for(addr: SocketAddr, kinds: &[Type]) -> io::Result<Local> {
     let mut local = Local::Here;
-    for kind in [Type::DGRAM, Type::STREAM] {
+    for &kind in kinds {
         let socket = Socket::new(Domain::for_address(addr), kind, None)?;
         // Connections in TIME_WAIT must not count.
         socket.set_reuse_address(kind == Type::STREAM)?;

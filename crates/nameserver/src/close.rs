@@ -75,7 +75,7 @@ pub fn close(
             cx.count_note(decision);
             let delivery = match decision.transport {
                 Transport::Udp => limited(cx, metrics, outgoing, ended.ip, out),
-                Transport::Tcp => Delivery::Message(outgoing.len),
+                Transport::Tcp | Transport::Tls => Delivery::Message(outgoing.len),
             };
             if cx.state.is_recording {
                 // Copies: what a call takes by reference is put into memory, also without a log.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_wire::Rtype;
 
+use crate::query::asked::Transport;
 use crate::query::decision::Decision;
 pub use crate::query::decision::{STAGES, Stage};
 
@@ -74,12 +75,15 @@ impl Latencies {
     }
 }
 
+/// The results of TLS handshakes: complete, complete by a session ticket, and neither.
+pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
+
 /// The counters of one worker.
 #[derive(Default, Debug)]
 #[repr(align(128))]
 pub struct WorkerMetrics {
     /// Queries by transport.
-    pub queries: [Counter; 2],
+    pub queries: [Counter; Transport::COUNT],
     /// Queries by type; the last is all other types.
     pub types: [Counter; TYPES.len() + 1],
     /// Answers by RCODE.
@@ -112,6 +116,10 @@ pub struct WorkerMetrics {
     pub tcp_expired: Counter,
     /// TCP connections open.
     pub tcp_open: Counter,
+    /// TLS connections open, with those whose handshake is incomplete.
+    pub tls_open: Counter,
+    /// TLS handshakes by result, in the order of [`HANDSHAKES`].
+    pub tls_handshakes: [Counter; HANDSHAKES.len()],
     /// Panics from which the worker recovered.
     pub panics: Counter,
     /// Queries handed to the worker that owns their name.

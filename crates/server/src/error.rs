@@ -12,6 +12,8 @@ use avocet_revisions::{ReplaceError, RevisionError};
 use avocet_wire::Rcode;
 use thiserror::Error;
 
+use crate::certificates::CertificateFault;
+
 /// An error of the background work of the server. The state in force does not change.
 #[derive(Debug, Error)]
 pub(crate) enum BackgroundError {
@@ -21,6 +23,9 @@ pub(crate) enum BackgroundError {
     /// A valid configuration cannot be put in force.
     #[error(transparent)]
     State(#[from] StateError),
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] CertificateFault),
     /// The configuration file changes while it is read.
     #[error("{} is being written; try again when it is complete", .0.display())]
     BeingWritten(PathBuf),

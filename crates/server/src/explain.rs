@@ -45,13 +45,22 @@ const MAX_SHOWN: usize = 200;
 /// tables.
 const MAX_TRIED: usize = 256;
 
-/// The query to explain.
+/// Who sends a query, and how.
 #[derive(Clone, Copy)]
-pub(crate) struct Inquiry<'a> {
+pub(crate) struct InquiringClient {
     /// The client's address.
     pub(crate) ip: IpAddr,
     /// The address of the server that receives the query.
     pub(crate) entrance: Entrance,
+    /// The transport.
+    pub(crate) transport: Transport,
+}
+
+/// The query to explain.
+#[derive(Clone, Copy)]
+pub(crate) struct Inquiry<'a> {
+    /// The client.
+    pub(crate) asker: InquiringClient,
     /// QNAME.
     pub(crate) qname: FoldedName<'a>,
     /// QTYPE.
@@ -62,9 +71,9 @@ pub(crate) struct Inquiry<'a> {
 
 impl Inquiry<'_> {
     fn asked(&self, policy: &Policy) -> Asked<'_> {
-        let transport = Transport::Udp;
-        let profile = policy.profile(self.ip, self.entrance, transport);
-        Asked { profile, ip: self.ip, transport, qname: self.qname, qtype: self.qtype }
+        let InquiringClient { ip, entrance, transport } = self.asker;
+        let profile = policy.profile(ip, entrance, transport);
+        Asked { profile, ip, transport, qname: self.qname, qtype: self.qtype }
     }
 
     fn moment(&self, shared: &Shared, state: &Snapshot) -> (Moment, u32) {
@@ -86,8 +95,10 @@ impl Inquiry<'_> {
 /// policy.
 pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) -> Option<Outcome> {
     let policy = state.policy.as_ref()?;
-    let rehearsal = Rehearsal::new((&shared.name_server, state), inquiry.ip, inquiry.at)
-        .at_entrance(inquiry.entrance);
+    let InquiringClient { ip, entrance, transport } = inquiry.asker;
+    let rehearsal = Rehearsal::new((&shared.name_server, state), ip, inquiry.at)
+        .at_entrance(entrance)
+        .over(transport);
     if let Ended::Wait(_) = rehearsal.begin(inquiry.question().view()) {
         // The answer is not cached: only the question decides.
         let (asked, moment) = (inquiry.asked(policy), inquiry.moment(shared, state));
@@ -105,13 +116,15 @@ pub(crate) fn outcome(shared: &Shared, state: &Snapshot, inquiry: &Inquiry<'_>) 
 pub(crate) fn why(
     running: &Running,
     question: &Question,
-    (ip, entrance): (IpAddr, Entrance),
+    asker: InquiringClient,
     at: At,
 ) -> Result<Vec<WhySection>, ControlError> {
     let (shared, state) = (&running.shared, running.shared.snapshot());
     let (qname, qtype) = question.name_and_type();
-    let inquiry = Inquiry { ip, entrance, qname, qtype, at };
-    let rehearsal = Rehearsal::new((&shared.name_server, &state), ip, at).at_entrance(entrance);
+    let InquiringClient { ip, entrance, transport } = asker;
+    let inquiry = Inquiry { asker, qname, qtype, at };
+    let rehearsal =
+        Rehearsal::new((&shared.name_server, &state), ip, at).at_entrance(entrance).over(transport);
     let mut ended = rehearsal.begin(inquiry.question().view());
     let mut looked = Vec::new();
     for _ in 0..MAX_TURNS {

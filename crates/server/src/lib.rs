@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backup;
+mod certificates;
 mod connections;
 mod control;
 mod error;
@@ -27,6 +28,7 @@ mod trust;
 mod turns;
 mod worker;
 
+pub use certificates::{CertificateFault, fault_of_certificates, open_keys};
 pub use keepers::lists::status::trigger_counts;
 pub use lists::open_text;
 pub use log::{drain as drain_log, write_last_line};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::{fmt, io};
 
-use avocet_config::{Config, ConfigErrors, OpenAddress, environment, read_text};
+use avocet_config::{Config, ConfigErrors, OpenAddress, Protocol, environment, read_text};
 use avocet_io::poll::{Poller, Waker};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
@@ -27,6 +27,7 @@ use avocet_querylog::ring;
 use avocet_resolver::{LocalRootSlot, MAX_POOL};
 
 use crate::backup::{self, BackupError, Place};
+use crate::certificates::{CertificateFault, TlsListeners, warn_of_open_keys};
 use crate::lists::Store;
 use crate::mailbox::Mailbox;
 use crate::operate::take_over::TakenSocket;
@@ -105,6 +106,8 @@ pub enum StartError {
     State(StateError),
     /// The path of the data directory is a file.
     NotADirectory(PathBuf),
+    /// A certificate of a listener cannot be used.
+    Certificate(CertificateFault),
     /// The server cannot be operated.
     Operation(OperationError),
     /// A restore is incomplete.
@@ -123,6 +126,7 @@ impl fmt::Display for StartError {
             Self::NotADirectory(path) => {
                 write!(f, "{} is a file; [data] directory must be a directory", path.display())
             }
+            Self::Certificate(fault) => write!(f, "[[certificate]]: {fault}"),
             Self::Operation(error) => error.fmt(f),
             Self::Restore(error) => write!(f, "cannot complete the restore: {error}"),
             Self::TakeOver(error) => error.fmt(f),
@@ -139,6 +143,7 @@ impl std::error::Error for StartError {
             Self::NotADirectory(_) => None,
             Self::Restore(error) => Some(error),
             Self::Operation(error) => error.source(),
+            Self::Certificate(fault) => fault.source(),
             Self::TakeOver(error) => error.source(),
         }
     }
@@ -182,6 +187,8 @@ pub fn run(start: Start) -> Result<(), StartError> {
     }
     let open_files =
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
+    let tls = TlsListeners::load(&config).map_err(StartError::Certificate)?;
+    warn_of_open_keys(&config);
     create_directory(&config)?;
     process::keep_files_private();
     let (workers, addresses) = (config.server.workers, config.server.open_addresses());
@@ -218,8 +225,8 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
     let snapshot = Snapshot::first(config, &secrets, parts).map_err(StartError::State)?;
     let key = random::<32>()?;
-    let shared =
-        Shared::new(snapshot, mailboxes, key).map_err(|error| StartError::State(error.into()))?;
+    let shared = Shared::new(snapshot, mailboxes, key, tls)
+        .map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let (ends, rings) = (0..workers).map(|_| rings()).unzip();
     let begin = Beginnings { unconfigured: secrets, zones, file, text, store, rings };
@@ -333,7 +340,11 @@ fn draw_secrets() -> Result<Unconfigured, StartError> {
 fn probe(listen: &[OpenAddress]) -> Result<(), StartError> {
     for one in listen {
         let addr = one.address;
-        let local = avocet_io::probe::probe(addr).map_err(ListenFault::of(one))?;
+        let local = match one.protocol {
+            Protocol::Plain => avocet_io::probe::probe(addr),
+            Protocol::Tls => avocet_io::probe::probe_stream(addr),
+        };
+        let local = local.map_err(ListenFault::of(one))?;
         if local == Local::NotYet {
             tracing::warn!(
                 "this host does not have the address {} yet; the server will answer on it once it \
@@ -353,7 +364,9 @@ fn bind_one(listen: &[OpenAddress]) -> Result<Listeners, StartError> {
     let mut listeners = Listeners::default();
     for one in listen {
         let (addr, failed) = (one.address, ListenFault::of(one));
-        listeners.datagrams.push(UdpListener::bind(addr).map_err(&failed)?);
+        if one.protocol == Protocol::Plain {
+            listeners.datagrams.push(UdpListener::bind(addr).map_err(&failed)?);
+        }
         listeners.streams.push(TcpListener::bind(addr).map_err(&failed)?);
     }
     Ok(listeners)
@@ -373,12 +386,13 @@ fn adopt(
         let mut set = Listeners::default();
         for one in listen {
             let (addr, failed) = (one.address, ListenFault::of(one));
-            set.datagrams.push(
-                match take(&mut taken, &SocketPlace { worker, transport: Transport::Udp, addr }) {
+            if one.protocol == Protocol::Plain {
+                let place = SocketPlace { worker, transport: Transport::Udp, addr };
+                set.datagrams.push(match take(&mut taken, &place) {
                     Some(fd) => UdpListener::from_fd(fd).map_err(&failed)?,
                     None => UdpListener::bind(addr).map_err(&failed)?,
-                },
-            );
+                });
+            }
             set.streams.push(
                 match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
                     Some(fd) => TcpListener::from_fd(fd).map_err(&failed)?,
@@ -489,8 +503,9 @@ fn start_workers(
             .spawn(move || run_worker(worker, core));
         threads.push(thread.map_err(system("start a thread"))?);
     }
-    let (workers, listen) = (threads.len(), server.addresses());
-    tracing::info!(workers, ?listen, pool_size, source_ports, "serving");
+    let shown: Vec<_> = server.open_addresses().iter().map(ToString::to_string).collect();
+    let (workers, listen) = (threads.len(), format!("[{}]", shown.join(", ")));
+    tracing::info!(workers, %listen, pool_size, source_ports, "serving");
     Ok(threads)
 }
 
@@ -609,7 +624,8 @@ mod tests {
             let (pollers, mailboxes) = mailboxes(1).unwrap();
             let snapshot =
                 Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
-            let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32]).unwrap());
+            let tls = TlsListeners::load(&snapshot.config).unwrap();
+            let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32], tls).unwrap());
             let seats = seats(pollers, sockets, vec![rings().0]);
             let threads = start_workers(&shared, seats, 1024).unwrap();
             Self { addr: free, shared, threads }

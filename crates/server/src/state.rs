@@ -9,6 +9,7 @@ use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::name_server::NameServer;
 use avocet_nameserver::snapshot::Snapshot;
 
+use crate::certificates::TlsListeners;
 use crate::connections::ConnectionCounts;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     /// One per worker: whether it drains and waits for nothing. Workers that still wait may send it
     /// letters.
     pub(crate) quiet: Vec<AtomicBool>,
+    /// What clients with TLS are shown.
+    pub(crate) tls: TlsListeners,
     /// The TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
 }
@@ -36,6 +39,7 @@ impl Shared {
         snapshot: Snapshot,
         mailboxes: Vec<Mailbox>,
         secret: [u8; 32],
+        tls: TlsListeners,
     ) -> Result<Self, BudgetTooSmall> {
         Ok(Self {
             name_server: NameServer::new(snapshot, mailboxes.len(), secret)?,
@@ -43,6 +47,7 @@ impl Shared {
             resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,
+            tls,
             connections: ConnectionCounts::default(),
         })
     }

@@ -7,6 +7,7 @@ use super::source::{Crate, File};
 const LAYERS: &[(&str, &[&str])] = &[(
     "server",
     &[
+        "certificates",
         "error",
         "connections",
         "mailbox",

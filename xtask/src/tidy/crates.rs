@@ -40,6 +40,7 @@ const ALL: &[&str] = &[
     "avocet-querylog",
     "avocet-dnstap",
     "avocet-zone",
+    "avocet-session",
 ];
 
 /// Dependencies point downward. A new edge needs a decision record.
@@ -53,7 +54,9 @@ const LAYERS: &[Layer] = &[
     pure("avocet-zone", &["avocet-wire", "avocet-dnssec"]),
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
-    rim("avocet-io", &["avocet-wire"]),
+    // No socket, but rustls, whose buffers are those of the caller.
+    rim("avocet-session", &[]),
+    rim("avocet-io", &["avocet-wire", "avocet-session"]),
     rim("avocet-revisions", &["avocet-io"]),
     rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),
     rim(
@@ -72,9 +75,9 @@ const LAYERS: &[Layer] = &[
             TESTKIT,
         ],
     ),
-    rim("avocet-load", &["avocet-wire", "avocet-dnstap", "avocet-io"]),
+    rim("avocet-load", &["avocet-wire", "avocet-dnstap", "avocet-io", "avocet-session"]),
     rim("avocet-testkit", &["avocet-wire", "avocet-cache", "avocet-dnssec", "avocet-resolver"]),
-    rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy"]),
+    rim("avocet-client", &["avocet-wire", "avocet-config", "avocet-policy", "avocet-session"]),
     rim("avocet-control", &["avocet-policy"]),
     rim("avocet-web", &["avocet-config", "avocet-control"]),
     rim(
@@ -93,6 +96,7 @@ const LAYERS: &[Layer] = &[
             "avocet-querylog",
             "avocet-resolver",
             "avocet-revisions",
+            "avocet-session",
             "avocet-web",
             "avocet-zone",
             TESTKIT,

@@ -20,7 +20,8 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         format!("{forward}{stub}[[record]]\nname = \"a\"\ntype = \"TXT\"\nvalues = [\"x\"]\n");
     let policy = "[[list]]\nname = \"l\"\nurl = \"https://a.example/\"\n[[group]]\nname = \"g\"\nlists = []\n\
                   [[client]]\nname = \"c\"\nids = [\"10.0.0.1\"]\n[[rule]]\nname = \"r\"\nwhen = \"true\"\naction = \"allow\"\n";
-    let listener = "[[listener]]\nname = \"n\"\nlisten = [\"[::1]:53\"]\nallow = []\n";
+    let listener = "[[listener]]\nname = \"n\"\nlisten = [\"tls://[::1]:853\"]\nallow = []\ncertificate = \"a\"\n\
+                    [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n";
     let on = format!("{text}{zone}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();

@@ -9,9 +9,9 @@ use std::ops::ControlFlow;
 use std::time::Instant;
 
 use avocet_io::client::{BATCH, Batches, ClientSocket};
-use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_io::tcp;
+use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

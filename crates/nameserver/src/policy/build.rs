@@ -172,9 +172,8 @@ impl Policy {
         let rules = config.checked_rules().map_err(|mut faults| faults.swap_remove(0))?;
         let clients = clients(config, parts, rules.client_tests(), before)?;
         let program = Program::build(&rules, &clients, &parts.switches);
-        let origins = |listener: &&str| {
-            [Transport::Udp, Transport::Tcp].map(|transport| clients.origin(listener, transport))
-        };
+        let origins =
+            |listener: &&str| Transport::ALL.map(|transport| clients.origin(listener, transport));
         let (first, others) = entrances.split_first().unwrap_or((&"", &[]));
         let first_origins = origins(first);
         let other_origins = others.iter().map(origins).collect();

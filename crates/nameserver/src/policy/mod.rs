@@ -66,9 +66,9 @@ pub struct Policy {
     /// The names and tags that lists test, by profile; empty if lists test none.
     known_to_lists: Vec<list_clients::ProfileLabels>,
     /// The origin of queries at the first address of the server, by transport.
-    first_origins: [Origin; 2],
+    first_origins: [Origin; Transport::COUNT],
     /// The same for the other addresses.
-    other_origins: Box<[[Origin; 2]]>,
+    other_origins: Box<[[Origin; Transport::COUNT]]>,
     block: BlockConfig,
     rebinding: Option<Exceptions>,
     limiter: Arc<Limiter>,

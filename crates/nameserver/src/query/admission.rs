@@ -95,6 +95,7 @@ pub(super) fn refused<'q>(
     if let Some(edns) = &mut asked.edns {
         edns.nsid = false;
         edns.keepalive = false;
+        edns.padding = false;
     }
     let question = view.question();
     let draft = draft_empty(out, Some(question), Rcode::REFUSED);
@@ -117,6 +118,7 @@ pub(super) fn bad_option<'q>(
         nsid: false,
         keepalive: false,
         subnet: false,
+        padding: false,
         cookie_valid: false,
         cookie: None,
     });

@@ -20,6 +20,40 @@ pub enum Transport {
     Udp = 0,
     /// On a stream.
     Tcp = 1,
+    /// On a stream with TLS (RFC 7858).
+    Tls = 2,
+}
+
+impl Transport {
+    /// Number of transports.
+    pub const COUNT: usize = 3;
+
+    /// Returns the name used in metrics, in the query log and in rules.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Tls => "tls",
+        }
+    }
+
+    /// All transports, in the order of their numbers.
+    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls];
+
+    /// Reports whether queries come on a connection, which proves the client's address.
+    #[inline]
+    #[must_use]
+    pub const fn is_stream(self) -> bool {
+        !matches!(self, Self::Udp)
+    }
+
+    /// Reports whether nobody else can read the query.
+    #[inline]
+    #[must_use]
+    pub const fn is_encrypted(self) -> bool {
+        matches!(self, Self::Tls)
+    }
 }
 
 /// The index of the address at which a query arrived, in the order of
@@ -63,6 +97,8 @@ pub struct AskedEdns {
     pub keepalive: bool,
     /// A client subnet option.
     pub subnet: bool,
+    /// A padding option in an encrypted query: the response gets padding (RFC 7830).
+    pub padding: bool,
     /// The client proved its address by a valid server cookie.
     pub cookie_valid: bool,
     /// The cookie to send back.
@@ -117,6 +153,7 @@ impl Asked {
                 nsid: false,
                 keepalive: false,
                 subnet: false,
+                padding: false,
                 cookie_valid: false,
                 cookie: None,
             };
@@ -125,7 +162,7 @@ impl Asked {
             }
             asked.edns = Some(facts);
         }
-        if reader.transport == Transport::Tcp {
+        if reader.transport.is_stream() {
             asked.limit = u16::MAX;
         }
         Ok(asked)
@@ -137,9 +174,9 @@ impl Asked {
         self.edns.is_some_and(|edns| edns.dnssec_ok)
     }
 
-    /// Returns whether the client's address is verified: by TCP or by a valid cookie.
+    /// Returns whether the client's address is verified: by a connection or by a valid cookie.
     pub fn is_verified(&self) -> bool {
-        self.transport == Transport::Tcp || self.edns.is_some_and(|edns| edns.cookie_valid)
+        self.transport.is_stream() || self.edns.is_some_and(|edns| edns.cookie_valid)
     }
 }
 
@@ -151,8 +188,9 @@ fn read_options<'q, E>(
     for option in options {
         match option.map_err(|_| BadOption)? {
             EdnsOption::Nsid(_) => facts.nsid = true,
+            EdnsOption::Padding(_) => facts.padding = reader.transport.is_encrypted(),
             EdnsOption::Ecs { .. } => facts.subnet = true,
-            EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport == Transport::Tcp,
+            EdnsOption::TcpKeepalive(None) => facts.keepalive = reader.transport.is_stream(),
             // RFC 7828 §3.2.1: a timeout in a query is an error.
             EdnsOption::TcpKeepalive(Some(_)) => return Err(BadOption),
             // The first cookie counts (RFC 7873 §5.2).

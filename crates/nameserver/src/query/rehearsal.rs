@@ -68,6 +68,7 @@ pub struct Rehearsal<'s> {
     state: &'s Snapshot,
     ip: IpAddr,
     entrance: Entrance,
+    transport: Transport,
     at: At,
     scratch: Scratch,
 }
@@ -76,13 +77,20 @@ impl<'s> Rehearsal<'s> {
     /// Creates a rehearsal of this client over UDP.
     pub fn new((shared, state): (&'s NameServer, &'s Snapshot), ip: IpAddr, at: At) -> Self {
         let entrance = Entrance::of_server(&state.config.server);
-        Self { shared, state, ip, entrance, at, scratch: Scratch::for_looking() }
+        let transport = Transport::Udp;
+        Self { shared, state, ip, entrance, transport, at, scratch: Scratch::for_looking() }
     }
 
     /// Moves it to another address of the server.
     #[must_use]
     pub fn at_entrance(self, entrance: Entrance) -> Self {
         Self { entrance, ..self }
+    }
+
+    /// Lets it come over another transport.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     /// Runs all stages that need no network on a question of class IN.
@@ -129,7 +137,7 @@ impl<'s> Rehearsal<'s> {
 
     fn client<'p>(&self, peer: &'p Peer) -> Client<'p> {
         let route = Way::Datagram { listener: 0, peer };
-        Client { ip: self.ip, transport: Transport::Udp, entrance: self.entrance, route }
+        Client { ip: self.ip, transport: self.transport, entrance: self.entrance, route }
     }
 
     fn with_query(
@@ -141,10 +149,10 @@ impl<'s> Rehearsal<'s> {
         let (octets, peer) = (query_octets(question), self.peer());
         let Ok(view) = QueryView::parse(&octets) else {
             let revision = self.state.revision;
-            return Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, revision));
+            return Ended::Silent(Decision::at(Stage::Malformed, self.transport, revision));
         };
-        let (asked, key) = (asked(), view.key(&self.shared.key, 0));
-        let profile = cx.profile(self.ip, self.entrance, Transport::Udp);
+        let (asked, key) = (asked(self.transport), view.key(&self.shared.key, 0));
+        let profile = cx.profile(self.ip, self.entrance, self.transport);
         let hash = packet_hash(key.hash, profile, key_flags(&asked));
         let arrival = Arrival::New { view: &view, client: &self.client(&peer) };
         let (asked, key, cache) = (&asked, &key, CacheState::Miss);
@@ -165,7 +173,7 @@ impl<'s> Rehearsal<'s> {
                 Some(miss) => Ended::Wait(Box::new(miss)),
                 None => {
                     let revision = self.state.revision;
-                    Ended::Silent(Decision::at(Stage::Malformed, Transport::Udp, revision))
+                    Ended::Silent(Decision::at(Stage::Malformed, self.transport, revision))
                 }
             },
         }
@@ -234,23 +242,17 @@ fn hit(cx: &QueryContext<'_>, query: &Query<'_>, at: At, out: &mut [u8]) -> Opti
 
 /// Returns the header and EDNS data of a client that wants recursion and a complete explanation of
 /// any length.
-fn asked() -> Asked {
+fn asked(transport: Transport) -> Asked {
     let edns = AskedEdns {
         dnssec_ok: false,
         nsid: false,
         keepalive: false,
         subnet: false,
+        padding: false,
         cookie_valid: false,
         cookie: None,
     };
-    Asked {
-        id: 0,
-        flags: RD,
-        wants_ad: true,
-        limit: u16::MAX,
-        transport: Transport::Udp,
-        edns: Some(edns),
-    }
+    Asked { id: 0, flags: RD, wants_ad: true, limit: u16::MAX, transport, edns: Some(edns) }
 }
 
 fn query_octets(question: Question<'_>) -> Vec<u8> {

@@ -19,6 +19,13 @@ const MAX_OPT: usize = 512;
 /// The longest NSID that is sent, in octets; longer ones are cut.
 const MAX_NSID: usize = 128;
 
+/// Octets of the blocks to which answers are padded (RFC 8467 §4.1).
+const PADDED: usize = 468;
+/// The number of the padding option (RFC 7830 §3).
+const PADDING: u16 = 12;
+/// Octets of an option without its data.
+const OPTION_HEAD: usize = 4;
+
 /// An answer before it is adapted to the client.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
@@ -108,7 +115,26 @@ fn finish_with_opt(
     };
     let additional = u16::from_be_bytes([out[10], out[11]]) + 1;
     out[10..12].copy_from_slice(&additional.to_be_bytes());
+    if edns.padding {
+        return len + pad(&mut out[len..limit], len, opt_len);
+    }
     len + opt_len
+}
+
+/// Adds padding to the OPT record at the start of `room`, which follows `before` octets of message,
+/// so that the message fills blocks of [`PADDED`] octets. Returns the length of the record, which
+/// stays as it is where the message would get too long.
+#[cold]
+fn pad(room: &mut [u8], before: usize, opt_len: usize) -> usize {
+    let padded = (before + opt_len + OPTION_HEAD).next_multiple_of(PADDED).min(before + room.len());
+    let Some(octets) = padded.checked_sub(before + opt_len + OPTION_HEAD) else { return opt_len };
+    let option = &mut room[opt_len..padded - before];
+    option.fill(0);
+    option[..2].copy_from_slice(&PADDING.to_be_bytes());
+    option[2..4].copy_from_slice(&(octets as u16).to_be_bytes());
+    let options = (padded - before - OPT_LEN) as u16;
+    room[OPT_LEN - 2..OPT_LEN].copy_from_slice(&options.to_be_bytes());
+    padded - before
 }
 
 /// Appends the OPT record to a message if there is little room for both. Returns the length of
@@ -312,6 +338,7 @@ mod tests {
         nsid: true,
         keepalive: false,
         subnet: false,
+        padding: false,
         cookie_valid: false,
         cookie: Some([9; 24]),
     };
@@ -444,6 +471,41 @@ mod tests {
                 qname.len()
             );
         }
+    }
+
+    /// Returns the length of the padded answer with this number of addresses, and of its padding.
+    fn padded(addresses: u8, limit: u16) -> (usize, Option<u16>) {
+        let mut out = [0xff; 4096];
+        let draft = draft(&mut out, addresses);
+        let asked = asked(limit, Some(AskedEdns { padding: true, ..EDNS }));
+        let len = finish(&mut out, draft, &asked, QUESTION, &identity());
+        let view = MessageView::new(&out[..len]).unwrap();
+        assert_eq!(view.records().unwrap().filter(|record| record.is_err()).count(), 0);
+        let edns = view.edns().unwrap().unwrap();
+        let padding = edns.options().map(Result::unwrap).find_map(|option| match option {
+            EdnsOption::Padding(octets) => Some(octets),
+            _ => None,
+        });
+        (len, padding)
+    }
+
+    #[test]
+    fn a_padded_answer_fills_blocks_as_far_as_its_limit_permits() {
+        let plain = |addresses: u8| {
+            let mut out = [0; 4096];
+            let draft = draft(&mut out, addresses);
+            finish(&mut out, draft, &asked(u16::MAX, Some(EDNS)), QUESTION, &identity())
+        };
+        for addresses in 0..120 {
+            let (len, padding) = padded(addresses, u16::MAX);
+            let expected = (plain(addresses) + 4).next_multiple_of(468);
+            assert_eq!((len, padding), (expected, Some((expected - plain(addresses) - 4) as u16)));
+        }
+        let len = plain(1) as u16;
+        assert_eq!(padded(60, 1300).0, 1300);
+        // The first block is longer than the limit, or there is no room for an option.
+        assert!(len < 468 && len + 3 < 512);
+        assert_eq!(padded(1, 512), (468, Some(468 - 4 - len)));
     }
 
     #[test]

@@ -85,6 +85,8 @@ impl<'c> Inputs<'c> {
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,
             query_log: _,
+            // What connections begin with.
+            certificates: _,
             dnstap: _,
             log: _,
             web: _,
@@ -136,6 +138,7 @@ impl<'c> OfServer<'c> {
             max_udp_size: _,
             // See `Placement`.
             listen: _,
+            tls: _,
             // Their names are in the policy as well.
             listeners: _,
             open: _,

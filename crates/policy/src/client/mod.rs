@@ -69,11 +69,12 @@ pub struct ClientSpec {
 pub enum Transport {
     Udp,
     Tcp,
+    Tls,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 2] = [Self::Udp, Self::Tcp];
+    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
 
     /// Returns the name used in expressions.
     #[must_use]
@@ -81,6 +82,7 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
         }
     }
 }

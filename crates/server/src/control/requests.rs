@@ -3,6 +3,7 @@
 use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use avocet_cache::StoreStats;
+use avocet_config::Protocol;
 use avocet_config::name::{shown, typed_name};
 use avocet_config::policy::MAX_SPAN;
 use avocet_control::access::{
@@ -16,7 +17,7 @@ use avocet_control::cache::{
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
-    LogShow, LogTail,
+    LogShow, LogTail, LogTransport,
 };
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
@@ -36,7 +37,7 @@ use avocet_control::why::{CacheLook, Explained, WhySection};
 use avocet_control::{Control, ControlError, Parts, request};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::{Stage, WorkerMetrics};
-use avocet_nameserver::query::asked::Entrance;
+use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::{Grant, Pause, Scope};
@@ -45,7 +46,7 @@ use avocet_wire::{FoldedName, FoldedNameBuf};
 use super::past::{self, Past, PastQuery};
 use super::{PATIENCE, log, revisions, status};
 use crate::backup::{self, Place};
-use crate::explain;
+use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
 use crate::lists::Taking;
 use crate::running::Running;
@@ -55,12 +56,51 @@ use crate::trace::{self, TraceQuestion, dump};
 /// The client for `why` without a client.
 const THIS_MACHINE: &str = "127.0.0.1";
 
-/// Returns the first address of the listener with this name.
-fn entrance(state: &Snapshot, name: &str) -> Result<Entrance, ControlError> {
+/// Returns the first address of the listener with this name that has a transport; the first of all
+/// if none has it.
+fn entrance(
+    state: &Snapshot,
+    name: &str,
+    transport: Option<LogTransport>,
+) -> Result<Entrance, ControlError> {
     let names = state.config.server.entrances();
-    let place = names.iter().position(|other| *other == name && !name.is_empty());
-    let place = place.ok_or_else(|| ControlError::UnknownListener(name.to_owned()))?;
-    Ok(Entrance(place as u16))
+    if name.is_empty() || !names.contains(&name) {
+        return Err(ControlError::UnknownListener(name.to_owned()));
+    }
+    Ok(entrance_of(state, name, transport))
+}
+
+/// Returns the first address of a listener, or of `[server]` if the name is empty, that has a
+/// transport; the first of all if none has it.
+fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) -> Entrance {
+    let server = &state.config.server;
+    let names = server.entrances();
+    let of_name = || {
+        server
+            .open_addresses()
+            .into_iter()
+            .zip(&names)
+            .enumerate()
+            .filter(|(_, (_, other))| **other == name)
+    };
+    let wanted = match transport {
+        Some(LogTransport::Tls) => Some(Protocol::Tls),
+        Some(LogTransport::Udp | LogTransport::Tcp) => Some(Protocol::Plain),
+        None => None,
+    };
+    let has_it = |protocol| wanted.is_none_or(|wanted| wanted == protocol);
+    let found = of_name().find(|(_, (one, _))| has_it(one.protocol)).or_else(|| of_name().next());
+    found.map_or_else(|| Entrance::of_server(server), |(place, _)| Entrance(place as u16))
+}
+
+/// Returns the transport of a query that arrives at an address.
+fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTransport>) -> Transport {
+    let all = state.config.server.open_addresses();
+    match (wanted, all.get(usize::from(entrance.0)).map(|one| one.protocol)) {
+        (Some(LogTransport::Tls), _) | (None, Some(Protocol::Tls)) => Transport::Tls,
+        (Some(LogTransport::Tcp), _) => Transport::Tcp,
+        (Some(LogTransport::Udp) | None, _) => Transport::Udp,
+    }
 }
 
 impl Control for Running {
@@ -184,15 +224,19 @@ impl Control for Running {
         // The same question as then, and at the same address of the server.
         let rtype = past.as_ref().and_then(Past::rtype).or(request.rtype.as_deref());
         let question = TraceQuestion::read(&request.name, rtype)?;
-        let then =
-            past.as_ref().and_then(Past::listener).and_then(|name| entrance(&state, name).ok());
+        let then = past
+            .as_ref()
+            .and_then(Past::listener)
+            .and_then(|name| entrance(&state, name, None).ok());
         let entrance = match (request.listener.as_deref(), then) {
-            (Some(name), _) => entrance(&state, name)?,
+            (Some(name), _) => entrance(&state, name, request.transport)?,
             (None, Some(then)) => then,
-            (None, None) => Entrance::of_server(&state.config.server),
+            (None, None) => entrance_of(&state, "", request.transport),
         };
+        let transport = transport_at(&state, entrance, request.transport);
         let at = request.at.map_or(At::Now(now), At::Then);
-        let found = explain::why(self, &question, (client, entrance), at)?;
+        let asker = InquiringClient { ip: client, entrance, transport };
+        let found = explain::why(self, &question, asker, at)?;
         let past = past.map(|past| WhySection::Past(past.compared(self, &found)));
         past.into_iter().chain(found).try_for_each(sections)?;
         Ok(Explained {})

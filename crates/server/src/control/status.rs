@@ -30,7 +30,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
     ServerStatus {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         configuration: running.reloader.path().map(|path| path.display().to_string()),
-        listen: state.config.server.addresses(),
+        listen: state.config.server.open_addresses().iter().map(ToString::to_string).collect(),
         mode: match state.config.resolver.mode {
             Mode::Forward => ResolverMode::Forward,
             Mode::Recurse => ResolverMode::Recurse,

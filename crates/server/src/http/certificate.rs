@@ -10,7 +10,8 @@ use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::running::{CertificateFault, Running};
+use crate::certificates::CertificateFault;
+use crate::running::Running;
 
 /// Interval of checks whether the files have changed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);

@@ -19,7 +19,10 @@ use crate::log;
 use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
 use crate::state::Shared;
-use avocet_nameserver::metrics::{BUCKETS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics};
+use avocet_nameserver::metrics::{
+    BUCKETS, HANDSHAKES, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics,
+};
+use avocet_nameserver::query::asked::Transport;
 
 /// Reads a counter of a worker.
 type Count = fn(&WorkerMetrics) -> u64;
@@ -137,7 +140,7 @@ fn revisions(metrics: &mut Exposition, revisions: &Revisions) {
 fn queries(metrics: &mut Exposition, shared: &Shared) {
     let mut family =
         metrics.family("avocet_queries_total", MetricType::Counter, "Queries by transport.");
-    for (at, transport) in ["udp", "tcp"].into_iter().enumerate() {
+    for (at, transport) in Transport::ALL.map(Transport::name).into_iter().enumerate() {
         family.sample(
             &[("transport", transport)],
             total(shared, |worker| worker.queries[at].value()),
@@ -331,6 +334,17 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     for (name, help, count) in counters {
         metrics.counter(name, help, total(shared, count));
     }
+    let help = "TLS handshakes of clients, by result.";
+    let mut family = metrics.family("avocet_tls_handshakes_total", MetricType::Counter, help);
+    for (place, result) in HANDSHAKES.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.tls_handshakes[place].value());
+        family.sample(&[("result", result)], count);
+    }
+    metrics.gauge(
+        "avocet_tls_connections",
+        "Open connections with TLS; they count among the TCP connections too.",
+        total(shared, |worker| worker.tls_open.value()),
+    );
     metrics.gauge(
         "avocet_tcp_connections",
         "Open TCP connections.",

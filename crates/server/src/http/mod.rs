@@ -36,8 +36,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
+use crate::certificates::CertificateFault;
 use crate::connections::{ConnectionCounts, ConnectionLimits};
-use crate::running::{CertificateFault, Running};
+use crate::running::Running;
 use certificate::Certificate;
 use surroundings::{RunningSurroundings, owner_of_host};
 use watched::Watched;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::{Outcome, Treatment};
-use avocet_nameserver::query::asked::Entrance;
+use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::NamedTimeZone;
@@ -28,7 +28,7 @@ use hyper::{Method, Request, Response, StatusCode};
 
 use super::{PLAIN, response};
 use crate::connections::ConnectionLimits;
-use crate::explain::{Inquiry, outcome};
+use crate::explain::{InquiringClient, Inquiry, outcome};
 use crate::running::Running;
 
 /// Connections served at once, on all addresses of the page.
@@ -111,8 +111,11 @@ impl Visit {
                 .into_iter();
         types.find_map(|qtype| {
             let inquiry = Inquiry {
-                ip: self.ip,
-                entrance: Entrance::of_server(&state.config.server),
+                asker: InquiringClient {
+                    ip: self.ip,
+                    entrance: Entrance::of_server(&state.config.server),
+                    transport: Transport::Udp,
+                },
                 qname: name.view(),
                 qtype,
                 at: At::Now(at_secs),

@@ -237,7 +237,8 @@ impl Known<'_> {
             version: VERSION.as_bytes(),
             transport: Some(match reply.transport {
                 0 => TapTransport::Udp,
-                _ => TapTransport::Tcp,
+                1 => TapTransport::Tcp,
+                _ => TapTransport::Tls,
             }),
             query_address: self.client,
             // An address of another family would have to be read by the family of the client.

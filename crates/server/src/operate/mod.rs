@@ -387,6 +387,7 @@ impl Operation {
         self.running.tick_trust();
         self.running.tick_revisions();
         self.running.save_again();
+        shared.tls.look(&shared.snapshot().config);
         self.neighbours.look(&self.running, now);
         self.networks.look(&self.running, now);
         if now >= self.rotation_due {

@@ -39,7 +39,11 @@ pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
             .filter(|_| matches!(facts.privacy, Privacy::Full | Privacy::NoNames)),
         groups: texts(Label::Groups, facts.profile),
         listener: text(Label::Listener, facts.listener),
-        transport: if facts.transport == 0 { LogTransport::Udp } else { LogTransport::Tcp },
+        transport: match facts.transport {
+            0 => LogTransport::Udp,
+            1 => LogTransport::Tcp,
+            _ => LogTransport::Tls,
+        },
         name: name.map(|name| name.folded().to_string()),
         rtype: Rtype(facts.qtype).to_string(),
         class: Class(facts.qclass).to_string(),

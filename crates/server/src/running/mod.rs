@@ -32,8 +32,8 @@ use std::{fmt, io};
 use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
 use avocet_web::WebStores;
-use thiserror::Error;
 
+use crate::certificates::CertificateFault;
 use crate::lists::Keeping;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
@@ -55,27 +55,6 @@ pub(crate) use visits::Visits;
 const START_GRACE_SECS: u32 = 10;
 /// Seconds without a turn after which a worker is stuck. An idle one turns twice a second.
 const STUCK_SECS: u32 = 10;
-
-/// Why a certificate is not used.
-#[derive(Debug, Error)]
-pub enum CertificateFault {
-    /// A file is not there, or is not PEM.
-    #[error("{} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The certificate is invalid, or the key is that of another one.
-    #[error("{} and its key cannot be used: {source}", .path.display())]
-    Unusable {
-        /// The file with the certificate.
-        path: PathBuf,
-        /// The reason.
-        source: rustls::Error,
-    },
-}
 
 /// Why the server cannot be operated.
 #[derive(Debug)]

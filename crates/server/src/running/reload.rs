@@ -258,6 +258,7 @@ impl Reloader {
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
+        let tls = self.shared.tls.read(&config)?;
         let zones = self.zones.read(&config.zones);
         if !zones.changed_to(&unconfigured.zones).is_empty() {
             unconfigured.zones = zones;
@@ -273,6 +274,7 @@ impl Reloader {
         // A change that turns probation off is itself on probation.
         let probation_secs = snapshot.config.revisions.probation_secs;
         let probation_secs = probation_secs.max(old.config.revisions.probation_secs);
+        self.shared.tls.put(tls);
         self.shared.replace(snapshot);
         self.revisions.came_into_force((text, &kept), change.origin, probation_secs);
         self.drop_below(&zones, &old, unconfigured);
@@ -488,9 +490,10 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
 /// Removes IPv6 addresses if the system has no IPv6 and other addresses remain. Returns the removed
 /// ones.
 pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketAddr> {
-    let named = server.listeners.iter_mut().map(|listener| &mut listener.listen);
+    let named = server.listeners.iter_mut();
+    let named = named.flat_map(|listener| [&mut listener.listen, &mut listener.tls]);
     let mut all_missing = Vec::new();
-    for listen in std::iter::once(&mut server.listen).chain(named) {
+    for listen in [&mut server.listen, &mut server.tls].into_iter().chain(named) {
         let (served, missing): (Vec<_>, Vec<_>) =
             listen.iter().partition(|addr| has_family(**addr));
         if !served.is_empty() {
@@ -553,7 +556,8 @@ mod tests {
         };
         let config = Config::load(Some(path), Vec::new()).unwrap();
         let snapshot = Snapshot::first(config, &unconfigured, Parts::new([8; 32])).unwrap();
-        let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32]).unwrap());
+        let tls = crate::certificates::TlsListeners::load(&snapshot.config).unwrap();
+        let shared = Arc::new(Shared::new(snapshot, Vec::new(), [7; 32], tls).unwrap());
         let revisions = Revisions::without_history();
         (
             Reloader::new(

@@ -3,7 +3,6 @@
 
 use avocet_nameserver::close::{Delivery, Ended, close};
 use avocet_nameserver::metrics::WorkerMetrics;
-use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::query::{self, Client, Decision, Incoming, Output, QueryStep, Stage};
 use avocet_wire::QueryView;
 
@@ -30,7 +29,7 @@ impl Answer for Frames<'_> {
             query::answer(cx, incoming, client, Output { message, misses })
         });
         let failed =
-            || QueryStep::Silent(Decision::at(Stage::Failed, Transport::Tcp, cx.state.revision));
+            || QueryStep::Silent(Decision::at(Stage::Failed, client.transport, cx.state.revision));
         let ended = Ended {
             ip: client.ip,
             entrance: client.entrance,

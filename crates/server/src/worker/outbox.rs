@@ -48,7 +48,7 @@ impl Outbox {
     /// # Errors
     /// The kernel does not report the address of a socket.
     pub(crate) fn new(index: u16, shared: Arc<Shared>, listeners: &Listeners) -> io::Result<Self> {
-        let addresses = shared.snapshot().config.server.addresses().len();
+        let addresses = shared.snapshot().config.server.datagram_addresses();
         let sending = listeners.datagrams.iter().take(addresses);
         let late = sending.map(UdpListener::late_replies).collect::<io::Result<_>>()?;
         Ok(Self { index, shared, late })

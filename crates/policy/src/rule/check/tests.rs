@@ -92,7 +92,11 @@ fn faults_point_at_their_column_and_say_what_to_do() {
             "countries need a geo database: configure one, or test networks",
         ),
         ("qname == '*.x'", 10, "names are compared as a whole: write `qname.under(\"x\")`"),
-        ("client.transport == 'tls'", 21, "there is no transport `tls`: available: udp, tcp"),
+        (
+            "client.transport == 'quic'",
+            21,
+            "there is no transport `quic`: available: udp, tcp, tls",
+        ),
         (
             "'x' in qname",
             8,

@@ -35,15 +35,20 @@ impl Intake {
                 }
             };
             // A client that gets no answers must not take the place of one that does.
-            let entrance = self.entrance(number);
+            let entrance = self.stream_entrance(number);
             if !state.allow.admits(entrance, ip) {
                 self.metrics().tcp_refused.add(1);
                 continue;
             }
             let limits = ConnectionLimits::of(&state.config.server.tcp);
+            let Some(session) = self.session(entrance) else {
+                self.metrics().tcp_refused.add(1);
+                continue;
+            };
             let is_open = self.admit(ip, limits) && {
+                self.limit_handshakes(ip, limits);
                 let client = StreamClient { ip, entrance };
-                let inserted = self.streams.insert(poller, stream, client, now_ms);
+                let inserted = self.streams.insert(poller, (stream, session), client, now_ms);
                 if inserted.is_err() {
                     self.shared.connections.close(ip);
                 }
@@ -123,6 +128,16 @@ impl Intake {
         let limits = ConnectionLimits::of(&state.config.server.tcp);
         if self.shared.connections.of_client(ip) > limits.per_client {
             self.evict(Whose::Client(ip));
+        }
+    }
+
+    /// Closes the oldest connection of a client whose handshakes are incomplete on half of the
+    /// connections that it may have.
+    fn limit_handshakes(&mut self, ip: IpAddr, limits: ConnectionLimits) {
+        let most = (limits.per_client / 2).max(1);
+        if let Some(ip) = self.streams.close_handshake(ip, most) {
+            self.shared.connections.close(ip);
+            self.metrics().tcp_expired.add(1);
         }
     }
 

@@ -28,6 +28,7 @@ use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_io::udp::{Batch, Service, UdpListener};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::asked::Entrance;
+use avocet_session::session::ServerSession;
 
 use super::token::Token;
 use super::values::{Answer, StreamReply};
@@ -44,6 +45,8 @@ pub(crate) struct Intake {
     /// Number of addresses. After a take-over a worker may have several listeners for each, in
     /// sets of the same order.
     addresses: usize,
+    /// How many of them are without TLS: the first ones.
+    plain_addresses: usize,
     streams: Streams,
     /// Most connections, by the descriptors of the process.
     most_streams: usize,
@@ -78,6 +81,7 @@ impl Intake {
         Ok(Self {
             index: setup.index,
             addresses: shared.snapshot().config.server.addresses().len(),
+            plain_addresses: shared.snapshot().config.server.datagram_addresses(),
             shared,
             listeners,
             streams: Streams::new(setup.index),
@@ -92,9 +96,22 @@ impl Intake {
         self.listeners.datagrams.len() as u16
     }
 
-    /// Returns the entrance of the listener with this number.
+    /// Returns the entrance of the UDP listener with this number.
     pub(crate) fn entrance(&self, listener: u16) -> Entrance {
+        Entrance((usize::from(listener) % self.plain_addresses) as u16)
+    }
+
+    /// Returns the entrance of the TCP listener with this number.
+    fn stream_entrance(&self, listener: u16) -> Entrance {
         Entrance((usize::from(listener) % self.addresses) as u16)
+    }
+
+    /// Returns the session of a connection that begins; `None` if there is no certificate for it.
+    fn session(&self, entrance: Entrance) -> Option<ServerSession> {
+        if usize::from(entrance.0) < self.plain_addresses {
+            return Some(ServerSession::plain());
+        }
+        ServerSession::accept(&self.shared.tls.at(entrance)?).ok()
     }
 
     /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
@@ -155,6 +172,10 @@ impl Intake {
         let metrics = self.metrics();
         metrics.tcp_expired.add(ended.len() as u64);
         metrics.tcp_open.set(self.streams.open() as u64);
+        metrics.tls_open.set(self.streams.encrypted() as u64);
+        for (counter, count) in metrics.tls_handshakes.iter().zip(self.streams.handshakes()) {
+            counter.set(count);
+        }
         metrics.overflows.set(overflows);
     }
 

@@ -1,19 +1,23 @@
-//! TCP connections of clients (RFC 7766): pipelined queries, replies in the order in which they are
-//! ready, and bounds on everything that a client can make the server store.
+//! TCP connections of clients (RFC 7766), with TLS (RFC 7858) or without: pipelined queries,
+//! replies in the order in which they are ready, and bounds on everything that a client can make
+//! the server store.
 //!
 //! One read takes all queries that have arrived, and one write sends all replies that are ready.
 //! The server stops reading from a client with too many queries in flight or unread replies until
 //! the number is lower.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::ops::ControlFlow;
 
-use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
+use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
+use avocet_session::session::ServerSession;
+use rustls::HandshakeKind;
 
 use crate::worker::token::Token;
 use crate::worker::values::{Answer, Answered};
@@ -29,6 +33,12 @@ const LOST_MS: u64 = 15_000;
 const MAX_HELD: usize = 1 << 20;
 /// Most consecutive reads of one connection, so that the others have their turn.
 const MAX_READS: usize = 4;
+
+/// Most milliseconds from the start of a connection with TLS to the end of the handshake.
+const HANDSHAKE_MS: u64 = 5_000;
+/// Most connections read in one turn whose handshake is incomplete. A step of a handshake takes up
+/// to 0.3 ms, in which a hundred queries could be answered.
+const MAX_HANDSHAKES: u32 = 8;
 
 /// Time limits of connections in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -69,8 +79,9 @@ pub(crate) struct StreamClient {
 struct Connection {
     stream: TcpStream,
     client: StreamClient,
-    reader: FrameReader,
-    writer: FrameWriter,
+    session: ServerSession,
+    /// When the connection began, while its handshake is incomplete.
+    handshake_since_ms: Option<u64>,
     in_flight: u16,
     /// The last time that a query arrived or octets were sent.
     active_ms: u64,
@@ -101,6 +112,15 @@ pub(crate) struct Streams {
     /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
+    /// Those with TLS.
+    encrypted: usize,
+    /// Connections whose handshake is incomplete, by client.
+    handshaking: HashMap<IpAddr, usize>,
+    /// Steps of handshakes left in this turn.
+    handshakes_left: u32,
+    /// Handshakes since the start, in the order of
+    /// [`HANDSHAKES`](avocet_nameserver::metrics::HANDSHAKES).
+    handshakes: [u64; 3],
 }
 
 impl Streams {
@@ -113,7 +133,21 @@ impl Streams {
             buffer: ReadBuffer::new(),
             dirty: Vec::new(),
             open: 0,
+            encrypted: 0,
+            handshaking: HashMap::new(),
+            handshakes_left: MAX_HANDSHAKES,
+            handshakes: [0; 3],
         }
+    }
+
+    /// Returns the number of open connections with TLS.
+    pub(crate) fn encrypted(&self) -> usize {
+        self.encrypted
+    }
+
+    /// Returns the numbers of handshakes since the start.
+    pub(crate) fn handshakes(&self) -> [u64; 3] {
+        self.handshakes
     }
 
     /// Returns the number of open connections.
@@ -128,7 +162,7 @@ impl Streams {
     pub(crate) fn insert(
         &mut self,
         poller: &Poller,
-        stream: TcpStream,
+        (stream, session): (TcpStream, ServerSession),
         client: StreamClient,
         now_ms: u64,
     ) -> io::Result<()> {
@@ -142,11 +176,16 @@ impl Streams {
         if slot as usize == self.slots.len() {
             self.slots.push(StreamSlot::default());
         }
+        let is_handshaking = session.is_handshaking();
+        if is_handshaking {
+            self.encrypted += 1;
+            *self.handshaking.entry(client.ip).or_default() += 1;
+        }
         self.slots[slot as usize].connection = Some(Connection {
             stream,
             client,
-            reader: FrameReader::new(),
-            writer: FrameWriter::new(),
+            session,
+            handshake_since_ms: is_handshaking.then_some(now_ms),
             in_flight: 0,
             active_ms: now_ms,
             piece_since_ms: None,
@@ -167,19 +206,57 @@ impl Streams {
         now_ms: u64,
         answer: &mut impl Answer,
     ) -> Option<IpAddr> {
-        let Self { worker, slots, buffer, .. } = self;
+        let Self { worker, slots, buffer, handshakes_left, .. } = self;
         let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
         let route = StreamRoute { worker: *worker, slot, generation: *generation };
         let StreamClient { ip, entrance } = connection.client;
-        let client = Client { ip, transport: Transport::Tcp, entrance, route: Way::Stream(route) };
+        if connection.handshake_since_ms.is_some() {
+            // The poller reports the connection in the next turn too.
+            *handshakes_left = handshakes_left.checked_sub(1)?;
+        }
+        let transport = connection.transport();
+        let client = Client { ip, transport, entrance, route: Way::Stream(route) };
         match connection.read(buffer, now_ms, &client, answer) {
             Ok(ReadState::Closed) => connection.half_closed = true,
             Ok(_) => {}
-            Err(_) => return self.close(slot),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    tracing::debug!(client = %ip, "TLS: {error}");
+                }
+                return self.close(slot);
+            }
+        }
+        if let Some(kind) = connection.ended_handshake() {
+            let place = usize::from(kind == HandshakeKind::Resumed);
+            self.handshakes[place] += 1;
+            self.forget_handshake(ip);
         }
         self.dirty.push(slot);
         None
+    }
+
+    fn forget_handshake(&mut self, ip: IpAddr) {
+        if let Some(count) = self.handshaking.get_mut(&ip) {
+            *count -= 1;
+            if *count == 0 {
+                self.handshaking.remove(&ip);
+            }
+        }
+    }
+
+    /// Closes the oldest connection of a client whose handshake is incomplete, if there are `most`
+    /// of them.
+    pub(crate) fn close_handshake(&mut self, ip: IpAddr, most: usize) -> Option<IpAddr> {
+        if self.handshaking.get(&ip).is_none_or(|count| *count < most) {
+            return None;
+        }
+        let begun = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            let connection = slot.connection.as_ref().filter(|one| one.client.ip == ip)?;
+            Some((connection.handshake_since_ms?, at as u32))
+        });
+        let (_, slot) = begun.min()?;
+        self.close(slot)
     }
 
     /// Appends a late reply, if the slot still has the connection of the query.
@@ -190,12 +267,11 @@ impl Streams {
         }
         if let Some(connection) = &mut slot.connection {
             connection.in_flight = connection.in_flight.saturating_sub(1);
-            if connection.writer.is_over(MAX_HELD) {
+            if connection.session.is_over(MAX_HELD) {
                 // The client keeps sending queries without reading: close the connection.
                 connection.half_closed = true;
             } else if !message.is_empty() {
-                // A reply always fits into a frame.
-                let _ = connection.writer.push(message);
+                connection.session.push(message);
             }
             self.dirty.push(route.slot);
         }
@@ -210,6 +286,7 @@ impl Streams {
         resume: &mut Vec<u32>,
         ended: &mut Vec<IpAddr>,
     ) {
+        self.handshakes_left = MAX_HANDSHAKES;
         let mut dirty = std::mem::take(&mut self.dirty);
         for slot in dirty.drain(..) {
             let connection =
@@ -256,18 +333,41 @@ impl Streams {
 
     fn close(&mut self, slot: u32) -> Option<IpAddr> {
         let entry = self.slots.get_mut(slot as usize)?;
-        let connection = entry.connection.take()?;
+        let mut connection = entry.connection.take()?;
         entry.generation = entry.generation.wrapping_add(1);
+        let ip = connection.client.ip;
+        if connection.session.is_encrypted() {
+            self.encrypted -= 1;
+            connection.session.close(&mut connection.stream);
+        }
+        if connection.handshake_since_ms.is_some() {
+            self.handshakes[2] += 1;
+            self.forget_handshake(ip);
+        }
         // Closing the descriptor also removes it from the poller.
         self.free.push(slot);
         self.open -= 1;
-        Some(connection.client.ip)
+        Some(ip)
     }
 }
 
 impl Connection {
     fn is_full(&self) -> bool {
-        self.in_flight >= MAX_IN_FLIGHT || self.writer.is_over(MAX_UNREAD)
+        self.in_flight >= MAX_IN_FLIGHT || self.session.is_over(MAX_UNREAD)
+    }
+
+    fn transport(&self) -> Transport {
+        if self.session.is_encrypted() { Transport::Tls } else { Transport::Tcp }
+    }
+
+    /// Returns the form of the handshake, the first time that it is complete.
+    fn ended_handshake(&mut self) -> Option<HandshakeKind> {
+        self.handshake_since_ms?;
+        if self.session.is_handshaking() {
+            return None;
+        }
+        self.handshake_since_ms = None;
+        self.session.handshake()
     }
 
     fn read(
@@ -282,18 +382,18 @@ impl Connection {
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, reader, writer, in_flight, active_ms, .. } = self;
+        let Self { stream, session, in_flight, active_ms, .. } = self;
         let mut state = ReadState::Drained;
         for _ in 0..MAX_READS {
-            state = reader.read(stream, buffer, &mut |frame| {
+            state = session.read(stream, buffer, &mut |frame, replies| {
                 *active_ms = now_ms;
                 match answer.answer(frame, client) {
                     // A reply always fits into a frame.
-                    Answered::Now(message) => drop(writer.push(message)),
+                    Answered::Now(message) => drop(replies.push(message)),
                     Answered::Later => *in_flight += 1,
                     Answered::Never => {}
                 }
-                let full = *in_flight >= MAX_IN_FLIGHT || writer.is_over(MAX_UNREAD);
+                let full = *in_flight >= MAX_IN_FLIGHT || replies.is_over(MAX_UNREAD);
                 if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             if state != ReadState::More {
@@ -302,21 +402,21 @@ impl Connection {
         }
         self.paused = state == ReadState::Stopped;
         // While the server does not read, the client is not slow.
-        let is_waiting = !self.paused && self.reader.held() > 0;
+        let is_waiting = !self.paused && self.session.is_partial();
         self.piece_since_ms = is_waiting.then(|| self.piece_since_ms.unwrap_or(now_ms));
         Ok(state)
     }
 
     fn is_quiet(&self) -> bool {
-        self.in_flight == 0 && self.writer.is_empty()
+        self.in_flight == 0 && self.session.is_empty()
     }
 
     /// Writes all waiting replies in one call.
     fn write(&mut self, now_ms: u64) -> io::Result<()> {
-        if self.writer.is_empty() {
+        if self.session.is_empty() {
             return Ok(());
         }
-        self.blocked = self.writer.write(&mut self.stream)? == WriteState::Blocked;
+        self.blocked = self.session.write(&mut self.stream)? == WriteState::Blocked;
         if !self.blocked {
             self.active_ms = now_ms;
         }
@@ -348,7 +448,8 @@ impl Connection {
         let slow_query = self.piece_since_ms.is_some_and(|since| late(since, patience.read_ms));
         let quiet_ms =
             if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
-        slow_query || late(self.active_ms, quiet_ms)
+        let slow_handshake = self.handshake_since_ms.is_some_and(|since| late(since, HANDSHAKE_MS));
+        slow_query || slow_handshake || late(self.active_ms, quiet_ms)
     }
 }
 
@@ -377,7 +478,7 @@ mod tests {
         stream.set_nonblocking(true).unwrap();
         let (poller, mut streams) = (Poller::new().unwrap(), Streams::new(0));
         let caller = StreamClient { ip: addr.ip(), entrance: Entrance::default() };
-        streams.insert(&poller, stream, caller, 0).unwrap();
+        streams.insert(&poller, (stream, ServerSession::plain()), caller, 0).unwrap();
         client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
         assert!(streams.read(0, 0, &mut Wait).is_none());
         (client, poller, streams)

@@ -13,12 +13,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use avocet_config::ports::SourcePorts;
-use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use avocet_io::poll::{Event, Interest, Poller, Trigger};
 use avocet_io::process;
 use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
 use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
+use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
 use chacha20::rand_core::Rng;
 
 use super::source::open_socket;

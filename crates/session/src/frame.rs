@@ -4,12 +4,13 @@
 //! from a buffer that the whole thread shares. A connection stores only an incomplete frame, and
 //! its memory follows the bytes that have arrived, not the length that they claim.
 //!
-//! Both ends work on any [`Read`] and [`Write`], so TLS sessions use them as well.
+//! Both ends work on any [`Read`] and [`Write`]. A TLS session passes decrypted octets to
+//! [`FrameReader::take`], and encrypts what a [`FrameWriter`] has collected.
 //!
 //! ```
 //! use std::ops::ControlFlow;
 //!
-//! use avocet_io::frame::{FrameReader, FrameWriter, ReadBuffer};
+//! use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut writer = FrameWriter::new();
@@ -33,8 +34,6 @@
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
 
-use crate::syscall::is_idle;
-
 /// Bytes of the length field.
 const PREFIX: usize = 2;
 
@@ -56,7 +55,7 @@ const KEPT_CAPACITY: usize = 512;
 
 /// A read buffer, shared by all connections of a thread.
 pub struct ReadBuffer {
-    bytes: Box<[u8]>,
+    pub(crate) bytes: Box<[u8]>,
 }
 
 impl ReadBuffer {
@@ -112,7 +111,7 @@ impl FrameReader {
         buffer: &mut ReadBuffer,
         deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> io::Result<ReadState> {
-        if missing(&self.held) == Some(0) {
+        if self.is_stopped() {
             return Ok(self.deliver_held(ReadState::More, deliver));
         }
         if self.held.len() > COPIED_MAX {
@@ -128,6 +127,42 @@ impl FrameReader {
         let (delivered, stopped) = deliver_frames(arrived, deliver);
         self.hold(&arrived[delivered..]);
         Ok(if stopped { ReadState::Stopped } else { state })
+    }
+
+    /// Takes bytes that were received elsewhere, and delivers what is complete. After a break, the
+    /// rest is kept for [`Self::resume`].
+    pub fn take(
+        &mut self,
+        bytes: &[u8],
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if self.is_stopped() {
+            self.held.extend_from_slice(bytes);
+            return ControlFlow::Break(());
+        }
+        if self.held.is_empty() {
+            let (delivered, stopped) = deliver_frames(bytes, deliver);
+            self.hold(&bytes[delivered..]);
+            return if stopped { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        }
+        self.held.extend_from_slice(bytes);
+        self.resume(deliver)
+    }
+
+    /// Delivers the complete frames that an earlier break has left.
+    pub fn resume(
+        &mut self,
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self.deliver_held(ReadState::More, deliver) {
+            ReadState::Stopped => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    /// Reports whether a complete frame waits after a break.
+    pub fn is_stopped(&self) -> bool {
+        missing(&self.held) == Some(0)
     }
 
     /// Returns the number of undelivered bytes.
@@ -171,15 +206,20 @@ impl FrameReader {
     }
 }
 
+/// Reports whether an error of a non-blocking call only means that there is nothing to do now.
+fn is_idle(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
 /// The result of one read.
-enum ReadBytes {
+pub(crate) enum ReadBytes {
     /// No bytes: end of stream, or no data has arrived.
     Nothing(ReadState),
     /// The number of bytes, and the state of the stream.
     Bytes(usize, ReadState),
 }
 
-fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<ReadBytes> {
+pub(crate) fn read_once(stream: &mut impl Read, room: &mut [u8]) -> io::Result<ReadBytes> {
     match stream.read(room) {
         Ok(0) => Ok(ReadBytes::Nothing(ReadState::Closed)),
         Ok(taken) if taken == room.len() => Ok(ReadBytes::Bytes(taken, ReadState::More)),
@@ -217,7 +257,7 @@ fn deliver_frames(
 }
 
 /// Releases memory that an idle connection does not need.
-fn trim(bytes: &mut Vec<u8>) {
+pub(crate) fn trim(bytes: &mut Vec<u8>) {
     if bytes.capacity() > KEPT_CAPACITY.max(2 * bytes.len()) {
         bytes.shrink_to(bytes.len());
     }
@@ -232,53 +272,27 @@ pub enum WriteState {
     Blocked,
 }
 
-/// The writing end of one connection. It collects messages and writes them at once.
+/// Bytes for a stream, of which a part may be written already.
 #[derive(Debug, Default)]
-pub struct FrameWriter {
+pub(crate) struct Outgoing {
     pending: Vec<u8>,
     /// Bytes at the start of `pending` that are already written.
     written: usize,
 }
 
-/// An error: the message is longer than the 65,535 bytes of a frame.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLong;
-
-impl FrameWriter {
-    /// Creates a writer without pending data.
-    pub const fn new() -> Self {
-        Self { pending: Vec::new(), written: 0 }
+impl Outgoing {
+    /// Returns the vector to append to.
+    pub(crate) fn end(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
     }
 
-    /// Appends a message with its length.
-    ///
-    /// # Errors
-    /// [`TooLong`]. Nothing was appended then.
-    pub fn push(&mut self, message: &[u8]) -> Result<(), TooLong> {
-        let len = u16::try_from(message.len()).map_err(|_| TooLong)?;
-        self.pending.reserve(PREFIX + message.len());
-        self.pending.extend_from_slice(&len.to_be_bytes());
-        self.pending.extend_from_slice(message);
-        Ok(())
+    pub(crate) fn len(&self) -> usize {
+        self.pending.len() - self.written
     }
 
-    /// Reports whether more than `limit` bytes are pending. Accept no more queries from this client
-    /// until they are written.
-    pub fn is_over(&self, limit: usize) -> bool {
-        self.pending.len() - self.written > limit
-    }
-
-    /// Reports whether nothing is pending.
-    pub fn is_empty(&self) -> bool {
-        self.pending.is_empty()
-    }
-
-    /// Writes the pending data with one write and keeps what the stream does not accept. Without
-    /// pending data it does not call the stream.
-    ///
-    /// # Errors
-    /// Those of the stream, except that it accepts nothing now.
-    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
+    /// Writes with one write, and keeps what the stream does not accept. Without pending data it
+    /// does not call the stream.
+    pub(crate) fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         if self.pending.is_empty() {
             return Ok(WriteState::Drained);
         }
@@ -292,10 +306,14 @@ impl FrameWriter {
             self.drop_written();
             return Ok(WriteState::Blocked);
         }
+        self.clear();
+        Ok(WriteState::Drained)
+    }
+
+    pub(crate) fn clear(&mut self) {
         self.pending.clear();
         self.written = 0;
         trim(&mut self.pending);
-        Ok(WriteState::Drained)
     }
 
     /// Moves the rest to the front as soon as that halves the buffer: on average each byte moves at
@@ -305,6 +323,66 @@ impl FrameWriter {
             self.pending.drain(..self.written);
             self.written = 0;
         }
+    }
+}
+
+/// The writing end of one connection. It collects messages and writes them at once.
+#[derive(Debug, Default)]
+pub struct FrameWriter {
+    outgoing: Outgoing,
+}
+
+/// An error: the message is longer than the 65,535 bytes of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl FrameWriter {
+    /// Creates a writer without pending data.
+    pub const fn new() -> Self {
+        Self { outgoing: Outgoing { pending: Vec::new(), written: 0 } }
+    }
+
+    /// Appends a message with its length.
+    ///
+    /// # Errors
+    /// [`TooLong`]. Nothing was appended then.
+    pub fn push(&mut self, message: &[u8]) -> Result<(), TooLong> {
+        let len = u16::try_from(message.len()).map_err(|_| TooLong)?;
+        let pending = self.outgoing.end();
+        pending.reserve(PREFIX + message.len());
+        pending.extend_from_slice(&len.to_be_bytes());
+        pending.extend_from_slice(message);
+        Ok(())
+    }
+
+    /// Reports whether more than `limit` bytes are pending. Accept no more queries from this client
+    /// until they are written.
+    pub fn is_over(&self, limit: usize) -> bool {
+        self.outgoing.len() > limit
+    }
+
+    /// Reports whether nothing is pending.
+    pub fn is_empty(&self) -> bool {
+        self.outgoing.pending.is_empty()
+    }
+
+    /// Writes the pending data with one write and keeps what the stream does not accept. Without
+    /// pending data it does not call the stream.
+    ///
+    /// # Errors
+    /// Those of the stream, except that it accepts nothing now.
+    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
+        self.outgoing.write(stream)
+    }
+
+    /// The frames that wait, for a layer that encrypts them.
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.outgoing.pending[self.outgoing.written..]
+    }
+
+    /// Drops the frames that wait, because they were encrypted.
+    pub(crate) fn clear(&mut self) {
+        self.outgoing.clear();
     }
 }
 
@@ -347,7 +425,7 @@ mod tests {
         for message in messages {
             writer.push(message).unwrap();
         }
-        writer.pending
+        writer.outgoing.pending
     }
 
     /// Reads until the stream has no more data, and returns the messages.
@@ -495,7 +573,7 @@ mod tests {
             reader.read(&mut receiver, &mut buffer, deliver).unwrap();
         }
         assert!(received == sent);
-        assert!(writer.is_empty() && writer.pending.capacity() <= KEPT_CAPACITY);
+        assert!(writer.is_empty() && writer.outgoing.pending.capacity() <= KEPT_CAPACITY);
     }
 
     /// A sink that accepts `room` bytes per write.

@@ -1,0 +1,106 @@
+//! A query over TLS (RFC 7858): the connection is verified before the query leaves.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use avocet_session::certificate::ALPN_DOT;
+use avocet_session::frame::{ReadBuffer, ReadState};
+use avocet_session::session::ClientSession;
+use avocet_session::trust::{PIN_LEN, Trust, authorities, client};
+use data_encoding::BASE64;
+use rustls::RootCertStore;
+use rustls::pki_types::ServerName;
+
+use crate::ClientError;
+use crate::exchange::{Carrier, Reply, is_reply, time_left};
+
+/// How to reach a server over TLS.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TlsRequest {
+    /// The name or address that the certificate must have.
+    pub name: String,
+    /// Whether any certificate is accepted.
+    pub is_insecure: bool,
+    /// A file with authorities in place of those of the system.
+    pub authorities: Option<PathBuf>,
+    /// Keys of which the server must have one, in place of a certificate of an authority.
+    pub pins: Vec<[u8; PIN_LEN]>,
+}
+
+impl TlsRequest {
+    fn trust(&self) -> io::Result<Trust> {
+        if self.is_insecure {
+            return Ok(Trust::Nobody);
+        }
+        if !self.pins.is_empty() {
+            return Ok(Trust::Pins(self.pins.clone()));
+        }
+        let roots = self.authorities.as_deref().map_or_else(of_system, of_file)?;
+        Ok(Trust::Authorities(roots))
+    }
+}
+
+fn of_file(path: &Path) -> io::Result<RootCertStore> {
+    let named = |error| io::Error::other(format!("{}: {error}", path.display()));
+    let text = std::fs::read(path).map_err(named)?;
+    authorities(&text).map_err(named)
+}
+
+/// Returns the authorities that the system trusts.
+fn of_system() -> io::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(io::Error::other("this system has no certificates of authorities; see +ca"));
+    }
+    Ok(roots)
+}
+
+/// Reads a pin: SHA-256 of a public key, in base64.
+///
+/// # Errors
+/// The text is something else.
+pub(crate) fn pin(text: &str) -> Result<[u8; PIN_LEN], ClientError> {
+    let octets = BASE64.decode(text.as_bytes()).ok().and_then(|octets| octets.try_into().ok());
+    octets.ok_or_else(|| ClientError::NotAPin(text.to_owned()))
+}
+
+/// Sends a query and waits for its reply.
+pub(crate) fn exchange(
+    query: &[u8],
+    timeout: Duration,
+    server: SocketAddr,
+    tls: &TlsRequest,
+) -> io::Result<Reply> {
+    let start = Instant::now();
+    let config = client(tls.trust()?, &[ALPN_DOT]).map_err(io::Error::other)?;
+    let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
+    let mut session = ClientSession::connect(&config, name).map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect_timeout(&server, timeout)?;
+    stream.set_nodelay(true)?;
+    session.push(query);
+    let (mut buffer, mut reply) = (ReadBuffer::new(), None);
+    loop {
+        stream.set_write_timeout(Some(time_left(start, timeout)?))?;
+        session.write(&mut stream)?;
+        stream.set_read_timeout(Some(time_left(start, timeout)?))?;
+        let state = session.read(&mut stream, &mut buffer, &mut |message, _| {
+            reply = Some(message.to_vec());
+            ControlFlow::Break(())
+        })?;
+        if let Some(octets) = reply.take() {
+            session.close(&mut stream);
+            if !is_reply(query, &octets) {
+                let message = "the response belongs to another query";
+                return Err(io::Error::new(ErrorKind::InvalidData, message));
+            }
+            return Ok(Reply { octets, server, carrier: Carrier::Tls, elapsed: start.elapsed() });
+        }
+        if state == ReadState::Closed {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The certificates of the listeners with TLS: read at the start, by a reload, and when their files
+//! change. Secrets of session tickets stay, so that clients resume their sessions.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{fs, io};
+
+use avocet_config::certificate::CertificateConfig;
+use avocet_config::web::CertificateFiles;
+use avocet_config::{Config, OpenAddress, Protocol};
+use avocet_nameserver::file_watch::FileFingerprint;
+use avocet_nameserver::query::asked::Entrance;
+use avocet_session::certificate::{
+    ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets, listener,
+};
+use rustls::ServerConfig;
+use thiserror::Error;
+
+/// Permissions of users that neither own a file nor are in its group.
+const OTHERS: u32 = 0o007;
+
+/// Why a certificate is not used.
+#[derive(Debug, Error)]
+pub enum CertificateFault {
+    /// A file is not there, or is not PEM.
+    #[error("{} cannot be read: {source}", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: rustls::pki_types::pem::Error,
+    },
+    /// The certificate is invalid, or the key is that of another one.
+    #[error("{} and its key cannot be used: {source}", .path.display())]
+    Unusable {
+        /// The file with the certificate.
+        path: PathBuf,
+        /// The reason.
+        source: rustls::Error,
+    },
+    /// A file of a `[[certificate]]` cannot be read.
+    #[error("{} cannot be read: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A `[[certificate]]` cannot be used.
+    #[error("{}: {source}", .path.display())]
+    Refused {
+        /// The file at fault.
+        path: PathBuf,
+        /// The reason.
+        source: CertificateError,
+    },
+    /// The cryptography of TLS cannot be used.
+    #[error("TLS cannot be used: {0}")]
+    Cryptography(rustls::Error),
+}
+
+impl CertificateFault {
+    /// Reports whether only the permission to read a file is missing.
+    pub fn is_of_permission(&self) -> bool {
+        matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
+/// What clients with TLS are shown, by the address that they connect to.
+pub(crate) struct TlsListeners {
+    tickets: Tickets,
+    in_force: Mutex<InForce>,
+}
+
+/// Certificates that were read.
+#[derive(Default)]
+pub(crate) struct TlsState {
+    /// By entrance; `None` without TLS.
+    listeners: Vec<Option<Arc<ServerConfig>>>,
+    /// The files, as they were before they were read.
+    files: Vec<SeenFile>,
+}
+
+#[derive(Default)]
+struct InForce {
+    state: TlsState,
+    /// The files at the last look.
+    last_seen: Vec<SeenFile>,
+}
+
+/// The two files of a certificate at one time.
+type SeenFile = [Option<FileFingerprint>; 2];
+
+impl TlsListeners {
+    /// Reads the certificates of a configuration.
+    ///
+    /// # Errors
+    /// A certificate cannot be used.
+    pub(crate) fn load(config: &Config) -> Result<Self, CertificateFault> {
+        let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
+        let listeners = Self { tickets, in_force: Mutex::default() };
+        let state = listeners.read(config)?;
+        listeners.put(state);
+        Ok(listeners)
+    }
+
+    /// Reads the certificates of a configuration that is to come into force.
+    ///
+    /// # Errors
+    /// A certificate cannot be used.
+    pub(crate) fn read(&self, config: &Config) -> Result<TlsState, CertificateFault> {
+        let files = seen(config);
+        let all = read_all(config)?;
+        let of_address = |one: OpenAddress| match one.protocol {
+            Protocol::Tls if !all.is_empty() => self.listener(config, &one, &all).map(Some),
+            Protocol::Tls | Protocol::Plain => Ok(None),
+        };
+        let listeners = config.server.open_addresses().into_iter().map(of_address);
+        Ok(TlsState { listeners: listeners.collect::<Result<_, _>>()?, files })
+    }
+
+    fn listener(
+        &self,
+        config: &Config,
+        one: &OpenAddress,
+        all: &[Certificate],
+    ) -> Result<Arc<ServerConfig>, CertificateFault> {
+        let name = one.listener.as_ref();
+        let of_name = config.server.listeners.iter().find(|other| Some(&other.name) == name);
+        let chosen = of_name.and_then(|listener| listener.certificate.as_ref());
+        let shown = match chosen {
+            None => CertificateChoice::new(all),
+            Some(name) => {
+                let pairs = config.certificates.iter().zip(all);
+                let chosen = pairs.filter(|(config, _)| config.has_name(name));
+                CertificateChoice::new(&chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>())
+            }
+        };
+        listener(Arc::new(shown), &self.tickets, &[ALPN_DOT])
+            .map_err(CertificateFault::Cryptography)
+    }
+
+    /// Puts certificates in force for connections that begin from now on.
+    pub(crate) fn put(&self, state: TlsState) {
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.last_seen.clone_from(&state.files);
+        in_force.state = state;
+    }
+
+    /// Returns the settings of an address with TLS; `None` if it has no certificate any more.
+    pub(crate) fn at(&self, entrance: Entrance) -> Option<Arc<ServerConfig>> {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.state.listeners.get(usize::from(entrance.0))?.clone()
+    }
+
+    /// Reads files that have changed and stayed the same since the last call. If one cannot be
+    /// used, the certificates before stay.
+    pub(crate) fn look(&self, config: &Config) {
+        if config.certificates.is_empty() {
+            return;
+        }
+        let now = seen(config);
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_settled = now == in_force.last_seen;
+        let has_changed = now != in_force.state.files;
+        in_force.last_seen.clone_from(&now);
+        if !is_settled || !has_changed {
+            return;
+        }
+        in_force.state.files = now;
+        drop(in_force);
+        match self.read(config) {
+            Ok(state) => {
+                warn_of_open_keys(config);
+                tracing::info!("the files of [[certificate]] have changed and are in use");
+                self.put(state);
+            }
+            Err(error) => tracing::warn!("the certificates before stay in use: {error}"),
+        }
+    }
+}
+
+fn seen(config: &Config) -> Vec<SeenFile> {
+    let prints = |one: &CertificateConfig| {
+        let CertificateFiles { chain, key } = &one.files;
+        [FileFingerprint::of(chain), FileFingerprint::of(key)]
+    };
+    config.certificates.iter().map(prints).collect()
+}
+
+fn read_all(config: &Config) -> Result<Vec<Certificate>, CertificateFault> {
+    config.certificates.iter().map(read_one).collect()
+}
+
+fn read_one(config: &CertificateConfig) -> Result<Certificate, CertificateFault> {
+    let CertificateFiles { chain, key } = &config.files;
+    let read = |path: &Path| {
+        fs::read(path).map_err(|source| CertificateFault::File { path: path.to_owned(), source })
+    };
+    Certificate::read(&read(chain)?, &read(key)?, &config.names).map_err(|source| {
+        let path = if source.is_of_key() { key } else { chain };
+        CertificateFault::Refused { path: path.clone(), source }
+    })
+}
+
+/// Returns why the certificates of a configuration cannot be used.
+pub fn fault_of_certificates(config: &Config) -> Option<CertificateFault> {
+    read_all(config).err()
+}
+
+/// Returns a warning for each private key that other users may read.
+pub fn open_keys(config: &Config) -> Vec<String> {
+    let is_open = |path: &Path| {
+        let permissions = fs::metadata(path).map(|facts| facts.permissions());
+        permissions.is_ok_and(|permissions| permissions.mode() & OTHERS != 0)
+    };
+    let keys = config.certificates.iter().map(|one| &one.files.key).filter(|key| is_open(key));
+    let warning = |key: &PathBuf| {
+        let key = key.display();
+        format!("the private key {key} can be read by every user of this host: chmod o= {key}")
+    };
+    keys.map(warning).collect()
+}
+
+/// Logs the private keys that other users may read.
+pub(crate) fn warn_of_open_keys(config: &Config) {
+    open_keys(config).iter().for_each(|warning| tracing::warn!("{warning}"));
+}

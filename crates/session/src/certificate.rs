@@ -1,0 +1,172 @@
+//! The certificates of a server, and which of them a client is shown.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::crypto::aws_lc_rs::Ticketer;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{Error, ServerConfig};
+use thiserror::Error as ThisError;
+
+use crate::tls::provider;
+
+/// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
+pub const ALPN_DOT: &[u8] = b"dot";
+
+/// An error: a certificate cannot be used.
+#[derive(Debug, ThisError)]
+pub enum CertificateError {
+    /// The file of the certificate has none.
+    #[error("no certificate in PEM form: {0}")]
+    Chain(pem::Error),
+    /// The file of the key has none.
+    #[error("no private key in PEM form: {0}")]
+    Key(pem::Error),
+    /// The certificate is invalid, or the key is that of another one.
+    #[error("{}", reason(.0))]
+    Unusable(Error),
+}
+
+impl CertificateError {
+    /// Reports whether the file with the key is at fault.
+    pub fn is_of_key(&self) -> bool {
+        matches!(self, Self::Key(_))
+    }
+}
+
+fn reason(error: &Error) -> String {
+    match error {
+        Error::InconsistentKeys(_) => "the private key is that of another certificate".to_owned(),
+        error => error.to_string(),
+    }
+}
+
+/// A certificate with its key, and the names for which it is shown.
+#[derive(Clone, Debug)]
+pub struct Certificate {
+    key: Arc<CertifiedKey>,
+    names: Vec<String>,
+}
+
+impl Certificate {
+    /// Reads a certificate with those of its issuers and its key, both in PEM form. It is shown for
+    /// `names`, or for those that it has itself if there are none.
+    ///
+    /// # Errors
+    /// One of the texts is not in PEM form, or the two do not belong together.
+    pub fn read(chain: &[u8], key: &[u8], names: &[String]) -> Result<Self, CertificateError> {
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain)
+            .collect::<Result<_, _>>()
+            .map_err(CertificateError::Chain)?;
+        if chain.is_empty() {
+            return Err(CertificateError::Chain(pem::Error::NoItemsFound));
+        }
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(CertificateError::Key)?;
+        let own = own_names(&chain[0]);
+        let key = CertifiedKey::from_der(chain, key, &provider());
+        let key = Arc::new(key.map_err(CertificateError::Unusable)?);
+        let names = if names.is_empty() { own } else { names.to_vec() };
+        Ok(Self { key, names: names.iter().map(|name| name.to_ascii_lowercase()).collect() })
+    }
+
+    /// Returns the names for which it is shown, in lower case.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+fn own_names(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let parsed = webpki::EndEntityCert::try_from(certificate);
+    parsed.map_or_else(|_| Vec::new(), |one| one.valid_dns_names().map(str::to_owned).collect())
+}
+
+/// The certificates that a listener shows.
+pub struct CertificateChoice {
+    /// In the order of the configuration.
+    all: Vec<Arc<CertifiedKey>>,
+    /// Places in `all` by name; those of a wildcard without its first label.
+    by_name: HashMap<String, Vec<usize>>,
+    by_wildcard: HashMap<String, Vec<usize>>,
+}
+
+impl CertificateChoice {
+    /// Creates the set. Clients that name none of them see the first.
+    pub fn new(certificates: &[Certificate]) -> Self {
+        let (mut by_name, mut by_wildcard) = (HashMap::new(), HashMap::new());
+        for (place, certificate) in certificates.iter().enumerate() {
+            for name in &certificate.names {
+                let (map, name): (&mut HashMap<String, Vec<usize>>, _) =
+                    match name.strip_prefix("*.") {
+                        Some(parent) => (&mut by_wildcard, parent),
+                        None => (&mut by_name, name.as_str()),
+                    };
+                map.entry(name.to_owned()).or_default().push(place);
+            }
+        }
+        let all = certificates.iter().map(|certificate| certificate.key.clone()).collect();
+        Self { all, by_name, by_wildcard }
+    }
+
+    /// Returns the places of the certificates for a name.
+    fn places(&self, name: &str) -> &[usize] {
+        let name = name.trim_end_matches('.').to_ascii_lowercase();
+        let parent = || self.by_wildcard.get(name.split_once('.')?.1);
+        self.by_name.get(&name).or_else(parent).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl fmt::Debug for CertificateChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CertificateChoice").field("certificates", &self.all.len()).finish()
+    }
+}
+
+impl ResolvesServerCert for CertificateChoice {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let named = hello.server_name().map_or(&[][..], |name| self.places(name));
+        let suits =
+            |one: &&Arc<CertifiedKey>| one.key.choose_scheme(hello.signature_schemes()).is_some();
+        let mut of_name = named.iter().filter_map(|place| self.all.get(*place));
+        of_name.find(suits).or_else(|| self.all.iter().find(suits)).cloned()
+    }
+}
+
+/// The secrets of session tickets: new ones every six hours, each accepted for twelve. One value
+/// serves all connections of a server.
+#[derive(Clone, Debug)]
+pub struct Tickets(Arc<dyn ProducesTickets>);
+
+impl Tickets {
+    /// Draws the first secrets.
+    ///
+    /// # Errors
+    /// The system's random source fails.
+    pub fn draw() -> Result<Self, Error> {
+        Ticketer::new().map(Self)
+    }
+}
+
+/// Returns the configuration of a listener: TLS 1.3 and 1.2 (RFC 8446, RFC 5246), without early
+/// data and without client certificates.
+///
+/// # Errors
+/// The cryptography lacks a part.
+pub fn listener(
+    shown: Arc<CertificateChoice>,
+    tickets: &Tickets,
+    alpn: &[&[u8]],
+) -> Result<Arc<ServerConfig>, Error> {
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_cert_resolver(shown);
+    config.ticketer = tickets.0.clone();
+    // Tickets hold all state of a session.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
+    Ok(Arc::new(config))
+}

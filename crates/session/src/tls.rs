@@ -1,0 +1,315 @@
+//! TLS over octets (RFC 8446, RFC 5246): a connection of rustls that owns no buffer.
+//!
+//! Octets are decrypted where they arrived, so an idle connection holds its keys and nothing else.
+//! Only an incomplete record is kept until the next read.
+
+use std::ops::{ControlFlow, DerefMut};
+use std::sync::Arc;
+use std::{io, mem};
+
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{
+    ConnectionState, EncodeError, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
+    WriteTraffic,
+};
+use rustls::{CommonState, Error};
+
+use crate::frame::{
+    FrameReader, FrameWriter, Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once,
+    trim,
+};
+
+/// Most octets that a peer may send before the handshake is complete. A client without certificate
+/// sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
+pub const MAX_HANDSHAKE: usize = 32 << 10;
+/// Octets that one record adds to its plaintext, in any version and cipher suite.
+const RECORD_OVERHEAD: usize = 64;
+/// Most octets of plaintext in a record.
+const RECORD_MAX: usize = 1 << 14;
+
+/// Returns the cryptography of all TLS sessions: aws-lc-rs, with X25519MLKEM768 first.
+pub fn provider() -> Arc<CryptoProvider> {
+    let groups =
+        vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+    Arc::new(CryptoProvider { kx_groups: groups, ..default_provider() })
+}
+
+/// An end of a TLS connection.
+pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
+    /// The data of this side in rustls.
+    type Data;
+
+    /// Processes records up to the next state.
+    fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+}
+
+impl Side for UnbufferedServerConnection {
+    type Data = ServerConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(octets)
+    }
+}
+
+impl Side for UnbufferedClientConnection {
+    type Data = ClientConnectionData;
+
+    fn process<'c, 'i>(&'c mut self, octets: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
+        self.process_tls_records(octets)
+    }
+}
+
+/// Octets to send once the connection permits it.
+#[derive(Clone, Copy)]
+enum Send<'p> {
+    Nothing,
+    Plaintext(&'p [u8]),
+    CloseNotify,
+}
+
+/// The TLS layer of one connection.
+pub struct Tls<S> {
+    side: S,
+    /// An incomplete record or handshake message.
+    held: Vec<u8>,
+    /// Records to send.
+    sealed: Outgoing,
+    /// Octets received before the handshake was complete.
+    handshake_octets: usize,
+    has_peer_closed: bool,
+}
+
+impl<S: Side> Tls<S> {
+    /// Creates the layer at the start of a connection.
+    pub fn new(side: S) -> Self {
+        Self {
+            side,
+            held: Vec::new(),
+            sealed: Outgoing::default(),
+            handshake_octets: 0,
+            has_peer_closed: false,
+        }
+    }
+
+    /// Returns the state that rustls has of the connection.
+    pub fn state(&self) -> &CommonState {
+        &self.side
+    }
+
+    /// Reads once, and passes the messages that are complete to `deliver`.
+    pub(crate) fn read(
+        &mut self,
+        frames: &mut FrameReader,
+        (stream, buffer): (&mut impl io::Read, &mut ReadBuffer),
+        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
+    ) -> io::Result<ReadState> {
+        if frames.is_stopped() {
+            let stopped = frames.resume(deliver).is_break();
+            return Ok(if stopped { ReadState::Stopped } else { ReadState::More });
+        }
+        if self.has_peer_closed {
+            return Ok(ReadState::Closed);
+        }
+        let start = self.held.len();
+        let Some((kept, room)) = buffer.bytes.split_at_mut_checked(start) else {
+            return Err(invalid(Error::PeerSentOversizedRecord));
+        };
+        let (taken, state) = match read_once(stream, room)? {
+            ReadBytes::Nothing(state) => return Ok(state),
+            ReadBytes::Bytes(taken, state) => (taken, state),
+        };
+        kept.copy_from_slice(&self.held);
+        let mut stopped = false;
+        let arrived = &mut buffer.bytes[..start + taken];
+        let received = self.receive(arrived, taken, &mut |plaintext| {
+            stopped |= frames.take(plaintext, deliver).is_break();
+        });
+        received.map_err(invalid)?;
+        Ok(match state {
+            _ if stopped => ReadState::Stopped,
+            _ if self.has_peer_closed => ReadState::Closed,
+            state => state,
+        })
+    }
+
+    /// Takes the octets in `arrived`, of which the last `taken` are later than those held.
+    fn receive(
+        &mut self,
+        arrived: &mut [u8],
+        taken: usize,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<(), Error> {
+        let consumed = self.drive(arrived, Send::Nothing, deliver)?;
+        // Queries may follow the end of the handshake at once.
+        if self.side.is_handshaking() {
+            self.handshake_octets += taken;
+            if self.handshake_octets > MAX_HANDSHAKE {
+                return Err(Error::General("the handshake is too long".to_owned()));
+            }
+        }
+        self.held.clear();
+        self.held.extend_from_slice(&arrived[consumed..]);
+        trim(&mut self.held);
+        Ok(())
+    }
+
+    /// Encrypts the frames in `replies` and writes all records with one write. Before the end of
+    /// the handshake, the frames wait.
+    pub(crate) fn write(
+        &mut self,
+        replies: &mut FrameWriter,
+        stream: &mut impl io::Write,
+    ) -> io::Result<WriteState> {
+        if !replies.is_empty() && self.side.is_handshaking() {
+            self.begin().map_err(invalid)?;
+        }
+        if !replies.is_empty() && !self.side.is_handshaking() {
+            self.send(Send::Plaintext(replies.frames())).map_err(invalid)?;
+            replies.clear();
+        }
+        self.sealed.write(stream)
+    }
+
+    /// Lets a client send its first flight.
+    fn begin(&mut self) -> Result<(), Error> {
+        self.send(Send::Nothing)
+    }
+
+    /// Tells the peer that nothing follows, without waiting until it accepts that.
+    pub(crate) fn close(&mut self, stream: &mut impl io::Write) {
+        if !self.side.is_handshaking() && self.send(Send::CloseNotify).is_ok() {
+            let _ = self.sealed.write(stream);
+        }
+    }
+
+    /// Writes what was queued for a peer at fault: the alert.
+    pub(crate) fn write_alert(&mut self, stream: &mut impl io::Write) {
+        let _ = self.sealed.write(stream);
+    }
+
+    /// Returns the octets of records that wait to be written.
+    pub(crate) fn unsent(&self) -> usize {
+        self.sealed.len()
+    }
+
+    /// Returns the octets of an incomplete record.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    fn send(&mut self, send: Send<'_>) -> Result<(), Error> {
+        // Parts of handshake messages are known to rustls by their place in the octets held.
+        let mut held = mem::take(&mut self.held);
+        let consumed = self.drive(&mut held, send, &mut |_| {});
+        held.drain(..*consumed.as_ref().unwrap_or(&0));
+        self.held = held;
+        consumed.map(|_| ())
+    }
+
+    /// Processes records until more octets are needed. Returns how many were used.
+    fn drive(
+        &mut self,
+        octets: &mut [u8],
+        send: Send<'_>,
+        deliver: &mut impl FnMut(&[u8]),
+    ) -> Result<usize, Error> {
+        let out = self.sealed.end();
+        let mut used = 0;
+        loop {
+            let UnbufferedStatus { discard, state } = self.side.process(&mut octets[used..]);
+            match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        deliver(record?.payload);
+                    }
+                }
+                Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                    append(out, 0, |room| match data.encode(room) {
+                        Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
+                        Ok(len) => Ok(len),
+                        Err(EncodeError::AlreadyEncoded) => Ok(0),
+                    });
+                }
+                Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+                Ok(ConnectionState::PeerClosed) => self.has_peer_closed = true,
+                Ok(ConnectionState::WriteTraffic(traffic)) => {
+                    seal(traffic, send, out)?;
+                    return Ok(used + discard);
+                }
+                Ok(_) => return Ok(used + discard),
+                Err(error) => {
+                    used += discard;
+                    self.queue_alert(&mut octets[used..]);
+                    return Err(error);
+                }
+            }
+            used += discard;
+        }
+    }
+
+    /// Queues the alert that an error has caused.
+    fn queue_alert(&mut self, octets: &mut [u8]) {
+        let out = self.sealed.end();
+        if let Ok(ConnectionState::EncodeTlsData(mut data)) = self.side.process(octets).state {
+            append(out, 0, |room| match data.encode(room) {
+                Err(EncodeError::InsufficientSize(error)) => Err(error.required_size),
+                result => Ok(result.unwrap_or(0)),
+            });
+        }
+    }
+}
+
+fn invalid(error: Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+fn seal<D>(
+    mut traffic: WriteTraffic<'_, D>,
+    send: Send<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let mut exhausted = false;
+    let mut sized = |result| match result {
+        Ok(len) => Ok(len),
+        Err(EncryptError::InsufficientSize(error)) => Err(error.required_size),
+        Err(EncryptError::EncryptExhausted) => {
+            exhausted = true;
+            Ok(0)
+        }
+    };
+    match send {
+        Send::Nothing => {}
+        Send::Plaintext(octets) => {
+            let records = octets.len() / RECORD_MAX + 1;
+            let room = octets.len() + records * RECORD_OVERHEAD;
+            append(out, room, |room| sized(traffic.encrypt(octets, room)));
+        }
+        Send::CloseNotify => {
+            append(out, RECORD_OVERHEAD, |room| sized(traffic.queue_close_notify(room)));
+        }
+    }
+    if exhausted { Err(Error::EncryptError) } else { Ok(()) }
+}
+
+/// Appends what `write` puts into the room after `out`: it returns a length, or the room that it
+/// needs.
+fn append(
+    out: &mut Vec<u8>,
+    mut room: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, usize>,
+) {
+    let start = out.len();
+    loop {
+        out.resize(start + room, 0);
+        match write(&mut out[start..]) {
+            Ok(len) => {
+                out.truncate(start + len);
+                return;
+            }
+            Err(needed) => room = needed,
+        }
+    }
+}

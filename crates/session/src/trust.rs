@@ -1,0 +1,165 @@
+//! Which certificates a client accepts: those of authorities, those with a known key, or all.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+use crate::tls::provider;
+
+/// Octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
+pub const PIN_LEN: usize = 32;
+
+/// How a client verifies a server.
+#[derive(Debug)]
+pub enum Trust {
+    /// Its certificate is of one of these authorities and has its name.
+    Authorities(RootCertStore),
+    /// Its key is one of these.
+    Pins(Vec<[u8; PIN_LEN]>),
+    /// Not at all.
+    Nobody,
+}
+
+/// Reads authorities in PEM form.
+///
+/// # Errors
+/// The text has none, or one is no certificate.
+pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
+    let mut store = RootCertStore::empty();
+    for one in CertificateDer::pem_slice_iter(text) {
+        let added =
+            one.map_err(io::Error::other).and_then(|one| store.add(one).map_err(io::Error::other));
+        added?;
+    }
+    if store.is_empty() { Err(io::Error::other(pem::Error::NoItemsFound)) } else { Ok(store) }
+}
+
+/// Returns the configuration of a client that speaks one of these protocols.
+///
+/// # Errors
+/// There is no authority.
+pub fn client(trust: Trust, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Error> {
+    let provider = provider();
+    let algorithms = provider.signature_verification_algorithms;
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Authorities(roots) => {
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+                .build()
+                .map_err(|error| Error::General(error.to_string()))?
+        }
+        Trust::Pins(pins) => Arc::new(Pinned { pins, algorithms }),
+        Trust::Nobody => Arc::new(Anyone(algorithms)),
+    };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+/// Returns the pin of a certificate.
+///
+/// # Errors
+/// The octets are no certificate.
+pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
+    let parsed = webpki::EndEntityCert::try_from(certificate)
+        .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    let digest =
+        aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &parsed.subject_public_key_info());
+    let octets = digest.as_ref().try_into();
+    octets.map_err(|_| Error::General("SHA-256 has 32 octets".to_owned()))
+}
+
+/// Accepts the certificates with known keys (RFC 8310 §8.2), whatever else they say.
+#[derive(Debug)]
+struct Pinned {
+    pins: Vec<[u8; PIN_LEN]>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+/// Accepts each certificate: the connection is encrypted, but its other end is unknown.
+#[derive(Debug)]
+struct Anyone(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if self.pins.contains(&pin(end_entity)?) {
+            return Ok(ServerCertVerified::assertion());
+        }
+        Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
+}
