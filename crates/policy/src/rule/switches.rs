@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use avocet_wire::text::write_name;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -91,9 +92,9 @@ impl Switches {
     ///
     /// # Errors
     /// The name is invalid, or there are already [`MAX_SWITCHES`].
-    pub fn grant(&mut self, grant: Grant) -> Result<(), PolicyError> {
-        super::action::name(&grant.name)?;
-        self.grants.retain(|other| (&other.name, &other.scope) != (&grant.name, &grant.scope));
+    pub fn grant(&mut self, mut grant: Grant) -> Result<(), PolicyError> {
+        grant.name = canonical(&grant.name)?;
+        self.revoke(&grant.name, &grant.scope);
         add(&mut self.grants, grant)
     }
 
@@ -104,10 +105,13 @@ impl Switches {
         self.pauses.len() < before
     }
 
-    /// Ends a grant early. Returns whether there was one.
+    /// Ends a grant early, in whatever form its name was written. Returns whether there was one.
     pub fn revoke(&mut self, name: &str, scope: &Scope) -> bool {
         let before = self.grants.len();
-        self.grants.retain(|grant| grant.name != name || grant.scope != *scope);
+        let Ok(name) = canonical(name) else { return false };
+        // A file of an earlier version may have another form.
+        let is_name = |other: &str| canonical(other).is_ok_and(|other| other == name);
+        self.grants.retain(|grant| grant.scope != *scope || !is_name(&grant.name));
         self.grants.len() < before
     }
 
@@ -146,6 +150,17 @@ impl Switches {
     }
 }
 
+/// Returns the one form of a name: folded, in A-labels, without the final dot.
+fn canonical(name: &str) -> Result<String, PolicyError> {
+    let mut text = String::new();
+    // Writing to a `String` cannot fail, and the name is well-formed.
+    let _ = write_name(&super::action::name(name)?, &mut text);
+    match text.strip_suffix('.') {
+        Some(short) if !short.is_empty() => Ok(short.to_owned()),
+        _ => Ok(text),
+    }
+}
+
 fn add<T>(switches: &mut Vec<T>, switch: T) -> Result<(), PolicyError> {
     if switches.len() == MAX_SWITCHES {
         return Err(PolicyError::TooManySwitches(MAX_SWITCHES));
@@ -180,6 +195,23 @@ mod tests {
         assert!(switches.pauses.is_empty() && switches.grants.len() == 1);
         assert!(switches.revoke("a.example", &kids) && !switches.revoke("a.example", &kids));
         assert_eq!(switches.next_boundary(0), None);
+    }
+
+    #[test]
+    fn a_name_has_one_grant_in_whatever_form_it_is_written() {
+        let mut switches = Switches::default();
+        let grant = |name: &str| Grant { name: name.to_owned(), scope: Scope::All, until: 7 };
+        for name in ["ADS.example", "ads.example.", "ads.example", "\\097ds.example"] {
+            switches.grant(grant(name)).unwrap();
+            assert_eq!(switches.grants, [grant("ads.example")], "{name}");
+        }
+        assert!(!switches.revoke("a..b", &Scope::All));
+        assert!(switches.revoke("Ads.Example.", &Scope::All) && switches.grants.is_empty());
+        // As an earlier version saved it.
+        switches.grants = vec![grant("ADS.example."), grant("ads.example")];
+        assert!(switches.revoke("ads.example", &Scope::All) && switches.grants.is_empty());
+        switches.grant(grant(".")).unwrap();
+        assert_eq!(switches.grants, [grant(".")]);
     }
 
     #[test]
