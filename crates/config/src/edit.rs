@@ -8,7 +8,7 @@
 //! list[ads]                 such a table as a whole; its value is an inline table
 //! ```
 //! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
-//! in `record[nas.lan A]`.
+//! in `record[nas.lan A]`. A table that is added gets them from the key.
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table};
 
@@ -117,7 +117,7 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
             let empty = || Item::ArrayOfTables(ArrayOfTables::new());
             let item = document.entry(table).or_insert_with(empty);
             let entries = item.as_array_of_tables_mut().ok_or_else(missing)?;
-            put(entries, name, value.into_table());
+            put(entries, (table, name), value.into_table());
             Ok(())
         }
     }
@@ -160,18 +160,28 @@ fn set(table: &mut dyn TableLike, key: &str, value: Option<Value>) -> Option<()>
     Some(())
 }
 
-/// Adds a table, or gives the one with this name the keys of another.
-fn put(entries: &mut ArrayOfTables, name: &str, mut new: Table) {
+/// Returns the keys that name an entry of a table, with their values.
+fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
+    match (table, name.rsplit_once(' ')) {
+        ("record", Some((name, rtype))) => vec![("name", name), ("type", rtype)],
+        ("forward" | "stub", _) => vec![("zone", name)],
+        _ => vec![("name", name)],
+    }
+}
+
+/// Adds an entry to a table, or gives the one with this name the keys of another.
+fn put(entries: &mut ArrayOfTables, (table, name): (&str, &str), mut new: Table) {
     for (mut key, item) in new.iter_mut() {
         key.fmt();
         item.as_value_mut().into_iter().for_each(|value| value.decor_mut().clear());
     }
-    if !new.contains_key("name") && !new.contains_key("zone") {
-        let mut named = Table::new();
-        named.insert("name", Item::Value(name.into()));
-        named.extend(new.iter().map(|(key, item)| (key.to_owned(), item.clone())));
-        new = named;
+    let mut named = Table::new();
+    for (key, value) in identity(table, name) {
+        let value = new.remove(key).unwrap_or_else(|| Item::Value(value.into()));
+        named.insert(key, value);
     }
+    named.extend(new.iter().map(|(key, item)| (key.to_owned(), item.clone())));
+    let new = named;
     let Some(old) = place(entries, name).and_then(|place| entries.get_mut(place)) else {
         entries.push(new);
         return;
@@ -231,6 +241,31 @@ mod tests {
                 "",
             )],
         );
+    }
+
+    #[test]
+    fn the_key_names_an_entry_that_is_added_or_replaced() {
+        let added = |key: &str, value: &str, lines: &str| {
+            check(key, Some(value), &[("10.0.0.1\"]\n", &format!("10.0.0.1\"]\n\n{lines}"))]);
+        };
+        added(
+            "record[r1.lan A]",
+            "{ values = [\"10.0.0.2\"] }",
+            "[[record]]\nname = \"r1.lan\"\ntype = \"A\"\nvalues = [\"10.0.0.2\"]\n",
+        );
+        added(
+            "record[r1.lan A]",
+            "{ type = \"A\", values = [] }",
+            "[[record]]\nname = \"r1.lan\"\ntype = \"A\"\nvalues = []\n",
+        );
+        for table in ["forward", "stub"] {
+            added(
+                &format!("{table}[x.org]"),
+                "{ upstreams = [\"192.0.2.1\"] }",
+                &format!("[[{table}]]\nzone = \"x.org\"\nupstreams = [\"192.0.2.1\"]\n"),
+            );
+        }
+        check("record[nas.lan A]", Some("{ values = [] }"), &[("[\"10.0.0.1\"]", "[]")]);
     }
 
     #[test]
