@@ -19,9 +19,10 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// Returns the limits.
-    pub(crate) fn limits(&self) -> UserLimits {
-        UserLimits { groups: self.group.clone(), zones: self.zone.clone() }
+    /// Returns the limits, if there are any.
+    pub(crate) fn limits(&self) -> Option<UserLimits> {
+        let limits = UserLimits { groups: self.group.clone(), zones: self.zone.clone() };
+        Some(limits).filter(|limits| !limits.is_empty())
     }
 }
 
@@ -35,6 +36,7 @@ pub(crate) fn user_text(user: &UserReport) -> String {
     if user.second_factor {
         text += ", with a second factor";
     }
+    user.warnings.iter().for_each(|warning| text += &format!("\n; warning: {warning}"));
     text
 }
 

@@ -140,6 +140,7 @@ fn warnings(config: &Config) -> Vec<String> {
         unreadable.filter(CertificateFault::is_of_permission).map(|fault| fault.to_string()),
     );
     warnings.extend(avocet_server::fault_of_neighbours(&config.policy));
+    warnings.extend(avocet_server::fault_of_certificate(&config.web));
     warnings.extend(host_warnings(config));
     if !config.server.allow.local && config.server.allow.networks.is_empty() {
         warnings.push("[server] allow is empty: every query is refused".to_owned());

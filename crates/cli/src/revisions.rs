@@ -135,6 +135,7 @@ fn submitter(comment: Option<&String>) -> Submitter {
         author: names.iter().find_map(|name| std::env::var(name).ok()),
         source: Some("command line".to_owned()),
         comment: comment.cloned(),
+        ..Submitter::default()
     }
 }
 

@@ -4,7 +4,8 @@
 use std::process::ExitCode;
 
 use avocet_control::access::{
-    TokenCreate, TokenList, TokenRevoke, UserAdd, UserChange, UserList, UserRemove,
+    TokenCreate, TokenList, TokenRevoke, TokenRevoked, UserAdd, UserChange, UserList, UserRemove,
+    UserRemoved, UserReport,
 };
 use avocet_control::lists::Refreshed;
 use avocet_control::request::{
@@ -150,19 +151,30 @@ pub(crate) fn user(args: &UserArgs) -> ExitCode {
         },
         UserCommand::Passwd { name, role, limits, no_limits, remove_second_factor } => {
             let (name, role, remove_second_factor) = (name.clone(), *role, *remove_second_factor);
-            let limits = Some(limits.limits()).filter(|limits| *no_limits || !limits.is_empty());
-            let keeps_password = role.is_some() || limits.is_some() || remove_second_factor;
+            let (limits, remove_limits) = (limits.limits(), *no_limits);
+            let keeps_password =
+                role.is_some() || limits.is_some() || remove_limits || remove_second_factor;
             match (!keeps_password).then(password::read).transpose() {
                 Ok(password) => {
-                    let request = UserChange { name, role, limits, password, remove_second_factor };
-                    run(to, request, &View::of(access::user_text))
+                    let request = UserChange {
+                        name,
+                        role,
+                        limits,
+                        remove_limits,
+                        password,
+                        remove_second_factor,
+                    };
+                    let done = |reply: &UserReport| Done::of_change(reply.unsaved.as_ref());
+                    run(to, request, &View::of_change(access::user_text, done))
                 }
                 Err(error) => refuse(&error),
             }
         }
         UserCommand::List => run(to, UserList {}, &View::of(access::users_text)),
         UserCommand::Remove { name } => {
-            run(to, UserRemove { name: name.clone() }, &View::of(access::removed_text))
+            let done = |reply: &UserRemoved| Done::of_change(reply.unsaved.as_ref());
+            let view = View::of_change(access::removed_text, done);
+            run(to, UserRemove { name: name.clone() }, &view)
         }
     }
 }
@@ -178,7 +190,8 @@ pub(crate) fn token(args: &TokenArgs) -> ExitCode {
         }
         TokenCommand::List => run(to, TokenList {}, &View::of(access::tokens_text)),
         TokenCommand::Revoke { id } => {
-            run(to, TokenRevoke { id: id.clone() }, &View::of(access::revoked_text))
+            let done = |reply: &TokenRevoked| Done::of_change(reply.unsaved.as_ref());
+            run(to, TokenRevoke { id: id.clone() }, &View::of_change(access::revoked_text, done))
         }
     }
 }

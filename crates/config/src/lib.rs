@@ -21,6 +21,7 @@ use avocet_resolver::{RootServer, StubZone};
 use avocet_wire::Rtype;
 use ipnet::IpNet;
 
+mod access;
 pub mod block;
 pub mod certificate;
 mod check;
@@ -58,6 +59,7 @@ pub mod validate;
 pub mod web;
 pub mod zone;
 
+pub use access::access_keys_between;
 use certificate::CertificateConfig;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};

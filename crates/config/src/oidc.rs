@@ -1,5 +1,7 @@
 //! `[oidc]`: log-in by an OpenID Connect provider.
 
+use std::net::IpAddr;
+
 use toml::{Spanned, Table, Value};
 
 use super::check::Check;
@@ -65,6 +67,11 @@ pub(super) fn oidc(spec: OidcSpec, check: &mut Check) -> Option<OidcConfig> {
     if issuer.is_empty() {
         return None;
     }
+    if is_readable_on_the_way(&issuer) {
+        let message = "the issuer is reached without https: who is on the path, or changes the \
+                       address of its name, logs in as anybody";
+        check.doubt(span.clone(), message);
+    }
     if client_id.is_empty() || public_url.is_empty() {
         check.fault(span, "an issuer needs client-id and public-url");
     } else if admins.is_empty() && operators.is_empty() && viewers.is_empty() {
@@ -104,6 +111,19 @@ fn url(setting: Setting<String>, check: &mut Check) -> String {
         check.fault(span, "expected a URL such as \"https://login.example\"");
     }
     url
+}
+
+/// Returns whether a URL leads to another machine without encryption.
+fn is_readable_on_the_way(url: &str) -> bool {
+    let Some(rest) = url.strip_prefix("http://") else { return false };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(v6) => v6.split(']').next(),
+        None => authority.split(':').next(),
+    };
+    let host = host.unwrap_or_default();
+    let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    !is_loopback && host != "localhost"
 }
 
 /// Returns the table as the file would have it.

@@ -170,9 +170,9 @@ pub struct UserAdd {
     pub role: Role,
     /// The password, of 10 octets at least.
     pub password: Secret,
-    /// The groups and zones that the user is limited to.
-    #[serde(default, skip_serializing_if = "UserLimits::is_empty")]
-    pub limits: UserLimits,
+    /// The groups and zones that the user is limited to; without them, the user is not limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<UserLimits>,
 }
 
 /// A request to change a user. All sessions of the user end.
@@ -187,6 +187,9 @@ pub struct UserChange {
     /// Other limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<UserLimits>,
+    /// Whether to remove all limits.
+    #[serde(default)]
+    pub remove_limits: bool,
     /// Another password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<Secret>,
@@ -255,6 +258,12 @@ pub struct UserReport {
     pub second_factor: bool,
     /// The Unix second at which the user was added.
     pub created_at: u64,
+    /// Limits without effect.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Why the change is lost at the end of the server, if the disk refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
 }
 
 /// A user that was removed.
@@ -262,6 +271,9 @@ pub struct UserReport {
 pub struct UserRemoved {
     /// The name.
     pub name: String,
+    /// Why the change is lost at the end of the server, if the disk refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
 }
 
 /// All API tokens.
@@ -302,6 +314,9 @@ pub struct TokenCreated {
 pub struct TokenRevoked {
     /// Its identifier.
     pub id: String,
+    /// Why the change is lost at the end of the server, if the disk refused it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsaved: Option<String>,
 }
 
 /// The reason why users or tokens are not changed.
@@ -328,6 +343,8 @@ pub enum AccessFault {
     TooMany(usize),
     /// An admin cannot be limited: it could change its own limits.
     LimitedAdmin,
+    /// Limits are empty or invalid: the reason.
+    InvalidLimits(String),
     /// A token without scopes has no use.
     NoScopes,
     /// The lifetime of a token is out of bounds: the longest in seconds.
@@ -344,6 +361,7 @@ impl AccessFault {
             | Self::PasswordLength { .. }
             | Self::NoScopes
             | Self::LimitedAdmin
+            | Self::InvalidLimits(_)
             | Self::Lifetime(_) => ErrorCode::InvalidValue,
             Self::UnknownUser(_) | Self::UnknownToken(_) => ErrorCode::NotFound,
             Self::UserExists(_) | Self::LastAdmin => ErrorCode::Conflict,
@@ -382,6 +400,7 @@ impl fmt::Display for AccessFault {
             Self::LastAdmin => f.write_str("this is the last user with the role admin"),
             Self::TooMany(most) => write!(f, "there are already {most}"),
             Self::LimitedAdmin => f.write_str("an admin cannot be limited to groups or zones"),
+            Self::InvalidLimits(fault) => f.write_str(fault),
             Self::NoScopes => f.write_str("the token has no scopes"),
             Self::Lifetime(most) => write!(f, "expected a lifetime of 1 to {most} seconds"),
             Self::Unsaved(reason) => write!(f, "the change cannot be saved: {reason}"),
@@ -408,7 +427,7 @@ mod tests {
             name: "ada".to_owned(),
             role: Role::Admin,
             password: Secret::new("correct horse".to_owned()),
-            limits: UserLimits::default(),
+            limits: None,
         };
         assert!(!format!("{add:?}").contains("horse"));
     }

@@ -85,6 +85,8 @@ pub enum ControlError {
     OtherRevision(Option<u32>),
     /// A key or value of an edit is invalid: the reason.
     InvalidEdit(String),
+    /// The author of a change may not change keys that decide who may use the server: the keys.
+    AccessKeys(String),
     /// The configuration file cannot be changed now: the reason.
     FileRefused(String),
     /// The configuration has no table of this name.
@@ -128,6 +130,8 @@ words! {
         InvalidValue = "invalid-value",
         /// The request names something that does not exist.
         NotFound = "not-found",
+        /// The author of the request may not do this.
+        Forbidden = "forbidden",
         /// The state of the server does not permit the request.
         Conflict = "conflict",
         /// The request would exceed a limit.
@@ -178,6 +182,7 @@ impl ControlError {
             | Self::NoProbation
             | Self::NoQueryLog
             | Self::PolicyRefused(_) => ErrorCode::Conflict,
+            Self::AccessKeys(_) => ErrorCode::Forbidden,
             Self::TooManyNegativeAnchors(_) => ErrorCode::LimitReached,
             Self::ConfigurationRefused(_) => ErrorCode::ConfigurationRefused,
             Self::ListNotFetched(_)
@@ -203,6 +208,7 @@ impl ControlError {
             Self::ClientWithoutAddress(_) => "give --client an address",
             Self::ListNotFetched(_) => "see `avocet lists status`",
             Self::TooManyNegativeAnchors(_) => "remove one",
+            Self::AccessKeys(_) => "use a user or token with the scope access:write",
             Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
             Self::Log(fault) => return fault.next(),
@@ -233,6 +239,9 @@ impl fmt::Display for ControlError {
             }
             Self::OtherRevision(None) => f.write_str("there are no revisions"),
             Self::UnknownTable(name) => write!(f, "the configuration has no table {name:?}"),
+            Self::AccessKeys(keys) => {
+                write!(f, "{keys} decide who may use the server: a change needs access:write")
+            }
             Self::NoProbation => f.write_str("no revision is on probation"),
             Self::SwitchRefused(error) => error.fmt(f),
             Self::ConfigurationRefused(errors) => f.write_str(errors),

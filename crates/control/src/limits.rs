@@ -37,6 +37,19 @@ impl UserLimits {
         self.groups.is_empty() && self.zones.is_empty()
     }
 
+    /// Returns what is wrong with the limits of a user: an empty name, a zone that is no name, or
+    /// no limit at all, with which the user would be unlimited.
+    pub fn fault(&self) -> Option<String> {
+        if self.is_empty() {
+            return Some("limits need a group or a zone: without one, nothing is limited".into());
+        }
+        if self.groups.iter().any(String::is_empty) {
+            return Some("the name of a group is empty".to_owned());
+        }
+        let zone = self.zones.iter().find(|zone| !is_zone(zone))?;
+        Some(format!("{zone:?} is not the name of a zone, such as \"example.lan\""))
+    }
+
     /// Returns whether a request stays within the limits. A request that is not known to do so
     /// does not.
     pub fn permit(&self, command: &str, fields: &Map<String, Value>) -> bool {
@@ -62,6 +75,11 @@ impl UserLimits {
         }
     }
 
+    /// Returns whether the user may see logged queries for a name, of any client.
+    pub fn reads_log_of(&self, name: &str) -> bool {
+        self.is_empty() || self.has_zone(name)
+    }
+
     /// Returns whether a name is in one of the zones. A name with escapes or U-labels is not: its
     /// text does not show its labels.
     fn has_zone(&self, name: &str) -> bool {
@@ -74,6 +92,17 @@ impl UserLimits {
         let is_readable = name.is_ascii() && !name.contains('\\');
         is_readable && self.zones.iter().any(is_below)
     }
+}
+
+/// Returns whether a text is the name of a zone below the root: a limit to the root is none.
+fn is_zone(text: &str) -> bool {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        (1..=63).contains(&label.len())
+            && label.bytes().all(|octet| octet.is_ascii_graphic() && octet != b'\\')
+            && label != "*"
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 #[cfg(test)]
@@ -117,5 +146,28 @@ mod tests {
             check(&zone, "flush-tree", json!({"name": name}), false);
         }
         check(&limits(&[], &["."]), "flush", json!({"name": "a"}), false);
+    }
+
+    #[test]
+    fn limits_without_a_group_or_zone_are_refused() {
+        let long = format!("{}.lan", "a".repeat(64));
+        for zone in ["bad..zone", "", ".", ".lan", "a b.lan", "a\\.lan", "*.lan", &long] {
+            assert!(limits(&["kids"], &[zone]).fault().is_some(), "{zone}");
+        }
+        assert!(limits(&[], &[]).fault().is_some());
+        assert!(limits(&["kids", ""], &[]).fault().is_some());
+        for zone in ["lan", "Example.lan.", "_udp.xn--a.lan"] {
+            assert_eq!(limits(&[], &[zone]).fault(), None, "{zone}");
+        }
+        assert_eq!(limits(&["kids"], &[]).fault(), None);
+    }
+
+    #[test]
+    fn logged_queries_are_for_those_who_may_read_them() {
+        assert!(limits(&[], &[]).reads_log_of("a.example"));
+        assert!(limits(&[], &["example"]).reads_log_of("a.example"));
+        for other in [limits(&["kids"], &[]), limits(&[], &["example.lan"])] {
+            assert!(!other.reads_log_of("a.example"));
+        }
     }
 }

@@ -25,6 +25,26 @@ words! {
     }
 }
 
+words! {
+    /// The keys that a change may concern.
+    #[derive(Default)]
+    pub enum ChangeReach {
+        /// All keys.
+        #[default]
+        All = "all",
+        /// Not those that decide who may use the server.
+        NotAccess = "not-access",
+    }
+}
+
+impl ChangeReach {
+    /// Returns whether it is without bounds.
+    #[must_use]
+    pub fn is_all(&self) -> bool {
+        *self == Self::All
+    }
+}
+
 /// Who makes a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +58,9 @@ pub struct Submitter {
     /// A comment for the history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
+    /// The keys that the change may concern. The HTTP interface sets it from the scopes.
+    #[serde(default, skip_serializing_if = "ChangeReach::is_all")]
+    pub reach: ChangeReach,
 }
 
 /// A request for the revisions of the configuration.

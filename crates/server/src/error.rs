@@ -36,12 +36,22 @@ pub(crate) enum BackgroundError {
         .0.display()
     )]
     NoSettings(PathBuf),
+    /// The configuration file has the text that a rollback could not replace.
+    #[error(
+        "{} still has the text that was rolled back; change it, or make it writable and use `avocet \
+         config rollback`",
+        .0.display()
+    )]
+    RolledBack(PathBuf),
     /// The server runs without a configuration file, or has no directory for revisions.
     #[error(
         "there are no revisions: the server runs without a configuration file, or cannot \
              use its data directory"
     )]
     NoFile,
+    /// The author of a change may not change keys that decide who may use the server.
+    #[error("{0} decide who may use the server")]
+    AccessKeys(String),
     /// Another revision is in force than a change is based on.
     #[error("another revision is in force")]
     OtherRevision(Option<u32>),

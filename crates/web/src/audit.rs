@@ -154,6 +154,32 @@ pub fn recorded(fields: &Map<String, Value>) -> Map<String, Value> {
     kept
 }
 
+/// Returns the fields of a request that was not read yet as they are recorded: plain values under
+/// the names of its route. The others are counted: anything may be in them.
+pub(crate) fn recorded_plain(
+    fields: &Map<String, Value>,
+    is_known: impl Fn(&str) -> bool,
+) -> Map<String, Value> {
+    let is_plain = |value: &Value| !value.is_object() && !value.is_array();
+    let is_kept = |name: &str, value: &Value| {
+        is_known(name) && (is_plain(value) || SECRET_FIELDS.contains(&name))
+    };
+    let (mut kept, mut unknown) = (Map::new(), Map::new());
+    for (name, value) in fields {
+        let place = if is_kept(name, value) { &mut kept } else { &mut unknown };
+        place.insert(name.clone(), value.clone());
+    }
+    let mut kept = recorded(&kept);
+    kept.extend(counted(&unknown));
+    kept
+}
+
+/// Returns what is recorded of fields that are not those of the route: their number.
+pub(crate) fn counted(fields: &Map<String, Value>) -> Map<String, Value> {
+    let count = (!fields.is_empty()).then(|| ("unknown-fields".to_owned(), fields.len().into()));
+    count.into_iter().collect()
+}
+
 /// Returns the value of a field without secrets, which may be in objects within it.
 fn without_secrets(name: &str, value: &Value) -> Value {
     match value {
@@ -237,6 +263,17 @@ mod tests {
         let kept = recorded(fields.as_object().unwrap());
         let expected = serde_json::json!([{"key": "server.cookie-secret", "value": "(secret)"}]);
         assert_eq!(kept["edits"], expected);
+    }
+
+    #[test]
+    fn unknown_fields_are_counted_and_not_recorded() {
+        let fields = serde_json::json!({
+            "name": "ada", "new-password": "horse", "code": ["horse"], "role": {"x": "horse"}
+        });
+        let known = |name: &str| ["name", "code", "role"].contains(&name);
+        let kept = Value::Object(recorded_plain(fields.as_object().unwrap(), known));
+        let expected = serde_json::json!({"name": "ada", "code": "(secret)", "unknown-fields": 2});
+        assert_eq!(kept, expected);
     }
 
     #[test]

@@ -10,12 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use avocet_control::access::{AccessScope, Secret};
-use avocet_control::revisions::Submitter;
+use avocet_control::revisions::{ChangeReach, Submitter};
 use avocet_control::{Control, ControlError, Disconnected, Effect, Request as ControlRequest};
 use axum::body::Body;
 use axum::http::header::{
-    AUTHORIZATION, CONTENT_TYPE, COOKIE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, ORIGIN,
-    SET_COOKIE,
+    AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH, IF_NONE_MATCH, LOCATION, ORIGIN, SET_COOKIE,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
@@ -25,13 +24,14 @@ use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::WebStores;
-use crate::access::{Access, BegunSession, Principal, Proof};
-use crate::audit::{AuditEntry, AuditLog, recorded};
+use crate::access::{Access, Principal, Proof};
+use crate::audit::{AuditEntry, AuditLog, counted, recorded, recorded_plain};
 use crate::caller::{Caller, LinkSecurity, Surroundings};
 use crate::conditional::{IdempotencyKeys, KeptReply, KeyUse, MAX_KEY, fingerprint, matches, tag};
+use crate::cookies::{COOKIES, FLOW_COOKIES, cookie, set_cookies};
 use crate::counts::WebCounts;
 use crate::input;
-use crate::oidc::{FLOW_SECS, Flow};
+use crate::oidc::Flow;
 use crate::openapi::Interface;
 use crate::own::{self, CookieChange, OwnContent, OwnContext, OwnReply};
 use crate::pages;
@@ -39,7 +39,9 @@ use crate::problem::{
     BUSY, CHANGED, FORBIDDEN, FORGED, INTERNAL, INVALID_VALUE, KEY_REUSED, LIMIT_REACHED,
     MALFORMED, Problem, REPEATED, UNAUTHENTICATED,
 };
+use crate::refusals::Refusals;
 use crate::route::{Does, Needs, OwnCall, ROUTES, ReplyForm, Route, Verb};
+use crate::standing::{Standing, end_foreign_sessions};
 use crate::stream::{self, Framing};
 use crate::upload;
 
@@ -57,14 +59,6 @@ const MAX_EVENT_STREAMS: usize = 24;
 const TURN_PATIENCE: Duration = Duration::from_secs(15);
 /// Most parts of a reply that are collected.
 const MAX_PARTS: usize = 10_000;
-/// The cookie of a session over HTTP and over HTTPS. With `__Host-`, browsers accept it only from
-/// HTTPS and for this host.
-const COOKIES: [&str; 2] = ["avocet-session", "__Host-avocet-session"];
-/// The same for a log-in by a provider, which needs it in a request that begins at another site.
-const FLOW_COOKIES: [&str; 2] = ["avocet-oidc", "__Secure-avocet-oidc"];
-/// The path of that cookie.
-const FLOW_PATH: &str = "/api/v1/session/oidc";
-
 /// The results that are recorded for clients that are not logged in. These are slowed down; with
 /// others, anybody could fill the audit log.
 const ATTEMPTS: [&str; 5] = ["ok", "unauthenticated", "code-needed", "setup-over", "forbidden"];
@@ -89,6 +83,7 @@ pub(crate) struct Shared {
     /// Held by a write that compared its resource with `If-Match`.
     writes: Mutex<()>,
     keys: IdempotencyKeys,
+    refusals: Refusals,
 }
 
 impl Shared {
@@ -116,6 +111,7 @@ impl Shared {
             upload_path: directory.join(upload::NAME),
             writes: Mutex::default(),
             keys: IdempotencyKeys::default(),
+            refusals: Refusals::default(),
         }
     }
 }
@@ -169,6 +165,7 @@ impl Exchange {
         let caller = caller.ok_or_else(|| INTERNAL.of("the request has no address"))?;
         let session = cookie(&head.headers, COOKIES[caller.security as usize]);
         let flow = cookie(&head.headers, FLOW_COOKIES[caller.security as usize]);
+        end_foreign_sessions(&shared.access, &*shared.surroundings);
         let author = author(&shared.access, &head.headers, session.as_ref())?;
         let exchange = Self { shared, route, head, caller, author, session, flow };
         exchange.check_forgery()?;
@@ -188,8 +185,11 @@ impl Exchange {
             (Needs::Session, Some(_)) => {
                 Err(UNAUTHENTICATED.of("this needs the session of a user, not a token"))
             }
-            (Needs::Scope(scope), Some(author)) if author.scopes.contains(&scope) => Ok(()),
-            (Needs::Scope(scope), Some(author)) => Err(lacks(author, scope)),
+            (Needs::Scope(_), Some(author)) => {
+                let mut scopes = self.route.scopes();
+                let lacking = scopes.find(|scope| !author.scopes.contains(scope));
+                lacking.map_or(Ok(()), |scope| Err(lacks(author, scope)))
+            }
         }
     }
 
@@ -237,7 +237,7 @@ impl Exchange {
         {
             let problem = FORBIDDEN.of(format!("{:?} is limited to groups or zones", author.name));
             if self.route.verb != Verb::Get {
-                self.record(&recorded(&fields), problem.code().to_owned());
+                self.record(&self.recorded(&fields), problem.code().to_owned());
             }
             return Err(problem.then(WITHIN_LIMITS));
         }
@@ -294,7 +294,7 @@ impl Exchange {
         if request.effect() == Effect::Reveals {
             self.record(&Map::new(), "ok".to_owned());
         }
-        let (sender, receiver) = stream::parts(framing);
+        let (sender, receiver) = stream::parts(framing, self.standing());
         let control = self.shared.control.clone();
         tokio::task::spawn_blocking(move || {
             let _place = place;
@@ -322,7 +322,7 @@ impl Exchange {
                 KeyUse::Full => return Err(BUSY.of("too many idempotency keys at once").after(1)),
             }
         }
-        let mut recorded = recorded(&fields);
+        let (mut recorded, unread) = (self.recorded(&fields), counted(&fields));
         if let Does::Entries(call) = self.route.does
             && let Some(id) = call.named(&fields)
         {
@@ -335,6 +335,9 @@ impl Exchange {
             let code = result.as_ref().err().map_or("ok", Problem::code);
             if is_log_in {
                 self.shared.counts.logged_in(code);
+            }
+            if code == MALFORMED.code() {
+                recorded = unread;
             }
             if let Ok(WebReply { user: Some(user), .. }) = &result {
                 recorded.insert("name".to_owned(), user.as_str().into());
@@ -437,23 +440,46 @@ impl Exchange {
             author: self.author.as_ref().map(|author| author.name.clone()),
             source: Some(self.caller.address.to_string()),
             comment: None,
+            reach: self.reach(),
         }
     }
 
     /// Adds the author and the address of a change to the fields that the history shows, and keeps
     /// queries of the log from those who may not read them.
     fn signed(&self, command: &str, mut fields: Map<String, Value>) -> Map<String, Value> {
-        let may_read = |author: &Principal| author.scopes.contains(&AccessScope::QueriesRead);
+        let name = fields.get("name").and_then(Value::as_str).unwrap_or_default();
+        let may_read = |author: &Principal| {
+            author.scopes.contains(&AccessScope::QueriesRead) && author.limits.reads_log_of(name)
+        };
         if command == "why" && !self.author.as_ref().is_some_and(may_read) {
             fields.insert("logged".to_owned(), false.into());
         }
         if matches!(command, "config-change" | "config-rollback") {
             let comment = fields.get("by").and_then(|by| by.get("comment")).cloned();
-            let Submitter { author, source, .. } = self.submitter();
-            let by = json!({ "author": author, "source": source, "comment": comment });
+            let mut by = json!(self.submitter());
+            by["comment"] = json!(comment);
             fields.insert("by".to_owned(), by);
         }
         fields
+    }
+
+    /// Returns the keys of the configuration that the author may change.
+    fn reach(&self) -> ChangeReach {
+        let may = |author: &Principal| author.scopes.contains(&AccessScope::AccessWrite);
+        match self.author.as_ref().is_some_and(may) {
+            true => ChangeReach::All,
+            false => ChangeReach::NotAccess,
+        }
+    }
+
+    /// Returns the author of a long reply.
+    fn standing(&self) -> Option<Standing> {
+        Some(Standing {
+            access: self.shared.access.clone(),
+            surroundings: self.shared.surroundings.clone(),
+            author: self.author.clone()?,
+            session: self.session.clone(),
+        })
     }
 
     /// Returns whether writes compare the resource of this route.
@@ -492,7 +518,31 @@ impl Exchange {
         }
     }
 
+    /// Returns the fields of the request as the audit log has them: those of the route, without
+    /// secrets.
+    fn recorded(&self, fields: &Map<String, Value>) -> Map<String, Value> {
+        let known = self.shared.interface.query_fields(self.route);
+        let is_known = |name: &str| {
+            known.iter().any(|(own, field)| field.within.as_ref().unwrap_or(own) == name)
+        };
+        match self.route.does {
+            Does::Call(command, _) if request(command, fields.clone()).is_ok() => recorded(fields),
+            Does::Call(..) => counted(fields),
+            Does::Entries(_) | Does::Own(_) | Does::Upload(_) => recorded_plain(fields, is_known),
+        }
+    }
+
+    /// Records the request. Of the refused requests of one author, only some are recorded.
     fn record(&self, fields: &Map<String, Value>, result: String) {
+        let mut fields = fields.clone();
+        if let Some(author) = self.author.as_ref().filter(|_| result != "ok") {
+            let author = format!("{}:{}", self.proof(), author.name);
+            match self.shared.refusals.admit(&author, self.shared.access.now()) {
+                None => return,
+                Some(0) => {}
+                Some(left_out) => drop(fields.insert("left-out".to_owned(), left_out.into())),
+            }
+        }
         // Before a log-in, the name is the one that the client claims.
         let claimed = || fields.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
         self.shared.audit.record(&AuditEntry {
@@ -501,7 +551,7 @@ impl Exchange {
             by: self.proof().to_owned(),
             from: self.caller.address.to_string(),
             what: format!("{} {}", self.route.verb.method(), self.route.full_path()),
-            fields: fields.clone(),
+            fields,
             result,
         });
     }
@@ -528,16 +578,6 @@ fn author(
         return owner.map(Some).ok_or_else(wrong);
     }
     Ok(session.and_then(|id| access.of_session(id.reveal())))
-}
-
-/// Returns the value of a cookie.
-fn cookie(headers: &HeaderMap, name: &str) -> Option<Secret> {
-    let headers = headers.get_all(COOKIE).iter().filter_map(|header| header.to_str().ok());
-    let mut pairs = headers.flat_map(|header| header.split(';'));
-    pairs.find_map(|pair| {
-        let (key, value) = pair.trim().split_once('=')?;
-        (key == name).then(|| Secret::new(value.to_owned()))
-    })
 }
 
 fn request(command: &str, mut fields: Map<String, Value>) -> Result<ControlRequest, Problem> {
@@ -643,28 +683,4 @@ fn response(mut reply: WebReply, security: LinkSecurity) -> Response<Body> {
         }
     }
     response
-}
-
-/// Returns the values of `Set-Cookie` for a change.
-fn set_cookies(change: &CookieChange, security: LinkSecurity) -> Vec<String> {
-    let (name, flow) = (COOKIES[security as usize], FLOW_COOKIES[security as usize]);
-    let secure = if security == LinkSecurity::Tls { "; Secure" } else { "" };
-    let rest = format!("Path=/; HttpOnly; SameSite=Strict{secure}");
-    // The provider leads the browser back: with `Strict`, the cookie would not come along.
-    let flow_rest = format!("Path={FLOW_PATH}; HttpOnly; SameSite=Lax{secure}");
-    let begun = |session: &BegunSession| {
-        let (id, secs) = (session.id.reveal(), session.lifetime_secs);
-        format!("{name}={id}; Max-Age={secs}; {rest}")
-    };
-    match change {
-        CookieChange::None => Vec::new(),
-        CookieChange::Clear => vec![format!("{name}=; Max-Age=0; {rest}")],
-        CookieChange::Set(session) => vec![begun(session)],
-        CookieChange::BeginFlow(sealed) => {
-            vec![format!("{flow}={}; Max-Age={FLOW_SECS}; {flow_rest}", sealed.reveal())]
-        }
-        CookieChange::EndFlow(session) => {
-            vec![begun(session), format!("{flow}=; Max-Age=0; {flow_rest}")]
-        }
-    }
 }

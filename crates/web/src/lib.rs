@@ -15,6 +15,7 @@ pub mod access;
 pub mod audit;
 mod caller;
 mod conditional;
+mod cookies;
 pub mod counts;
 mod exchange;
 pub mod host;
@@ -25,7 +26,9 @@ mod openapi;
 mod own;
 mod pages;
 mod problem;
+mod refusals;
 pub mod route;
+mod standing;
 mod stream;
 mod tables;
 #[cfg(test)]

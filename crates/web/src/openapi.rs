@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use avocet_control::access::AccessScope;
 use avocet_control::schema::{self, CommandSchemas};
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
@@ -203,7 +204,7 @@ fn operation(route: &Route, schemas: &RouteSchemas, fields: &[Field]) -> Value {
             "4XX": { "$ref": "#/components/responses/Problem" },
             "5XX": { "$ref": "#/components/responses/Problem" },
         },
-        "security": security(route.needs),
+        "security": security(route),
     });
     let mut parameters: Vec<Value> = Vec::new();
     if let Does::Upload(_) = route.does {
@@ -253,11 +254,14 @@ fn header_parameter(name: &str, description: &str) -> Value {
     })
 }
 
-fn security(needs: Needs) -> Value {
-    match needs {
+fn security(route: &Route) -> Value {
+    match route.needs {
         Needs::Nothing => json!([]),
         Needs::Session => json!([{ "session": [] }]),
-        Needs::Scope(scope) => json!([{ "token": [scope.text()] }, { "session": [scope.text()] }]),
+        Needs::Scope(_) => {
+            let scopes: Vec<_> = route.scopes().map(AccessScope::text).collect();
+            json!([{ "token": scopes }, { "session": scopes }])
+        }
     }
 }
 

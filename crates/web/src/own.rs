@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::access::{Access, BegunSession, Login, Principal, Proof, SecondFactorBegun};
+use crate::access::{Access, BegunSession, GivenRole, Login, Principal, Proof, SecondFactorBegun};
 use crate::audit::{AuditEntry, AuditLog, MAX_ENTRIES};
 use crate::caller::Surroundings;
 use crate::oidc::{BegunFlow, Flow, FlowReturn, OidcFault, ProviderRequest};
@@ -272,7 +272,8 @@ fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Probl
             access.failed_from(from);
         }
     })?;
-    let begun = access.log_in_by_provider(&login.name, login.role)?;
+    let given = GivenRole { role: login.role, provider: settings.identity() };
+    let begun = access.log_in_by_provider(&login.name, given)?;
     end_former(context);
     let (content, cookie) = (OwnContent::LoggedIn(login.name), CookieChange::EndFlow(begun));
     Ok(OwnReply { content, cookie })

@@ -125,6 +125,11 @@ kinds! {
 }
 
 impl ProblemKind {
+    /// Returns the name of the kind.
+    pub(crate) const fn code(&self) -> &'static str {
+        self.1
+    }
+
     /// Returns the problem with its detail.
     pub(crate) fn of(&'static self, detail: impl Into<String>) -> Problem {
         Problem { kind: self, detail: detail.into(), next: None, retry_after_secs: None }
@@ -188,6 +193,7 @@ impl From<ControlError> for Problem {
             ErrorCode::ShuttingDown | ErrorCode::Disconnected => &ENDING,
             ErrorCode::InvalidValue => &INVALID_VALUE,
             ErrorCode::NotFound => &NOT_FOUND,
+            ErrorCode::Forbidden => &FORBIDDEN,
             ErrorCode::Conflict => &CONFLICT,
             ErrorCode::LimitReached => &LIMIT_REACHED,
             ErrorCode::ConfigurationRefused => &REFUSED_CONFIG,

@@ -182,6 +182,16 @@ impl Route {
         }
     }
 
+    /// Returns the scopes that the author of the request needs, all of them. A backup has users and
+    /// tokens: to restore it changes them.
+    pub fn scopes(&self) -> impl Iterator<Item = AccessScope> {
+        let own = match self.needs {
+            Needs::Scope(scope) => Some(scope),
+            Needs::Session | Needs::Nothing => None,
+        };
+        own.into_iter().chain(matches!(self.does, Does::Upload(_)).then_some(AccessWrite))
+    }
+
     /// Returns the whole path.
     pub fn full_path(&self) -> String {
         format!("{PREFIX}{}", self.path)

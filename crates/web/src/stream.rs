@@ -12,9 +12,10 @@ use http_body::Frame;
 use serde_json::Value;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::problem::Problem;
+use crate::standing::Standing;
 
 /// Octets of one chunk.
 const CHUNK: usize = 16 << 10;
@@ -24,8 +25,15 @@ const WAITING: usize = 4;
 /// Longest wait for the first part: an error within it has a status of its own.
 const FIRST_PART: Duration = Duration::from_millis(250);
 
-/// A body whose chunks come from another thread.
-struct LineBody(Receiver<Bytes>);
+/// Time between checks whether the author may still read.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A body whose chunks come from another thread. It ends when its author loses its rights.
+struct LineBody {
+    chunks: Receiver<Bytes>,
+    standing: Option<Standing>,
+    checks: Interval,
+}
 
 impl HttpBody for LineBody {
     type Data = Bytes;
@@ -35,7 +43,13 @@ impl HttpBody for LineBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+        while self.checks.poll_tick(cx).is_ready() {
+            if self.standing.as_ref().is_some_and(|standing| !standing.holds()) {
+                self.chunks.close();
+                return Poll::Ready(None);
+            }
+        }
+        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }
 
@@ -73,11 +87,14 @@ pub(crate) struct PartReceiver {
     begun: oneshot::Receiver<Result<(), Problem>>,
 }
 
-/// Returns the two ends of a body.
-pub(crate) fn parts(framing: Framing) -> (PartSender, PartReceiver) {
-    let ((sender, receiver), (begun, begins)) = (channel(WAITING), oneshot::channel());
+/// Returns the two ends of a body. It ends once `standing` does not hold any more.
+pub(crate) fn parts(framing: Framing, standing: Option<Standing>) -> (PartSender, PartReceiver) {
+    let ((sender, chunks), (begun, begins)) = (channel(WAITING), oneshot::channel());
     let sender = PartSender { framing, sender, chunk: Vec::new(), begun: Some(begun) };
-    (sender, PartReceiver { body: Body::new(LineBody(receiver)), begun: begins })
+    let mut checks = interval(CHECK_INTERVAL);
+    checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let body = Body::new(LineBody { chunks, standing, checks });
+    (sender, PartReceiver { body, begun: begins })
 }
 
 impl PartReceiver {

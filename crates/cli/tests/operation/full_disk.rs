@@ -83,3 +83,26 @@ fn what_a_disk_refused_is_saved_when_it_has_room_again() {
     assert_eq!(site.ask("game.example").0, ADDRESS);
     assert!(site.avocet_text(&["nta", "list"]).contains("broken.example."));
 }
+
+#[test]
+fn tokens_are_revoked_on_a_full_disk() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    let server = site.start();
+    let token = site.avocet_text(&["token", "create", "t", "--scope", "status:read"]);
+    let list = site.avocet_text(&["token", "list"]);
+    let id = list.split(' ').next().unwrap().to_owned();
+    server.stop();
+    let mut server = start_on_full_disk(&site);
+    let status = || {
+        let token = token.trim();
+        site.http(&format!(
+            "GET /api/v1/status HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\r\n"
+        ))
+        .0
+    };
+    assert_eq!(status(), 200);
+    check_unsaved(&site.avocet(&["token", "revoke", &id]), "access.json");
+    assert_eq!(status(), 401);
+    server.wait_for_line("changes are lost when the server ends");
+}

@@ -99,15 +99,24 @@ fn a_certificate_that_is_replaced_is_used_without_a_restart() {
 }
 
 #[test]
-fn a_certificate_without_its_key_is_a_reason_not_to_start() {
+fn an_unusable_certificate_is_a_warning_until_it_is_usable() {
     let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
     install(&site, [ONE[0], TWO[1]]);
     configure(&site, &upstream, https);
-    let (code, log) = Server::spawn(site.serve()).wait();
-    assert_eq!(code, Some(1));
-    let last = log.last().unwrap();
-    assert!(
-        last.contains("cert.pem and its key cannot be used") && last.contains("tls-key"),
-        "{last}"
-    );
+    let checked = String::from_utf8(site.avocet(&["check", "--json"]).stdout).unwrap();
+    assert!(checked.contains("cert.pem and its key cannot be used"), "{checked}");
+    let mut server = site.start();
+    server.wait_for_line("HTTPS is not served until");
+    let (status, health) = site.http_get("/health");
+    assert!(status == 200 && health.contains("warning: "), "{health}");
+    assert!(health.contains("cert.pem and its key cannot be used"), "{health}");
+    assert!(request(https, ONE[0], HEALTH).is_err());
+    install(&site, ONE);
+    while request(https, ONE[0], HEALTH).is_err() {
+        std::thread::yield_now();
+    }
+    server.wait_for_line("condition resolved");
+    fs::write(site.directory.join("cert.pem"), "not a certificate").unwrap();
+    server.wait_for_line("the certificate before stays in use");
+    request(https, ONE[0], HEALTH).unwrap();
 }

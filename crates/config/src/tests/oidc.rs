@@ -31,3 +31,23 @@ fn an_issuer_needs_a_client_and_the_url_of_this_server() {
         assert!(faults.contains(expected), "{text}: {faults}");
     }
 }
+
+#[test]
+fn an_issuer_without_https_is_doubted_unless_it_is_on_this_machine() {
+    let doubts = |issuer: &str| {
+        read(&format!(
+            "[oidc]\nissuer = \"{issuer}\"\nclient-id = \"a\"\nadmins = [\"a\"]\n\
+             public-url = \"https://dns.lan\""
+        ))
+        .doubts
+    };
+    for issuer in ["http://login.example", "http://10.0.0.1:8080/a", "http://[fe80::1]/a"] {
+        let doubts = doubts(issuer);
+        assert!(doubts.len() == 1 && doubts[0].contains("without https"), "{issuer}: {doubts:?}");
+    }
+    for issuer in
+        ["https://login.example", "http://127.0.0.1:80/a", "http://[::1]:80", "http://localhost/a"]
+    {
+        assert_eq!(doubts(issuer), [""; 0], "{issuer}");
+    }
+}

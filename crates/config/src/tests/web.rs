@@ -25,3 +25,12 @@ fn https_needs_a_certificate_and_an_address_of_this_network() {
         assert!(faults.contains(expected), "{text}: {faults}");
     }
 }
+
+#[test]
+fn a_proxy_at_any_address_is_doubted() {
+    let doubts = |proxies: &str| read(&format!("[web]\ntrusted-proxies = [\"{proxies}\"]")).doubts;
+    for any in ["0.0.0.0/0", "::/0"] {
+        assert!(doubts(any)[0].contains("every client may claim"), "{any}");
+    }
+    assert_eq!(doubts("10.0.0.0/8"), [""; 0]);
+}

@@ -354,11 +354,11 @@ impl Control for Running {
     }
 
     fn user_add(&self, request: UserAdd) -> Result<UserReport, ControlError> {
-        Ok(self.web.access.user_add(request)?)
+        Ok(with_warnings(self.web.access.user_add(request)?, self))
     }
 
     fn user_change(&self, request: UserChange) -> Result<UserReport, ControlError> {
-        Ok(self.web.access.user_change(request)?)
+        Ok(with_warnings(self.web.access.user_change(request)?, self))
     }
 
     fn user_remove(&self, request: UserRemove) -> Result<UserRemoved, ControlError> {
@@ -376,6 +376,16 @@ impl Control for Running {
     fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
         Ok(self.web.access.token_revoke(&request.id)?)
     }
+}
+
+/// Adds the groups of a user's limits that the configuration does not have.
+fn with_warnings(mut user: UserReport, running: &Running) -> UserReport {
+    let state = running.shared.snapshot();
+    let known = state.config.policy.vocabulary().groups;
+    let unknown = user.limits.groups.iter().filter(|name| !known.contains(*name));
+    let warning = |name: &String| format!("the configuration has no group {name:?}");
+    user.warnings = unknown.map(warning).collect();
+    user
 }
 
 fn store_counts(stats: &StoreStats) -> StoreCounts {

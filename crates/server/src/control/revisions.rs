@@ -31,12 +31,15 @@ pub(super) fn refused(error: BackgroundError) -> ControlError {
     match error {
         BackgroundError::Edit(error) => ControlError::InvalidEdit(error.to_string()),
         BackgroundError::OtherRevision(in_force) => ControlError::OtherRevision(in_force),
+        BackgroundError::AccessKeys(keys) => ControlError::AccessKeys(keys),
         BackgroundError::Revision(RevisionError::Unknown(number)) => {
             ControlError::UnknownRevision(number)
         }
         BackgroundError::Revision(error) => ControlError::RevisionUnusable(error.to_string()),
         BackgroundError::Replace(error) => ControlError::FileRefused(error.to_string()),
-        BackgroundError::NoFile => ControlError::FileRefused(error.to_string()),
+        BackgroundError::NoFile | BackgroundError::RolledBack(_) => {
+            ControlError::FileRefused(error.to_string())
+        }
         error => ControlError::ConfigurationRefused(error.to_string()),
     }
 }

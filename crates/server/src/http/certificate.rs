@@ -1,31 +1,34 @@
 //! The certificate of the HTTPS listener, which is read again when its files change.
+//!
+//! An unusable certificate is no reason to serve no DNS: without one, connections are closed, and a
+//! condition says so until the files are usable.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use avocet_config::web::CertificateFiles;
 use avocet_nameserver::file_watch::FileFingerprint;
 use rustls::ServerConfig;
-use rustls::crypto::aws_lc_rs::default_provider;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::certificates::CertificateFault;
 use crate::running::Running;
+use crate::running::certificate::read;
+use crate::running::conditions::Condition;
 
-/// Interval of checks whether the files have changed.
+/// Interval of looks at the files.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The certificate in force.
+#[derive(Default)]
 pub(super) struct Certificate {
     loaded: Mutex<Loaded>,
 }
 
+#[derive(Default)]
 struct Loaded {
-    config: Arc<ServerConfig>,
-    /// The files that were read last, whether or not they were usable.
-    seen: SeenFiles,
-    looked: Instant,
+    /// `None` if there was no usable certificate yet.
+    config: Option<Arc<ServerConfig>>,
+    /// The files of the last certificate that was usable.
+    seen: Option<SeenFiles>,
 }
 
 /// The files at one time.
@@ -43,65 +46,46 @@ impl SeenFiles {
 }
 
 impl Certificate {
-    /// Reads the files of a certificate.
-    ///
-    /// # Errors
-    /// A file cannot be read, or the two do not belong together.
-    pub(super) fn load(files: &CertificateFiles) -> Result<Self, CertificateFault> {
-        let seen = SeenFiles::of(files);
-        let loaded = Loaded { config: read(files)?, seen, looked: Instant::now() };
-        Ok(Self { loaded: Mutex::new(loaded) })
+    /// Returns the configuration for a connection, if there is a certificate.
+    pub(super) fn in_force(&self) -> Option<Arc<ServerConfig>> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).config.clone()
     }
 
-    /// Returns the configuration for a connection. If the files have changed, they are read first;
-    /// if they cannot be used, the certificate before stays.
-    pub(super) fn in_force(&self, running: &Running) -> Arc<ServerConfig> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.looked.elapsed() >= LOOK_INTERVAL {
-            loaded.looked = Instant::now();
+    /// Looks at the files from time to time, without end.
+    pub(super) async fn watch(&self, running: &Running) {
+        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        loop {
+            looks.tick().await;
             let state = running.shared.snapshot();
-            if let Some(https) = &state.config.web.https {
-                loaded.look(&https.certificate);
-            }
+            let files = state.config.web.https.as_ref().map(|https| &https.certificate);
+            let fault = files.and_then(|files| self.look(files));
+            running.conditions.set(Condition::Certificate, fault);
         }
-        loaded.config.clone()
     }
-}
 
-impl Loaded {
-    fn look(&mut self, files: &CertificateFiles) {
+    /// Reads the files if they have changed, or were not usable. Returns why they cannot be used.
+    /// The certificate before stays then.
+    fn look(&self, files: &CertificateFiles) -> Option<String> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = SeenFiles::of(files);
-        if seen == self.seen {
-            return;
+        if loaded.seen.as_ref() == Some(&seen) {
+            return None;
         }
-        self.seen = seen;
-        match read(files) {
-            Ok(config) => {
-                tracing::info!("{} has changed and is in use", files.chain.display());
-                self.config = config;
+        match (read(files), &loaded.config) {
+            (Ok(config), before) => {
+                if before.is_some() {
+                    tracing::info!("{} has changed and is in use", files.chain.display());
+                }
+                *loaded = Loaded { config: Some(config), seen: Some(seen) };
+                None
             }
-            Err(error) => tracing::warn!(%error, "the certificate before stays in use"),
+            (Err(fault), Some(_)) => {
+                loaded.seen = None;
+                Some(format!("{fault}; the certificate before stays in use"))
+            }
+            (Err(fault), None) => Some(format!(
+                "{fault}; HTTPS is not served until [web] tls-cert and tls-key are usable"
+            )),
         }
     }
-}
-
-fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, CertificateFault> {
-    let CertificateFiles { chain, key } = files;
-    let unreadable = |path: &std::path::Path| {
-        let path = path.to_owned();
-        move |source| CertificateFault::Unreadable { path, source }
-    };
-    let certificates = CertificateDer::pem_file_iter(chain)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(unreadable(chain))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
-    let unusable = |source| CertificateFault::Unusable { path: chain.clone(), source };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(unusable)?
-        .with_no_client_auth()
-        .with_single_cert(certificates, private)
-        .map_err(unusable)?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }

@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use avocet_config::web::CertificateFiles;
 use avocet_web::host::HostOwner;
 use avocet_web::{Body, LinkSecurity, Peer, Web};
 use http_body_util::Full;
@@ -77,8 +76,8 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(crate) struct Listeners {
     /// The listener for metrics, health and the API.
     pub(crate) own: Option<StdTcpListener>,
-    /// The listener for the same over HTTPS, with its certificate.
-    pub(crate) secure: Option<SecureListener>,
+    /// The listener for the same over HTTPS.
+    pub(crate) secure: Option<StdTcpListener>,
     /// The listeners for the block page.
     pub(crate) pages: Vec<StdTcpListener>,
 }
@@ -87,25 +86,6 @@ impl Listeners {
     /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.own.is_none() && self.secure.is_none() && self.pages.is_empty()
-    }
-}
-
-/// The listening socket of HTTPS.
-pub(crate) struct SecureListener {
-    socket: StdTcpListener,
-    certificate: Certificate,
-}
-
-impl SecureListener {
-    /// Reads the certificate for a listening socket.
-    ///
-    /// # Errors
-    /// The certificate cannot be used.
-    pub(crate) fn load(
-        socket: StdTcpListener,
-        files: &CertificateFiles,
-    ) -> Result<Self, CertificateFault> {
-        Ok(Self { socket, certificate: Certificate::load(files)? })
     }
 }
 
@@ -133,7 +113,7 @@ impl HttpServer {
             .own
             .iter()
             .map(|one| (OWN, one))
-            .chain(listeners.secure.iter().map(|one| (SECURE, &one.socket)))
+            .chain(listeners.secure.iter().map(|one| (SECURE, one)))
             .chain(listeners.pages.iter().map(|one| (PAGE, one)));
         let copies = labelled.map(|(label, listener)| {
             listener.set_nonblocking(true)?;
@@ -165,11 +145,11 @@ async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Rece
         let site = site.clone();
         tokio::spawn(async move { accept(&listener, site, None).await });
     }
-    if let Some(SecureListener { socket, certificate }) = secure
-        && let Some(listener) = listen(socket)
-    {
-        let certificate = Some(Arc::new(certificate));
-        tokio::spawn(async move { accept(&listener, site, certificate).await });
+    if let Some(listener) = secure.and_then(listen) {
+        let certificate = Arc::new(Certificate::default());
+        let (watched, running) = (certificate.clone(), running.clone());
+        tokio::spawn(async move { watched.watch(&running).await });
+        tokio::spawn(async move { accept(&listener, site, Some(certificate)).await });
     }
     for listener in pages.into_iter().filter_map(listen) {
         let running = running.clone();
@@ -219,7 +199,8 @@ impl Site {
             let _ = serve(stream, Further::Requests, respond).await;
             return;
         };
-        let acceptor = TlsAcceptor::from(certificate.in_force(&self.running));
+        let Some(config) = certificate.in_force() else { return };
+        let acceptor = TlsAcceptor::from(config);
         if let Ok(Ok(stream)) = timeout(REQUEST_TIME, acceptor.accept(stream)).await {
             let _ = serve(stream, Further::Requests, respond).await;
         }

@@ -46,7 +46,7 @@ use avocet_web::WebStores;
 use avocet_web::access::Access;
 
 use crate::control::{Backlog, ControlSocket, Orders, refuse};
-use crate::http::{self, HttpServer, SecureListener};
+use crate::http::{self, HttpServer};
 use crate::keepers;
 use crate::lists::leisure::free_at_leisure;
 use crate::lists::{Keeping, Store};
@@ -459,7 +459,7 @@ fn save_interval(shared: &Shared) -> Option<u32> {
 struct Opened {
     control: ControlSocket,
     own: Option<TcpListener>,
-    secure: Option<SecureListener>,
+    secure: Option<TcpListener>,
 }
 
 fn open(config: &Config, taken: Option<&mut TakenOver>) -> Result<Opened, OperationError> {
@@ -472,14 +472,8 @@ fn open(config: &Config, taken: Option<&mut TakenOver>) -> Result<Opened, Operat
         }
     };
     let own = config.server.http.map(|addr| adopt_or_listen(addr, adopted.own)).transpose()?;
-    let secure = match &config.web.https {
-        None => None,
-        Some(https) => {
-            let socket = adopt_or_listen(https.address, adopted.secure)?;
-            let loaded = SecureListener::load(socket, &https.certificate);
-            Some(loaded.map_err(OperationError::Certificate)?)
-        }
-    };
+    let https = config.web.https.as_ref();
+    let secure = https.map(|https| adopt_or_listen(https.address, adopted.secure)).transpose()?;
     Ok(Opened { control: adopted.control, own, secure })
 }
 

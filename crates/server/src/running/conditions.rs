@@ -23,6 +23,8 @@ pub(crate) enum Condition {
     Allow,
     /// The configuration file is missing.
     Configuration,
+    /// The certificate of HTTPS cannot be used.
+    Certificate,
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
@@ -45,13 +47,14 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 15] = [
+const ALL: [Condition; 16] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
     Condition::Interfaces,
     Condition::Allow,
     Condition::Configuration,
+    Condition::Certificate,
     Condition::State,
     Condition::Lists,
     Condition::QueryLog,
@@ -73,6 +76,7 @@ impl Condition {
             Self::Interfaces => "interfaces",
             Self::Allow => "allow",
             Self::Configuration => "configuration",
+            Self::Certificate => "certificate",
             Self::State => "state",
             Self::Lists => "lists",
             Self::QueryLog => "query-log",

@@ -4,6 +4,7 @@
 //! It reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters and reads
 //! counters.
 
+pub(crate) mod certificate;
 pub(crate) mod conditions;
 pub(crate) mod fingerprint;
 pub(crate) mod geo;
@@ -39,6 +40,7 @@ use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
 use crate::tap::TapCounts;
+pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};
 pub(crate) use geo::GeoWatch;
 pub use leases::fault_of_leases;
@@ -67,8 +69,6 @@ pub enum OperationError {
     Http(SocketAddr, io::Error),
     /// The server cannot listen on an address of the block page.
     Page(SocketAddr, io::Error),
-    /// The certificate of HTTPS cannot be used.
-    Certificate(CertificateFault),
     /// The system refused a thread or a descriptor.
     System(io::Error),
     /// A worker ended by itself; the log line before has the reason.
@@ -106,9 +106,6 @@ impl fmt::Display for OperationError {
                 "cannot listen on {addr} for the block page: {error}; change [policy] block-page, \
                  or stop what is in the way; ports below 1024 need CAP_NET_BIND_SERVICE or root"
             ),
-            Self::Certificate(fault) => {
-                write!(f, "{fault}; correct [web] tls-cert and tls-key, or set https = \"\"")
-            }
             Self::System(error) => write!(f, "cannot monitor the server: {error}"),
             Self::WorkerEnded => f.write_str("a worker thread ended by itself"),
         }
@@ -182,10 +179,11 @@ impl Running {
         }
     }
 
-    /// Tries again to save changes by commands and of trust anchors that the disk refused.
+    /// Tries again to save changes by commands, of users and of trust anchors that the disk refused.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));
+        faults.extend(self.web.access.save_again());
         let text = format!(
             "{}; changes are lost when the server ends, unless a retry succeeds",
             faults.join("; ")

@@ -17,7 +17,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use avocet_config::edit::{KeyEdit, edited};
-use avocet_config::{Config, ServerConfig, environment, read_text};
+use avocet_config::{Config, ServerConfig, access_keys_between, environment, read_text};
 use avocet_control::ControlError;
 use avocet_control::revisions::Submitter;
 use avocet_io::probe::has_family;
@@ -34,6 +34,7 @@ use ipnet::IpNet;
 
 use crate::error::BackgroundError;
 use crate::log;
+use crate::running::certificate::fault_of_certificate;
 use crate::running::geo::GeoReads;
 use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
@@ -151,7 +152,8 @@ impl Reloader {
         base: Option<u32>,
         by: Submitter,
     ) -> Result<Reloaded, BackgroundError> {
-        let text = self.revisions.file_text()?;
+        let file = self.revisions.file_text()?;
+        let text = self.base(&file);
         if text != self.revisions.text() {
             self.reload()?;
         }
@@ -159,8 +161,7 @@ impl Reloader {
         if base.is_some() && base != in_force {
             return Err(BackgroundError::OtherRevision(in_force));
         }
-        let change =
-            Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(text.clone()) };
+        let change = Change { origin: ChangeOrigin::Edit, by, write: FileWrite::Must(file) };
         self.submit(|| self.validated(edited(&text, edits)?, change))
     }
 
@@ -169,11 +170,21 @@ impl Reloader {
     /// # Errors
     /// The file cannot be read, or the result has errors.
     pub(crate) fn check_edit(&self, edits: &[KeyEdit<'_>]) -> Result<CheckedEdit, BackgroundError> {
-        let present = self.revisions.file_text()?;
+        let present = self.base(&self.revisions.file_text()?);
         let changed = edited(&present, edits)?;
         let config = Config::from_text(self.path(), &changed, &environment().collect())?;
-        let doubts = config.doubts.iter().map(ToString::to_string).collect();
+        let doubts = config.doubts.iter().map(ToString::to_string);
+        let doubts = doubts.chain(fault_of_certificate(&config.web)).collect();
         Ok(CheckedEdit { present, changed, doubts })
+    }
+
+    /// Returns the text that an edit is made in: that of the file, or the one in force if a rollback
+    /// could not replace the file.
+    fn base(&self, file: &str) -> String {
+        match self.revisions.is_rolled_back(file) {
+            true => self.revisions.text(),
+            false => file.to_owned(),
+        }
     }
 
     /// Puts an earlier revision in force again.
@@ -188,7 +199,8 @@ impl Reloader {
     ) -> Result<Reloaded, BackgroundError> {
         let text = self.revisions.read(|store| store.text(number))?;
         let base = self.revisions.file_text().unwrap_or_default();
-        if base != self.revisions.text() && self.reload().is_err() {
+        let is_taken = base == self.revisions.text() || self.revisions.is_rolled_back(&base);
+        if !is_taken && self.reload().is_err() {
             let keep = self.shared.snapshot().config.revisions.keep;
             self.revisions.keep_refused(&base, keep);
         }
@@ -201,7 +213,22 @@ impl Reloader {
 
     fn validated(&self, text: String, change: Change) -> Result<Incoming, BackgroundError> {
         let config = Config::from_text(self.path(), &text, &environment().collect())?;
+        self.check_reach(&config, &change.by)?;
         Ok(Incoming { config, text, change })
+    }
+
+    /// Refuses a change of keys that decide about access by an author who may not change them. The
+    /// text in force counts, even if a part of it waits for a restart.
+    fn check_reach(&self, config: &Config, by: &Submitter) -> Result<(), BackgroundError> {
+        if by.reach.is_all() {
+            return Ok(());
+        }
+        let text = self.revisions.text();
+        let present = Config::from_text(self.path(), &text, &environment().collect())?;
+        match access_keys_between(&present, config) {
+            keys if keys.is_empty() => Ok(()),
+            keys => Err(BackgroundError::AccessKeys(keys.join(", "))),
+        }
     }
 
     /// Puts a configuration in force, and logs the result.
@@ -269,6 +296,9 @@ impl Reloader {
         log::set_level(snapshot.config.log.level);
         let doubts = &snapshot.config.doubts;
         doubts.iter().for_each(|doubt| tracing::warn!("{doubt}"));
+        if let Some(fault) = fault_of_certificate(&snapshot.config.web) {
+            tracing::warn!("{fault}");
+        }
         let zones = rerouted_zones(&old.config, &snapshot.config);
         let removed = Removed::between(&old.config, &snapshot.config);
         // A change that turns probation off is itself on probation.
@@ -287,14 +317,19 @@ impl Reloader {
         let fingerprint = || self.path().and_then(FileFingerprint::of);
         let load = || self.path().map_or_else(|| Ok(String::new()), read_text);
         match read_settled(fingerprint, load) {
-            Some(text) => self.validated(text?, Change::of_file()),
+            Some(text) => match text? {
+                text if self.revisions.is_rolled_back(&text) => {
+                    Err(BackgroundError::RolledBack(self.file()))
+                }
+                text => self.validated(text, Change::of_file()),
+            },
             None => Err(BackgroundError::BeingWritten(self.file())),
         }
     }
 
     /// Reports whether the file has the text in force, as after a change by a request.
     pub(crate) fn has_text_of_file(&self) -> bool {
-        self.revisions.file_text().is_ok_and(|text| text == self.revisions.text())
+        self.revisions.file_text().is_ok_and(|text| self.base(&text) == self.revisions.text())
     }
 
     fn file(&self) -> PathBuf {

@@ -95,6 +95,8 @@ struct RevisionState {
     health: Health,
     /// Why the file does not have the text in force.
     unwritten: Option<String>,
+    /// The text of the file that a rollback could not replace. It is not taken again.
+    rolled_back: Option<String>,
 }
 
 impl Revisions {
@@ -137,6 +139,11 @@ impl Revisions {
     /// Returns why the file does not have the text in force, if it does not.
     pub(crate) fn unwritten(&self) -> Option<String> {
         self.state().unwritten.clone()
+    }
+
+    /// Returns whether this is the text of the file that a rollback could not replace.
+    pub(crate) fn is_rolled_back(&self, text: &str) -> bool {
+        self.state().rolled_back.as_deref() == Some(text)
     }
 
     /// Returns the text of the file.
@@ -204,7 +211,12 @@ impl Revisions {
                 }
                 Err(error)
             }
-            Err(error) => Ok(KeptChange { number, unwritten: Some(error.to_string()) }),
+            Err(error) => {
+                if let FileWrite::Try(base) = &change.write {
+                    state.rolled_back = Some(base.clone());
+                }
+                Ok(KeptChange { number, unwritten: Some(error.to_string()) })
+            }
         }
     }
 
@@ -225,6 +237,9 @@ impl Revisions {
     ) {
         let mut state = self.state();
         state.unwritten = kept.unwritten.clone();
+        if kept.unwritten.is_none() {
+            state.rolled_back = None;
+        }
         let before = state.in_force;
         if kept.number == before && before.is_some() {
             return;

@@ -57,6 +57,8 @@ impl StoredUser {
             limits: self.limits.clone(),
             second_factor: self.second_factor.is_some(),
             created_at: self.created_at,
+            warnings: Vec::new(),
+            unsaved: None,
         }
     }
 }

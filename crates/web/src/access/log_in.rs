@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::file::StoredUser;
 use super::password::PasswordHash;
 use super::secrets::{digest_of, is_equal};
-use super::session::SessionUser;
+use super::session::{GivenRole, SessionUser};
 use super::throttle::GuessSource;
 use super::totp::{self, CodeCheck, SecondFactor};
-use super::{Access, BegunSession, Principal, Proof, check_name, find, insert};
+use super::{Access, AccessState, BegunSession, Principal, Proof, check_name, find, insert};
 
 /// A log-in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -97,10 +97,10 @@ impl Access {
     pub(crate) fn log_in_by_provider(
         &self,
         name: &str,
-        role: Role,
+        given: GivenRole,
     ) -> Result<BegunSession, LoginFault> {
         let now = self.now();
-        Ok(self.state().sessions.begin(&SessionUser::of(name, Some(role)), now)?)
+        Ok(self.state().sessions.begin(&SessionUser::of(name, Some(given)), now)?)
     }
 
     /// Refuses an address from which too many attempts failed.
@@ -152,16 +152,31 @@ impl Access {
     pub fn of_session(&self, id: &str) -> Option<Principal> {
         let now = self.now();
         let mut state = self.state();
-        let session = state.sessions.of(id, now)?;
-        let (name, csrf, role) = (session.user.clone(), session.csrf(), session.role);
-        let proof = Proof::Session(csrf);
-        if let Some(role) = role {
-            let limits = UserLimits::default();
-            return Some(Principal { scopes: role.scopes(), limits, name, proof });
+        // The use counts.
+        state.sessions.of(id, now)?;
+        of_session(&state, id, now)
+    }
+
+    /// Returns the author of an earlier request as it is now: with the rights that its token, or
+    /// the user of its session, has now.
+    pub(crate) fn present(
+        &self,
+        author: &Principal,
+        session: Option<&Secret>,
+    ) -> Option<Principal> {
+        let (now, state) = (self.now(), self.state());
+        match &author.proof {
+            Proof::Token(id) => {
+                let token = state.stored.tokens.iter().find(|token| token.id == *id)?;
+                (token.expires_at > now).then(|| Principal::of_token(token))
+            }
+            Proof::Session(_) => of_session(&state, session?.reveal(), now),
         }
-        let user = state.stored.users.iter().find(|user| user.name == name)?;
-        let (scopes, limits) = (user.role.scopes(), user.limits.clone());
-        Some(Principal { scopes, limits, name, proof })
+    }
+
+    /// Ends the sessions whose role another provider gave than the one with these settings.
+    pub(crate) fn end_sessions_of_others_than(&self, provider: Option<&str>) {
+        self.state().sessions.end_all_of_others_than(provider);
     }
 
     /// Returns whether a value is the one against forged requests of a session.
@@ -326,4 +341,17 @@ impl Access {
         let mut state = self.state();
         Ok(state.sessions.of(session, now).ok_or(LoginFault::Wrong)?.user.clone())
     }
+}
+
+/// Returns the user of a session that has not ended.
+fn of_session(state: &AccessState, id: &str, now: u64) -> Option<Principal> {
+    let session = state.sessions.peek(id, now)?;
+    let (name, proof) = (session.user.clone(), Proof::Session(session.csrf()));
+    if let Some(given) = &session.given {
+        let limits = UserLimits::default();
+        return Some(Principal { scopes: given.role.scopes(), limits, name, proof });
+    }
+    let user = state.stored.users.iter().find(|user| user.name == name)?;
+    let (scopes, limits) = (user.role.scopes(), user.limits.clone());
+    Some(Principal { scopes, limits, name, proof })
 }

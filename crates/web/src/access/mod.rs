@@ -33,6 +33,7 @@ use password::PasswordHash;
 use secrets::{Digest, digest_of};
 pub(crate) use secrets::{is_equal, random, random_text};
 pub use session::BegunSession;
+pub(crate) use session::GivenRole;
 use session::Sessions;
 use throttle::Throttle;
 #[cfg(test)]
@@ -67,6 +68,17 @@ pub struct Principal {
     pub proof: Proof,
 }
 
+impl Principal {
+    fn of_token(token: &StoredToken) -> Self {
+        Self {
+            name: token.name.clone(),
+            scopes: token.scopes.clone(),
+            limits: UserLimits::default(),
+            proof: Proof::Token(token.id.clone()),
+        }
+    }
+}
+
 /// How the author of a request proved who it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proof {
@@ -90,6 +102,8 @@ struct AccessState {
     sessions: Sessions,
     throttle: Throttle,
     setup: Option<SetupLink>,
+    /// Why the file does not have the users and tokens in force.
+    unsaved: Option<String>,
 }
 
 /// The link for the first user.
@@ -107,6 +121,7 @@ impl Access {
             sessions: Sessions::default(),
             throttle: Throttle::default(),
             setup: None,
+            unsaved: None,
         };
         Self { clock, file, state: Mutex::new(state), hashing: Mutex::default() }
     }
@@ -129,8 +144,34 @@ impl Access {
         let mut changed = state.stored.clone();
         let outcome = change(&mut changed)?;
         self.file.save(&changed)?;
-        state.stored = changed;
+        (state.stored, state.unsaved) = (changed, None);
         Ok(outcome)
+    }
+
+    /// Changes users and tokens at once, in memory even if the disk refuses the change: a client that
+    /// takes rights away wants that now. Returns why it is not saved, too.
+    fn change_at_once<T>(
+        &self,
+        change: impl FnOnce(&mut StoredAccess) -> Result<T, AccessFault>,
+    ) -> Result<(T, Option<String>), AccessFault> {
+        let mut state = self.state();
+        let mut changed = state.stored.clone();
+        let outcome = change(&mut changed)?;
+        state.stored = changed;
+        Ok((outcome, self.save(&mut state)))
+    }
+
+    fn save(&self, state: &mut AccessState) -> Option<String> {
+        let fault = self.file.save(&state.stored).err().map(|fault| fault.to_string());
+        state.unsaved.clone_from(&fault);
+        fault
+    }
+
+    /// Tries again to save what the disk refused. Returns the reason if it still refuses.
+    pub fn save_again(&self) -> Option<String> {
+        let mut state = self.state();
+        state.unsaved.as_ref()?;
+        self.save(&mut state)
     }
 
     /// Draws the text of a set-up link if there are no users; an earlier link ends.
@@ -160,7 +201,8 @@ impl Access {
     pub fn user_add(&self, request: UserAdd) -> Result<UserReport, AccessFault> {
         let UserAdd { name, role, password, limits } = request;
         check_name(&name)?;
-        check_limits(role, &limits)?;
+        check_limits(role, limits.as_ref())?;
+        let limits = limits.unwrap_or_default();
         let hash = self.hash(&password)?;
         let created_at = self.now();
         let user =
@@ -174,19 +216,25 @@ impl Access {
     /// Changes a user and ends its sessions.
     ///
     /// # Errors
-    /// The user does not exist or is the last admin, the password is too short, or the disk refuses
-    /// the change.
+    /// The user does not exist or is the last admin, or the password is too short.
     pub fn user_change(&self, request: UserChange) -> Result<UserReport, AccessFault> {
-        let UserChange { name, role, limits, password, remove_second_factor } = request;
+        let UserChange { name, role, limits, remove_limits, password, remove_second_factor } =
+            request;
         let hash = password.as_ref().map(|password| self.hash(password)).transpose()?;
-        let report = self.change(|stored| {
+        let (mut report, unsaved) = self.change_at_once(|stored| {
             if role.is_some_and(|role| role != Role::Admin) {
                 keep_an_admin(stored, &name)?;
             }
             let user = find(stored, &name)?;
             user.role = role.unwrap_or(user.role);
+            check_limits(user.role, limits.as_ref())?;
+            if remove_limits {
+                user.limits = UserLimits::default();
+            }
             user.limits = limits.unwrap_or_else(|| user.limits.clone());
-            check_limits(user.role, &user.limits)?;
+            if user.role == Role::Admin && !user.limits.is_empty() {
+                return Err(AccessFault::LimitedAdmin);
+            }
             if let Some(hash) = hash {
                 user.password = hash;
             }
@@ -195,6 +243,7 @@ impl Access {
             }
             Ok(user.report())
         })?;
+        report.unsaved = unsaved;
         self.state().sessions.end_all_of(&name);
         Ok(report)
     }
@@ -202,15 +251,15 @@ impl Access {
     /// Removes a user and ends its sessions.
     ///
     /// # Errors
-    /// The user does not exist or is the last admin, or the disk refuses the change.
+    /// The user does not exist or is the last admin.
     pub fn user_remove(&self, name: &str) -> Result<UserRemoved, AccessFault> {
-        self.change(|stored| {
+        let ((), unsaved) = self.change_at_once(|stored| {
             keep_an_admin(stored, name)?;
             stored.users.retain(|user| user.name != name);
             Ok(())
         })?;
         self.state().sessions.end_all_of(name);
-        Ok(UserRemoved { name: name.to_owned() })
+        Ok(UserRemoved { name: name.to_owned(), unsaved })
     }
 
     /// Returns the number of sessions that have not ended, for the metrics.
@@ -268,16 +317,17 @@ impl Access {
     /// Revokes a token.
     ///
     /// # Errors
-    /// There is no such token, or the disk refuses the change.
+    /// There is no such token.
     pub fn token_revoke(&self, id: &str) -> Result<TokenRevoked, AccessFault> {
-        self.change(|stored| {
+        let ((), unsaved) = self.change_at_once(|stored| {
             let before = stored.tokens.len();
             stored.tokens.retain(|token| token.id != id);
             match stored.tokens.len() < before {
-                true => Ok(TokenRevoked { id: id.to_owned() }),
+                true => Ok(()),
                 false => Err(AccessFault::UnknownToken(id.to_owned())),
             }
-        })
+        })?;
+        Ok(TokenRevoked { id: id.to_owned(), unsaved })
     }
 
     /// Returns the owner of a token that has not expired. The digest is the key: the time of the
@@ -286,12 +336,7 @@ impl Access {
         let digest = HEXLOWER.encode(&digest_of(text.strip_prefix(TOKEN_PREFIX).and(Some(text))?));
         let (state, now) = (self.state(), self.now());
         let token = state.stored.tokens.iter().find(|token| token.digest == digest)?;
-        (token.expires_at > now).then(|| Principal {
-            name: token.name.clone(),
-            scopes: token.scopes.clone(),
-            limits: UserLimits::default(),
-            proof: Proof::Token(token.id.clone()),
-        })
+        (token.expires_at > now).then(|| Principal::of_token(token))
     }
 
     /// Hashes a password while no other is hashed.
@@ -338,10 +383,12 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_OCTETS).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-fn check_limits(role: Role, limits: &UserLimits) -> Result<(), AccessFault> {
-    match role == Role::Admin && !limits.is_empty() {
-        true => Err(AccessFault::LimitedAdmin),
-        false => Ok(()),
+fn check_limits(role: Role, limits: Option<&UserLimits>) -> Result<(), AccessFault> {
+    let Some(limits) = limits else { return Ok(()) };
+    match limits.fault() {
+        Some(fault) => Err(AccessFault::InvalidLimits(fault)),
+        None if role == Role::Admin => Err(AccessFault::LimitedAdmin),
+        None => Ok(()),
     }
 }
 

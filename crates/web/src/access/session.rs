@@ -19,7 +19,7 @@ const LIFETIME_SECS: u64 = 12 * 3600;
 pub(crate) struct Session {
     pub(crate) user: String,
     /// The role, if a provider gave it: then the user is not in the file.
-    pub(crate) role: Option<Role>,
+    pub(crate) given: Option<GivenRole>,
     /// The value that each change has to repeat in `X-CSRF-Token`.
     csrf: Secret,
     began: u64,
@@ -28,16 +28,24 @@ pub(crate) struct Session {
     pub(crate) pending_factor: Option<Secret>,
 }
 
+/// A role that a provider gave.
+#[derive(Debug, Clone)]
+pub(crate) struct GivenRole {
+    pub(crate) role: Role,
+    /// The settings of the provider.
+    pub(crate) provider: String,
+}
+
 /// The user of a session that begins.
 pub(crate) struct SessionUser<'a> {
     name: &'a str,
-    role: Option<Role>,
+    given: Option<GivenRole>,
 }
 
 impl<'a> SessionUser<'a> {
     /// Returns the user of this name, with the role that a provider gave.
-    pub(crate) const fn of(name: &'a str, role: Option<Role>) -> Self {
-        Self { name, role }
+    pub(crate) const fn of(name: &'a str, given: Option<GivenRole>) -> Self {
+        Self { name, given }
     }
 }
 
@@ -77,7 +85,7 @@ impl Sessions {
         let (id, csrf) = (Secret::new(random_text()?), Secret::new(random_text()?));
         let session = Session {
             user: user.name.to_owned(),
-            role: user.role,
+            given: user.given.clone(),
             csrf: csrf.clone(),
             began: now,
             used: now,
@@ -105,6 +113,17 @@ impl Sessions {
         let session = self.0.get_mut(&digest)?;
         session.used = now;
         Some(session)
+    }
+
+    /// Returns a session that has not ended, without a use of it.
+    pub(crate) fn peek(&self, id: &str, now: u64) -> Option<&Session> {
+        self.0.get(&digest_of(id)).filter(|session| session.is_alive(now))
+    }
+
+    /// Ends the sessions whose role another provider gave.
+    pub(crate) fn end_all_of_others_than(&mut self, provider: Option<&str>) {
+        let of_other = |given: &GivenRole| provider != Some(given.provider.as_str());
+        self.0.retain(|_, session| !session.given.as_ref().is_some_and(of_other));
     }
 
     /// Returns the number of sessions that have not ended.

@@ -52,12 +52,7 @@ fn secret(text: &str) -> Secret {
 }
 
 fn user(name: &str, role: Role) -> UserAdd {
-    UserAdd {
-        name: name.to_owned(),
-        role,
-        password: secret("correct horse"),
-        limits: UserLimits::default(),
-    }
+    UserAdd { name: name.to_owned(), role, password: secret("correct horse"), limits: None }
 }
 
 fn login(name: &str, password: &str, code: Option<&str>) -> Login {
@@ -70,6 +65,7 @@ fn change(name: &str) -> UserChange {
         role: None,
         limits: None,
         password: None,
+        remove_limits: false,
         remove_second_factor: false,
     }
 }
@@ -277,7 +273,7 @@ fn an_admin_is_not_limited_and_limits_survive_a_restart() {
     let place = Site::new("limits");
     let access = place.open();
     let kids = UserLimits { groups: vec!["kids".to_owned()], zones: Vec::new() };
-    let add = |name: &str, role| UserAdd { limits: kids.clone(), ..user(name, role) };
+    let add = |name: &str, role| UserAdd { limits: Some(kids.clone()), ..user(name, role) };
     assert_eq!(access.user_add(add("eve", Role::Admin)), Err(AccessFault::LimitedAdmin));
     access.user_add(user("ada", Role::Admin)).unwrap();
     access.user_add(add("bob", Role::Operator)).unwrap();
@@ -285,6 +281,13 @@ fn an_admin_is_not_limited_and_limits_survive_a_restart() {
     assert_eq!(access.user_change(promotion), Err(AccessFault::LimitedAdmin));
     let access = place.open();
     assert_eq!(access.user_list().users[1].limits, kids);
-    let free = UserChange { limits: Some(UserLimits::default()), ..change("bob") };
+    // Who clears a list by mistake must not make an unlimited user.
+    let empty = UserChange { limits: Some(UserLimits::default()), ..change("bob") };
+    let refused = access.user_change(empty).unwrap_err();
+    assert!(refused.to_string().contains("need a group or a zone"), "{refused}");
+    let empty = UserAdd { limits: Some(UserLimits::default()), ..user("eve", Role::Viewer) };
+    assert!(matches!(access.user_add(empty), Err(AccessFault::InvalidLimits(_))));
+    assert_eq!(access.user_list().users[1].limits, kids);
+    let free = UserChange { remove_limits: true, ..change("bob") };
     assert!(access.user_change(free).unwrap().limits.is_empty());
 }

@@ -91,6 +91,12 @@ pub(crate) enum OidcFault {
 type Claims = Map<String, Value>;
 
 impl OidcSettings {
+    /// Returns a text that differs if a setting does, except the secret.
+    pub(crate) fn identity(&self) -> String {
+        // A secret does not show in it.
+        format!("{self:?}")
+    }
+
     /// Returns the URL to which the provider sends browsers back.
     fn redirect_uri(&self) -> String {
         format!("{}{}", self.public_url, flow::CALLBACK)

@@ -62,6 +62,8 @@ struct Code {
 pub(super) struct FakeIssuer {
     keys: Mutex<(String, SigningKey)>,
     pub(super) behaviour: Mutex<Behaviour>,
+    /// The client in the settings of the server.
+    pub(super) client_id: Mutex<&'static str>,
     codes: Mutex<HashMap<String, Code>>,
     asked: Mutex<Vec<String>>,
     now: OnceLock<Arc<AtomicU64>>,
@@ -131,6 +133,7 @@ impl FakeIssuer {
         Self {
             keys: Mutex::new(("1".to_owned(), ec_key())),
             behaviour: Mutex::new(behaviour),
+            client_id: Mutex::new("avocet"),
             codes: Mutex::default(),
             asked: Mutex::default(),
             now: OnceLock::new(),
@@ -150,7 +153,7 @@ impl FakeIssuer {
         let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
         OidcSettings {
             issuer: ISSUER.to_owned(),
-            client_id: "avocet".to_owned(),
+            client_id: (*self.client_id.lock().unwrap()).to_owned(),
             client_secret: Some(Secret::new("s&cret".to_owned())),
             public_url: "http://127.0.0.1:8053".to_owned(),
             scopes: texts(&["profile"]),

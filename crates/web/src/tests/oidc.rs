@@ -257,3 +257,17 @@ fn a_provider_that_cannot_be_used_is_named_and_left_alone_for_a_while() {
     site.pass(30);
     assert_eq!(begin().status, 303);
 }
+
+#[test]
+fn sessions_end_when_the_provider_is_another_one() {
+    let (site, issuer) = Site::with_issuer();
+    site.add("bob", Role::Viewer);
+    let of_provider = log_in(&site, &issuer);
+    let own = site.log_in("bob");
+    assert_eq!(session(&site, &of_provider)["name"], "oidc:ada");
+    *issuer.client_id.lock().unwrap() = "other";
+    assert_eq!(session(&site, &of_provider)["code"], "unauthenticated");
+    assert_eq!(site.send(Sent::new("GET", "/api/v1/session").by(&own)).status, 200);
+    *issuer.client_id.lock().unwrap() = "avocet";
+    assert_eq!(session(&site, &of_provider)["code"], "unauthenticated", "it ended");
+}

@@ -1,7 +1,8 @@
 //! The table of all routes: who may send what.
 
-use avocet_control::Effect;
 use avocet_control::access::{AccessScope, Role};
+use avocet_control::revisions::ChangeReach;
+use avocet_control::{Effect, Request};
 use serde_json::{Map, Value, json};
 
 use super::server::{ENTRIES, Sent, Site};
@@ -91,13 +92,17 @@ fn each_route_needs_its_scope_and_no_other() {
     let site = Site::new();
     for route in ROUTES {
         let Some(needed) = scope(route) else { continue };
-        let others: Vec<_> =
-            AccessScope::ALL.into_iter().filter(|scope| *scope != needed).collect();
-        let reply = site.send(sent(route).token(&site.token(&others)));
-        reply.check(403, "forbidden");
-        assert!(reply.json()["detail"].as_str().unwrap().contains(needed.text()));
-        assert_eq!(site.seen(), [""; 0], "{}", route.path);
-        let reply = site.send(sent(route).token(&site.token(&[needed])));
+        let all: Vec<_> = route.scopes().collect();
+        assert_eq!(all[0], needed);
+        for needed in &all {
+            let others: Vec<_> =
+                AccessScope::ALL.into_iter().filter(|scope| scope != needed).collect();
+            let reply = site.send(sent(route).token(&site.token(&others)));
+            reply.check(403, "forbidden");
+            assert!(reply.json()["detail"].as_str().unwrap().contains(needed.text()));
+            assert_eq!(site.seen(), [""; 0], "{}", route.path);
+        }
+        let reply = site.send(sent(route).token(&site.token(&all)));
         let (status, path) = (reply.status.as_u16(), route.path);
         assert!(status == 200 || status == 404, "{path}: {:?}", reply.json());
         let calls = site.seen();
@@ -136,8 +141,7 @@ fn what_changes_the_server_is_not_read_by_get() {
             _ => fields(route).as_object().unwrap().clone(),
         };
         fields.insert("command".to_owned(), command.into());
-        let request: avocet_control::Request =
-            serde_json::from_value(Value::Object(fields)).unwrap();
+        let request: Request = serde_json::from_value(Value::Object(fields)).unwrap();
         let is_change = request.effect() == Effect::Changes;
         let is_write = scope(route).is_some_and(AccessScope::is_write);
         assert_eq!(is_change, is_write, "{}", route.path);
@@ -268,4 +272,78 @@ fn a_limited_user_stays_within_its_groups_and_zones() {
     assert_eq!(site.seen(), ["pause", "flush", "log-tail", "status"]);
     let refused = site.audit.newest(1000).unwrap();
     assert_eq!(refused.iter().filter(|entry| entry.result == "forbidden").count(), 4);
+}
+
+#[test]
+fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
+    let site = Site::new();
+    let reach = |scopes: &[AccessScope], sent: Sent| {
+        assert_eq!(site.send(sent.token(&site.token(scopes))).status, 200);
+        match site.server.signed.lock().unwrap().pop() {
+            Some(Request::ConfigChange(change)) => change.by.reach,
+            Some(Request::ConfigRollback(change)) => change.by.reach,
+            other => panic!("{other:?}"),
+        }
+    };
+    let edit = json!({"key": "oidc.issuer", "value": "\"https://evil.example\""});
+    // The reach is not that of the request.
+    let by = json!({"reach": "all"});
+    for (path, fields) in [
+        ("/api/v1/config/changes", json!({"edits": [edit], "by": by})),
+        ("/api/v1/config/rollback", json!({"number": 1, "by": by})),
+    ] {
+        let sent = || Sent::new("POST", path).json(&fields);
+        let (write, access) = (AccessScope::ConfigWrite, AccessScope::AccessWrite);
+        assert_eq!(reach(&[write], sent()), ChangeReach::NotAccess, "{path}");
+        assert_eq!(reach(&[write, access], sent()), ChangeReach::All, "{path}");
+    }
+}
+
+#[test]
+fn a_limited_user_gets_logged_queries_of_its_zones_only() {
+    let site = Site::new();
+    let limits = json!({"groups": ["kids"], "zones": ["example.lan"]});
+    let add = json!({"name": "kim", "role": "viewer", "password": super::server::PASSWORD,
+                     "limits": limits});
+    let admin = site.log_in("ada");
+    assert_eq!(site.send(Sent::new("POST", "/api/v1/users").by(&admin).json(&add)).status, 200);
+    let logged = |user: &str, name: &str| {
+        let path = format!("/api/v1/explain?name={name}&at=7&logged=true");
+        assert_eq!(site.send(Sent::new("GET", &path).by(&site.log_in(user))).status, 200);
+        match site.server.signed.lock().unwrap().pop() {
+            Some(Request::Why(why)) => why.logged,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(logged("kim", "www.example."), Some(false));
+    assert_eq!(logged("kim", "a.example.lan."), Some(true));
+    assert_eq!(logged("ada", "www.example."), Some(true));
+}
+
+#[test]
+fn refused_requests_leave_no_secrets_in_the_audit_log_and_do_not_fill_it() {
+    let site = Site::new();
+    site.add("viv", Role::Viewer);
+    let (admin, viewer) = (site.log_in("ada"), site.log_in("viv"));
+    let send = |path: &str, browser, fields: &Value| {
+        let reply =
+            site.send(Sent::new("POST", &format!("/api/v1{path}")).by(browser).json(fields));
+        assert!(reply.status != 200, "{path}");
+    };
+    send("/users", &admin, &json!({"name": "bob", "new-password": "s3cr3t"}));
+    send("/users", &admin, &json!({"name": {"password2": "s3cr3t"}, "role": "viewer"}));
+    send("/config/changes", &admin, &json!({"edits": [{"key": "a.b", "val": "s3cr3t"}]}));
+    send("/session/second-factor", &admin, &json!({"password": "s3cr3t", "next": "s3cr3t"}));
+    for _ in 0..200 {
+        send("/session/second-factor", &viewer, &json!({"x".repeat(100): "s3cr3t".repeat(300)}));
+    }
+    let entries = site.audit.newest(1000).unwrap();
+    let of_viewer = entries.iter().filter(|entry| entry.who == "viv" && entry.result != "ok");
+    assert_eq!(of_viewer.count(), 20);
+    let text = serde_json::to_string(&entries).unwrap();
+    assert!(!text.contains("s3cr3t") && !text.contains("xxx"), "{text}");
+    assert!(text.contains("\"unknown-fields\":2"), "{text}");
+    site.pass(600);
+    send("/session/second-factor", &viewer, &json!({"x": 1}));
+    assert_eq!(site.audit.newest(1).unwrap()[0].fields["left-out"], 180);
 }

@@ -1,9 +1,12 @@
 //! A server that remembers requests, and a client of its interface.
 
+use std::future::poll_fn;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use avocet_config::edit::{KeyEdit, edited};
 use avocet_control::access::{
@@ -12,7 +15,6 @@ use avocet_control::access::{
 };
 use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
-use avocet_control::limits::UserLimits;
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
@@ -35,7 +37,7 @@ use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
 use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -53,6 +55,8 @@ pub(super) const PASSWORD: &str = "correct horse";
 pub(super) struct Remembering {
     pub(super) access: Arc<Access>,
     pub(super) seen: Mutex<Vec<String>>,
+    /// The last requests that the interface adds fields to.
+    pub(super) signed: Mutex<Vec<ControlRequest>>,
     anchors: Mutex<Vec<String>>,
     /// The texts of the configuration, by revision.
     pub(super) texts: Mutex<Vec<String>>,
@@ -61,7 +65,17 @@ pub(super) struct Remembering {
 
 impl Remembering {
     fn saw(&self, request: impl Into<ControlRequest>) {
-        self.seen.lock().unwrap().push(request.into().command());
+        let request = request.into();
+        self.seen.lock().unwrap().push(request.command());
+        let signed = matches!(
+            request,
+            ControlRequest::Why(_)
+                | ControlRequest::ConfigChange(_)
+                | ControlRequest::ConfigRollback(_)
+        );
+        if signed {
+            self.signed.lock().unwrap().push(request);
+        }
     }
 
     /// Returns the text of the configuration with edits.
@@ -444,6 +458,7 @@ impl Site {
         let server = Arc::new(Remembering {
             access,
             seen: Mutex::default(),
+            signed: Mutex::default(),
             anchors: Mutex::default(),
             texts: Mutex::new(vec![String::new()]),
             directory: directory.clone(),
@@ -463,12 +478,7 @@ impl Site {
         let password = Secret::new(PASSWORD.to_owned());
         self.server
             .access
-            .user_add(UserAdd {
-                name: name.to_owned(),
-                role,
-                password,
-                limits: UserLimits::default(),
-            })
+            .user_add(UserAdd { name: name.to_owned(), role, password, limits: None })
             .unwrap();
     }
 
@@ -516,6 +526,26 @@ impl Site {
         })
     }
 
+    /// Reads the first part of a reply that does not end by itself, lets something happen, and reads
+    /// on while time passes. Returns once the reply ends.
+    pub(super) fn follow(&self, request: Sent, happens: impl FnOnce()) {
+        let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
+        runtime().block_on(async {
+            let response = self.web.respond(request.0, peer).await;
+            assert_eq!(response.status(), StatusCode::OK);
+            let mut body = response.into_body();
+            assert!(next_part(&mut body).await, "the first part");
+            for _ in 0..10 {
+                tokio::time::advance(Duration::from_secs(1)).await;
+                assert!(next_part(&mut body).await, "the author has its rights");
+            }
+            happens();
+            tokio::time::advance(Duration::from_secs(1)).await;
+            // Parts that wait may still come.
+            while next_part(&mut body).await {}
+        });
+    }
+
     /// Logs a user in. Returns the reply; the cookie and the value against forged requests are in
     /// it.
     pub(super) fn log_in(&self, name: &str) -> Browser {
@@ -530,6 +560,11 @@ impl Drop for Site {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Returns whether a body has another part.
+async fn next_part(body: &mut Body) -> bool {
+    poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.is_some()
 }
 
 /// A runtime whose clock stands still while requests are at work, and jumps when all wait.

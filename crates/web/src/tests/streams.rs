@@ -1,6 +1,6 @@
 //! Replies that do not end.
 
-use avocet_control::access::AccessScope;
+use avocet_control::access::{AccessScope, Role, UserChange};
 use serde_json::Value;
 
 use super::server::{Sent, Site};
@@ -33,6 +33,37 @@ fn an_error_before_the_first_event_has_its_status() {
     site.send(live(&site, "?under=off.example.")).check(409, "conflict");
     site.send(live(&site, "?unknown=x")).check(400, "malformed");
     site.send(live(&site, "?from=x")).check(400, "malformed");
+}
+
+#[test]
+fn a_stream_ends_with_the_rights_of_its_author() {
+    let site = Site::new();
+    let follow = || Sent::new("GET", "/api/v1/queries/live");
+    let access = &site.server.access;
+    let token = site.token(&[AccessScope::QueriesRead]);
+    let id = access.token_list().tokens[0].id.clone();
+    site.follow(follow().token(&token), || drop(access.token_revoke(&id).unwrap()));
+    let token = site.token(&[AccessScope::QueriesRead]);
+    site.follow(follow().token(&token), || site.pass(1_000_001));
+    let change = |name: &str| UserChange {
+        name: name.to_owned(),
+        role: Some(Role::Operator),
+        limits: None,
+        remove_limits: false,
+        password: None,
+        remove_second_factor: false,
+    };
+    for name in ["viv", "vic", "val"] {
+        site.add(name, Role::Viewer);
+    }
+    let by = |name: &str| follow().by(&site.log_in(name));
+    site.follow(by("viv"), || drop(access.user_change(change("viv")).unwrap()));
+    site.follow(by("vic"), || drop(access.user_remove("vic").unwrap()));
+    let browser = site.log_in("val");
+    let log_out = Sent::new("DELETE", "/api/v1/session").by(&browser);
+    let id = browser.cookie.split_once('=').unwrap().1.to_owned();
+    site.follow(follow().by(&browser), || access.log_out(&id));
+    site.send(log_out).check(401, "unauthenticated");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::server::{Sent, Site};
 
 fn restore(site: &Site, content: &str) -> Sent {
-    let token = site.token(&[AccessScope::BackupWrite]);
+    let token = site.token(&[AccessScope::BackupWrite, AccessScope::AccessWrite]);
     let sent = Sent::new("POST", "/api/v1/restore").token(&token).body(content.to_owned());
     sent.header("content-type", "application/jsonl")
 }

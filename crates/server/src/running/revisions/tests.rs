@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use avocet_config::Config;
 use avocet_config::edit::KeyEdit;
+use avocet_control::revisions::ChangeReach;
 use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
@@ -277,4 +278,46 @@ fn a_file_that_cannot_be_written_refuses_commands_and_no_automatic_rollback() {
     reloader.judge_probation((u64::MAX, 0), Health::default(), None);
     assert_eq!(reloader.revisions.text(), format!("{TEXT}{ON_PROBATION}"));
     assert!(reloader.revisions.unwritten().is_some());
+}
+
+#[test]
+fn a_text_that_was_rolled_back_is_not_taken_again_before_the_file_changes() {
+    let site = Site::new("again", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    let rolled_back = site.text();
+    // The file cannot be replaced.
+    let obstacle = site.directory.join("avocet.toml.avocet-new");
+    fs::create_dir(&obstacle).unwrap();
+    reloader.judge_probation((u64::MAX, 0), Health::default(), None);
+    assert_eq!(site.text(), rolled_back);
+    let before = (reloader.revisions.in_force(), history(&reloader));
+    assert!(set(&reloader, "policy.block-ttl-secs", "20").is_err());
+    assert!(reloader.reload().is_err() && reloader.has_text_of_file());
+    assert_eq!((reloader.revisions.in_force(), history(&reloader)), before);
+    assert!(reloader.revisions.text().contains("= 60"));
+    // An edit is one of the text in force, not of the file.
+    fs::remove_dir(&obstacle).unwrap();
+    set(&reloader, "cache.prefetch", "false").unwrap();
+    assert!(site.text().contains("= 60") && site.text().contains("prefetch = false"));
+    site.save(&rolled_back);
+    reloader.reload().unwrap();
+    assert_eq!(reloader.revisions.text(), rolled_back);
+}
+
+#[test]
+fn who_may_not_change_access_changes_other_keys_only() {
+    let site = Site::new("access", &format!("{TEXT}[oidc]\nname-claim = \"email\"\n"));
+    let reloader = site.start();
+    let by = || Submitter { reach: ChangeReach::NotAccess, ..Submitter::default() };
+    let edit = |key, value| reloader.edit(&[KeyEdit { key, value: Some(value) }], None, by());
+    let is_refused = |done| matches!(done, Err(BackgroundError::AccessKeys(keys)) if keys.contains("http-names"));
+    assert!(is_refused(edit("server.http-names", "[\"evil.example\"]")));
+    edit("policy.block-ttl-secs", "30").unwrap();
+    set(&reloader, "server.http-names", "[\"dns.example\"]").unwrap();
+    // A rollback may give access, or take it away.
+    assert!(is_refused(reloader.roll_back(2, ChangeOrigin::Rollback, by())));
+    edit("policy.block-ttl-secs", "20").unwrap();
+    reloader.roll_back(3, ChangeOrigin::Rollback, by()).unwrap();
+    assert!(site.text().contains("dns.example"));
 }
