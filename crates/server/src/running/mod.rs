@@ -179,7 +179,7 @@ impl Running {
         }
     }
 
-    /// Tries again to save changes by commands, of users and of trust anchors that the disk refused.
+    /// Tries again to save what the disk refused: changes by commands, users, trust anchors.
     pub(crate) fn save_again(&self) {
         let mut faults = self.save_trust_again();
         faults.extend(switches::save_again(self));

@@ -178,8 +178,8 @@ impl Reloader {
         Ok(CheckedEdit { present, changed, doubts })
     }
 
-    /// Returns the text that an edit is made in: that of the file, or the one in force if a rollback
-    /// could not replace the file.
+    /// Returns the text that an edit is made in: that of the file, or the one in force if a
+    /// rollback could not replace the file.
     fn base(&self, file: &str) -> String {
         match self.revisions.is_rolled_back(file) {
             true => self.revisions.text(),

@@ -148,8 +148,8 @@ impl Access {
         Ok(outcome)
     }
 
-    /// Changes users and tokens at once, in memory even if the disk refuses the change: a client that
-    /// takes rights away wants that now. Returns why it is not saved, too.
+    /// Changes users and tokens at once, in memory even if the disk refuses the change: a client
+    /// that takes rights away wants that now. Returns why it is not saved, too.
     fn change_at_once<T>(
         &self,
         change: impl FnOnce(&mut StoredAccess) -> Result<T, AccessFault>,

@@ -526,8 +526,8 @@ impl Site {
         })
     }
 
-    /// Reads the first part of a reply that does not end by itself, lets something happen, and reads
-    /// on while time passes. Returns once the reply ends.
+    /// Reads the first part of a reply that does not end by itself, lets something happen, and
+    /// reads on while time passes. Returns once the reply ends.
     pub(super) fn follow(&self, request: Sent, happens: impl FnOnce()) {
         let peer = Peer { address: IpAddr::from([10, 0, 0, 7]), security: LinkSecurity::Plain };
         runtime().block_on(async {
