@@ -12,7 +12,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use avocet_io::clock::since_boot;
+use avocet_io::clock::micros_since_boot;
 
 /// Microseconds per second.
 const SECOND: i64 = 1_000_000;
@@ -76,7 +76,7 @@ impl Clock {
     /// The current time.
     #[inline]
     pub fn now(&self) -> Moment {
-        self.at(since_boot().as_micros() as i64)
+        self.at(micros_since_boot() as i64)
     }
 
     /// Wall time at a moment, in seconds since 1970.
@@ -89,7 +89,7 @@ impl Clock {
     #[inline]
     pub fn wall_micros(&self, moment: Moment) -> u64 {
         let offset = self.wall_offset.load(Ordering::Relaxed) * SECOND;
-        moment.micros.saturating_add_signed(offset)
+        moment.micros.wrapping_add_signed(offset)
     }
 
     /// Checks whether the wall clock was set since the last check. Only one thread may call this.
@@ -122,16 +122,17 @@ impl Clock {
             }
             reading = Self::read_once();
         }
-        (reading.0.as_micros() as i64, reading.2)
+        (reading.0, reading.2)
     }
 
-    /// The time since boot, the time between the readings, and the wall time in microseconds.
-    fn read_once() -> (Duration, Duration, i64) {
-        let boot = since_boot();
+    /// The microseconds since boot, the time between the readings, and the microseconds of the wall
+    /// clock.
+    fn read_once() -> (i64, Duration, i64) {
+        let boot = micros_since_boot();
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_micros() as i64);
-        (boot, since_boot() - boot, wall)
+        (boot as i64, Duration::from_micros(micros_since_boot() - boot), wall)
     }
 }
 

@@ -98,10 +98,16 @@ impl Service for Datagrams<'_> {
         let incoming = Incoming { octets: datagram.bytes, seen: Some(&seen[place]) };
         let output = Output { message: &mut *out, misses };
         let step = query::answer(cx, incoming, &client, output);
-        let question = seen[place].question();
-        let (octets, since) = (datagram.bytes.len() as u16, cx.now);
-        let ended = Ended { ip, entrance, question, octets, since, rtt_ms: None };
-        match close(cx, metrics, &step, &ended, out) {
+        let seen = &seen[place];
+        let ended = || Ended {
+            ip: &ip,
+            entrance,
+            question: seen.question(),
+            octets: datagram.bytes.len() as u16,
+            since: cx.now,
+            rtt_ms: None,
+        };
+        match close(cx, metrics, &step, ended, out) {
             Delivery::Message(len) => Some(len),
             Delivery::Nothing | Delivery::Later => None,
         }

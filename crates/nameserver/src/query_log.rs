@@ -5,16 +5,14 @@
 //! worker ── close ──> Producer ──ring──> Consumer: the thread that writes the log
 //! ```
 //!
-//! An entry has numbers only, such as that of the note and of the entrance. The thread finds their
-//! texts in the snapshot of the entry's revision, and there it also learns what the log may know of
-//! the client, so that the worker looks nothing up. For dnstap, the whole reply goes to another
-//! ring.
+//! An entry has numbers only, such as that of the note and of the entrance, and octets of question
+//! and reply that nobody has parsed. The thread finds the texts of the numbers in the snapshot of
+//! the entry's revision, and there it also learns what the log may know of the client, so that the
+//! worker looks nothing up. For dnstap, the whole reply goes to another ring.
 
 use avocet_dnstap::TappedReply;
-use avocet_querylog::{Entry, Facts, NO_EDE, Outcome, Privacy};
-use avocet_wire::header::HEADER_LEN;
+use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts};
 
-use crate::clock::Moment;
 use crate::close::Ended;
 use crate::query::QueryContext;
 use crate::query::decision::{Decision, Stage};
@@ -23,32 +21,49 @@ impl QueryContext<'_> {
     /// Pushes a query that ended to the ring of the worker. `sent` is its reply, or empty. Costs no
     /// allocation, and no lookup but of the time.
     #[inline(never)]
-    pub(crate) fn log(&self, decision: Decision, ended: Ended<'_>, sent: &[u8]) {
+    pub(crate) fn log(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8]) {
         let now = if ended.since == self.now { self.shared.clock.now() } else { self.now };
         let time_us = self.shared.clock.wall_micros(now);
-        let logged = Logged { decision, ended, now, sent };
+        let delay_us = micros(now.micros().wrapping_sub(ended.since.micros()));
         if self.state.is_tapping {
-            self.tap(&logged, time_us);
+            self.tap(decision, ended, sent, Times { wall_us: time_us, delay_us });
         }
+        let mut log = self.scratch.log();
         if self.state.is_logging
-            && let Some(mut producer) = self.scratch.log()
+            && let Some(producer) = log.as_mut()
         {
-            producer.push(&entry(&logged, time_us));
+            let entry = RawEntry { client: ended.ip, question: ended.question, reply: sent };
+            producer.push(&entry, || RawFacts {
+                time_us,
+                response_delay_us: delay_us,
+                upstream_rtt_ms: ended.rtt_ms.unwrap_or(0),
+                revision: decision.revision,
+                profile: decision.profile,
+                listener: ended.entrance.0,
+                upstream: decision.upstream.map_or(0, |upstream| upstream_number(upstream.0)),
+                rule: decision.note,
+                rcode: decision.rcode.0,
+                ede: decision.ede.map_or(NO_EDE, |ede| ede.0),
+                query_size: ended.octets,
+                stage: decision.stage as u8,
+                transport: decision.transport as u8,
+                cache: decision.cache as u8,
+                validation: decision.validated as u8,
+                outcome: outcome(decision.stage),
+            });
         }
     }
-}
 
-impl QueryContext<'_> {
     /// Pushes a reply, or the question without one, to the ring of the worker for dnstap.
     #[cold]
-    fn tap(&self, logged: &Logged<'_>, time_us: u64) {
+    #[inline(never)]
+    fn tap(&self, decision: &Decision, ended: &Ended<'_>, sent: &[u8], times: Times) {
         let Some(mut sender) = self.scratch.tap() else { return };
-        let Logged { decision, ended, now, sent } = logged;
         sender.push(&TappedReply {
-            time_us,
-            delay_us: micros(now.micros().saturating_sub(ended.since.micros())),
+            time_us: times.wall_us,
+            delay_us: times.delay_us,
             revision: decision.revision,
-            client: ended.ip,
+            client: *ended.ip,
             entrance: ended.entrance.0,
             transport: decision.transport as u8,
             is_reply: !sent.is_empty(),
@@ -57,50 +72,13 @@ impl QueryContext<'_> {
     }
 }
 
-/// A query that ended, with its reply and the time.
-struct Logged<'q> {
-    decision: Decision,
-    ended: Ended<'q>,
-    now: Moment,
-    sent: &'q [u8],
-}
-
-/// Returns the entry of a query that ended at this time on the wall clock.
-#[inline(always)]
-fn entry<'q>(logged: &Logged<'q>, time_us: u64) -> Entry<'q> {
-    let Logged { decision, ended, now, sent } = logged;
-    let [_, _, high, low, _, _, count_high, count_low] =
-        sent.first_chunk().copied().unwrap_or_default();
-    let (qname, [type_high, type_low, class_high, class_low]) =
-        ended.question.split_last_chunk().unwrap_or((&[], &[0; 4]));
-    let facts = Facts {
-        time_us,
-        client: ended.ip,
-        response_delay_us: micros(now.micros().saturating_sub(ended.since.micros())),
-        upstream_rtt_us: ended.rtt_ms.map_or(0, |rtt_ms| micros(u64::from(rtt_ms) * 1_000)),
-        revision: decision.revision,
-        profile: decision.profile,
-        device: 0,
-        listener: ended.entrance.0,
-        upstream: decision.upstream.map_or(0, |upstream| upstream_number(upstream.0)),
-        rule: decision.note,
-        qtype: u16::from_be_bytes([*type_high, *type_low]),
-        qclass: u16::from_be_bytes([*class_high, *class_low]),
-        flags: u16::from_be_bytes([high, low]),
-        rcode: decision.rcode.0,
-        ede: decision.ede.map_or(NO_EDE, |ede| ede.0),
-        answer_count: u16::from_be_bytes([count_high, count_low]),
-        query_size: ended.octets,
-        response_size: sent.len() as u16,
-        stage: decision.stage as u8,
-        transport: decision.transport as u8,
-        cache: decision.cache as u8,
-        validation: decision.validated as u8,
-        outcome: outcome(decision.stage),
-        privacy: Privacy::Full,
-    };
-    let answer = sent.get(HEADER_LEN + ended.question.len()..).unwrap_or_default();
-    Entry { facts, qname, lists: &[], answer }
+/// When a query ended, in microseconds.
+#[derive(Clone, Copy)]
+struct Times {
+    /// Since 1970.
+    wall_us: u64,
+    /// Since the query arrived.
+    delay_us: u32,
 }
 
 #[inline]

@@ -7,36 +7,39 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use avocet_querylog::{Entry, Facts, ring};
+use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts, ring};
 
 const RING_OCTETS: usize = 1 << 26;
+const QUESTION: &[u8] = b"\x03www\x07example\x03com\x00\x00\x01\x00\x01";
 
 fn main() {
     let count = std::env::args().nth(1).map_or(100_000, |text| text.parse().expect("a number"));
     let (mut producer, consumer) = ring(RING_OCTETS);
-    let facts = Facts {
-        response_delay_us: 9,
-        revision: 1,
-        profile: 1,
-        device: 1,
-        flags: 0x8180,
-        answer_count: 2,
-        query_size: 40,
-        response_size: 90,
-        stage: 1,
-        cache: 1,
-        ..Facts::of(1, [192, 0, 2, 1].into())
-    };
-    let answer = [7_u8; 32];
+    let header = b"\0\x01\x81\x80\0\x01\0\x02\0\0\0\0";
+    let reply = [header, QUESTION, &[7; 32]].concat();
+    let client = [192, 0, 2, 1].into();
     let start = Instant::now();
     for number in 0..count {
-        let entry = Entry {
-            facts: Facts { time_us: number, ..facts },
-            qname: b"\x03www\x07example\x03com\x00",
-            lists: &[],
-            answer: &answer,
+        let facts = RawFacts {
+            time_us: number,
+            response_delay_us: 9,
+            upstream_rtt_ms: 0,
+            revision: 1,
+            profile: 1,
+            listener: 0,
+            upstream: 0,
+            rule: 0,
+            rcode: 0,
+            ede: NO_EDE,
+            query_size: 40,
+            stage: 1,
+            transport: 0,
+            cache: 1,
+            validation: 0,
+            outcome: Outcome::Answered,
         };
-        producer.push(black_box(&entry));
+        let entry = RawEntry { client: &client, question: QUESTION, reply: &reply };
+        producer.push(black_box(&entry), || *black_box(&facts));
     }
     println!("{:.1} ns for each entry", start.elapsed().as_nanos() as f64 / count as f64);
     assert_eq!(consumer.dropped(), 0, "the ring is too small");

@@ -1,7 +1,7 @@
 //! The record of one answer, as a worker writes it.
 //!
-//! An [`Entry`] borrows all that is longer than a few octets: the worker copies them once, into its
-//! [ring](crate::ring()). Things with a name, such as a rule, are numbers here. The writer of the
+//! A [`RawEntry`] borrows all that is longer than a few octets: the worker copies them once, into its
+//! [ring](crate::ring()). The thread that takes it out completes it to an [`Entry`]. Things with a name, such as a rule, are numbers here. The writer of the
 //! log translates them through [`Labels`], once for each number and revision, so that the path of a
 //! query touches no text. The summary of the answer is also left to the writer: the worker hands
 //! over the first octets of the answer section.
@@ -84,6 +84,55 @@ pub struct Facts {
     pub outcome: Outcome,
     /// What the log may show of the client and its question.
     pub privacy: Privacy,
+}
+
+/// One answer as its worker pushes it: the messages that it has at hand.
+#[derive(Clone, Copy, Debug)]
+pub struct RawEntry<'a> {
+    /// Address of the client.
+    pub client: &'a IpAddr,
+    /// The question in wire form, in any letter case; empty if none was read.
+    pub question: &'a [u8],
+    /// The reply; empty if none was sent. At most [`MAX_ANSWER_OCTETS`] after its question are
+    /// kept.
+    pub reply: &'a [u8],
+}
+
+/// The numbers of a [`RawEntry`]. The thread that takes it out of its ring finds the rest.
+#[derive(Clone, Copy, Debug)]
+pub struct RawFacts {
+    /// Time of the answer in microseconds since the epoch, of which 56 bits are kept.
+    pub time_us: u64,
+    /// Time from query to answer in microseconds.
+    pub response_delay_us: u32,
+    /// Round-trip time of the upstream that answered, in milliseconds; zero if none was queried.
+    pub upstream_rtt_ms: u32,
+    /// Revision of the configuration that decided.
+    pub revision: u32,
+    /// The worker's number of the client's groups.
+    pub profile: u16,
+    /// Number of the listener.
+    pub listener: u16,
+    /// The worker's number of the upstream; zero if none was queried.
+    pub upstream: u16,
+    /// Number of the rule or list that decided; zero if none did.
+    pub rule: u16,
+    /// RCODE with the bits from OPT (RFC 6891 §6.1.3).
+    pub rcode: u16,
+    /// INFO-CODE of the extended error (RFC 8914); [`NO_EDE`] if there is none.
+    pub ede: u16,
+    /// Octets of the query.
+    pub query_size: u16,
+    /// Number of the stage that decided.
+    pub stage: u8,
+    /// Number of the transport.
+    pub transport: u8,
+    /// Number of what the caches had.
+    pub cache: u8,
+    /// Number of what validation found.
+    pub validation: u8,
+    /// How the query ended.
+    pub outcome: Outcome,
 }
 
 /// The value of [`Facts::ede`] without an extended error. The registry reserves it for private use.
@@ -192,17 +241,6 @@ pub enum Privacy {
     Pseudonym = 2,
     /// The question's name and the answer are left out. The query counts.
     NoNames = 3,
-}
-
-impl Privacy {
-    pub(crate) fn from_number(number: u8) -> Self {
-        match number {
-            1 => Self::Truncated,
-            2 => Self::Pseudonym,
-            3 => Self::NoNames,
-            _ => Self::Full,
-        }
-    }
 }
 
 /// The kind of a number in [`Facts`] that has a text.

@@ -3,11 +3,12 @@
 //! This crate has no clock, no socket and no thread of its own. The server uses it like this:
 //!
 //! 1. For each worker it creates a [`ring()`]. The worker keeps the [`Producer`] and calls
-//!    [`Producer::push`] with an [`Entry`] for each answer, unless the client's privacy is `off`.
-//!    This takes no lock, allocates nothing and never waits.
-//! 2. One thread owns the [`Writer`] and all [`Consumer`]s. A few dozen times a second it calls
-//!    [`Writer::drain`] and then [`Writer::tick`], and it logs and counts their errors: the writer
-//!    goes on by itself. It also adds up [`Consumer::dropped`].
+//!    [`Producer::push`] with a [`RawEntry`] for each answer. This takes no lock, allocates nothing
+//!    and never waits.
+//! 2. One thread owns the [`Writer`] and all [`Consumer`]s. A few dozen times a second it takes the
+//!    entries out of the rings, completes each, passes it to [`Writer::add`] unless the client's
+//!    privacy is `off`, and calls [`Writer::tick`]. It logs and counts their errors: the writer goes
+//!    on by itself. It also adds up [`Consumer::dropped`].
 //! 3. The server implements [`Labels`]: the texts of the numbers in an entry, by revision.
 //!
 //! 4. Another thread, with low priority, calls [`Upkeep::step`] until it returns `false`, and again
@@ -16,9 +17,9 @@
 //!    finds. Overviews read [`Writer::rollups`].
 //!
 //! ```text
-//!  worker ──push──> ring ──drain──> Writer ──append──> head-*.blocks ──┐
-//!                                                     Upkeep ──seal──> │ queries-*.parquet
-//!                                                         LogReader <──┴──┘
+//!  worker ──push──> ring ──pop, add──> Writer ──append──> head-*.blocks ──┐
+//!                                                        Upkeep ──seal──> │ queries-*.parquet
+//!                                                            LogReader <──┴──┘
 //! ```
 //!
 //! The parts share nothing but the directory; `directory.rs` describes its files.
@@ -80,7 +81,9 @@ mod varint;
 #[cfg(not(loom))]
 mod writer;
 
-pub use entry::{Entry, Facts, Label, Labels, NO_EDE, OUTCOMES, Outcome, Privacy};
+pub use entry::{
+    Entry, Facts, Label, Labels, NO_EDE, OUTCOMES, Outcome, Privacy, RawEntry, RawFacts,
+};
 pub use ring::{Consumer, Producer, Record, ring};
 
 #[cfg(not(loom))]

@@ -15,30 +15,56 @@
 //!
 //! The two indices are on cache lines of their own. The worker reads that of the writer only when
 //! its last value shows no room, so a record costs no transfer of a line except those of the record
-//! itself. [`Producer::push`] allocates nothing. With a name of 17 octets and 32 octets of answer
-//! it takes 12 ns and 236 instructions, the making of the entry included: the example `push` under
-//! callgrind.
+//! itself. Behind the last slot there is room for one record, so the words of a record are always
+//! consecutive. [`Producer::push`] allocates nothing. The row "cache hit, logged" of the bench
+//! counts its instructions.
+//!
+//! ```text
+//!  0  octets 16 | octets of the question 16 | transport, validation, cache, stage
+//!  1  time, µs 56 | outcome 7 | IPv6 1
+//!  2  delay, µs 32 | round-trip time, ms 32
+//!  3  revision 32 | profile 16 | rule 16
+//!  4  upstream 16 | listener 16 | RCODE 16 | extended error 16
+//!  5  octets of the query 16 | octets of the reply 16 | IPv4 address 32
+//!     an IPv6 address in two words
+//!     the start of the reply: header, question, answer
+//! ```
+//!
+//! The last word of the reply ends with its last octet, and repeats octets before it. Numbers that
+//! are neighbours in the worker's memory are neighbours here: the compiler copies them together.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, MAX_ENTRY_LISTS, MAX_QNAME, Outcome, Privacy};
+use avocet_wire::header::HEADER_LEN;
+
+use crate::entry::{
+    Entry, Facts, MAX_ANSWER_OCTETS, MAX_QNAME, Outcome, Privacy, RawEntry, RawFacts,
+};
 use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 
-/// Words of a record before its name: facts and the first lists.
-const FIXED: usize = 10;
-/// Lists in the fixed words; further lists follow, four in a word.
-const INLINE_LISTS: usize = 3;
+/// Words of a record before its address and octets.
+const FIXED: usize = 6;
+/// Words of an IPv6 address.
+const V6_WORDS: usize = 2;
+/// Octets of QTYPE and QCLASS.
+const TYPE_AND_CLASS: usize = 4;
+/// Octets of the longest question.
+const MAX_QUESTION: usize = MAX_QNAME + TYPE_AND_CLASS;
+/// Octets of a reply that a record keeps.
+const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
 /// Words of the longest record.
-const MAX_WORDS: usize = FIXED
-    + (MAX_ENTRY_LISTS - INLINE_LISTS).div_ceil(4)
-    + MAX_QNAME.div_ceil(8)
-    + MAX_ANSWER_OCTETS.div_ceil(8);
+const MAX_WORDS: usize = FIXED + V6_WORDS + MAX_OCTETS.div_ceil(8);
+/// Bits of the time in its word: enough for two thousand years.
+const TIME_BITS: u32 = 56;
+/// The bit in the word of the time that marks an IPv6 address.
+const IS_V6: u64 = 1 << 63;
 
 /// A word alone in its pair of cache lines: processors fetch lines in pairs.
 #[repr(align(128))]
 struct Lone(AtomicU64);
 
 struct Slots {
+    /// A power of two of slots, and [`MAX_WORDS`] behind them.
     words: Box<[AtomicU64]>,
     /// Index after the last record that the worker has completed.
     published: Lone,
@@ -48,23 +74,40 @@ struct Slots {
     dropped: Lone,
 }
 
+impl Slots {
+    /// Returns the slots of a ring, without those behind them.
+    fn count(&self) -> usize {
+        self.words.len() - MAX_WORDS
+    }
+
+    /// Returns the words from an index on; at least those of the longest record.
+    fn from(&self, index: u64) -> &[AtomicU64] {
+        let start = index as usize & (self.count() - 1);
+        self.words.get(start..).unwrap_or_default()
+    }
+}
+
 /// Creates a ring of at least `octets`, and at least large enough for one record.
 #[must_use]
 pub fn ring(octets: usize) -> (Producer, Consumer) {
     let count = octets.div_ceil(8).max(MAX_WORDS).next_power_of_two();
     let slots = Arc::new(Slots {
-        words: zeroed_words(count),
+        words: zeroed_words(count + MAX_WORDS),
         published: Lone(AtomicU64::new(0)),
         consumed: Lone(AtomicU64::new(0)),
         dropped: Lone(AtomicU64::new(0)),
     });
-    let producer = Producer { slots: Arc::clone(&slots), end: 0, limit: count as u64, dropped: 0 };
+    let limit = count as u64;
+    let producer =
+        Producer { slots: Arc::clone(&slots), mask: count - 1, end: 0, limit, dropped: 0 };
     (producer, Consumer { slots, start: 0, end: 0 })
 }
 
 /// The worker's end of a ring.
 pub struct Producer {
     slots: Arc<Slots>,
+    /// The place of an index among the slots: the bits in this mask.
+    mask: usize,
     /// Index of the next word.
     end: u64,
     /// Index up to which the slots are known to be free.
@@ -73,138 +116,128 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Appends an entry, or counts it as dropped if there is no room.
-    #[inline]
-    pub fn push(&mut self, entry: &Entry<'_>) {
-        let lengths = Lengths::of(entry);
-        let words = lengths.words();
-        if self.end + words as u64 > self.limit && !self.has_room(words) {
-            self.dropped += 1;
-            self.slots.dropped.0.store(self.dropped, Ordering::Relaxed);
+    /// Appends an entry, or counts it as dropped if there is no room. `facts` is called if there is
+    /// room.
+    #[inline(always)]
+    pub fn push(&mut self, entry: &RawEntry<'_>, facts: impl FnOnce() -> RawFacts) {
+        let RawEntry { client, question, reply } = *entry;
+        match kept(question.len(), reply) {
+            Some(octets) => self.put(entry, octets, facts),
+            // Not by reference: what a call takes by reference is in memory for all entries.
+            None => self.push_without_question(client, question, reply, facts()),
+        }
+    }
+
+    /// Appends an entry with a reply that does not repeat the question, or without one.
+    #[cold]
+    #[inline(never)]
+    fn push_without_question(
+        &mut self,
+        client: &IpAddr,
+        question: &[u8],
+        reply: &[u8],
+        facts: RawFacts,
+    ) {
+        let mut octets = [0; HEADER_LEN + MAX_QUESTION];
+        let (header, rest) = octets.split_at_mut(HEADER_LEN);
+        if let Some(sent) = reply.get(..HEADER_LEN) {
+            header.copy_from_slice(sent);
+        }
+        let question = question.get(..MAX_QUESTION).unwrap_or(question);
+        rest[..question.len()].copy_from_slice(question);
+        let octets = &octets[..HEADER_LEN + question.len()];
+        self.put(&RawEntry { client, question, reply }, octets, || facts);
+    }
+
+    /// Appends an entry with the octets that are kept, at least eight.
+    #[inline(always)]
+    fn put(&mut self, entry: &RawEntry<'_>, octets: &[u8], facts: impl FnOnce() -> RawFacts) {
+        let v6_words = if entry.client.is_ipv6() { V6_WORDS } else { 0 };
+        let end = self.end + (FIXED + v6_words + octets.len().div_ceil(8)) as u64;
+        if end > self.limit && !self.has_room(end) {
+            self.drop_one();
             return;
         }
-        self.write(entry, lengths);
-        self.slots.published.0.store(self.end, Ordering::Release);
+        let start = self.end as usize & self.mask;
+        put(self.slots.words.get(start..).unwrap_or_default(), entry, octets, facts());
+        self.end = end;
+        self.slots.published.0.store(end, Ordering::Release);
     }
 
-    /// Reads the progress of the writer again, and reports whether there is room.
+    /// Reads the progress of the writer again, and reports whether there is room up to an index.
     #[cold]
-    fn has_room(&mut self, words: usize) -> bool {
+    #[inline(never)]
+    fn has_room(&mut self, end: u64) -> bool {
         let consumed = self.slots.consumed.0.load(Ordering::Acquire);
-        self.limit = consumed + self.slots.words.len() as u64;
-        self.end + words as u64 <= self.limit
+        self.limit = consumed + self.slots.count() as u64;
+        end <= self.limit
     }
 
-    #[inline]
-    fn write(&mut self, entry: &Entry<'_>, lengths: Lengths) {
-        let mut place = RingPlace { words: &self.slots.words, end: self.end };
-        for word in fixed_words(entry, lengths) {
-            place.put(word);
-        }
-        let lists = &entry.lists[..lengths.lists];
-        for four in lists.get(INLINE_LISTS..).unwrap_or_default().chunks(4) {
-            let list = |index: usize| four.get(index).copied().unwrap_or(0);
-            place.put(quarters([list(0), list(1), list(2), list(3)]));
-        }
-        place.put_octets(&entry.qname[..lengths.qname]);
-        place.put_octets(&entry.answer[..lengths.answer]);
-        self.end = place.end;
+    #[cold]
+    #[inline(never)]
+    fn drop_one(&mut self) {
+        self.dropped += 1;
+        self.slots.dropped.0.store(self.dropped, Ordering::Relaxed);
     }
 }
 
-/// The place of a record that is being written. It is a value of its own so that it stays in
-/// registers.
-struct RingPlace<'s> {
-    words: &'s [AtomicU64],
-    end: u64,
+/// Returns the octets of a reply that a record keeps: up to the end of its question, and of its
+/// answer if there is one. Returns `None` if there is no question or it is longer than any.
+#[inline(always)]
+fn kept(question: usize, reply: &[u8]) -> Option<&[u8]> {
+    let [_, _, _, _, questions_high, questions_low, high, low, ..] = reply else { return None };
+    let most = if u16::from_ne_bytes([*high, *low]) == 0 { 0 } else { MAX_ANSWER_OCTETS };
+    let has_question = u16::from_be_bytes([*questions_high, *questions_low]) == 1;
+    let octets = reply.get(..HEADER_LEN + question + most).unwrap_or(reply);
+    (has_question && octets.len() <= MAX_OCTETS).then_some(octets)
 }
 
-impl RingPlace<'_> {
-    #[inline]
-    fn put_octets(&mut self, octets: &[u8]) {
-        let (whole, rest) = octets.as_chunks::<8>();
-        for chunk in whole {
-            self.put(u64::from_le_bytes(*chunk));
+/// Writes a record to the start of some words.
+#[inline(always)]
+fn put(words: &[AtomicU64], entry: &RawEntry<'_>, octets: &[u8], facts: RawFacts) {
+    let Some((fixed, mut rest)) = words.split_first_chunk::<FIXED>() else { return };
+    let set = |place: usize, word: u64| fixed[place].store(word, Ordering::Relaxed);
+    let RawFacts { stage, transport, cache, validation, .. } = facts;
+    let bytes = u32::from_le_bytes([transport, validation, cache, stage]);
+    set(0, octets.len() as u64 | (entry.question.len() as u64) << 16 | u64::from(bytes) << 32);
+    set(2, halves(facts.response_delay_us, facts.upstream_rtt_ms));
+    set(3, u64::from(facts.revision) | quarters([0, 0, facts.profile, facts.rule]));
+    set(4, quarters([facts.upstream, facts.listener, facts.rcode, facts.ede]));
+    let time = facts.time_us | (facts.outcome as u64) << TIME_BITS;
+    let sizes = quarters([facts.query_size, entry.reply.len() as u16, 0, 0]);
+    match entry.client {
+        IpAddr::V4(address) => {
+            set(1, time);
+            set(5, sizes | u64::from(address.to_bits()) << 32);
         }
-        if !rest.is_empty() {
-            self.put(rest.iter().rev().fold(0, |word, octet| word << 8 | u64::from(*octet)));
+        IpAddr::V6(address) => {
+            set(1, time | IS_V6);
+            set(5, sizes);
+            let Some((two, after)) = rest.split_first_chunk::<V6_WORDS>() else { return };
+            let address = address.to_bits();
+            two[0].store(address as u64, Ordering::Relaxed);
+            two[1].store((address >> 64) as u64, Ordering::Relaxed);
+            rest = after;
         }
     }
-
-    #[inline]
-    fn put(&mut self, word: u64) {
-        let slot = self.end as usize & (self.words.len() - 1);
-        self.words[slot].store(word, Ordering::Relaxed);
-        self.end += 1;
-    }
+    put_octets(rest, octets);
 }
 
-/// The lengths of the parts of a record, cut to their limits.
-#[derive(Clone, Copy)]
-struct Lengths {
-    qname: usize,
-    lists: usize,
-    answer: usize,
-}
-
-impl Lengths {
-    #[inline]
-    fn of(entry: &Entry<'_>) -> Self {
-        Self {
-            qname: entry.qname.len().min(MAX_QNAME),
-            lists: entry.lists.len().min(MAX_ENTRY_LISTS),
-            answer: entry.answer.len().min(MAX_ANSWER_OCTETS),
-        }
+/// Writes at least eight octets to the start of some words.
+#[inline(always)]
+fn put_octets(words: &[AtomicU64], octets: &[u8]) {
+    let Some(last) = octets.last_chunk() else { return };
+    let (whole, _) = octets[..octets.len() - 1].as_chunks::<8>();
+    let Some(words) = words.get(..=whole.len()) else { return };
+    for (word, chunk) in words.iter().zip(whole) {
+        word.store(u64::from_le_bytes(*chunk), Ordering::Relaxed);
     }
-
-    #[inline]
-    fn words(self) -> usize {
-        FIXED
-            + self.lists.saturating_sub(INLINE_LISTS).div_ceil(4)
-            + self.qname.div_ceil(8)
-            + self.answer.div_ceil(8)
-    }
+    words[whole.len()].store(u64::from_le_bytes(*last), Ordering::Relaxed);
 }
 
 #[inline]
-fn fixed_words(entry: &Entry<'_>, lengths: Lengths) -> [u64; FIXED] {
-    let facts = &entry.facts;
-    let (family, address) = match facts.client {
-        IpAddr::V4(address) => (4, u128::from(u32::from(address))),
-        IpAddr::V6(address) => (6, u128::from(address)),
-    };
-    let list = |index: usize| entry.lists.get(index).copied().unwrap_or(0);
-    [
-        bytes_word([
-            lengths.qname as u8,
-            lengths.lists as u8,
-            lengths.answer as u8,
-            facts.outcome as u8,
-            facts.privacy as u8,
-            family,
-            facts.stage,
-            facts.transport,
-        ]),
-        facts.time_us,
-        address as u64,
-        (address >> 64) as u64,
-        u64::from(facts.response_delay_us) | u64::from(facts.upstream_rtt_us) << 32,
-        u64::from(facts.revision) | u64::from(facts.profile) << 32 | u64::from(facts.device) << 48,
-        quarters([facts.listener, facts.upstream, facts.rule, facts.qtype]),
-        quarters([facts.qclass, facts.flags, facts.rcode, facts.ede]),
-        quarters([
-            facts.query_size,
-            facts.response_size,
-            facts.answer_count,
-            u16::from_le_bytes([facts.cache, facts.validation]),
-        ]),
-        quarters([list(0), list(1), list(2), 0]),
-    ]
-}
-
-#[inline]
-fn bytes_word(bytes: [u8; 8]) -> u64 {
-    u64::from_le_bytes(bytes)
+fn halves(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 #[inline]
@@ -229,7 +262,7 @@ impl Consumer {
                 return false;
             }
         }
-        self.read(record);
+        self.start += record.read(self.slots.from(self.start)) as u64;
         self.slots.consumed.0.store(self.start, Ordering::Release);
         true
     }
@@ -239,117 +272,105 @@ impl Consumer {
     pub fn dropped(&self) -> u64 {
         self.slots.dropped.0.load(Ordering::Relaxed)
     }
-
-    fn read(&mut self, record: &mut Record) {
-        let fixed: [u64; FIXED] = std::array::from_fn(|_| self.take());
-        let [qname, lists, answer, ..] = fixed[0].to_le_bytes();
-        record.facts = facts(&fixed);
-        record.list_count = lists.min(MAX_ENTRY_LISTS as u8);
-        record.qname_len = qname;
-        record.answer_len = answer.min(MAX_ANSWER_OCTETS as u8);
-        let inline = fixed[9];
-        for index in 0..usize::from(record.list_count) {
-            let place = index.wrapping_sub(INLINE_LISTS) % 4;
-            record.lists[index] = if index < INLINE_LISTS {
-                (inline >> (16 * index)) as u16
-            } else {
-                if place == 0 {
-                    record.more = self.take();
-                }
-                (record.more >> (16 * place)) as u16
-            };
-        }
-        for at in (0..usize::from(record.qname_len)).step_by(8) {
-            record.qname[at..at + 8].copy_from_slice(&self.take().to_le_bytes());
-        }
-        for at in (0..usize::from(record.answer_len)).step_by(8) {
-            record.answer[at..at + 8].copy_from_slice(&self.take().to_le_bytes());
-        }
-    }
-
-    fn take(&mut self) -> u64 {
-        let words = &self.slots.words;
-        let word = words[self.start as usize & (words.len() - 1)].load(Ordering::Relaxed);
-        self.start += 1;
-        word
-    }
-}
-
-fn facts(fixed: &[u64; FIXED]) -> Facts {
-    let [_, _, _, outcome, privacy, family, stage, transport] = fixed[0].to_le_bytes();
-    let address = u128::from(fixed[2]) | u128::from(fixed[3]) << 64;
-    let client = match family {
-        4 => IpAddr::from((address as u32).to_be_bytes()),
-        _ => IpAddr::V6(Ipv6Addr::from(address)),
-    };
-    let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;
-    let [cache, validation] = quarter(8, 3).to_le_bytes();
-    Facts {
-        time_us: fixed[1],
-        client,
-        response_delay_us: fixed[4] as u32,
-        upstream_rtt_us: (fixed[4] >> 32) as u32,
-        revision: fixed[5] as u32,
-        profile: quarter(5, 2),
-        device: quarter(5, 3),
-        listener: quarter(6, 0),
-        upstream: quarter(6, 1),
-        rule: quarter(6, 2),
-        qtype: quarter(6, 3),
-        qclass: quarter(7, 0),
-        flags: quarter(7, 1),
-        rcode: quarter(7, 2),
-        ede: quarter(7, 3),
-        query_size: quarter(8, 0),
-        response_size: quarter(8, 1),
-        answer_count: quarter(8, 2),
-        stage,
-        transport,
-        cache,
-        validation,
-        outcome: Outcome::from_number(outcome),
-        privacy: Privacy::from_number(privacy),
-    }
 }
 
 /// A record taken from a ring.
 pub struct Record {
     facts: Facts,
-    qname: [u8; MAX_QNAME.next_multiple_of(8)],
-    answer: [u8; MAX_ANSWER_OCTETS],
-    lists: [u16; MAX_ENTRY_LISTS],
-    /// The word with the lists that are being read.
-    more: u64,
-    qname_len: u8,
-    answer_len: u8,
-    list_count: u8,
+    octets: [u8; MAX_OCTETS.next_multiple_of(8)],
+    /// Octets of the reply.
+    len: usize,
+    /// Octets of the question.
+    question: usize,
 }
 
 impl Default for Record {
     fn default() -> Self {
-        Self {
-            facts: Facts::of(0, IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
-            qname: [0; _],
-            answer: [0; _],
-            lists: [0; _],
-            more: 0,
-            qname_len: 0,
-            answer_len: 0,
-            list_count: 0,
-        }
+        let facts = facts(&[0; FIXED], IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        Self { facts, octets: [0; _], len: HEADER_LEN, question: 0 }
     }
 }
 
 impl Record {
-    /// Returns the entry as the worker pushed it.
+    /// Returns the entry as far as the worker knows it: without lists and device, and with full
+    /// privacy.
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
-        Entry {
-            facts: self.facts,
-            qname: &self.qname[..usize::from(self.qname_len)],
-            lists: &self.lists[..usize::from(self.list_count)],
-            answer: &self.answer[..usize::from(self.answer_len)],
+        let after_header = self.octets.get(HEADER_LEN..self.len).unwrap_or_default();
+        let parts = after_header.split_at_checked(self.question);
+        // Without a question, the octets are not those of an answer.
+        let (question, answer) =
+            parts.filter(|(question, _)| !question.is_empty()).unwrap_or_default();
+        let (qname, fixed) = question.split_last_chunk().unwrap_or((&[], &[0; TYPE_AND_CLASS]));
+        let [type_high, type_low, class_high, class_low] = *fixed;
+        let [_, _, flags_high, flags_low, _, _, count_high, count_low] =
+            self.octets.first_chunk().copied().unwrap_or_default();
+        let facts = Facts {
+            qtype: u16::from_be_bytes([type_high, type_low]),
+            qclass: u16::from_be_bytes([class_high, class_low]),
+            flags: u16::from_be_bytes([flags_high, flags_low]),
+            answer_count: u16::from_be_bytes([count_high, count_low]),
+            ..self.facts
+        };
+        Entry { facts, qname, lists: &[], answer }
+    }
+
+    /// Reads a record at the start of some words, and returns how many it has.
+    fn read(&mut self, words: &[AtomicU64]) -> usize {
+        let Some((slots, rest)) = words.split_first_chunk::<FIXED>() else { return 0 };
+        let fixed = slots.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let word = |place: usize| rest.get(place).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (client, at) = if fixed[1] & IS_V6 == 0 {
+            (IpAddr::V4(Ipv4Addr::from_bits((fixed[5] >> 32) as u32)), 0)
+        } else {
+            let bits = u128::from(word(0)) | u128::from(word(1)) << 64;
+            (IpAddr::V6(Ipv6Addr::from_bits(bits)), V6_WORDS)
+        };
+        self.facts = facts(&fixed, client);
+        self.len = usize::from(fixed[0] as u16).min(MAX_OCTETS);
+        self.question = usize::from((fixed[0] >> 16) as u16);
+        let octets = rest.get(at..).unwrap_or_default().iter().take(self.len.div_ceil(8));
+        let mut last = 0;
+        for (word, chunk) in octets.zip(self.octets.as_chunks_mut().0) {
+            last = word.load(Ordering::Relaxed);
+            *chunk = last.to_le_bytes();
         }
+        if let Some(end) = self.octets[..self.len].last_chunk_mut() {
+            *end = last.to_le_bytes();
+        }
+        FIXED + at + self.len.div_ceil(8)
+    }
+}
+
+/// Returns the facts of a record, without those of its messages.
+fn facts(fixed: &[u64; FIXED], client: IpAddr) -> Facts {
+    let [_, _, _, _, transport, validation, cache, stage] = fixed[0].to_le_bytes();
+    let quarter = |word: usize, place: u32| (fixed[word] >> (16 * place)) as u16;
+    Facts {
+        time_us: fixed[1] & ((1 << TIME_BITS) - 1),
+        client,
+        response_delay_us: fixed[2] as u32,
+        upstream_rtt_us: ((fixed[2] >> 32) as u32).saturating_mul(1000),
+        revision: fixed[3] as u32,
+        profile: quarter(3, 2),
+        device: 0,
+        listener: quarter(4, 1),
+        upstream: quarter(4, 0),
+        rule: quarter(3, 3),
+        qtype: 0,
+        qclass: 0,
+        flags: 0,
+        rcode: quarter(4, 2),
+        ede: quarter(4, 3),
+        answer_count: 0,
+        query_size: quarter(5, 0),
+        response_size: quarter(5, 1),
+        stage,
+        transport,
+        cache,
+        validation,
+        outcome: Outcome::from_number((fixed[1] >> TIME_BITS) as u8 & 0x7f),
+        privacy: Privacy::Full,
     }
 }
 

@@ -1,13 +1,13 @@
-//! The writer: takes entries from the rings and appends them to the head.
+//! The writer: takes entries that are complete and appends them to the head.
 //!
 //! ```text
-//!  rings ──drain──> batch ──flush──> block ──append──> head-FIRST.blocks
-//!                   up to a second            synced once a second; a file takes an hour or
-//!                   or BLOCK_ENTRIES          a number of entries, then the next one begins
+//!  entry ──add──> batch ──flush──> block ──append──> head-FIRST.blocks
+//!                 up to a second            synced once a second; a file takes an hour or
+//!                 or BLOCK_ENTRIES          a number of entries, then the next one begins
 //! ```
 //!
-//! It runs on one thread, which also sets the pace: [`Writer::drain`] whenever it is awake and
-//! [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
+//! It runs on one thread, which also sets the pace: [`Writer::add`] for what it takes out of the
+//! rings and [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
 //! one block, which are counted, and the next block goes to another file. After a process that was
 //! killed, the next one counts what was taken and not written ([`TakenFile`]).
 
@@ -23,7 +23,6 @@ use crate::error::LogError;
 use crate::head::{HeadFile, HeadReader};
 use crate::lock::LogLock;
 use crate::privacy::Concealment;
-use crate::ring::{Consumer, Record};
 use crate::rollup::Rollups;
 use crate::search::Filter;
 use crate::taken::TakenFile;
@@ -32,8 +31,6 @@ use crate::taken::TakenFile;
 const BLOCK_ENTRIES: usize = 8192;
 /// Octets of a block before compression: names may be long.
 const BLOCK_OCTETS: usize = 1 << 20;
-/// Entries that one call of [`Writer::drain`] takes, so that the caller's other work has its turn.
-const MAX_DRAIN: usize = 1 << 16;
 /// Octets of a file of the head before compression, which are in memory while it is sealed.
 const HEAD_RAW_OCTETS: u64 = 13 << 20;
 /// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
@@ -82,7 +79,6 @@ pub struct Writer {
     _lock: LogLock,
     collector: Collector,
     encoder: Encoder,
-    record: Record,
     block: Vec<u8>,
     head: Option<HeadFile>,
     /// Time at which the file of the head was begun.
@@ -120,7 +116,6 @@ impl Writer {
             rollups: Arc::new(Mutex::new(rollups)),
             collector: Collector::new(Concealment::new(&options.pseudonym_key)),
             encoder: Encoder::new().map_err(LogError::Compressor)?,
-            record: Record::default(),
             block: Vec::new(),
             head: None,
             head_since_us: now_us,
@@ -135,35 +130,10 @@ impl Writer {
         })
     }
 
-    /// Takes the entries that wait in the rings, up to a bound, and returns their number.
+    /// Takes an entry.
     ///
     /// # Errors
-    /// A block cannot be written. Its entries are lost and counted; the others are taken.
-    pub fn drain(
-        &mut self,
-        rings: &mut [Consumer],
-        labels: &dyn Labels,
-        now_us: u64,
-    ) -> Result<usize, LogError> {
-        let mut taken = 0;
-        let mut outcome = Ok(());
-        for ring in rings {
-            while taken < MAX_DRAIN && ring.pop(&mut self.record) {
-                self.collector.add(&self.record.entry(), labels);
-                taken += 1;
-                if self.is_full() {
-                    outcome = self.flush(now_us).and(outcome);
-                }
-            }
-        }
-        outcome.map(|()| taken)
-    }
-
-    /// Takes an entry that is complete. A caller that completes entries takes them out of the rings
-    /// itself.
-    ///
-    /// # Errors
-    /// As [`drain`](Self::drain).
+    /// A block cannot be written. Its entries are lost and counted.
     pub fn add(
         &mut self,
         entry: &Entry<'_>,

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use avocet_querylog::column::Int;
 use avocet_querylog::{
     Entry, Facts, Filter, Label, Labels, LogReader, Retention, SearchExtent, Upkeep, Writer,
-    WriterOptions, ring,
+    WriterOptions,
 };
 use avocet_testkit::Chance;
 
@@ -70,16 +70,13 @@ fn options(directory: &Path) -> WriterOptions {
 fn write(directory: PathBuf, mut now_us: u64) {
     let mut writer = Writer::open(options(&directory), now_us).unwrap();
     let mut upkeep = Upkeep::open(directory, Retention::default()).unwrap();
-    let (mut producer, consumer) = ring(1 << 20);
-    let mut rings = [consumer];
     for turn in 0.. {
         for number in 0..ENTRIES_PER_TURN {
             now_us += TURN_US / ENTRIES_PER_TURN;
             let qname = name(turn * ENTRIES_PER_TURN + number);
             let entry = Entry { facts: facts(now_us), qname: &qname, lists: &[], answer: b"" };
-            producer.push(&entry);
+            writer.add(&entry, &NoLabels, now_us).unwrap();
         }
-        writer.drain(&mut rings, &NoLabels, now_us).unwrap();
         writer.tick(now_us).unwrap();
         upkeep.step(now_us).unwrap();
         println!("at {now_us}");

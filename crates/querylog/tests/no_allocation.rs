@@ -1,6 +1,6 @@
 //! A worker logs an answer without allocating.
 
-use avocet_querylog::{Entry, Facts, Record, ring};
+use avocet_querylog::{NO_EDE, Outcome, RawEntry, RawFacts, Record, ring};
 use avocet_testkit::allocations::{Allocations, Counting};
 
 #[global_allocator]
@@ -10,25 +10,34 @@ static ALLOCATOR: Counting = Counting;
 fn an_entry_is_pushed_dropped_and_popped_without_allocation() {
     let (mut producer, mut consumer) = ring(1 << 16);
     let mut record = Record::default();
-    let facts = Facts {
+    let facts = RawFacts {
+        time_us: 1,
         response_delay_us: 9,
+        upstream_rtt_ms: 0,
         revision: 1,
         profile: 1,
-        device: 1,
-        flags: 0x8180,
-        answer_count: 1,
+        listener: 0,
+        upstream: 0,
+        rule: 0,
+        rcode: 0,
+        ede: NO_EDE,
         query_size: 40,
-        response_size: 90,
         stage: 1,
+        transport: 0,
         cache: 1,
-        ..Facts::of(1, [192, 0, 2, 1].into())
+        validation: 0,
+        outcome: Outcome::Answered,
     };
-    let entry = Entry { facts, qname: b"\x03www\x07example\x00", lists: &[1; 9], answer: &[7; 90] };
+    let question = b"\x03www\x07example\x00\x00\x01\x00\x01";
+    let reply = [b"\0\x01\x81\x80\0\x01\0\x02\0\0\0\0", &question[..], &[7; 61]].concat();
+    let entry = RawEntry { client: &[192, 0, 2, 1].into(), question, reply: &reply };
     let made = Allocations::of(|| {
-        (0..10_000).for_each(|_| producer.push(&entry));
+        (0..10_000).for_each(|_| producer.push(&entry, || facts));
         while consumer.pop(&mut record) {}
     });
     assert_eq!(made.count, 0);
     assert!(consumer.dropped() > 0);
-    assert_eq!(record.entry(), entry);
+    let found = record.entry();
+    assert_eq!((found.qname, found.facts.qtype), (&b"\x03www\x07example\x00"[..], 1));
+    assert_eq!((found.facts.response_size, found.answer), (90, &[7; 61][..]));
 }

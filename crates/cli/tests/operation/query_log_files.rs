@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use avocet_querylog::{
-    Entry, Facts, Label, Labels, Outcome, Retention, Upkeep, Writer, WriterOptions, ring,
+    Entry, Facts, Label, Labels, Outcome, Retention, Upkeep, Writer, WriterOptions,
 };
 use serde_json::Value;
 
@@ -60,11 +60,9 @@ fn write(directory: &Path, entries: &[Entry<'_>]) {
     };
     let now_us = START_US + 60 * SECOND_US;
     let mut writer = Writer::open(options, now_us).unwrap();
-    let (mut producer, consumer) = ring(1 << 21);
-    let mut rings = [consumer];
-    entries.iter().for_each(|entry| producer.push(entry));
-    while writer.drain(&mut rings, &Texts, now_us).unwrap() > 0 {}
-    assert_eq!(rings[0].dropped(), 0);
+    for entry in entries {
+        writer.add(entry, &Texts, now_us).unwrap();
+    }
     writer.close(now_us).unwrap();
 }
 

@@ -93,8 +93,8 @@ impl Scratch {
 
     /// Returns the worker's end of its ring for the query log.
     #[inline]
-    pub(crate) fn log(&self) -> Option<RefMut<'_, Producer>> {
-        RefMut::filter_map(self.log.borrow_mut(), Option::as_mut).ok()
+    pub(crate) fn log(&self) -> RefMut<'_, Option<Producer>> {
+        self.log.borrow_mut()
     }
 
     /// Sets the worker's end of its ring for dnstap.

@@ -1,9 +1,12 @@
 //! The trace: 200,000 names and 500 clients with Zipf frequencies, eight lists, answers and sizes
 //! that belong to the name, days of two million queries.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
-use avocet_querylog::{Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy};
+use avocet_querylog::{
+    Entry, Facts, Label, Labels, NO_EDE, Outcome, Privacy, Producer, RawEntry, RawFacts,
+};
 
 const NAMES: usize = 200_000;
 const CLIENTS: usize = 500;
@@ -130,6 +133,12 @@ impl Trace {
         }
     }
 
+    /// Returns the lists of each name that is blocked.
+    pub(crate) fn lists(&self) -> HashMap<Vec<u8>, Vec<u16>> {
+        let blocked = self.names.iter().filter(|name| name.is_blocked);
+        blocked.map(|name| (name.wire.clone(), name.lists.clone())).collect()
+    }
+
     pub(crate) fn next(&mut self) -> Entry<'_> {
         let chance = &mut self.chance;
         self.time_us += -self.gap_us * (1.0 - chance.unit()).ln();
@@ -172,6 +181,51 @@ impl Trace {
             privacy: Privacy::Full,
         };
         Entry { facts, qname: &name.wire, lists: &name.lists, answer: &name.answer }
+    }
+}
+
+/// Messages of an entry, with reused memory.
+#[derive(Default)]
+pub(crate) struct Messages {
+    reply: Vec<u8>,
+}
+
+impl Messages {
+    /// Pushes the entry as a worker does.
+    pub(crate) fn push(&mut self, entry: &Entry<'_>, producer: &mut Producer) {
+        let facts = &entry.facts;
+        self.reply.clear();
+        for number in [0, facts.flags, 1, facts.answer_count, 0, 0] {
+            self.reply.extend_from_slice(&number.to_be_bytes());
+        }
+        let header = self.reply.len();
+        self.reply.extend_from_slice(entry.qname);
+        self.reply.extend_from_slice(&facts.qtype.to_be_bytes());
+        self.reply.extend_from_slice(&facts.qclass.to_be_bytes());
+        let question = self.reply.len();
+        self.reply.extend_from_slice(entry.answer);
+        // Records of other sections, which a record of the ring does not keep.
+        self.reply.resize(facts.response_size.into(), 0);
+        let raw = RawFacts {
+            time_us: facts.time_us,
+            response_delay_us: facts.response_delay_us,
+            upstream_rtt_ms: facts.upstream_rtt_us.div_ceil(1000),
+            revision: facts.revision,
+            profile: facts.profile,
+            listener: facts.listener,
+            upstream: facts.upstream,
+            rule: facts.rule,
+            rcode: facts.rcode,
+            ede: facts.ede,
+            query_size: facts.query_size,
+            stage: facts.stage,
+            transport: facts.transport,
+            cache: facts.cache,
+            validation: facts.validation,
+            outcome: facts.outcome,
+        };
+        let question = &self.reply[header..question];
+        producer.push(&RawEntry { client: &facts.client, question, reply: &self.reply }, || raw);
     }
 }
 

@@ -1,15 +1,18 @@
 //! Writes the trace as the server would, and prints the cost of each step.
 
+use std::collections::HashMap;
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 
 use avocet_querylog::{
-    DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Retention, Upkeep, Writer, WriterOptions, ring,
+    Consumer, DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Facts, Record, Retention, Upkeep,
+    Writer, WriterOptions, ring,
 };
 
 use crate::memory::{Phase, cpu_secs};
 use crate::print;
-use crate::trace::{DAY_ENTRIES, DAY_US, START_US, Texts, Trace};
+use crate::trace::{DAY_ENTRIES, DAY_US, Messages, START_US, Texts, Trace};
 
 /// Octets of the ring of a worker, of which there are two.
 const RING_OCTETS: usize = 1 << 22;
@@ -41,7 +44,8 @@ impl Size {
 
 /// Writes entries day by day, as a server would; a day is sealed when it is complete.
 pub(crate) fn run(directory: &Path, entries: u64) {
-    let mut trace = Trace::begin();
+    let (mut trace, mut messages) = (Trace::begin(), Messages::default());
+    let lists = trace.lists();
     let options = WriterOptions {
         directory: directory.to_owned(),
         head_entries: DEFAULT_HEAD_ENTRIES,
@@ -62,11 +66,11 @@ pub(crate) fn run(directory: &Path, entries: u64) {
         while left_today > 0 {
             let batch = left_today.min(BATCH);
             for number in 0..batch as usize {
-                rings[number % 2].push(&trace.next());
+                messages.push(&trace.next(), &mut rings[number % 2]);
             }
             let now = trace.time_us as u64;
             let start = cpu_secs();
-            while writer.drain(&mut consumers, &Texts, now).expect("the head is written") > 0 {}
+            consumers.iter_mut().for_each(|ring| drain(ring, &lists, &mut writer, now));
             writer.tick(now).expect("the head is synced");
             steps.written_secs += cpu_secs() - start;
             left_today -= batch;
@@ -84,6 +88,27 @@ pub(crate) fn run(directory: &Path, entries: u64) {
     assert_eq!((counters.written, dropped), (entries, 0), "all entries are written");
     let peak = phase.peak_mib();
     steps.print(entries, octets(directory, ".parquet"), peak);
+}
+
+/// Takes all entries out of a ring and completes them, as the server does.
+fn drain(
+    ring: &mut Consumer,
+    lists: &HashMap<Vec<u8>, Vec<u16>>,
+    writer: &mut Writer,
+    now_us: u64,
+) {
+    let mut record = Record::default();
+    while ring.pop(&mut record) {
+        let entry = record.entry();
+        let device = match entry.facts.client {
+            IpAddr::V4(address) => address.to_bits() as u16 + 1,
+            IpAddr::V6(_) => 0,
+        };
+        let lists = if entry.facts.rule == 0 { None } else { lists.get(entry.qname) };
+        let facts = Facts { device, ..entry.facts };
+        let entry = Entry { facts, lists: lists.map_or(&[], Vec::as_slice), ..entry };
+        writer.add(&entry, &Texts, now_us).expect("the head is written");
+    }
 }
 
 impl Steps {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use super::*;
 use crate::column::{Int, NULL, Set, Text};
 use crate::directory::Listing;
-use crate::ring::{Producer, ring};
 use crate::scratch::{Numbered, Scratch};
 use crate::{Entry, Facts, NO_EDE, Outcome, Privacy, Writer, WriterOptions};
 
@@ -19,7 +18,7 @@ pub(crate) fn options(scratch: &Scratch) -> WriterOptions {
     }
 }
 
-pub(crate) fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
+pub(crate) fn numbered(number: u32, privacy: Privacy) -> Entry<'static> {
     let facts = Facts {
         response_delay_us: number,
         upstream_rtt_us: number % 2,
@@ -45,24 +44,20 @@ pub(crate) fn push(producer: &mut Producer, number: u32, privacy: Privacy) {
     // An alias to `a.` before the QNAME, and an address of that alias.
     let answer = b"\xc0\x0c\x00\x05\x00\x01\x00\x00\x00\x09\x00\x04\x01a\xc0\x0c\
                    \xc0\x0c\x00\x01\x00\x01\x00\x00\x00\x09\x00\x04\xc0\x00\x02\x09";
-    producer.push(&Entry { facts, qname: b"\x03WwW\x07Example\x00", lists: &[4, 9], answer });
+    Entry { facts, qname: b"\x03WwW\x07Example\x00", lists: &[4, 9], answer }
 }
 
 /// Writes entries, `per_block` in a block, and returns the files of the head.
 fn written(scratch: &Scratch, count: u32, per_block: u32) -> Vec<PathBuf> {
     let mut now = 0;
     let mut writer = Writer::open(options(scratch), now).unwrap();
-    let (mut producer, consumer) = ring(1 << 16);
-    let mut rings = [consumer];
     for number in 0..count {
-        push(&mut producer, number, Privacy::Full);
+        writer.add(&numbered(number, Privacy::Full), &Numbered, now).unwrap();
         if (number + 1).is_multiple_of(per_block) {
             now += 1_000_000;
-            writer.drain(&mut rings, &Numbered, now).unwrap();
             writer.tick(now).unwrap();
         }
     }
-    writer.drain(&mut rings, &Numbered, now).unwrap();
     assert_eq!(writer.close(now).unwrap().written, u64::from(count));
     Listing::read(&scratch.0).unwrap().heads.into_iter().map(|head| head.path).collect()
 }
@@ -81,7 +76,7 @@ fn delays(reader: &HeadReader) -> Vec<i64> {
 }
 
 #[test]
-fn an_entry_is_read_as_it_was_pushed() {
+fn an_entry_is_read_as_it_was_added() {
     let scratch = Scratch::create();
     let files = written(&scratch, 2, 2);
     let reader = HeadReader::open(&files[0]).unwrap();
@@ -119,13 +114,11 @@ fn an_entry_is_read_as_it_was_pushed() {
 fn privacy_hides_the_client_or_the_question() {
     let scratch = Scratch::create();
     let mut writer = Writer::open(options(&scratch), 0).unwrap();
-    let (mut producer, consumer) = ring(1 << 16);
     for (number, privacy) in
         [Privacy::Truncated, Privacy::Pseudonym, Privacy::NoNames].into_iter().enumerate()
     {
-        push(&mut producer, number as u32, privacy);
+        writer.add(&numbered(number as u32, privacy), &Numbered, 0).unwrap();
     }
-    writer.drain(&mut [consumer], &Numbered, 0).unwrap();
     writer.close(0).unwrap();
     let listing = Listing::read(&scratch.0).unwrap();
     let reader = HeadReader::open(&listing.heads[0].path).unwrap();

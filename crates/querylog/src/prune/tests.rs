@@ -4,7 +4,6 @@ use std::fs;
 
 use super::*;
 use crate::column::{Int, Text};
-use crate::ring::{Consumer, Producer, ring};
 use crate::scratch::{Numbered, Scratch};
 use crate::{
     Condition, Entry, Facts, LogReader, Outcome, Period, Ranking, SearchExtent, Writer,
@@ -18,8 +17,6 @@ const START_US: u64 = 480_000 * HOUR_US;
 struct Log {
     scratch: Scratch,
     writer: Writer,
-    producer: Producer,
-    rings: [Consumer; 1],
     next: u32,
 }
 
@@ -27,8 +24,7 @@ impl Log {
     fn create() -> Self {
         let scratch = Scratch::create();
         let writer = Writer::open(options(&scratch), START_US).unwrap();
-        let (producer, consumer) = ring(1 << 16);
-        Self { scratch, writer, producer, rings: [consumer], next: 0 }
+        Self { scratch, writer, next: 0 }
     }
 
     /// Writes entries, one each minute. Their numbers are their delays; every third is blocked, and
@@ -47,8 +43,8 @@ impl Log {
                 ..Facts::of(time_us, [192, 0, 2, (number % 2) as u8].into())
             };
             let qname = if number.is_multiple_of(2) { b"\x01a\x00" } else { b"\x01b\x00" };
-            self.producer.push(&Entry { facts, qname, lists: &[], answer: b"" });
-            self.writer.drain(&mut self.rings, &Numbered, time_us).unwrap();
+            let entry = Entry { facts, qname, lists: &[], answer: b"" };
+            self.writer.add(&entry, &Numbered, time_us).unwrap();
             self.writer.tick(time_us).unwrap();
         }
     }

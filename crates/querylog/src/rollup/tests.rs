@@ -5,7 +5,6 @@ use std::fs;
 use avocet_testkit::Chance;
 
 use super::*;
-use crate::ring::ring;
 use crate::scratch::{Numbered, Scratch};
 use crate::{Entry, Facts, Privacy, Writer, WriterOptions};
 
@@ -20,8 +19,6 @@ fn options(scratch: &Scratch, head_entries: u64) -> WriterOptions {
 /// Writes an entry every half minute from an hour on, and returns the writer.
 fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) -> Writer {
     let mut writer = Writer::open(options(scratch, head_entries), START_US).unwrap();
-    let (mut producer, consumer) = ring(1 << 20);
-    let mut rings = [consumer];
     for number in numbers {
         let chance = &mut Chance::new(number);
         let time_us = START_US + number * 30_000_000;
@@ -34,8 +31,8 @@ fn write(scratch: &Scratch, head_entries: u64, numbers: std::ops::Range<u64>) ->
             privacy: if number.is_multiple_of(2) { Privacy::Full } else { Privacy::NoNames },
             ..Facts::of(time_us, [192, 0, 2, chance.below(4) as u8].into())
         };
-        producer.push(&Entry { facts, qname: b"\x01a\x00", lists: &[1, 2], answer: b"" });
-        writer.drain(&mut rings, &Numbered, time_us).unwrap();
+        let entry = Entry { facts, qname: b"\x01a\x00", lists: &[1, 2], answer: b"" };
+        writer.add(&entry, &Numbered, time_us).unwrap();
         writer.tick(time_us).unwrap();
     }
     writer

@@ -8,7 +8,6 @@ use avocet_testkit::Chance;
 use parquet::file::metadata::ParquetMetaDataReader;
 
 use super::*;
-use crate::ring::{Consumer, Producer, ring};
 use crate::scratch::{Numbered, Scratch};
 use crate::{
     Entry, ExportFormat, Facts, Outcome, OutcomeDays, Retention, Upkeep, Writer, WriterOptions,
@@ -55,26 +54,19 @@ impl Log {
             pseudonym_key: [0; 16],
         };
         let mut writer = Writer::open(options, log.now_us).unwrap();
-        let (mut producer, consumer) = ring(1 << 20);
-        let mut rings = [consumer];
         for number in 0..count {
             log.now_us += 1 + chance.below(2 * DAY_US / count as u64 * 2);
-            log.push(chance, number, &mut producer);
+            log.push(chance, number, &mut writer);
             if chance.below(20) == 0 {
-                log.drain(&mut writer, &mut rings);
+                writer.tick(log.now_us).unwrap();
             }
         }
-        log.drain(&mut writer, &mut rings);
+        writer.tick(log.now_us).unwrap();
         writer.close(log.now_us).unwrap();
         log
     }
 
-    fn drain(&self, writer: &mut Writer, rings: &mut [Consumer]) {
-        writer.drain(rings, &Numbered, self.now_us).unwrap();
-        writer.tick(self.now_us).unwrap();
-    }
-
-    fn push(&mut self, chance: &mut Chance, number: usize, producer: &mut Producer) {
+    fn push(&mut self, chance: &mut Chance, number: usize, writer: &mut Writer) {
         let rare = chance.below(50) == 0;
         let (qname, wire) = NAMES[if rare { 4 } else { chance.below(4) as usize }];
         let client = chance.below(7) as u8;
@@ -92,7 +84,8 @@ impl Log {
             outcome,
             ..Facts::of(self.now_us, [192, 0, 2, client].into())
         };
-        producer.push(&Entry { facts, qname: wire, lists: &lists, answer: b"" });
+        let entry = Entry { facts, qname: wire, lists: &lists, answer: b"" };
+        writer.add(&entry, &Numbered, self.now_us).unwrap();
         self.pushed.push(Pushed {
             time_us: self.now_us,
             delay: number as i64,

@@ -4,8 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::head::tests::{options, push};
-use crate::ring::{Producer, ring};
+use crate::head::tests::{numbered, options};
 use crate::scratch::{Numbered, Scratch};
 use crate::search::LogReader;
 use crate::search::SearchExtent;
@@ -15,12 +14,10 @@ use crate::{Filter, Privacy};
 const EXTENT: SearchExtent =
     SearchExtent { before_id: u64::MAX, entries: 1000, max_rows: u64::MAX };
 
-/// A writer, its ring, and the time, which goes on by seconds.
+/// A writer, and the time, which goes on by seconds.
 struct Writing {
     scratch: Scratch,
     writer: Writer,
-    producer: Producer,
-    rings: [Consumer; 1],
     now_us: u64,
 }
 
@@ -28,15 +25,13 @@ impl Writing {
     fn begin() -> Self {
         let scratch = Scratch::create();
         let writer = Writer::open(options(&scratch), 0).unwrap();
-        let (producer, consumer) = ring(1 << 16);
-        Self { scratch, writer, producer, rings: [consumer], now_us: 0 }
+        Self { scratch, writer, now_us: 0 }
     }
 
     /// Writes an entry, one second later.
     fn write(&mut self) -> Result<(), LogError> {
-        push(&mut self.producer, 1, Privacy::Full);
         self.now_us += 1_000_000;
-        self.writer.drain(&mut self.rings, &Numbered, self.now_us)?;
+        self.writer.add(&numbered(1, Privacy::Full), &Numbered, self.now_us)?;
         self.writer.tick(self.now_us)
     }
 

@@ -35,7 +35,6 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-use crate::certificates::CertificateFault;
 use crate::connections::{ConnectionCounts, ConnectionLimits};
 use crate::running::Running;
 use certificate::Certificate;

@@ -234,8 +234,7 @@ fn add_broken(all: &mut Vec<Broken>, more: Vec<Broken>) {
 mod tests {
     use std::fs;
 
-    use avocet_querylog::{Entry, Facts, Label, Labels, Writer};
-    use avocet_querylog::{WriterOptions, ring};
+    use avocet_querylog::{Entry, Facts, Label, Labels, Writer, WriterOptions};
 
     use super::*;
 
@@ -262,13 +261,10 @@ mod tests {
                 pseudonym_key: [0; 16],
             };
             let mut writer = Writer::open(options, 0).unwrap();
-            let (mut producer, consumer) = ring(1 << 16);
-            let mut rings = [consumer];
             for number in 0..ENTRIES {
                 let time_us = number * 1_000_000;
                 let entry = Entry { facts: facts(time_us), qname: b"\0", lists: &[], answer: b"" };
-                producer.push(&entry);
-                writer.drain(&mut rings, &NoTexts, time_us).unwrap();
+                writer.add(&entry, &NoTexts, time_us).unwrap();
                 writer.tick(time_us).unwrap();
             }
             writer.close(ENTRIES * 1_000_000).unwrap();

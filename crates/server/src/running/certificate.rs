@@ -1,6 +1,6 @@
 //! The files of the certificate of HTTPS.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use avocet_config::web::{CertificateFiles, WebConfig};
@@ -8,28 +8,8 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use thiserror::Error;
 
-/// Why a certificate is not used.
-#[derive(Debug, Error)]
-pub(crate) enum CertificateFault {
-    /// A file is not there, or is not PEM.
-    #[error("{} cannot be read: {source}", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        source: rustls::pki_types::pem::Error,
-    },
-    /// The certificate is invalid, or the key is that of another one.
-    #[error("{} and its key cannot be used: {source}", .path.display())]
-    Unusable {
-        /// The file with the certificate.
-        path: PathBuf,
-        /// The reason.
-        source: rustls::Error,
-    },
-}
+use crate::certificates::CertificateFault;
 
 /// Reads the files of a certificate.
 ///

@@ -34,7 +34,6 @@ use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
 use avocet_web::WebStores;
 
-use crate::certificates::CertificateFault;
 use crate::lists::Keeping;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;

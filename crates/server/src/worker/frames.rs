@@ -30,15 +30,15 @@ impl Answer for Frames<'_> {
         });
         let failed =
             || QueryStep::Silent(Decision::at(Stage::Failed, client.transport, cx.state.revision));
-        let ended = Ended {
-            ip: client.ip,
+        let ended = || Ended {
+            ip: &client.ip,
             entrance: client.entrance,
             question: QueryView::question_of(octets).unwrap_or_default(),
             octets: octets.len() as u16,
             since: cx.now,
             rtt_ms: None,
         };
-        match close(cx, self.metrics, &step.unwrap_or_else(failed), &ended, message) {
+        match close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message) {
             Delivery::Message(len) => Answered::Now(&message[..len]),
             Delivery::Nothing => Answered::Never,
             Delivery::Later => Answered::Later,

@@ -77,8 +77,8 @@ impl Outbox {
             let took_us = cx.now.micros().saturating_sub(waiter.since.micros());
             self.metrics().miss_latency.record(took_us, 1);
         }
-        let ended = Ended::waiting(waiter, rtt_ms);
-        let len = match close(cx, self.metrics(), &step, &ended, message) {
+        let ended = || Ended::waiting(waiter, rtt_ms);
+        let len = match close(cx, self.metrics(), &step, ended, message) {
             Delivery::Message(len) => len,
             // A connection must learn that there is nothing to wait for.
             Delivery::Nothing => 0,
