@@ -56,9 +56,7 @@ pub(super) fn validate(
         server.minimal_responses = minimal;
     }
     let certificates = certificate::certificates(spec.certificate, &mut check);
-    if let Some(at) = tls_at {
-        certificate::need_one(&certificates, &at, &mut check);
-    }
+    tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
     let forwards = forward::rules(spec.forward, mode, &server.addresses(), &mut check);
     let stubs = recurse::stubs(spec.stub, mode, &mut check);

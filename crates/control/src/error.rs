@@ -218,6 +218,9 @@ impl ControlError {
     }
 }
 
+const NOTHING_FILTERED: &str = "nothing is filtered: there are no lists and no rules";
+const TAKE_OVER_REFUSED: &str = "another process is taking over, or the server is shutting down";
+
 impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -225,9 +228,7 @@ impl fmt::Display for ControlError {
             Self::Busy => f.write_str("too many control clients at once"),
             Self::ShuttingDown => f.write_str("the server is shutting down"),
             Self::Disconnected => f.write_str("the client is gone"),
-            Self::TakeOverRefused => {
-                f.write_str("another process is taking over, or the server is shutting down")
-            }
+            Self::TakeOverRefused => f.write_str(TAKE_OVER_REFUSED),
             Self::InvalidName(fault)
             | Self::PolicyRefused(fault)
             | Self::RevisionUnusable(fault)
@@ -255,9 +256,7 @@ impl fmt::Display for ControlError {
             Self::LifetimeOutOfBounds { most_secs } => {
                 write!(f, "expected 1 to {most_secs} seconds (a week, RFC 7646)")
             }
-            Self::NothingFiltered => {
-                f.write_str("nothing is filtered: there are no lists and no rules")
-            }
+            Self::NothingFiltered => f.write_str(NOTHING_FILTERED),
             Self::UnknownClient(name) => write!(f, "no client has the name {name:?}"),
             Self::UnknownListener(name) => write!(f, "there is no listener `{name}`"),
             Self::UnknownClientInScope(name) => write!(f, "unknown client {name:?}"),

@@ -1,10 +1,11 @@
 //! The record of one answer, as a worker writes it.
 //!
-//! A [`RawEntry`] borrows all that is longer than a few octets: the worker copies them once, into its
-//! [ring](crate::ring()). The thread that takes it out completes it to an [`Entry`]. Things with a name, such as a rule, are numbers here. The writer of the
-//! log translates them through [`Labels`], once for each number and revision, so that the path of a
-//! query touches no text. The summary of the answer is also left to the writer: the worker hands
-//! over the first octets of the answer section.
+//! A [`RawEntry`] borrows all that is longer than a few octets: the worker copies them once, into
+//! its [ring](crate::ring()). The thread that takes it out completes it to an [`Entry`]. Things
+//! with a name, such as a rule, are numbers here. The writer of the log translates them through
+//! [`Labels`], once for each number and revision, so that the path of a query touches no text. The
+//! summary of the answer is also left to the writer: the worker hands over the first octets of the
+//! answer section.
 
 use std::net::IpAddr;
 
@@ -13,8 +14,6 @@ use std::net::IpAddr;
 pub const MAX_ANSWER_OCTETS: usize = 96;
 /// Lists that an entry names. A name that is on more lists shows the first of them.
 pub const MAX_ENTRY_LISTS: usize = 15;
-/// Octets of a name in wire form (RFC 1035 §2.3.4).
-pub(crate) const MAX_QNAME: usize = 255;
 
 /// One answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

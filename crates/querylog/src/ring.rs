@@ -37,9 +37,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use avocet_wire::header::HEADER_LEN;
 
-use crate::entry::{
-    Entry, Facts, MAX_ANSWER_OCTETS, MAX_QNAME, Outcome, Privacy, RawEntry, RawFacts,
-};
+use avocet_wire::hash::MAX_QUESTION;
+
+use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, Outcome, Privacy, RawEntry, RawFacts};
 use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};
 
 /// Words of a record before its address and octets.
@@ -48,8 +48,6 @@ const FIXED: usize = 6;
 const V6_WORDS: usize = 2;
 /// Octets of QTYPE and QCLASS.
 const TYPE_AND_CLASS: usize = 4;
-/// Octets of the longest question.
-const MAX_QUESTION: usize = MAX_QNAME + TYPE_AND_CLASS;
 /// Octets of a reply that a record keeps.
 const MAX_OCTETS: usize = HEADER_LEN + MAX_QUESTION + MAX_ANSWER_OCTETS;
 /// Words of the longest record.

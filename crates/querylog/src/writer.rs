@@ -7,9 +7,9 @@
 //! ```
 //!
 //! It runs on one thread, which also sets the pace: [`Writer::add`] for what it takes out of the
-//! rings and [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the entries of
-//! one block, which are counted, and the next block goes to another file. After a process that was
-//! killed, the next one counts what was taken and not written ([`TakenFile`]).
+//! rings and [`Writer::tick`] after it. Nothing here waits except for the disk. An error loses the
+//! entries of one block, which are counted, and the next block goes to another file. After a
+//! process that was killed, the next one counts what was taken and not written ([`TakenFile`]).
 
 use std::fs;
 use std::path::PathBuf;

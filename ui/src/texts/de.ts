@@ -260,6 +260,7 @@ export const de: Texts = {
       stale: 'abgelaufene Daten',
       local: 'lokaler Eintrag',
       special: 'besonderer Name',
+      hosted: 'eigene Zone',
       chaos: 'Name des Servers',
       'rrset-hit': 'Record-Cache',
       resolved: 'aufgelöst',

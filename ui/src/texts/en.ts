@@ -269,6 +269,7 @@ export const en = {
       stale: 'expired data',
       local: 'local record',
       special: 'special name',
+      hosted: 'hosted zone',
       chaos: 'server name',
       'rrset-hit': 'record cache',
       resolved: 'resolved',
