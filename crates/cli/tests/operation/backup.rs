@@ -16,7 +16,17 @@ fn furnished(upstream: &Upstream) -> (Site, String) {
     site.configure(upstream.addr, "", policy);
     let server = site.start();
     site.avocet_text(&["config", "set", "policy.block-ttl-secs", "30"]);
-    let create = ["token", "create", "job", "--scope", "backup:read", "--scope", "backup:write"];
+    let create = [
+        "token",
+        "create",
+        "job",
+        "--scope",
+        "backup:read",
+        "--scope",
+        "backup:write",
+        "--scope",
+        "access:write",
+    ];
     let token = site.avocet_text(&create).trim_end().to_owned();
     site.avocet_text(&["pause", "--for", "1h"]);
     site.avocet_text(&["nta", "add", "broken.example", "--for", "1h"]);

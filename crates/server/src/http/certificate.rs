@@ -51,16 +51,21 @@ impl Certificate {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner).config.clone()
     }
 
-    /// Looks at the files from time to time, without end.
+    /// Looks at the files from time to time, without end. The first look is that of
+    /// [`look_for`](Self::look_for).
     pub(super) async fn watch(&self, running: &Running) {
-        let mut looks = tokio::time::interval(LOOK_INTERVAL);
         loop {
-            looks.tick().await;
-            let state = running.shared.snapshot();
-            let files = state.config.web.https.as_ref().map(|https| &https.certificate);
-            let fault = files.and_then(|files| self.look(files));
-            running.conditions.set(Condition::Certificate, fault);
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            self.look_for(running);
         }
+    }
+
+    /// Looks at the files that the configuration names.
+    pub(super) fn look_for(&self, running: &Running) {
+        let state = running.shared.snapshot();
+        let files = state.config.web.https.as_ref().map(|https| &https.certificate);
+        let fault = files.and_then(|files| self.look(files));
+        running.conditions.set(Condition::Certificate, fault);
     }
 
     /// Reads the files if they have changed, or were not usable. Returns why they cannot be used.

@@ -146,6 +146,7 @@ async fn run(listeners: Listeners, running: Arc<Running>, stopped: oneshot::Rece
     }
     if let Some(listener) = secure.and_then(listen) {
         let certificate = Arc::new(Certificate::default());
+        certificate.look_for(&running);
         let (watched, running) = (certificate.clone(), running.clone());
         tokio::spawn(async move { watched.watch(&running).await });
         tokio::spawn(async move { accept(&listener, site, Some(certificate)).await });
