@@ -89,12 +89,24 @@ fn takes_gzip(header: &str) -> bool {
     })
 }
 
+/// Reports whether a path may be the address of a page: `/queries`, or a part such as
+/// `/devices/192.0.2.1`.
+fn is_page(path: &str) -> bool {
+    let mut segments = path.split('/');
+    let is_word =
+        |page: &str| page.bytes().all(|octet| octet.is_ascii_lowercase() || octet == b'-');
+    let is_plain = |segment: &str| !matches!(segment, "" | "." | "..");
+    path.is_empty()
+        || segments.next().is_some_and(|page| !page.is_empty() && is_word(page))
+            && segments.all(is_plain)
+}
+
 /// Serves a path that no route has.
 pub(crate) fn serve(head: &Parts) -> Response<Body> {
-    let path = head.uri.path().trim_start_matches('/');
+    let path = head.uri.path().strip_prefix('/').unwrap_or_default();
     let first = path.split('/').next().unwrap_or_default();
     let file = FILES.iter().find(|file| file.path == path);
-    if file.is_none() && OTHERS.contains(&first) {
+    if file.is_none() && (OTHERS.contains(&first) || !is_page(path)) {
         return NOT_FOUND.of("there is nothing at this path").response();
     }
     if head.method != Method::GET && head.method != Method::HEAD {
