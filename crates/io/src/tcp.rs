@@ -1,4 +1,4 @@
-//! Non-blocking TCP listeners and connections. [`crate::frame`] has the framing.
+//! Non-blocking TCP listeners and connections. The crate `session` has the framing.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
