@@ -89,6 +89,11 @@ fn takes_gzip(header: &str) -> bool {
     })
 }
 
+/// Reports whether this build has the interface.
+pub(crate) fn is_embedded() -> bool {
+    FILES.iter().any(|file| file.path == PAGE)
+}
+
 /// Reports whether a path may be the address of a page: `/queries`, or a part such as
 /// `/devices/192.0.2.1`.
 fn is_page(path: &str) -> bool {

@@ -132,7 +132,9 @@ fn router(shared: &Arc<Shared>) -> Router {
         let serve = move |request: Request<Body>| exchange::serve(shared.clone(), route, request);
         router = router.route(&route.full_path(), on(filter(route.verb), serve));
     }
-    for page in pages::PAGES {
+    // The interface leads through the first start itself.
+    let is_needed = |page: &&pages::Page| page.path != pages::SET_UP || !interface::is_embedded();
+    for page in pages::PAGES.iter().filter(is_needed) {
         router =
             router.route(page.path, on(MethodFilter::GET, move || async move { page.response() }));
     }

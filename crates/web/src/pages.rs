@@ -30,9 +30,12 @@ pub(crate) struct Page {
     text: &'static str,
 }
 
+/// The page for the first user.
+pub(crate) const SET_UP: &str = "/setup";
+
 /// All pages, and what they load.
 pub(crate) const PAGES: &[Page] = &[
-    Page { path: "/setup", kind: HTML, text: include_str!("pages/setup.html") },
+    Page { path: SET_UP, kind: HTML, text: include_str!("pages/setup.html") },
     Page { path: "/setup.js", kind: SCRIPT, text: include_str!("pages/setup.js") },
     Page { path: "/api/v1/docs", kind: HTML, text: include_str!("pages/viewer.html") },
     Page { path: "/api/v1/viewer.js", kind: SCRIPT, text: include_str!("pages/viewer.js") },
