@@ -71,9 +71,7 @@ impl HeadFile {
         }
         Ok(())
     }
-}
 
-impl HeadFile {
     /// Returns an error if the file is no longer in the directory, where readers look for it.
     ///
     /// # Errors

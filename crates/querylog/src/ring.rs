@@ -35,9 +35,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use avocet_wire::header::HEADER_LEN;
-
 use avocet_wire::hash::MAX_QUESTION;
+use avocet_wire::header::HEADER_LEN;
 
 use crate::entry::{Entry, Facts, MAX_ANSWER_OCTETS, Outcome, Privacy, RawEntry, RawFacts};
 use crate::sync::{Arc, AtomicU64, Ordering, zeroed_words};

@@ -36,6 +36,8 @@ const HEAD_RAW_OCTETS: u64 = 13 << 20;
 /// Time that an entry may wait for its block, and a block for the disk. A crash of the machine
 /// loses at most what arrived during it.
 const FLUSH_US: u64 = 1_000_000;
+/// Time after a failure until the next attempt. Blocks until then are lost without one.
+const RETRY_US: u64 = 2_000_000;
 
 /// Settings of a [`Writer`].
 #[derive(Clone, Debug)]
@@ -58,19 +60,16 @@ pub const DEFAULT_HEAD_SECS: u64 = 3600;
 /// Numbers since the writer was opened, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct WriterCounters {
-    /// Entries in blocks that were written.
+    /// Entries in blocks that were written, also if another program deleted their file later.
     pub written: u64,
-    /// Entries that were lost as a block could not be written, or as the process before was killed
-    /// between taking and writing them.
+    /// Entries that were lost as a block could not be written, as another program deleted their
+    /// file, or as the process before was killed between taking and writing them.
     pub lost: u64,
     /// Octets of blocks that were written.
     pub octets: u64,
     /// Attempts to write or sync that failed.
     pub failures: u64,
 }
-
-/// Time after a failure until the next attempt. Blocks until then are lost without one.
-const RETRY_US: u64 = 2_000_000;
 
 /// The writer of a log. There is one for each directory.
 pub struct Writer {
@@ -305,7 +304,6 @@ impl Writer {
         let checked = head.check_place();
         if checked.is_err() {
             self.counters.lost += head.entries;
-            self.counters.written -= head.entries;
             self.fail(now_us);
             // The next file is another one.
             self.retry_us = None;

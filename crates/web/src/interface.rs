@@ -97,7 +97,7 @@ pub(crate) fn is_embedded() -> bool {
 /// Reports whether a path may be the address of a page: `/queries`, or a part such as
 /// `/devices/192.0.2.1`.
 fn is_page(path: &str) -> bool {
-    let mut segments = path.split('/');
+    let mut segments = path.strip_suffix('/').unwrap_or(path).split('/');
     let is_word =
         |page: &str| page.bytes().all(|octet| octet.is_ascii_lowercase() || octet == b'-');
     let is_plain = |segment: &str| !matches!(segment, "" | "." | "..");

@@ -6,7 +6,7 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::top::{Tally, Top};
@@ -55,16 +55,21 @@ impl Rollups {
 
     /// Moves a damaged file out of the way of the next one, and returns the error if there is one.
     pub(crate) fn keep_damaged(directory: &Path) -> Option<LogError> {
-        let path = directory.join(FILE);
+        let path = Self::path(directory);
         let error = Self::damage(directory)?;
         // If that fails, the file is replaced.
         let _ = fs::rename(&path, directory.join(DAMAGED));
         Some(error)
     }
 
+    /// Returns the path of the file in a directory.
+    pub(crate) fn path(directory: &Path) -> PathBuf {
+        directory.join(FILE)
+    }
+
     /// Returns the error of a file that is there and does not match.
     pub(crate) fn damage(directory: &Path) -> Option<LogError> {
-        let path = directory.join(FILE);
+        let path = Self::path(directory);
         let file = fs::read(&path).ok()?;
         let reason = "its counts cannot be read; those of entries that are left are built again";
         read(&file).is_none().then(|| LogError::damaged(&path, reason))

@@ -419,7 +419,8 @@ impl LogReader {
             broken.extend(reason.map(|reason| Broken { path: path.clone(), reason }));
         }
         let rollups = Rollups::damage(&self.directory);
-        broken.extend(rollups.map(|error| self::broken(&self.directory, error.to_string())));
+        let path = Rollups::path(&self.directory);
+        broken.extend(rollups.map(|error| self::broken(&path, error.to_string())));
         for (number, (path, segment)) in self.segments.iter().enumerate() {
             if let Err(error) = segment.verify() {
                 broken.insert(Broken { path: path.clone(), reason: error.to_string() });

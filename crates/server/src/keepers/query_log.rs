@@ -17,7 +17,6 @@ use avocet_config::query_log::QueryLogConfig;
 use avocet_querylog::{
     Consumer, Entry, LogError, Outcome, OutcomeDays, Record, Retention, Upkeep, UpkeepCounters,
 };
-
 use avocet_wire::Rtype;
 use tracing::warn;
 

@@ -10,7 +10,6 @@ use avocet_querylog::{
     DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Entry, Filter, Labels, LogError, Writer,
     WriterCounters, WriterOptions,
 };
-
 use tracing::warn;
 
 use super::WrittenLog;
