@@ -71,7 +71,8 @@ impl Cache for Ours {
         }
         let mut response = [0; 12 + 22 + 16];
         response[12..34].copy_from_slice(&question);
-        let meta = PacketMeta { stored_at: 0, valid_for: 300, epoch: 0, flags: 0, ede: None };
+        let meta =
+            PacketMeta { stored_at: 0, valid_for: 300, epoch: 0, flags: 0, ede: None, note: 0 };
         self.0.insert(mix(name), &key, &response, &[40], &meta);
         false
     }

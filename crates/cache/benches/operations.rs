@@ -61,7 +61,7 @@ fn put_packet(cache: &PacketCache, number: u64) {
     let mut response = [0u8; 12 + 25 + 16];
     response[12..37].copy_from_slice(&question);
     response[37..].copy_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4, 192, 0, 2, 1]);
-    let meta = PacketMeta { stored_at: 0, valid_for: 300, epoch: 1, flags: 1, ede: None };
+    let meta = PacketMeta { stored_at: 0, valid_for: 300, epoch: 1, flags: 1, ede: None, note: 0 };
     cache.insert(mix(number), &key, &response, &[43], &meta);
 }
 

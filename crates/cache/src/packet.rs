@@ -10,8 +10,9 @@
 //! message serves as its own key, because its question is stored at a fixed offset:
 //!
 //! ```text
-//! | header 12 | qname, qtype, qclass | records ... | TTL offsets u16 x n | EDE u16 | flags u8 |
+//! | header 12 | qname, qtype, qclass | records ... | TTL offsets u16 x n | trailer |
 //!              '------- key -------'
+//! trailer = EDE u16 | note u16 | flags u8
 //! meta.user = profile (16) | question flags (3) | n (13)
 //! ```
 //!
@@ -86,8 +87,8 @@ const HEADER_BYTES: usize = 12;
 pub const STALE_TTL_SECS: u32 = 30;
 /// A popular entry is refreshed when less than one part in this many of its validity remains.
 const PREFETCH_DIVISOR: u32 = 10;
-/// Octets of EDE and flags after the TTL offsets.
-const TRAILER_BYTES: usize = 3;
+/// Octets of EDE, note and flags after the TTL offsets.
+const TRAILER_BYTES: usize = 5;
 /// Most TTL offsets for which an insertion needs no allocation.
 const FEW_TTL_OFFSETS: usize = 32;
 const COUNT_BITS: u32 = 13;
@@ -154,6 +155,8 @@ pub struct PacketMeta {
     pub flags: u8,
     /// The extended error (RFC 8914) to send with the response.
     pub ede: Option<u16>,
+    /// A number of the caller.
+    pub note: u16,
 }
 
 /// A valid response.
@@ -169,6 +172,8 @@ pub struct PacketHit {
     pub flags: u8,
     /// As stored.
     pub ede: Option<u16>,
+    /// As stored.
+    pub note: u16,
 }
 
 /// A response past its validity and within the stale window. Its TTLs are at most 30 seconds, and
@@ -239,7 +244,8 @@ pub enum PacketLookup {
 /// response.extend_from_slice(question.octets());
 /// response.extend_from_slice(b"\xc0\x0c\x00\x01\x00\x01\x00\x00\x01\x2c\x00\x04\xc0\x00\x02\x01");
 /// let ttl_offset = 12 + question.octets().len() as u16 + 6;
-/// let meta = PacketMeta { stored_at: 1000, valid_for: 300, epoch: 1, flags: 0, ede: None };
+/// let meta =
+///     PacketMeta { stored_at: 1000, valid_for: 300, epoch: 1, flags: 0, ede: None, note: 0 };
 /// cache.insert(hash, &key, &response, &[ttl_offset], &meta);
 ///
 /// let mut out = [0; 512];
@@ -454,7 +460,8 @@ fn write_trailer(trailer: &mut [u8], ttl_offsets: &[u16], meta: &PacketMeta) {
     }
     // INFO-CODEs are at most 65,534, so the highest value can stand for none.
     let [high, low] = meta.ede.unwrap_or(u16::MAX).to_be_bytes();
-    rest.copy_from_slice(&[high, low, meta.flags]);
+    let [note_low, note_high] = meta.note.to_le_bytes();
+    rest.copy_from_slice(&[high, low, note_low, note_high, meta.flags]);
 }
 
 #[inline]
@@ -472,6 +479,7 @@ fn fresh(found: &FoundEntry, remaining_secs: u32, out: &mut [u8]) -> PacketLooku
         prefetch: is_ending && found.visited,
         flags: trailer.flags,
         ede: trailer.ede,
+        note: trailer.note,
     })
 }
 
@@ -507,6 +515,7 @@ struct Trailer<'a> {
     response: &'a mut [u8],
     offsets: &'a [[u8; 2]],
     ede: Option<u16>,
+    note: u16,
     flags: u8,
 }
 
@@ -519,9 +528,10 @@ impl<'a> Trailer<'a> {
         let response_len = found.len.checked_sub(2 * count + TRAILER_BYTES)?;
         let (response, trailer) = payload.split_at_mut(response_len);
         let (offsets, rest) = trailer.as_chunks::<2>();
-        let (offsets, ede) = offsets.split_at_checked(count)?;
-        let ede = ede.first().map(|ede| u16::from_be_bytes(*ede)).filter(|ede| *ede != u16::MAX);
-        Some(Trailer { response, offsets, ede, flags: *rest.first()? })
+        let (offsets, [ede, note]) = offsets.split_at_checked(count)? else { return None };
+        let ede = Some(u16::from_be_bytes(*ede)).filter(|ede| *ede != u16::MAX);
+        let note = u16::from_le_bytes(*note);
+        Some(Trailer { response, offsets, ede, note, flags: *rest.first()? })
     }
 }
 

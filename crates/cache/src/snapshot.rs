@@ -23,7 +23,7 @@ use crate::{
 };
 
 const MAGIC: &[u8; 8] = b"AVOCACHE";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const END: u8 = 0;
 const PACKET: u8 = 1;
 const RRSET: u8 = 2;

@@ -25,7 +25,7 @@ fn hits_and_misses_of_the_packet_cache() {
     let mut response = [0; 40];
     let question = QUESTION.octets();
     response[12..12 + question.len()].copy_from_slice(question);
-    let meta = PacketMeta { stored_at: 0, valid_for: 60, epoch: 0, flags: 1, ede: None };
+    let meta = PacketMeta { stored_at: 0, valid_for: 60, epoch: 0, flags: 1, ede: None, note: 0 };
     assert_eq!(
         allocations(|| drop(std::hint::black_box(Box::new(1)))),
         1,

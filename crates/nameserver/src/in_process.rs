@@ -17,10 +17,11 @@ use avocet_policy::client::Neighbour;
 use avocet_policy::rule::Switches;
 use avocet_querylog::{Consumer, Record, ring};
 use avocet_resolver::{Answers, Assembled, Assembler, DELEGATIONS, LocalRootSlot, Wanted};
-use avocet_wire::{Class, Ede, FoldedNameBuf, Question, Rtype};
+use avocet_wire::{Class, Ede, FoldedNameBuf, QueryView, Question, Rtype};
 
 use crate::StateError;
 use crate::clock::{self, Moment};
+use crate::close::{Delivery, Ended, close};
 use crate::datagrams::{Datagrams, Newer};
 use crate::metrics::{Counter, WorkerMetrics};
 use crate::name_server::NameServer;
@@ -29,10 +30,9 @@ use crate::query::asked::{Entrance, Transport};
 use crate::query::cookie::CookieSecrets;
 use crate::query::decision::STAGES;
 use crate::query::miss::{Miss, StreamRoute, Way};
+use crate::query::rehearsal::{self, At, Rehearsal};
 use crate::query::scratch::Scratch;
-use crate::query::{
-    self, Client, Incoming, Obtained, Output, QueryContext, QueryStep, Seen, Stage,
-};
+use crate::query::{self, Client, Decision, Incoming, Obtained, Output, QueryContext, Seen, Stage};
 use crate::snapshot::{Snapshot, Unconfigured};
 use crate::zone_files::ZoneFiles;
 
@@ -286,7 +286,7 @@ impl InProcess {
 
     /// Answers a query over TCP into `out`. Returns `None` as [`Self::answer`].
     pub fn answer_over_tcp(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
-        let Self { shared, state, now, wall_secs, peer, scratch, misses, .. } = self;
+        let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, .. } = self;
         misses.clear();
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let client = Client {
@@ -296,9 +296,28 @@ impl InProcess {
             route: Way::Stream(CONNECTION),
         };
         let incoming = Incoming { octets: query, seen: None };
-        match query::answer(&cx, incoming, &client, Output { message: out, misses }) {
-            QueryStep::Reply(outgoing) => Some(outgoing.len),
-            QueryStep::Silent(_) | QueryStep::Resolve => None,
+        let step = query::answer(&cx, incoming, &client, Output { message: &mut *out, misses });
+        let question = QueryView::parse(query).ok();
+        let ended = || Ended {
+            ip: &client.ip,
+            entrance: client.entrance,
+            question: question.as_ref().map_or(&[], |view| view.question()),
+            octets: query.len() as u16,
+            since: cx.now,
+            rtt_ms: None,
+        };
+        sent(close(&cx, metrics, &step, ended, out))
+    }
+
+    /// Returns the decision about a query that is only rehearsed, or `None` if it would wait.
+    pub fn rehearse(&self, question: Question<'_>, transport: Transport) -> Option<Decision> {
+        let at = At::Now(self.wall_secs);
+        let rehearsal = Rehearsal::new((&self.shared, &self.state), self.peer.ip(), at);
+        match rehearsal.over(transport).begin(question) {
+            rehearsal::Ended::Reply { decision, .. } | rehearsal::Ended::Silent(decision) => {
+                Some(decision)
+            }
+            rehearsal::Ended::Wait(_) => None,
         }
     }
 
@@ -312,7 +331,7 @@ impl InProcess {
     /// waits for another question.
     pub fn resume(&mut self, meant_for: MeantFor, out: &mut [u8]) -> Option<usize> {
         let miss = self.misses.pop()?;
-        let Self { shared, state, now, wall_secs, scratch, misses, .. } = self;
+        let Self { shared, state, now, wall_secs, metrics, scratch, misses, .. } = self;
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
         let mut answers = Answers::default();
         let wanted = Wanted {
@@ -336,11 +355,17 @@ impl InProcess {
             },
             _ => Obtained::failure(Stage::Failed, (Ede::NO_REACHABLE_AUTHORITY, "no answer")),
         };
-        let output = Output { message: out, misses };
-        match query::resume(&cx, miss.waiter.as_ref()?, Some(&obtained), output) {
-            QueryStep::Reply(outgoing) => Some(outgoing.len),
-            QueryStep::Silent(_) | QueryStep::Resolve => None,
-        }
+        let output = Output { message: &mut *out, misses };
+        let waiter = miss.waiter.as_ref()?;
+        let step = query::resume(&cx, waiter, Some(&obtained), output);
+        sent(close(&cx, metrics, &step, || Ended::waiting(waiter, None), out))
+    }
+}
+
+fn sent(delivery: Delivery) -> Option<usize> {
+    match delivery {
+        Delivery::Message(len) => Some(len),
+        Delivery::Nothing | Delivery::Later => None,
     }
 }
 

@@ -4,7 +4,7 @@ const QUESTION: &[u8] = b"\x03www\x02ab\x00\x00\x01\x00\x01";
 const KEY: PacketKey =
     PacketKey { profile: 7, flags: packet_flags::RD, question: question(QUESTION) };
 const META: PacketMeta =
-    PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None };
+    PacketMeta { stored_at: 1000, valid_for: 300, epoch: 5, flags: 0, ede: None, note: 0 };
 const HASH: u64 = 0x1234_5678_9abc_def0;
 
 const fn question(octets: &[u8]) -> Question<'_> {
@@ -43,7 +43,12 @@ fn ttls(message: &[u8], offsets: &[u16]) -> Vec<u32> {
 fn a_hit_is_the_response_with_its_ttls_counted_down() {
     let cache = cache();
     let (bytes, offsets) = response(QUESTION, &[300, 400, 7]);
-    put(&cache, &KEY, &[300, 400, 7], PacketMeta { ede: Some(15), flags: 0x82, ..META });
+    put(
+        &cache,
+        &KEY,
+        &[300, 400, 7],
+        PacketMeta { ede: Some(15), note: 0x0123, flags: 0x82, ..META },
+    );
     let mut out = [0xff; 512];
     let hit = PacketHit {
         len: bytes.len(),
@@ -51,6 +56,7 @@ fn a_hit_is_the_response_with_its_ttls_counted_down() {
         prefetch: false,
         flags: 0x82,
         ede: Some(15),
+        note: 0x0123,
     };
     assert_eq!(cache.lookup(HASH, &KEY, 1020, 5, &mut out), PacketLookup::Hit(hit));
     assert_eq!(ttls(&out, &offsets), [280, 380, 0]);
@@ -105,7 +111,7 @@ fn an_entry_of_another_epoch_is_no_hit() {
 fn an_entry_that_still_holds_moves_to_a_later_epoch_and_no_further() {
     let cache = cache();
     let (bytes, offsets) = response(QUESTION, &[300]);
-    put(&cache, &KEY, &[300], PacketMeta { flags: 0b1010_0000, ede: Some(15), ..META });
+    put(&cache, &KEY, &[300], PacketMeta { flags: 0b1010_0000, ede: Some(15), note: 7, ..META });
     let mut out = [0; 512];
     assert!(!cache.renew(HASH, &KEY, 6, &mut out, |_| false));
     assert!(!cache.renew(HASH, &KEY, 6, &mut out[..bytes.len()], |_| true), "no room");
@@ -123,6 +129,7 @@ fn an_entry_that_still_holds_moves_to_a_later_epoch_and_no_further() {
         prefetch: false,
         flags: 0b1010_0000,
         ede: Some(15),
+        note: 7,
     };
     assert_eq!(cache.lookup(HASH, &KEY, 1100, 6, &mut out), PacketLookup::Hit(hit));
     assert_eq!(ttls(&out, &offsets), [200], "its age is what it was");

@@ -63,6 +63,7 @@ impl Caches {
             epoch,
             flags: packet_flags::STALE_OK,
             ede: Some(29),
+            note: 4,
         };
         let key = PacketKey {
             profile: 3,
@@ -228,7 +229,7 @@ fn errors_name_what_is_wrong() {
         assert_eq!(load_at(&bytes, &SAVED).1.unwrap_err().to_string(), expected);
     };
     check(&|bytes| bytes[0] = b'X', "not a cache snapshot: it does not start with AVOCACHE");
-    check(&|bytes| bytes[8] = 2, "the cache snapshot has version 2, but this server reads 1");
+    check(&|bytes| bytes[8] = 1, "the cache snapshot has version 1, but this server reads 2");
     check(&|bytes| bytes.truncate(50), "the cache snapshot is truncated");
     check(&|bytes| bytes.push(0), "the cache snapshot is damaged: bytes after its end");
     check(&|bytes| bytes[28] = 7, "the cache snapshot is damaged: an entry of kind 7");

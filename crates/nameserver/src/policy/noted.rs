@@ -4,9 +4,11 @@ use avocet_policy::client::Profile;
 use avocet_policy::list::ListId;
 use avocet_policy::rpz::TriggerKind;
 use avocet_policy::rule::RuleId;
+use avocet_wire::{Ede, Rcode};
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_ZONE_NOTE, names_it};
 use super::{Asked, Policy, Scratch, counts};
+use crate::query::decision::Stage;
 
 /// Who decided about a query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +43,15 @@ impl Policy {
                 None => self.note_text(note as u16).map_or(Noted::Nobody, Noted::Protection),
             },
         }
+    }
+
+    /// Returns the extended error of an answer with a [note](Policy::notes): that of the note, if
+    /// the policy made the answer at this stage, with this RCODE. A truncated answer has none.
+    pub fn ede_of(&self, note: u16, (stage, rcode): (u8, Rcode)) -> Option<Ede> {
+        let is_made = [Stage::Blocked, Stage::Rewritten].iter().any(|made| *made as u8 == stage)
+            || (stage == Stage::Limited as u8 && rcode == Rcode::REFUSED);
+        let place = usize::from(note).checked_sub(1).filter(|_| is_made)?;
+        self.notes.get(place).map(|(ede, _)| *ede)
     }
 
     /// Returns the places in the configuration of the lists in force for a client that have the

@@ -59,7 +59,8 @@ pub struct Decision {
     pub qtype: Rtype,
     /// RCODE of the reply; NOERROR if none is sent.
     pub rcode: Rcode,
-    /// Extended error of the answer. A reply of the policy has that of its note.
+    /// Extended error of the answer. A reply of the policy has that of its note, unless this is
+    /// set.
     pub ede: Option<Ede>,
     /// The upstream that answered a forwarded question.
     pub upstream: Option<EndpointId>,
@@ -71,6 +72,8 @@ pub struct Decision {
     pub cache: CacheState,
     /// The result of validation.
     pub validated: Validated,
+    /// Whether the policy counted its rule or list when it decided: it led to another name.
+    pub is_counted: bool,
 }
 
 /// A worker keeps one decision for each query.
@@ -91,13 +94,14 @@ impl Decision {
             transport,
             cache: CacheState::NotAsked,
             validated: Validated::Unknown,
+            is_counted: false,
         }
     }
 
-    /// Returns whether the policy made the reply, which is then counted by its note.
+    /// Returns whether the policy made the reply, which is counted by its note now.
     #[inline]
     pub fn is_of_policy(&self) -> bool {
-        matches!(self.stage, Stage::Blocked | Stage::Rewritten)
+        matches!(self.stage, Stage::Blocked | Stage::Rewritten) && !self.is_counted
     }
 }
 
@@ -172,9 +176,9 @@ pub enum Stage {
     Shed,
     /// Blocked by a list or a rule.
     Blocked,
-    /// Answered by a rule with other data, such as addresses or the safe form of a search engine.
+    /// Answered by a rule with other data: addresses, or the data of another name.
     Rewritten,
-    /// Refused or truncated by a rule's rate limit.
+    /// Refused by a rule's rate limit, or truncated by a rule or a policy zone.
     Limited,
     /// No answer, due to a rule.
     Dropped,

@@ -50,6 +50,9 @@ pub(super) enum Finding {
 pub(super) struct Offer {
     /// The message.
     pub(super) draft: Draft,
+    /// The rule, list or policy zone that decided; zero if there is none. [`Draft::note`] is that
+    /// of an answer that the policy made.
+    pub(super) note: u16,
     /// The stage that made it.
     pub(super) stage: Stage,
     /// The state of the caches.
@@ -70,13 +73,36 @@ pub(super) enum Basis {
     Question,
     /// The answer of other servers that it replaces.
     Answer,
+    /// Data at the end of aliases of the policy, which has counted its rule or list already.
+    Alias,
 }
 
 impl Offer {
     /// Returns an answer that this server makes and that is not cached.
     pub(super) fn made(stage: Stage, draft: Draft) -> Self {
         let (cache, lifetime) = (CacheState::NotAsked, Lifetime::Unkept);
-        Self { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
+        let (note, basis) = (draft.note, Basis::Question);
+        Self { draft, note, stage, cache, upstream: None, lifetime, basis }
+    }
+
+    /// Returns an answer that the policy decided without making it.
+    pub(super) fn decided_by(self, note: u16) -> Self {
+        Self { note: if note == 0 { self.note } else { note }, ..self }
+    }
+
+    /// Returns this answer behind aliases, with which it is `draft`. If the policy made one of the
+    /// aliases, it has rewritten the answer. A failure remains one.
+    pub(super) fn behind(self, draft: Draft) -> Self {
+        let offer = Self { draft, ..self };
+        let is_failure = matches!(
+            self.stage,
+            Stage::Failed | Stage::FailureHit | Stage::Shed | Stage::NotRecursive
+        );
+        match draft.note {
+            0 => offer,
+            note if is_failure => Self { note, basis: Basis::Alias, ..offer },
+            note => Self { note, stage: Stage::Rewritten, basis: Basis::Alias, ..offer },
+        }
     }
 }
 
@@ -150,6 +176,15 @@ impl Obtained<'_> {
     pub(super) fn offer(&self, draft: Draft) -> Offer {
         let Self { stage, upstream, .. } = *self;
         let (lifetime, basis) = (Lifetime::Unkept, Basis::Answer);
-        Offer { draft, stage, cache: self.cache(), upstream, lifetime, basis }
+        let offer = Offer {
+            draft: Draft { note: 0, ..draft },
+            note: 0,
+            stage,
+            cache: self.cache(),
+            upstream,
+            lifetime,
+            basis,
+        };
+        offer.behind(draft)
     }
 }

@@ -60,7 +60,9 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         QuestionVerdict::Forward(servers) => Finding::Forward { servers, note },
         QuestionVerdict::Drop => Finding::Silence { note },
-        QuestionVerdict::Truncate => Finding::Answer(truncated(query.question(), out)),
+        QuestionVerdict::Truncate => {
+            Finding::Answer(truncated(query.question(), out).decided_by(note))
+        }
     }
 }
 
@@ -156,7 +158,9 @@ fn in_place_of_an_answer(
         }
         AnswerVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
         AnswerVerdict::Drop => Finding::Silence { note },
-        AnswerVerdict::Truncate => Finding::Answer(truncated(query.key.question().octets(), out)),
+        AnswerVerdict::Truncate => {
+            Finding::Answer(truncated(query.key.question().octets(), out).decided_by(note))
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use super::respond::{Draft, truncated};
 use super::ttl::{Terms, until_change};
 use crate::snapshot::Snapshot;
 
-/// Flag of an entry: its error code is the number of a note of the policy.
+/// Flag of an entry: the policy made the answer, and its note has the extended error.
 const NOTED: u8 = packet_flags::STALE_OK << 1;
 /// Flag of an entry: servers chosen by a rule gave it.
 const BY_RULE: u8 = NOTED << 1;
@@ -107,9 +107,10 @@ fn is_apart_from_names(state: &Snapshot, stored: &StoredPacket<'_>) -> Option<bo
 #[inline]
 pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
     let (len, rcode) = (hit.len, Rcode(u16::from(out[3] & 0xf)));
+    let ede = hit.ede.map(|code| (Ede(code), ""));
     let draft = match hit.flags & NOTED {
-        0 => Draft { len, rcode, ede: hit.ede.map(|code| (Ede(code), "")), note: 0 },
-        _ => Draft { len, rcode, ede: None, note: hit.ede.unwrap_or_default() },
+        0 => Draft { len, rcode, ede, note: 0 },
+        _ => Draft { len, rcode, ede: None, note: hit.note },
     };
     let stage = match hit.flags & (NOTED | LOCAL | REWRITTEN) {
         0 => Stage::PacketHit,
@@ -118,7 +119,8 @@ pub(super) fn offer(hit: &PacketHit, out: &[u8]) -> Offer {
         _ => Stage::Rewritten,
     };
     let (cache, lifetime) = (CacheState::Hit, Lifetime::Unkept);
-    Offer { draft, stage, cache, upstream: None, lifetime, basis: Basis::Question }
+    let (note, basis) = (hit.note, Basis::Question);
+    Offer { draft, note, stage, cache, upstream: None, lifetime, basis }
 }
 
 /// Returns whether an entry is popular, expires soon and may be prefetched: its data is the same
@@ -168,12 +170,14 @@ pub(super) fn keep(
 ) {
     let Some(kept_for) = terms.kept_for(obtained.kept_for) else { return };
     let by_rule = if query.is_forwarded() { BY_RULE } else { 0 };
+    let note = if terms.note == 0 { query.note } else { terms.note };
     let meta = PacketMeta {
         stored_at: cx.now.secs(),
         valid_for: kept_for.get(),
         epoch: cx.state.epoch,
         flags: packet_flags::STALE_OK | by_rule,
         ede: obtained.ede.map(|(code, _)| code.0),
+        note,
     };
     insert(cx, query, (obtained.message, obtained.ttl_offsets), &meta);
 }
@@ -197,6 +201,7 @@ pub(super) fn keep_for_all(cx: &QueryContext<'_>, asked: &AskedFor, obtained: &O
         epoch: cx.state.epoch,
         flags: packet_flags::STALE_OK,
         ede: ede.map(|(code, _)| code.0),
+        note: 0,
     };
     cx.shared.packets.insert(asked.hash, &key, message, ttl_offsets, &meta);
 }
@@ -221,14 +226,15 @@ pub(super) fn keep_made(cx: &QueryContext<'_>, query: &Query<'_>, offer: &Offer,
         Lifetime::Fixed(secs) => (secs.get(), false),
         Lifetime::Counting(secs) => (secs.get(), true),
     };
-    let (flags, ede) = match offer.stage {
-        Stage::Local => (LOCAL, None),
-        Stage::Rewritten => (NOTED | REWRITTEN, Some(offer.draft.note)),
-        _ => (NOTED, Some(offer.draft.note)),
+    let flags = match offer.stage {
+        Stage::Local => LOCAL,
+        Stage::Rewritten => NOTED | REWRITTEN,
+        _ => NOTED,
     };
+    let note = if offer.note == 0 { query.note } else { offer.note };
     let flags = flags | if offer.basis == Basis::Question { OF_QUESTION } else { 0 };
     let (stored_at, epoch) = (cx.now.secs(), cx.state.epoch);
-    let meta = PacketMeta { stored_at, valid_for, epoch, flags, ede };
+    let meta = PacketMeta { stored_at, valid_for, epoch, flags, ede: None, note };
     let mut offsets = [0; blocked::MAX_BLOCK_RECORDS];
     let count = if is_counting { blocked::ttl_offsets(message, &mut offsets) } else { 0 };
     insert(cx, query, (message, &offsets[..count]), &meta);

@@ -18,7 +18,7 @@ use super::context::{
     Arrival, Client, Next, Output, Query, QueryContext, key_flags, packet_hash, question_behind,
 };
 use super::decision::{CacheState, Decision, Outgoing, QueryStep, Stage, Validated};
-use super::finding::{Finding, Lifetime, Obtained, Offer};
+use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
 use super::look_ahead::Seen;
 use super::miss::Waiter;
 use super::question::LocalQuestion;
@@ -392,13 +392,13 @@ fn settle(
     place.copy_from_slice(message);
     if stage == Stage::Stale {
         terms.cut_ttls(place, ttl_offsets);
-        return Finding::Answer(obtained.offer(draft));
+        return Finding::Answer(obtained.offer(draft).decided_by(terms.note));
     }
     terms.clamp_ttls(place, ttl_offsets);
     if query.is_current(cx) {
         packet::keep(cx, query, &Obtained { message: place, ..*obtained }, terms);
     }
-    Finding::Answer(obtained.offer(draft))
+    Finding::Answer(obtained.offer(draft).decided_by(terms.note))
 }
 
 /// Returns the expired answer to a query that has waited, or the answer of the policy in its place:
@@ -464,6 +464,7 @@ fn unresolved(
     let Obtained { message, rcode, ede, .. } = *obtained;
     // The aliases are shown even if their end cannot be resolved.
     let draft = if Header::read(message).is_some_and(|header| header.counts[1] > 0) {
+        let ede = ede.or(slow.ede);
         let draft = Draft { len: message.len(), rcode, ede, note: 0 };
         copied(query, &End { message, draft }, out)
     } else {
@@ -578,7 +579,7 @@ fn own_end(
     let Finding::Answer(offer) = found else { return None };
     let message = out[..offer.draft.len].to_vec();
     let end = End { message: &message, draft: offer.draft };
-    write_behind(aliases, &end, asked.octets(), out).map(|draft| Offer { draft, ..offer })
+    write_behind(aliases, &end, asked.octets(), out).map(|draft| offer.behind(draft))
 }
 
 /// Answers with fresh data from the RRset cache for the question at the end of aliases, after
@@ -601,7 +602,7 @@ fn end_from_rrsets(
         Arrival::New { .. } => Stage::RrsetHit,
         Arrival::Waiting(_) => Stage::Resolved,
     };
-    Some(Offer { stage, ..obtained.offer(draft) })
+    Some(Offer { cache: CacheState::Hit, ..Obtained { stage, ..obtained }.offer(draft) })
 }
 
 /// Makes a query wait for the network, if its client wants recursion.
@@ -657,12 +658,12 @@ fn reply_at_once(
     offer: &Offer,
     out: &mut [u8],
 ) -> QueryStep {
-    let Offer { draft, stage, cache, upstream, .. } = *offer;
+    let Offer { draft, note, stage, cache, upstream, basis, .. } = *offer;
     let ede = draft.ede.map(|(code, _)| code);
     let decision = Decision {
         revision: cx.state.revision,
         profile: query.profile,
-        note: if draft.note == 0 { query.note } else { draft.note },
+        note: if note == 0 { query.note } else { note },
         qtype: query.qtype(),
         rcode: draft.rcode,
         ede,
@@ -671,6 +672,7 @@ fn reply_at_once(
         transport: query.asked.transport,
         cache,
         validated: Validated::of(out, ede),
+        is_counted: basis == Basis::Alias,
     };
     let len = finish(out, draft, query.asked, query.question(), &cx.state.identity);
     let (hash, is_verified) = (query.hash, query.asked.is_verified());

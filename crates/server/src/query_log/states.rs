@@ -13,8 +13,8 @@ use avocet_nameserver::policy::{Asked, Noted, Scratch};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::client::{Clients, Identity};
-use avocet_querylog::{self as querylog, Entry, Facts, Label, Outcome};
-use avocet_wire::{FoldedNameBuf, Rtype};
+use avocet_querylog::{self as querylog, Entry, Facts, Label, NO_EDE, Outcome};
+use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
 
 /// How long a snapshot is kept after another replaced it: longer than an entry lies in a ring.
 const KEPT: Duration = Duration::from_secs(2);
@@ -114,6 +114,15 @@ impl LoggedState {
         }
         if matches!(decided, Noted::List(_)) { 0 } else { rule }
     }
+
+    /// Returns the extended error of an entry's answer. The worker has that of an answer of the
+    /// policy as a note only.
+    fn ede(&self, facts: &Facts) -> u16 {
+        let policy = self.state.policy.as_ref();
+        let of_note = policy.filter(|_| facts.ede == NO_EDE && facts.response_size > 0);
+        let stage = (facts.stage, Rcode(facts.rcode));
+        of_note.and_then(|policy| policy.ede_of(facts.rule, stage)).map_or(facts.ede, |ede| ede.0)
+    }
 }
 
 /// Returns the place of a value, which is added if it is new.
@@ -212,9 +221,9 @@ impl LoggedStates {
             Privacy::NoNames => querylog::Privacy::NoNames,
             Privacy::Off => return None,
         };
-        let rule = match place {
-            Some(_) => state.decider(entry, scratch, lists),
-            None => 0,
+        let (rule, ede) = match place {
+            Some(_) => (state.decider(entry, scratch, lists), state.ede(&entry.facts)),
+            None => (0, entry.facts.ede),
         };
         let revision = state.state.revision;
         let upstream = match entry.facts.upstream {
@@ -226,7 +235,7 @@ impl LoggedStates {
             }
         };
         let profile = groups;
-        Some(Facts { device, rule, privacy, profile, revision, upstream, ..entry.facts })
+        Some(Facts { device, rule, ede, privacy, profile, revision, upstream, ..entry.facts })
     }
 }
 

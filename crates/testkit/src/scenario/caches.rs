@@ -153,6 +153,7 @@ impl Caches {
             epoch: 0,
             flags: packet_flags::STALE_OK,
             ede: None,
+            note: 0,
         };
         let message = &answers.octets[resolved.message.clone()];
         let ttl_offsets = &answers.ttl_offsets[resolved.ttl_offsets.clone()];
