@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
+use crate::control_args::ControlArgs;
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
@@ -64,7 +65,7 @@ pub(crate) enum Command {
     Nta(NtaArgs),
     /// Search the query log, follow it, count and export its entries
     Log(Box<LogArgs>),
-    /// Check the files of zones
+    /// Check the files of zones, show the hosted zones of the running server, reload or export them
     Zone(ZoneArgs),
     /// Reload the configuration of the running server
     Reload(ControlArgs),
@@ -565,19 +566,6 @@ fn lifetime(text: &str) -> Result<Duration, CommandError> {
     let time = config::policy::parse_duration(text);
     let time = time.filter(|time| (1..=MAX_LIFETIME_SECS).contains(&time.as_secs()));
     time.ok_or(CommandError::NotALifetime)
-}
-
-/// The connection to the running server: the control socket in the data directory of its
-/// configuration.
-#[derive(Debug, Args)]
-pub(crate) struct ControlArgs {
-    /// Configuration file of the running server [default: that of AVOCET_CONFIG, or
-    /// /etc/avocet/avocet.toml]
-    #[arg(short, long, value_name = "FILE", global = true)]
-    pub(crate) config: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use avocet_control::connect;
 use avocet_server::backup::{self, BackupFacts, Place};
 use clap::Args;
 
-use crate::args::ControlArgs;
 use crate::call::{View, exchange, refuse, run, whereabouts};
+use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output::Reader;
 use crate::span::ago;

@@ -11,7 +11,7 @@ use avocet_config::{environment, find};
 use avocet_control::line::{self, ReplyLine};
 use avocet_control::{Call, NoPart, connect};
 
-use crate::args::ControlArgs;
+use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output::{self, Reader};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use avocet_control::statistics::RankingKind;
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::args::ControlArgs;
+use crate::control_args::ControlArgs;
 
 /// Arguments of `avocet log`.
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod args;
 mod backup;
 mod call;
 mod check;
+mod control_args;
 mod dry_run;
 mod dry_run_args;
 mod dry_run_log;
@@ -41,6 +42,7 @@ mod switches;
 mod trust;
 mod why;
 mod zone;
+mod zone_text;
 
 use std::process::ExitCode;
 

@@ -19,7 +19,8 @@ use avocet_config::salvage::Whereabouts;
 use avocet_config::{environment, find};
 use avocet_wire::NameBuf;
 
-use crate::args::{ControlArgs, QueryArgs};
+use crate::args::QueryArgs;
+use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output;
 use crate::running::{self, Checks};

@@ -9,8 +9,8 @@ use avocet_control::revisions::{
 };
 use clap::Subcommand;
 
-use crate::args::ControlArgs;
 use crate::call::{View, run};
+use crate::control_args::ControlArgs;
 use crate::span::{ago, span};
 use crate::state::reload_text;
 

@@ -16,10 +16,11 @@ use avocet_control::trust::{NegativeAdded, NegativeRemoved};
 use avocet_policy::rule::Scope;
 
 use crate::args::{
-    CacheArgs, CacheCommand, ControlArgs, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand,
-    PauseArgs, ScopeArgs, SpanArgs, TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
+    CacheArgs, CacheCommand, GrantArgs, ListsArgs, ListsCommand, NtaArgs, NtaCommand, PauseArgs,
+    ScopeArgs, SpanArgs, TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
 };
 use crate::call::{Done, View, refuse, run, send, whereabouts};
+use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::policy::unix_secs;
 use crate::{access, dump, lists, password, state, switches, trust, why};

@@ -5,6 +5,7 @@ use avocet_control::reload::Reloaded;
 use avocet_control::status::{QueryCounts, ServerStatus, UpstreamStatus};
 
 use crate::span::{ago, span};
+use crate::zone_text::zone_text;
 
 /// Returns the text of `avocet status`.
 pub(crate) fn text(status: &ServerStatus) -> String {
@@ -18,6 +19,7 @@ pub(crate) fn text(status: &ServerStatus) -> String {
     ];
     lines.extend(status.lists.iter().map(list_text));
     lines.extend(status.upstreams.iter().map(upstream_text));
+    lines.extend(status.zones.iter().map(zone_text));
     lines.extend(status.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
 }

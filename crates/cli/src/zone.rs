@@ -1,18 +1,24 @@
-//! `avocet zone`: zones in files, without a server.
+//! `avocet zone`: zones in files, and those of the running server.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use avocet_config::name::typed_name;
+use avocet_control::zones::{
+    ZoneExport, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
+};
 use avocet_nameserver::zone_files;
 use avocet_wire::FoldedNameBuf;
 use avocet_zone::{Faults, HostedZone, Severity, ZoneFileFault};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use crate::call::{Done, View, run as send};
+use crate::control_args::ControlArgs;
 use crate::error::CommandError;
 use crate::output;
+use crate::zone_text::{page_text, zones_text};
 
 /// Arguments of `avocet zone`.
 #[derive(Debug, Args)]
@@ -26,6 +32,46 @@ enum ZoneCommand {
     /// Check a zone's file and the files it includes, and print each error and warning with file,
     /// line and column; exits with 1 on errors
     Check(ZoneCheckArgs),
+    /// Show the hosted zones of the running server
+    List(ControlArgs),
+    /// Show the records of a hosted zone, or those of one name; more than a page with --after
+    Show(ZoneShowArgs),
+    /// Read the file of a hosted zone at once, even if it has not changed; exits with 1 on errors
+    Reload(ZoneReloadArgs),
+    /// Print a hosted zone as a master file
+    Export(ZoneExportArgs),
+}
+
+#[derive(Debug, Args)]
+struct ZoneShowArgs {
+    /// Name of the zone
+    name: String,
+    /// Name in the zone, which may be relative to it; `@` is the zone itself
+    owner: Option<String>,
+    /// Most records, 1 to 1000; the last RRset is whole
+    #[arg(long, value_name = "RECORDS")]
+    limit: Option<u32>,
+    /// Go on after this place, which the page before ends with
+    #[arg(long, value_name = "PLACE")]
+    after: Option<String>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
+struct ZoneReloadArgs {
+    /// Name of the zone [default: all zones]
+    name: Option<String>,
+    #[command(flatten)]
+    control: ControlArgs,
+}
+
+#[derive(Debug, Args)]
+struct ZoneExportArgs {
+    /// Name of the zone
+    name: String,
+    #[command(flatten)]
+    control: ControlArgs,
 }
 
 #[derive(Debug, Args)]
@@ -47,7 +93,36 @@ struct ZoneCheckArgs {
 pub(crate) fn run(args: &ZoneArgs) -> Result<ExitCode, CommandError> {
     match &args.command {
         ZoneCommand::Check(args) => check(args),
+        ZoneCommand::List(args) => Ok(send(args, ZonesStatus::default(), &View::of(zones_text))),
+        ZoneCommand::Show(args) => Ok(show(args)),
+        ZoneCommand::Reload(args) => {
+            let request = ZoneReload { name: args.name.clone() };
+            Ok(send(&args.control, request, &View::of_change(zones_text, reloaded)))
+        }
+        ZoneCommand::Export(args) => {
+            let view = View {
+                part: |part: &ZoneText| part.text.clone(),
+                end: |_| String::new(),
+                done: |_| Done::Whole,
+            };
+            Ok(send(&args.control, ZoneExport { name: args.name.clone() }, &view))
+        }
     }
+}
+
+fn show(args: &ZoneShowArgs) -> ExitCode {
+    let request = ZoneRecords {
+        name: args.name.clone(),
+        owner: args.owner.clone(),
+        after: args.after.clone(),
+        limit: args.limit,
+    };
+    send(&args.control, request, &View::of(page_text))
+}
+
+fn reloaded(report: &ZonesReport) -> Done {
+    let has_failed = report.zones.iter().any(|zone| zone.error.is_some());
+    if has_failed { Done::InPart } else { Done::Whole }
 }
 
 /// The report of `avocet zone check --json`.

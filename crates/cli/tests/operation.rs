@@ -82,3 +82,5 @@ mod tls;
 mod upstream;
 #[path = "operation/why.rs"]
 mod why;
+#[path = "operation/zones.rs"]
+mod zones;

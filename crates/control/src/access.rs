@@ -70,6 +70,10 @@ words! {
         PolicyWrite = "policy:write",
         /// Add and remove negative trust anchors.
         TrustWrite = "trust:write",
+        /// Read the records of hosted zones.
+        ZonesRead = "zones:read",
+        /// Read the files of hosted zones again.
+        ZonesWrite = "zones:write",
         /// Read the texts of the configuration, which may have secrets.
         ConfigRead = "config:read",
         /// Change, roll back and reload the configuration.
@@ -87,7 +91,7 @@ words! {
 
 impl AccessScope {
     /// All scopes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::StatusRead,
         Self::QueriesRead,
         Self::QueriesWrite,
@@ -96,6 +100,8 @@ impl AccessScope {
         Self::ListsWrite,
         Self::PolicyWrite,
         Self::TrustWrite,
+        Self::ZonesRead,
+        Self::ZonesWrite,
         Self::ConfigRead,
         Self::ConfigWrite,
         Self::AccessRead,
@@ -110,6 +116,7 @@ impl AccessScope {
             Self::StatusRead
             | Self::QueriesRead
             | Self::Explain
+            | Self::ZonesRead
             | Self::ConfigRead
             | Self::AccessRead
             | Self::BackupRead => false,
@@ -118,6 +125,7 @@ impl AccessScope {
             | Self::ListsWrite
             | Self::PolicyWrite
             | Self::TrustWrite
+            | Self::ZonesWrite
             | Self::ConfigWrite
             | Self::AccessWrite
             | Self::BackupWrite => true,
@@ -139,11 +147,15 @@ impl Role {
     /// Returns whether the role has a scope.
     pub const fn may(self, scope: AccessScope) -> bool {
         match scope {
-            AccessScope::StatusRead | AccessScope::QueriesRead | AccessScope::Explain => true,
+            AccessScope::StatusRead
+            | AccessScope::QueriesRead
+            | AccessScope::Explain
+            | AccessScope::ZonesRead => true,
             AccessScope::CacheWrite
             | AccessScope::ListsWrite
             | AccessScope::PolicyWrite
-            | AccessScope::TrustWrite => !matches!(self, Self::Viewer),
+            | AccessScope::TrustWrite
+            | AccessScope::ZonesWrite => !matches!(self, Self::Viewer),
             AccessScope::QueriesWrite
             | AccessScope::ConfigRead
             | AccessScope::ConfigWrite

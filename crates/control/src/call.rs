@@ -40,6 +40,9 @@ use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use crate::why::{CacheLook, Explained, WhySection};
+use crate::zones::{
+    ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
+};
 
 /// The operations of the running server, one for each request.
 ///
@@ -165,6 +168,22 @@ pub trait Control {
 
     /// Ends the probation of the revision in force.
     fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError>;
+
+    /// Returns the state of the hosted zones.
+    fn zones_status(&self, request: ZonesStatus) -> Result<ZonesReport, ControlError>;
+
+    /// Returns a page of the records of a zone.
+    fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError>;
+
+    /// Reads the files of zones and puts those without errors in force.
+    fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError>;
+
+    /// Reports a zone as a master file.
+    fn zone_export(
+        &self,
+        request: ZoneExport,
+        texts: Parts<'_, ZoneText>,
+    ) -> Result<ZoneExported, ControlError>;
 
     /// Makes a backup.
     fn backup(
@@ -388,6 +407,14 @@ calls! {
     ConfigRollback => config_rollback -> RevisionAccepted;
     /// Keeps the revision on probation.
     ConfigConfirm => config_confirm -> RevisionConfirmed;
+    /// The state of the hosted zones.
+    ZonesStatus => zones_status -> ZonesReport;
+    /// A page of the records of a zone.
+    ZoneRecords => zone_records -> ZonePage;
+    /// Reads the files of zones.
+    ZoneReload => zone_reload -> ZonesReport;
+    /// A zone as a master file.
+    ZoneExport sends ZoneText => zone_export -> ZoneExported;
     /// A backup.
     Backup sends BackupLine => backup -> BackedUp;
     /// Restores the uploaded backup at the next start.
@@ -434,6 +461,9 @@ impl Request {
             | Self::LogShow(_)
             | Self::LogStatistics(_)
             | Self::LogSeries(_)
+            | Self::ZonesStatus(_)
+            | Self::ZoneRecords(_)
+            | Self::ZoneExport(_)
             | Self::UserList(_)
             | Self::TokenList(_) => Effect::Reads,
             Self::Backup(_) => Effect::Reveals,
@@ -450,6 +480,7 @@ impl Request {
             | Self::ConfigRollback(_)
             | Self::ConfigConfirm(_)
             | Self::Restore(_)
+            | Self::ZoneReload(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)
             | Self::UserRemove(_)

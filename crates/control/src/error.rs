@@ -6,6 +6,7 @@ use crate::access::AccessFault;
 use crate::log_fault::LogFault;
 use crate::part::Disconnected;
 use crate::words::words;
+use crate::zones::ZoneFault;
 
 /// The reason why a request has no reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,6 +114,8 @@ pub enum ControlError {
     BackupRefused(String),
     /// A request about the query log is invalid or comes at a bad time.
     Log(LogFault),
+    /// A request about a hosted zone names something that does not exist.
+    Zone(ZoneFault),
 }
 
 words! {
@@ -195,6 +198,7 @@ impl ControlError {
             Self::Interrupted(_) => ErrorCode::Internal,
             Self::Access(fault) => fault.code(),
             Self::Log(fault) => fault.code(),
+            Self::Zone(fault) => fault.code(),
         }
     }
 
@@ -212,6 +216,7 @@ impl ControlError {
             Self::UnknownRevision(_) => "`avocet config history` lists the revisions",
             Self::Access(fault) => return fault.next(),
             Self::Log(fault) => return fault.next(),
+            Self::Zone(fault) => return fault.next(),
             Self::NoQueryLog => "set enabled = true in [query-log]",
             _ => return None,
         })
@@ -286,6 +291,7 @@ impl fmt::Display for ControlError {
             Self::InvalidQuery => f.write_str("the query is not valid"),
             Self::Access(fault) => fault.fmt(f),
             Self::Log(fault) => fault.fmt(f),
+            Self::Zone(fault) => fault.fmt(f),
             Self::NoQueryLog => f.write_str("queries are not logged"),
             Self::QueryLog(reason) => write!(f, "the query log: {reason}"),
             Self::BackupFailed(reason) | Self::BackupRefused(reason) => f.write_str(reason),
@@ -310,5 +316,11 @@ impl From<AccessFault> for ControlError {
 impl From<LogFault> for ControlError {
     fn from(fault: LogFault) -> Self {
         Self::Log(fault)
+    }
+}
+
+impl From<ZoneFault> for ControlError {
+    fn from(fault: ZoneFault) -> Self {
+        Self::Zone(fault)
     }
 }

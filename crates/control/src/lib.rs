@@ -41,6 +41,7 @@ pub mod trace;
 pub mod trust;
 pub mod why;
 mod words;
+pub mod zones;
 
 use std::io;
 use std::os::unix::net::UnixStream;

@@ -11,13 +11,14 @@ pub struct UserLimits {
     /// Groups with pauses, grants and logged queries that the user may see and change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<String>,
-    /// Zones with names that the user may look up, flush, log and exempt from validation.
+    /// Zones with names that the user may look up, flush, log and exempt from validation; of the
+    /// hosted zones, those that the user may read and reload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<String>,
 }
 
 /// Requests that every user may send whose role permits them: they reveal no queries of clients.
-const OPEN: [&str; 11] = [
+const OPEN: [&str; 12] = [
     "anchors",
     "config-history",
     "lists-check",
@@ -29,6 +30,7 @@ const OPEN: [&str; 11] = [
     "trace",
     "user-list",
     "why",
+    "zones-status",
 ];
 
 impl UserLimits {
@@ -65,7 +67,8 @@ impl UserLimits {
             _ if self.is_empty() || OPEN.contains(&command) => true,
             "pause" => has_group(object("scope")),
             "grant" => has_group(object("scope")) && (self.zones.is_empty() || has_name()),
-            "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" => has_name(),
+            "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
+            | "zone-records" | "zone-reload" => has_name(),
             "log-count" | "log-search" | "log-tail" => {
                 let filter = object("filter");
                 let under = filter.map(|filter| text(filter, "under"));
@@ -144,6 +147,12 @@ mod tests {
         }
         for name in ["lan", "", ".", "badexample.lan", "a\\.example.lan", "\u{e9}.example.lan"] {
             check(&zone, "flush-tree", json!({"name": name}), false);
+        }
+        for command in ["zone-records", "zone-export", "zone-reload"] {
+            check(&zone, command, json!({"name": "Lab.example.lan"}), true);
+            check(&zone, command, json!({"name": "other.lan"}), false);
+            check(&zone, command, json!({}), false);
+            check(&kids, command, json!({"name": "example.lan"}), false);
         }
         check(&limits(&[], &["."]), "flush", json!({"name": "a"}), false);
     }

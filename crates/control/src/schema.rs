@@ -103,7 +103,7 @@ mod tests {
     fn every_command_has_a_request_and_a_reply() {
         let schema = serde_json::to_value(InterfaceSchema::of_all()).unwrap();
         let commands = schema["commands"].as_object().unwrap();
-        assert_eq!(commands.len(), 43);
+        assert_eq!(commands.len(), 47);
         for (command, schemas) in commands {
             assert_eq!(schemas["request"]["type"], "object", "{command}");
             assert_eq!(schemas["reply"]["type"], "object", "{command}");
@@ -113,7 +113,16 @@ mod tests {
             .filter(|(_, schemas)| schemas.get("part").is_some())
             .map(|(command, _)| command)
             .collect();
-        let expected = ["backup", "dump", "lists-refresh", "log-prune", "log-tail", "trace", "why"];
+        let expected = [
+            "backup",
+            "dump",
+            "lists-refresh",
+            "log-prune",
+            "log-tail",
+            "trace",
+            "why",
+            "zone-export",
+        ];
         assert_eq!(with_parts, expected);
         let verdict = &schema["commands"]["why"]["part"]["$defs"]["PolicyVerdict"];
         assert!(verdict.to_string().contains("\"forwarded\""), "{verdict}");

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::lists::ListStatus;
 use crate::words::words;
+use crate::zones::ZoneStatus;
 
 /// The state of the server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -34,6 +35,9 @@ pub struct ServerStatus {
     pub lists: Vec<ListStatus>,
     /// The upstreams of forwarding rules.
     pub upstreams: Vec<UpstreamStatus>,
+    /// The hosted zones.
+    #[serde(default)]
+    pub zones: Vec<ZoneStatus>,
     /// What the operator has to repair.
     pub warnings: Vec<String>,
 }

@@ -25,7 +25,8 @@ pub fn load(name: FoldedName<'_>, file: &Path) -> (Option<HostedZone>, Faults) {
 /// # Errors
 /// The file is missing, unreadable, too large or no regular file.
 pub fn open(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    disk::read(path, most)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+    let missing = || io::Error::new(io::ErrorKind::NotFound, "there is no such file");
+    disk::read(path, most)?.ok_or_else(missing)
 }
 
 /// The zones of a configuration with the state of their files.
@@ -37,6 +38,22 @@ pub struct ZoneFiles {
 /// The fingerprints of the files that a zone was read from, the included ones too.
 type SeenFiles = Vec<(PathBuf, Option<FileFingerprint>)>;
 
+/// The state of a zone and its file.
+pub struct ZoneFileState {
+    /// The name, folded, in wire form.
+    pub name: Box<[u8]>,
+    /// The file.
+    pub file: PathBuf,
+    /// The version in force.
+    pub zone: Option<Arc<HostedZone>>,
+    /// The Unix second at which it was read.
+    pub loaded_at_secs: Option<u64>,
+    /// Readings with errors.
+    pub failures: u64,
+    /// The first error of the last reading.
+    pub fault: Option<String>,
+}
+
 /// A zone and the state of its files.
 struct KeptZone {
     config: ZoneConfig,
@@ -44,6 +61,8 @@ struct KeptZone {
     /// The fingerprints of a change that has not settled, and the second they were first seen.
     unsettled: Option<(SeenFiles, u64)>,
     zone: Option<Arc<HostedZone>>,
+    loaded_at_secs: Option<u64>,
+    failures: u64,
     /// The first error of the last reading.
     fault: Option<String>,
 }
@@ -74,8 +93,8 @@ impl ZoneFiles {
     }
 
     /// Reads the zones with files that have changed and then stayed the same for the time of their
-    /// configuration. Returns all zones if a zone was replaced. `now_secs` is on any clock.
-    pub fn watch(&self, now_secs: u64) -> Option<Arc<HostedZones>> {
+    /// configuration. Returns whether a zone was replaced. `now_secs` is on any clock.
+    pub fn watch(&self, now_secs: u64) -> bool {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut is_replaced = false;
         for zone in kept.values_mut() {
@@ -83,7 +102,40 @@ impl ZoneFiles {
                 is_replaced |= zone.load();
             }
         }
-        is_replaced.then(|| all(&kept))
+        is_replaced
+    }
+
+    /// Reads a zone, or all without a name, even if the files have not changed. Returns whether
+    /// there is such a zone.
+    pub fn reload(&self, name: Option<&[u8]>) -> bool {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chosen =
+            kept.iter_mut().filter(|(apex, _)| name.is_none_or(|name| ***apex == *name));
+        let mut is_known = name.is_none();
+        chosen.by_ref().for_each(|(_, zone)| {
+            zone.load();
+            is_known = true;
+        });
+        is_known
+    }
+
+    /// Returns all zones.
+    pub fn current(&self) -> Arc<HostedZones> {
+        all(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the state of each zone, by name.
+    pub fn states(&self) -> Vec<ZoneFileState> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = |zone: &KeptZone| ZoneFileState {
+            name: zone.config.name.clone(),
+            file: zone.config.file.clone(),
+            zone: zone.zone.clone(),
+            loaded_at_secs: zone.loaded_at_secs,
+            failures: zone.failures,
+            fault: zone.fault.clone(),
+        };
+        kept.values().map(state).collect()
     }
 
     /// Returns the errors of the last readings in one sentence each, if there are any.
@@ -101,7 +153,15 @@ fn all(kept: &BTreeMap<Box<[u8]>, KeptZone>) -> Arc<HostedZones> {
 
 impl KeptZone {
     fn new(config: ZoneConfig) -> Self {
-        Self { config, seen: Vec::new(), unsettled: None, zone: None, fault: None }
+        Self {
+            config,
+            seen: Vec::new(),
+            unsettled: None,
+            zone: None,
+            loaded_at_secs: None,
+            failures: 0,
+            fault: None,
+        }
     }
 
     /// Returns the present fingerprints of the known files.
@@ -146,11 +206,13 @@ impl KeptZone {
         let Some(zone) = zone else {
             let first = faults.list().into_iter().find(|fault| fault.severity == Severity::Error);
             self.fault = first.map(|fault| fault.to_string());
+            self.failures += 1;
             return false;
         };
         let (serial, records) = (zone.serial(), zone.records());
         tracing::info!(serial, records, "zone {text} loaded");
         (self.zone, self.fault) = (Some(Arc::new(zone)), None);
+        self.loaded_at_secs = Some(wall_secs());
         true
     }
 
@@ -187,12 +249,11 @@ mod tests {
         assert_eq!(serial(&files.read(&config)), None);
         assert!(files.fault().is_some_and(|fault| fault.contains("SERVFAIL")));
         fs::write(&file, text(1, "")).unwrap();
-        assert!(files.watch(100).is_none());
-        assert!(files.watch(109).is_none());
-        assert_eq!(files.watch(110).map(|zones| serial(&zones)), Some(Some(1)));
-        assert_eq!((files.fault(), files.watch(120).is_none()), (None, true));
+        assert!(!files.watch(100) && !files.watch(109) && files.watch(110));
+        assert_eq!(serial(&files.current()), Some(1));
+        assert_eq!((files.fault(), files.watch(120)), (None, false));
         fs::write(&file, text(2, "a A 1.2.3 ; longer")).unwrap();
-        assert!(files.watch(130).is_none() && files.watch(140).is_none());
+        assert!(!files.watch(130) && !files.watch(140));
         let fault = files.fault().unwrap();
         assert!(fault.contains("serial 1 stays in force") && fault.contains(":5:5: "), "{fault}");
         assert_eq!(serial(&files.read(&config)), Some(1));
@@ -200,7 +261,7 @@ mod tests {
         assert_eq!(serial(&files.read(&config)), Some(3));
         assert_eq!(files.fault(), None);
         fs::remove_file(&file).unwrap();
-        assert!(files.watch(200).is_none() && files.watch(210).is_none());
+        assert!(!files.watch(200) && !files.watch(210));
         assert_eq!(serial(&files.read(&config)), Some(3));
         assert_eq!(serial(&files.read(&[])), None);
     }

@@ -217,7 +217,8 @@ struct Calls(&'static str, ReplyForm, &'static str);
 
 use AccessScope::{
     AccessRead, AccessWrite, BackupRead, BackupWrite, CacheWrite, ConfigRead, ConfigWrite, Explain,
-    ListsWrite, PolicyWrite, QueriesRead, QueriesWrite, StatusRead, TrustWrite,
+    ListsWrite, PolicyWrite, QueriesRead, QueriesWrite, StatusRead, TrustWrite, ZonesRead,
+    ZonesWrite,
 };
 use EntryAction::{Change, Create, Read, Remove, Test};
 use ReplyForm::{End, Events, Fields, Lines, WithParts};
@@ -369,6 +370,25 @@ pub const ROUTES: &[Route] = &[
         Calls("nta-remove", End, "Validate below a name again"),
     )
     .guarding("/trust/negative"),
+    Route::call(Get, "/zones", StatusRead, Calls("zones-status", End, "Show the hosted zones")),
+    Route::call(
+        Get,
+        "/zones/records",
+        ZonesRead,
+        Calls("zone-records", End, "Show a page of the records of a hosted zone"),
+    ),
+    Route::call(
+        Get,
+        "/zones/export",
+        ZonesRead,
+        Calls("zone-export", Lines, "Show a hosted zone as the lines of a master file"),
+    ),
+    Route::call(
+        Post,
+        "/zones/reload",
+        ZonesWrite,
+        Calls("zone-reload", End, "Read the files of hosted zones again"),
+    ),
     Route::call(
         Post,
         "/config/reload",

@@ -10,6 +10,7 @@
 //! finds the node of a name. An A record whose owner has no other record takes 38 octets, its
 //! name, and 11 octets of the table.
 
+use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
 
 /// Octets of a record before its data.
@@ -148,12 +149,29 @@ impl HostedZone {
 
     /// Returns all nodes with records in canonical order, those of NSEC3 records too.
     pub fn iter(&self) -> impl Iterator<Item = Node<'_>> {
-        let mut at = 0;
+        self.iter_at(0)
+    }
+
+    /// Returns the nodes from a folded name on in canonical order. If the zone does not have the
+    /// name, the place is found by comparing all names before it.
+    pub fn iter_from(&self, name: FoldedName<'_>) -> impl Iterator<Item = Node<'_>> {
+        let exact = self.node(name.wire());
+        let before = |node: &Node<'_>| compare_names(node.name().wire(), name.wire()).is_lt();
+        let first = exact.or_else(|| self.iter().find(|node| !before(node)));
+        self.iter_at(first.map_or(self.block.len(), |node| node.at))
+    }
+
+    fn iter_at(&self, mut at: usize) -> impl Iterator<Item = Node<'_>> {
         std::iter::from_fn(move || {
             let node = Node { block: &self.block, at };
             at = if at < self.block.len() { node.end() } else { return None };
             Some(node)
         })
+    }
+
+    /// Returns the RRsets of a folded name; `None` if the zone does not have it.
+    pub fn sets_of(&self, name: FoldedName<'_>) -> Option<impl Iterator<Item = HostedSet<'_>>> {
+        self.node(name.wire()).map(Node::sets)
     }
 
     /// Returns the node of a folded name.

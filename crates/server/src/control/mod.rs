@@ -17,6 +17,7 @@ mod past;
 mod requests;
 mod revisions;
 mod status;
+mod zones;
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

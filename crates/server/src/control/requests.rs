@@ -34,6 +34,9 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zones::{
+    ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
+};
 use avocet_control::{Control, ControlError, Parts, request};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::{Stage, WorkerMetrics};
@@ -44,7 +47,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, log, revisions, status};
+use super::{PATIENCE, log, revisions, status, zones};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -331,6 +334,26 @@ impl Control for Running {
         ConfigConfirm {}: ConfigConfirm,
     ) -> Result<RevisionConfirmed, ControlError> {
         revisions::confirm(self)
+    }
+
+    fn zones_status(&self, request: ZonesStatus) -> Result<ZonesReport, ControlError> {
+        zones::report(self, request.name.as_deref())
+    }
+
+    fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError> {
+        zones::page(self, &request)
+    }
+
+    fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
+        zones::reload(self, request.name.as_deref())
+    }
+
+    fn zone_export(
+        &self,
+        request: ZoneExport,
+        texts: Parts<'_, ZoneText>,
+    ) -> Result<ZoneExported, ControlError> {
+        zones::export(self, &request.name, texts)
     }
 
     fn backup(

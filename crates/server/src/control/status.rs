@@ -14,6 +14,7 @@ use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
 use avocet_resolver::{BreakerState, Transport};
 
+use super::zones;
 use crate::keepers::lists;
 use crate::resolver_report::UpstreamReport;
 use crate::running::Running;
@@ -43,6 +44,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         warnings: warnings.collect(),
         lists,
         upstreams,
+        zones: zones::status(running),
     }
 }
 

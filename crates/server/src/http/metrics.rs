@@ -12,6 +12,7 @@ use avocet_web::counts::{CLASSES, LOG_INS};
 use avocet_wire::Rcode;
 
 mod resolvers;
+mod zones;
 
 use self::resolvers::Resolvers;
 use super::exposition::{Exposition, MetricType};
@@ -43,6 +44,7 @@ pub(super) fn text(running: &Running) -> String {
     api(&mut metrics, running);
     names(&mut metrics, running);
     root_zone(&mut metrics, running);
+    zones::write(&mut metrics, running);
     let resolvers = Resolvers::sum(shared);
     resolvers.write_questions(&mut metrics);
     resolvers.write_replies(&mut metrics);

@@ -399,10 +399,27 @@ impl Reloader {
     /// Puts zones in force that have changed files. `now_secs` is on the monotonic clock.
     pub(crate) fn watch_zones(&self, now_secs: u64) {
         // Reading takes long, and happens before the lock that every change of the state takes.
-        let Some(zones) = self.zones.watch(now_secs) else { return };
+        if self.zones.watch(now_secs) {
+            self.apply_zones();
+        }
+    }
+
+    /// Reads a zone, or all without a name, and puts those without errors in force. Returns whether
+    /// there is such a zone.
+    pub(crate) fn reload_zones(&self, name: Option<&[u8]>) -> bool {
+        let is_known = self.zones.reload(name);
+        self.apply_zones();
+        is_known
+    }
+
+    /// Puts the zones in force that were read last: another thread may have read others meanwhile.
+    fn apply_zones(&self) {
         let mut unconfigured = self.unconfigured.lock().unwrap_or_else(PoisonError::into_inner);
-        unconfigured.zones = zones;
-        self.apply(&self.shared.snapshot(), &unconfigured, "cannot apply the zones");
+        let zones = self.zones.current();
+        if !zones.changed_to(&unconfigured.zones).is_empty() {
+            unconfigured.zones = zones;
+            self.apply(&self.shared.snapshot(), &unconfigured, "cannot apply the zones");
+        }
     }
 
     /// Puts other trust anchors in force in addition to the configuration. Data that is cached at

@@ -48,6 +48,13 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
     thread::Builder::new().name("zones".to_owned()).spawn(watched).map(drop)
 }
 
+/// Reads a zone, or all without a name, at once. Returns whether there is such a zone.
+pub(crate) fn reload(running: &Running, name: Option<&[u8]>) -> bool {
+    let is_known = running.reloader.reload_zones(name);
+    running.conditions.set(Condition::Zones, running.reloader.zones.fault());
+    is_known
+}
+
 fn work(running: &Running) {
     let zones = &running.reloader.zones;
     running.conditions.set(Condition::Zones, zones.fault());

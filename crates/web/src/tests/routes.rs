@@ -12,7 +12,10 @@ use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
 fn fields(route: &Route) -> Value {
     match (route.verb, route.path) {
         (Verb::Post, "/cache/flush" | "/cache/flush-tree" | "/trace")
-        | (Verb::Get, "/explain" | "/lists/check" | "/cache/lookup")
+        | (
+            Verb::Get,
+            "/explain" | "/lists/check" | "/cache/lookup" | "/zones/records" | "/zones/export",
+        )
         | (Verb::Delete, "/trust/negative") => json!({"name": "www.example."}),
         (Verb::Get, "/queries/live") => json!({"under": "few.example."}),
         (Verb::Get, "/queries/entry") => json!({"id": 7}),

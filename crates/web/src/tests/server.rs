@@ -36,6 +36,9 @@ use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
 use avocet_control::why::{CacheLook, Explained, WhySection};
+use avocet_control::zones::{
+    ZoneExport, ZoneExported, ZonePage, ZoneRecords, ZoneReload, ZoneText, ZonesReport, ZonesStatus,
+};
 use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -337,6 +340,31 @@ impl Control for Remembering {
     fn config_confirm(&self, request: ConfigConfirm) -> Result<RevisionConfirmed, ControlError> {
         self.saw(request);
         Ok(RevisionConfirmed { revision: 1 })
+    }
+
+    fn zones_status(&self, request: ZonesStatus) -> Result<ZonesReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"zones": []})))
+    }
+
+    fn zone_records(&self, request: ZoneRecords) -> Result<ZonePage, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"name": "example.", "serial": 1, "records": [], "next": null})))
+    }
+
+    fn zone_reload(&self, request: ZoneReload) -> Result<ZonesReport, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"zones": []})))
+    }
+
+    fn zone_export(
+        &self,
+        request: ZoneExport,
+        texts: Parts<'_, ZoneText>,
+    ) -> Result<ZoneExported, ControlError> {
+        self.saw(request);
+        texts(ZoneText { text: "example. 1 IN A 192.0.2.1".to_owned() })?;
+        Ok(of(json!({"serial": 1, "records": 1})))
     }
 
     fn backup(

@@ -1,0 +1,42 @@
+//! The texts of `avocet zone list`, `show` and `reload`.
+
+use avocet_control::zones::{ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZonesReport};
+
+use crate::span::ago;
+
+/// Returns the text of `avocet zone list`.
+pub(crate) fn zones_text(report: &ZonesReport) -> String {
+    if report.zones.is_empty() {
+        return "the configuration has no zones".to_owned();
+    }
+    report.zones.iter().map(zone_text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the state of a zone in a line, and its error in another.
+pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
+    let ZoneStatus { name, records, octets, .. } = zone;
+    let mut text = match (zone.state, zone.serial) {
+        (ZoneState::Failed, _) | (_, None) => format!("zone {name}: {}", ZoneState::Failed),
+        (state, Some(serial)) => {
+            let signed = if zone.signed { ", signed" } else { "" };
+            let loaded = ago(zone.loaded_at);
+            format!(
+                "zone {name}: {state}, serial {serial}, {records} records{signed}, {octets} \
+                 octets, read {loaded}"
+            )
+        }
+    };
+    if let Some(error) = &zone.error {
+        text += &format!("\n  {error}");
+    }
+    text
+}
+
+/// Returns records as in a master file, and the place of the next page as a comment.
+pub(crate) fn page_text(page: &ZonePage) -> String {
+    let line = |ZoneRecord { name, ttl, rtype, data }: &ZoneRecord| {
+        format!("{name} {ttl} IN {rtype} {data}")
+    };
+    let next = page.next.iter().map(|next| format!("; more: --after \"{next}\""));
+    page.records.iter().map(line).chain(next).collect::<Vec<_>>().join("\n")
+}

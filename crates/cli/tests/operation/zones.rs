@@ -1,0 +1,187 @@
+//! Hosted zones of a running server: list, show, reload, export, their metrics and rights.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Output;
+
+use serde_json::{Value, json};
+
+use crate::server::{Server, Site};
+use crate::upstream::Upstream;
+
+fn zone_text(serial: u32, rest: &str) -> String {
+    format!("$TTL 60\n@ SOA ns host {serial} 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n{rest}")
+}
+
+/// A server that hosts `corp.example`; a changed file is not read by itself.
+struct Hosting {
+    site: Site,
+    server: Server,
+    file: PathBuf,
+    _upstream: Upstream,
+}
+
+impl Hosting {
+    fn start(text: &str) -> Self {
+        let (upstream, site) = (Upstream::start(), Site::new());
+        let file = site.directory.join("corp.zone");
+        fs::write(&file, text).unwrap();
+        let zone = format!(
+            "[[zone]]\nname = \"corp.example\"\nfile = \"{}\"\nsettle-secs = 3600\n",
+            file.display()
+        );
+        site.configure(upstream.addr, "", &zone);
+        let server = site.start();
+        Self { site, server, file, _upstream: upstream }
+    }
+
+    fn api(&self, method: &str, path: &str, token: &str, fields: &Value) -> (u16, Value) {
+        let body = if method == "POST" { fields.to_string() } else { String::new() };
+        let request = format!(
+            "{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer \
+             {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: \
+             close\r\n\r\n{body}",
+            body.len()
+        );
+        let (status, text) = self.site.http(&request);
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    fn token(&self, scope: &str) -> String {
+        let text = self.site.avocet_text(&["token", "create", "t", "--scope", scope, "--json"]);
+        let reply: Value = serde_json::from_str(&text).unwrap();
+        reply["token"].as_str().unwrap().to_owned()
+    }
+
+    fn zone(&self) -> Value {
+        let text = self.site.avocet_text(&["zone", "list", "--json"]);
+        let reply: Value = serde_json::from_str(&text).unwrap();
+        reply["zones"][0].clone()
+    }
+}
+
+fn errors(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+#[test]
+fn a_reload_takes_a_good_file_and_keeps_the_zone_after_a_broken_or_vanished_one() {
+    let mut hosting = Hosting::start(&zone_text(1, "www A 192.0.2.10\n"));
+    let site = &hosting.site;
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 10]);
+    assert_eq!(
+        (hosting.zone()["state"].as_str(), hosting.zone()["serial"].as_u64()),
+        (Some("served"), Some(1))
+    );
+
+    fs::write(&hosting.file, zone_text(2, "www A 192.0.2.20\n")).unwrap();
+    let text = site.avocet_text(&["zone", "reload", "corp.example"]);
+    assert!(text.starts_with("zone corp.example.: served, serial 2, 4 records"), "{text}");
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 20]);
+
+    fs::write(&hosting.file, zone_text(3, "www A 192.0.2\n")).unwrap();
+    let place = format!("{}:5:7: ", hosting.file.display());
+    let output = site.avocet(&["zone", "reload"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = errors(&output);
+    assert!(text.contains("out-of-date, serial 2") && text.contains(&place), "{text}");
+    hosting.server.wait_for_line(&place);
+    let checked = site.avocet(&["check"]);
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(errors(&checked).contains(&place), "{}", errors(&checked));
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 20]);
+    assert_eq!(site.metric("avocet_zone_failing{zone=\"corp.example.\"}"), 1.0);
+    assert_eq!(site.metric("avocet_zone_serial{zone=\"corp.example.\"}"), 2.0);
+
+    fs::remove_file(&hosting.file).unwrap();
+    let output = site.avocet(&["zone", "reload", "corp.example"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("there is no such file"), "{}", errors(&output));
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 20]);
+    assert_eq!(site.metric("avocet_zone_load_failures_total{zone=\"corp.example.\"}"), 2.0);
+    let (_, health) = site.http_get("/health");
+    assert!(health.contains("corp.example.") && health.contains("serial 2 stays"), "{health}");
+    let status = site.avocet_text(&["status"]);
+    assert!(status.contains("zone corp.example.: out-of-date, serial 2"), "{status}");
+
+    fs::write(&hosting.file, zone_text(4, "www A 192.0.2.40\n")).unwrap();
+    site.avocet_text(&["zone", "reload", "corp.example"]);
+    assert_eq!(site.ask("www.corp.example").0, [192, 0, 2, 40]);
+    assert_eq!(site.metric("avocet_zone_failing{zone=\"corp.example.\"}"), 0.0);
+    assert!(!site.avocet_text(&["status"]).contains("warning: zone"));
+    let output = site.avocet(&["zone", "reload", "other.example"]);
+    assert!(errors(&output).contains("no hosted zone \"other.example\""), "{}", errors(&output));
+    let why = site.avocet_text(&["why", "www.corp.example"]);
+    assert!(why.contains("hosted zone"), "{why}");
+}
+
+#[test]
+fn pages_of_records_make_up_the_zone_and_its_export_is_the_same_zone() {
+    let hosts: String = (0..40).map(|host| format!("h{host} A 192.0.2.{host}\n")).collect();
+    let hosting = Hosting::start(&zone_text(9, &hosts));
+    let site = &hosting.site;
+    let token = hosting.token("zones:read");
+    let mut records = Vec::new();
+    let mut after = String::new();
+    for page in 0.. {
+        let path = format!("/zones/records?name=corp.example&limit=7{after}");
+        let (status, reply) = hosting.api("GET", &path, &token, &Value::Null);
+        assert_eq!((status, reply["serial"].as_u64()), (200, Some(9)), "{reply}");
+        records.extend(reply["records"].as_array().unwrap().clone());
+        assert!(page < 10, "{reply}");
+        let Some(next) = reply["next"].as_str() else { break };
+        after = format!("&after={}", next.replace(' ', "%20"));
+    }
+    assert_eq!(records.len(), 43);
+    assert_eq!(records[0]["type"], "NS");
+
+    let text = site.avocet_text(&["zone", "export", "corp.example"]);
+    assert!(text.starts_with("corp.example. 60 IN SOA ns.corp.example. "), "{text}");
+    assert_eq!(text.lines().count(), 43);
+    fs::write(&hosting.file, &text).unwrap();
+    site.avocet_text(&["zone", "reload"]);
+    assert_eq!(site.avocet_text(&["zone", "export", "corp.example"]), text);
+
+    for owner in ["h7", "h7.corp.example", "H7.Corp.Example."] {
+        let shown = site.avocet_text(&["zone", "show", "corp.example", owner]);
+        assert_eq!(shown, "h7.corp.example. 60 IN A 192.0.2.7\n", "{owner}");
+    }
+    let shown = site.avocet_text(&["zone", "show", "corp.example", "--limit", "3"]);
+    assert_eq!(shown.lines().last(), Some("; more: --after \"h0.corp.example. A\""));
+    for wrong in [
+        &["zone", "show", "corp.example", "none"][..],
+        &["zone", "show", "other.example"],
+        &["zone", "show", "corp.example", "--after", "x"],
+        &["zone", "show", "corp.example", "--limit", "0"],
+        &["zone", "export", ".."],
+    ] {
+        assert_eq!(site.avocet(wrong).status.code(), Some(1), "{wrong:?}");
+    }
+}
+
+#[test]
+fn rights_decide_who_reads_and_reloads_zones() {
+    let hosting = Hosting::start(&zone_text(1, ""));
+    let (reads, writes) = (hosting.token("zones:read"), hosting.token("zones:write"));
+    let status = hosting.token("status:read");
+    let of_zone = json!({"name": "corp.example"});
+    let all = Value::Null;
+    let asked =
+        |method, path, token: &str, fields: &Value| hosting.api(method, path, token, fields).0;
+    assert_eq!(asked("GET", "/zones", &status, &all), 200);
+    assert_eq!(asked("GET", "/zones?name=corp.example", &status, &all), 200);
+    assert_eq!(asked("GET", "/zones?name=other.example", &status, &all), 404);
+    assert_eq!(asked("GET", "/zones/records?name=corp.example", &status, &all), 403);
+    assert_eq!(asked("GET", "/zones/export?name=corp.example", &reads, &all), 200);
+    assert_eq!(asked("POST", "/zones/reload", &reads, &of_zone), 403);
+    assert_eq!(asked("POST", "/zones/reload", &writes, &of_zone), 200);
+    let audit = fs::read_to_string(hosting.site.data().join("audit.jsonl")).unwrap_or_default();
+    assert!(
+        audit.contains("/api/v1/zones/reload\",\"fields\":{\"name\":\"corp.example\"}"),
+        "{audit}"
+    );
+}

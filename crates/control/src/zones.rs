@@ -1,0 +1,197 @@
+//! Requests and replies about hosted zones.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ErrorCode;
+use crate::part::Part;
+use crate::words::words;
+
+/// Most records of a page; its last RRset is whole.
+pub const MAX_ZONE_PAGE: u32 = 1000;
+
+/// A request for the state of the hosted zones.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZonesStatus {
+    /// The zone; all zones without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A request for a page of the records of a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneRecords {
+    /// The zone.
+    pub name: String,
+    /// Only the records of this name, which may be relative to the zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The `next` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Most records, 1 to 1000; 100 without it. The last RRset is whole, so that there may be more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+}
+
+/// A request to read the file of a zone at once, even if it has not changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneReload {
+    /// The zone; all zones without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// A request for a zone as a master file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneExport {
+    /// The zone.
+    pub name: String,
+}
+
+/// The state of hosted zones.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZonesReport {
+    /// The zones, by name.
+    pub zones: Vec<ZoneStatus>,
+}
+
+/// A hosted zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ZoneStatus {
+    /// Its name.
+    pub name: String,
+    /// Its file.
+    pub file: String,
+    /// Whether it is served.
+    pub state: ZoneState,
+    /// The serial in force.
+    pub serial: Option<u32>,
+    /// Its records.
+    pub records: u32,
+    /// Its names, with the empty ones between others.
+    pub names: u32,
+    /// Octets in memory.
+    pub octets: usize,
+    /// Whether it has signatures.
+    pub signed: bool,
+    /// The Unix second at which the version in force was read.
+    pub loaded_at: Option<u64>,
+    /// Readings of the file that found errors, since the start.
+    pub failures: u64,
+    /// The first error of the last reading.
+    pub error: Option<String>,
+}
+
+words! {
+    /// Whether a zone is served.
+    pub enum ZoneState {
+        /// The version of the last reading is served.
+        Served = "served",
+        /// The last reading found errors, and the version before is served.
+        OutOfDate = "out-of-date",
+        /// No version could be read: the names of the zone get SERVFAIL.
+        Failed = "failed",
+    }
+}
+
+/// A page of the records of a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZonePage {
+    /// The zone.
+    pub name: String,
+    /// The serial of the version that this page is from. It may differ from that of other pages.
+    pub serial: u32,
+    /// The records, by name in canonical order and by type, signatures after what they sign.
+    pub records: Vec<ZoneRecord>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// A record of a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZoneRecord {
+    /// The owner.
+    pub name: String,
+    /// The TTL in seconds.
+    pub ttl: u32,
+    /// The type.
+    #[serde(rename = "type")]
+    pub rtype: String,
+    /// The data, as in a master file.
+    pub data: String,
+}
+
+/// A part of a zone as a master file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZoneText {
+    /// Whole lines, without the end of the last.
+    pub text: String,
+}
+
+impl Part for ZoneText {}
+
+/// The end of a zone as a master file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ZoneExported {
+    /// The serial.
+    pub serial: u32,
+    /// The number of records.
+    pub records: u32,
+}
+
+/// The reason why a request about a zone has no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ZoneFault {
+    /// No hosted zone has the name.
+    UnknownZone(String),
+    /// No version of the zone could be read.
+    NotLoaded(String),
+    /// The zone does not have the name.
+    UnknownOwner(String),
+    /// The text is not the `next` of a page.
+    InvalidCursor(String),
+    /// The number of records is out of bounds.
+    InvalidLimit,
+}
+
+impl ZoneFault {
+    /// Returns the code of the error.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            Self::UnknownZone(_) | Self::UnknownOwner(_) => ErrorCode::NotFound,
+            Self::NotLoaded(_) => ErrorCode::Unavailable,
+            Self::InvalidCursor(_) | Self::InvalidLimit => ErrorCode::InvalidValue,
+        }
+    }
+
+    /// Returns what to do next, if the message does not say it.
+    pub const fn next(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::UnknownZone(_) | Self::NotLoaded(_) => "see `avocet zone list`",
+            Self::InvalidCursor(_) => "use the `next` of a page",
+            Self::UnknownOwner(_) | Self::InvalidLimit => return None,
+        })
+    }
+}
+
+impl fmt::Display for ZoneFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownZone(name) => write!(f, "there is no hosted zone {name:?}"),
+            Self::NotLoaded(name) => write!(f, "no version of the zone {name} could be read"),
+            Self::UnknownOwner(name) => write!(f, "the zone does not have the name {name}"),
+            Self::InvalidCursor(text) => write!(f, "{text:?} is not the place of a page"),
+            Self::InvalidLimit => {
+                write!(f, "expected a limit of 1 to {MAX_ZONE_PAGE} records")
+            }
+        }
+    }
+}

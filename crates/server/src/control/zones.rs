@@ -1,0 +1,190 @@
+//! Hosted zones for `avocet zone`: their state, pages of their records, their text.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use avocet_config::name::{shown, typed_name};
+use avocet_control::zones::{
+    MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZonePage, ZoneRecord, ZoneRecords, ZoneState,
+    ZoneStatus, ZoneText, ZonesReport,
+};
+use avocet_control::{ControlError, Parts};
+use avocet_nameserver::zone_files::ZoneFileState;
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, rdata};
+use avocet_zone::{HostedRecord, HostedSet, HostedZone};
+
+use crate::running::{self, Running};
+
+/// Records of a page by default.
+const PAGE: u32 = 100;
+/// Octets of text that are sent together.
+const TEXT: usize = 16 << 10;
+
+/// Returns the state of all zones.
+pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
+    running.reloader.zones.states().iter().map(state).collect()
+}
+
+fn state(of: &ZoneFileState) -> ZoneStatus {
+    let zone = of.zone.as_deref();
+    ZoneStatus {
+        name: shown(&of.name),
+        file: of.file.display().to_string(),
+        state: match (zone, &of.fault) {
+            (None, _) => ZoneState::Failed,
+            (Some(_), Some(_)) => ZoneState::OutOfDate,
+            (Some(_), None) => ZoneState::Served,
+        },
+        serial: zone.map(HostedZone::serial),
+        records: zone.map_or(0, HostedZone::records),
+        names: zone.map_or(0, HostedZone::names),
+        octets: zone.map_or(0, HostedZone::memory_octets),
+        signed: zone.is_some_and(HostedZone::is_signed),
+        loaded_at: of.loaded_at_secs,
+        failures: of.failures,
+        error: of.fault.clone(),
+    }
+}
+
+/// Returns the state of one zone, or of all.
+pub(super) fn report(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
+    let Some(name) = name else { return Ok(ZonesReport { zones: status(running) }) };
+    Ok(ZonesReport { zones: vec![state(&find(running, name)?)] })
+}
+
+/// Reads one zone, or all, and returns their state.
+pub(super) fn reload(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
+    let wire = name.map(folded).transpose()?;
+    let wire = wire.as_ref().map(|name| name.view().wire());
+    match (running::zones::reload(running, wire), name) {
+        (false, Some(name)) => Err(ZoneFault::UnknownZone(name.to_owned()).into()),
+        (_, name) => report(running, name),
+    }
+}
+
+/// Returns a page of the records of a zone.
+pub(super) fn page(running: &Running, request: &ZoneRecords) -> Result<ZonePage, ControlError> {
+    let zone = loaded(running, &request.name)?;
+    let limit = request.limit.unwrap_or(PAGE);
+    if !(1..=MAX_ZONE_PAGE).contains(&limit) {
+        return Err(ZoneFault::InvalidLimit.into());
+    }
+    let after = request.after.as_deref().map(RrsetCursor::read).transpose()?;
+    let owner = request.owner.as_deref().map(|owner| within(&zone, owner)).transpose()?;
+    if let Some(owner) = owner.as_ref().filter(|owner| zone.sets_of(owner.view()).is_none()) {
+        return Err(ZoneFault::UnknownOwner(owner.to_string()).into());
+    }
+    let first = owner.as_ref().or(after.as_ref().map(|after| &after.owner));
+    let first = first.map_or(zone.apex(), FoldedNameBuf::view);
+    let is_wanted = |name: FoldedName<'_>| owner.as_ref().is_none_or(|owner| owner.view() == name);
+    let is_behind = |name: FoldedName<'_>, rtype: Rtype| {
+        after.as_ref().is_none_or(|after| after.owner.view() != name || rtype > after.rtype)
+    };
+    let nodes = zone.iter_from(first).take_while(|node| is_wanted(node.name()));
+    let sets = nodes.flat_map(|node| node.sets().map(move |set| (node.name(), set)));
+    let mut page = ZonePage {
+        name: shown(zone.apex().wire()),
+        serial: zone.serial(),
+        records: Vec::new(),
+        next: None,
+    };
+    let mut last = None;
+    for (name, set) in sets.filter(|(name, set)| is_behind(*name, set.rtype)) {
+        if page.records.len() >= limit as usize {
+            page.next = last.map(|(name, rtype)| format!("{name} {rtype}"));
+            break;
+        }
+        page.records.extend(all_of(&set).map(|record| shown_record(name, &record)));
+        last = Some((name, set.rtype));
+    }
+    Ok(page)
+}
+
+/// Reports a zone as a master file: first the SOA record, then all others in canonical order.
+pub(super) fn export(
+    running: &Running,
+    name: &str,
+    texts: Parts<'_, ZoneText>,
+) -> Result<ZoneExported, ControlError> {
+    let zone = loaded(running, name)?;
+    let mut text = String::new();
+    let is_soa = |set: &HostedSet<'_>| set.rtype == Rtype::SOA;
+    let soa = zone.sets_of(zone.apex()).into_iter().flatten().filter(is_soa);
+    let soa = soa.map(|set| (zone.apex(), set));
+    let others = zone.iter().flat_map(|node| node.sets().map(move |set| (node.name(), set)));
+    for (owner, set) in soa.chain(others.filter(|(_, set)| !is_soa(set))) {
+        for record in all_of(&set) {
+            let ZoneRecord { name, ttl, rtype, data } = shown_record(owner, &record);
+            // Writing to a `String` does not fail.
+            let _ = writeln!(text, "{name} {ttl} IN {rtype} {data}");
+        }
+        if text.len() >= TEXT {
+            texts(ZoneText { text: text.trim_end_matches('\n').to_owned() })?;
+            text.clear();
+        }
+    }
+    if !text.is_empty() {
+        texts(ZoneText { text: text.trim_end_matches('\n').to_owned() })?;
+    }
+    Ok(ZoneExported { serial: zone.serial(), records: zone.records() })
+}
+
+/// The last RRset of a page.
+struct RrsetCursor {
+    owner: FoldedNameBuf,
+    rtype: Rtype,
+}
+
+impl RrsetCursor {
+    fn read(text: &str) -> Result<Self, ControlError> {
+        let invalid = || ZoneFault::InvalidCursor(text.to_owned());
+        let (owner, rtype) = text.rsplit_once(' ').ok_or_else(invalid)?;
+        let rtype = rdata::from_mnemonic(rtype).map(Rtype).ok_or_else(invalid)?;
+        Ok(Self { owner: folded(owner).map_err(|_| invalid())?, rtype })
+    }
+}
+
+fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
+    let wire = typed_name(name).map_err(|error| ControlError::InvalidName(error.to_string()))?;
+    FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
+}
+
+fn find(running: &Running, name: &str) -> Result<ZoneFileState, ControlError> {
+    let wire = folded(name)?;
+    let mut states = running.reloader.zones.states().into_iter();
+    let found = states.find(|state| *state.name == *wire.view().wire());
+    found.ok_or_else(|| ZoneFault::UnknownZone(name.to_owned()).into())
+}
+
+/// Returns the version of a zone that is in force.
+fn loaded(running: &Running, name: &str) -> Result<Arc<HostedZone>, ControlError> {
+    let found = find(running, name)?;
+    found.zone.ok_or_else(|| ZoneFault::NotLoaded(shown(&found.name)).into())
+}
+
+/// Returns a name of a zone, which may be relative to it.
+fn within(zone: &HostedZone, text: &str) -> Result<FoldedNameBuf, ControlError> {
+    if text == "@" {
+        return Ok(zone.apex().to_buf());
+    }
+    let name = folded(text)?;
+    if text.ends_with('.') || name.view().is_at_or_below(zone.apex()) {
+        return Ok(name);
+    }
+    let own = &name.view().wire()[..name.view().len() - 1];
+    let wire = [own, zone.apex().wire()].concat();
+    FoldedNameBuf::from_wire(&wire).map_err(|error| ControlError::InvalidName(error.to_string()))
+}
+
+fn all_of<'z>(set: &HostedSet<'z>) -> impl Iterator<Item = HostedRecord<'z>> + use<'z> {
+    set.iter().chain(set.signatures())
+}
+
+fn shown_record(owner: FoldedName<'_>, record: &HostedRecord<'_>) -> ZoneRecord {
+    ZoneRecord {
+        name: shown(owner.wire()),
+        ttl: record.ttl_secs,
+        rtype: record.rtype.to_string(),
+        data: rdata::display(record.rtype.0, record.rdata).to_string(),
+    }
+}
