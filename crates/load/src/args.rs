@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Depth, Deviation};
-use crate::drive::Carrier;
+use crate::drive::{Carrier, Connections};
 use crate::units;
 
 /// The kind of queries.
@@ -52,7 +52,8 @@ pub enum Scenario {
                   docs/manual/load.md."
 )]
 pub struct LoadArgs {
-    /// The server: an address or a host name, with a port if it is not 53
+    /// The server: an address or a host name, with a port if it is not 53; tls://SERVER or
+    /// tls://NAME@SERVER for TLS, with port 853
     #[arg(value_name = "SERVER[:PORT]", required_unless_present = "json_schema")]
     pub server: Option<String>,
     /// Kind of queries
@@ -61,6 +62,15 @@ pub struct LoadArgs {
     /// Transport
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Carrier,
+    /// How long clients keep a connection
+    #[arg(long, value_enum, value_name = "KIND", default_value = "kept")]
+    pub connections: Connections,
+    /// Accept certificates of the authorities in this file (PEM), for TLS
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    pub ca: Option<PathBuf>,
+    /// Accept any certificate, for TLS
+    #[arg(long)]
+    pub insecure: bool,
     /// Open loop: queries per second, whatever the server does
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), conflicts_with = "window")]
     pub rate: Option<u32>,

@@ -206,6 +206,8 @@ pub enum Needed {
     Records,
     /// The results to compare with.
     Results,
+    /// The certificates to accept.
+    Trust,
 }
 
 impl Display for Needed {
@@ -217,6 +219,7 @@ impl Display for Needed {
                 "names never queried before need --zone-name ZONE, or a --names FILE with such names"
             }
             Self::Records => "to check records, specify --zone-file FILE or --reference SERVER",
+            Self::Trust => "TLS needs the authority of the server: --ca FILE, or --insecure",
             Self::Results => "specify a second file, or the later runs by --with",
         })
     }

@@ -16,12 +16,13 @@ use crate::check::judge::Source;
 use crate::check::{Depth, Expected, Judge, Rcodes};
 use crate::drive::driver::Route;
 use crate::drive::ramp::{self, Bounds, RampStep};
-use crate::drive::{Carrier, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
+use crate::drive::{Carrier, Connections, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
+use crate::encrypted::TlsTarget;
 use crate::error::LoadError;
 use crate::material::Material;
 use crate::record::Recorder;
 use crate::report::checks::Checks;
-use crate::report::{FORMAT, PaceReport, Report, Server};
+use crate::report::{FORMAT, PaceReport, Report, Server, TlsReport};
 use crate::scenario::{self, Prepared};
 use crate::target::Owner;
 use crate::{listener, machine, target, verdict, version};
@@ -45,24 +46,32 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// An invalid argument, or a refusal of the system. A server with wrong or missing answers is not
 /// an error but yields a report that did not pass.
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, LoadError> {
-    let server = target::parse_server(args.server.as_deref().unwrap_or_default())?;
+    let named = target::parse_named(args.server.as_deref().unwrap_or_default(), args.transport)?;
+    let server = named.address;
+    let transport = if named.tls_name.is_some() { Carrier::Tls } else { args.transport };
     let wants_memory = args.scenario == Scenario::Endurance && args.pid.is_none();
-    let pid = if wants_memory { listener::process_at(server, args.transport) } else { args.pid };
-    let args = &LoadArgs { pid, ..args.clone() };
+    let pid = if wants_memory { listener::process_at(server, transport) } else { args.pid };
+    let args = &LoadArgs { pid, transport, ..args.clone() };
     target::check_permitted(server, Owner::of(args))?;
     let material = Material::read(args)?;
     let failed = |source| LoadError::Server { server, source };
     raise_open_files().map_err(failed)?;
     // Otherwise a query may leave about 50 us late, which would appear as latency.
     let _ = sharpen_timers();
-    if args.transport == Carrier::Tcp {
-        TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
+    let tls = named.tls_name.map(|name| TlsTarget::new(args, &name)).transpose()?;
+    match &tls {
+        Some(tls) => tls.verify(server, CONNECT_TIMEOUT).map_err(failed)?,
+        None if args.transport.is_stream() => {
+            TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
+        }
+        None => {}
     }
     let reference =
         args.reference.as_deref().map(|server| learn(args, &material, server)).transpose()?;
     let prepared = scenario::prepare(args, &material, reference)?;
     let sources = scenario::sources(args, server.ip(), prepared.clients)?;
-    let route = Route { server, carrier: args.transport, sources };
+    let connections = args.connections;
+    let route = Route { server, carrier: args.transport, sources, tls, connections };
     let mut run = Run {
         args,
         route,
@@ -115,7 +124,13 @@ fn learn(
     let flow = Flow::new("reference", listed, Pace::window(1), judge, 4);
     let learning = Source::Learning(vec![None; material.questions.len()]);
     let flow = scenario::once(&flow, learning, args.timeout);
-    let route = Route { server, carrier: Carrier::Tcp, sources: Vec::new() };
+    let route = Route {
+        server,
+        carrier: Carrier::Tcp,
+        sources: Vec::new(),
+        tls: None,
+        connections: Connections::Kept,
+    };
     let failed = |source| LoadError::Reference { server, source };
     let mut driver = Driver::open(vec![flow], &route, None).map_err(failed)?;
     driver.run(Duration::MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
@@ -159,7 +174,8 @@ impl Run<'_> {
         };
         let flow = scenario::once(first, Source::Scenario, self.args.timeout);
         let failed = |source| LoadError::Server { server: self.route.server, source };
-        let mut driver = Driver::open(vec![flow], &self.route, signals).map_err(failed)?;
+        let route = Route { connections: Connections::Kept, ..self.route.clone() };
+        let mut driver = Driver::open(vec![flow], &route, signals).map_err(failed)?;
         driver.run(WARM_UP_MAX, Duration::from_secs(1), &mut Unwatched).map_err(failed)?;
         let answered: u64 = driver.flows().iter().map(|flow| flow.tally.counts.answered).sum();
         let share = answered as f64 / first.workload.listed().max(1) as f64;
@@ -269,6 +285,7 @@ impl Run<'_> {
             asked_secs,
             outcome: summary.outcome,
             latency: summary.latency,
+            tls: TlsReport::of(flows, args, asked_secs),
             flows: summary.flows,
             server_cpu: summary.server_cpu,
             generator_cpu: summary.generator_cpu,

@@ -10,7 +10,7 @@ use crate::args::{LoadArgs, Scenario};
 use crate::ask::{Choice, Workload};
 use crate::check::judge::Source;
 use crate::check::{Depth, Deviation, Deviations, Expected, Judge, Rcodes};
-use crate::drive::{Carrier, Flow, Pace};
+use crate::drive::{Carrier, Connections, Flow, Pace};
 use crate::error::{LoadError, Needed};
 use crate::material::{DNSSEC_SIZE, Material};
 use crate::random::Zipf;
@@ -233,6 +233,10 @@ impl Setting<'_> {
     fn flow(&self, name: &'static str, workload: Workload) -> Flow {
         let pace = match self.rate {
             Some(rate) => Pace::rate(rate),
+            // A connection for one query has one in flight.
+            None if self.args.connections != Connections::Kept => {
+                Pace::window(self.args.window.map_or(self.clients, |window| window as usize))
+            }
             None => Pace::window(self.args.window.map_or(WINDOW, |window| window as usize)),
         };
         self.flow_at(name, workload, pace, self.clients)
@@ -253,7 +257,7 @@ impl Setting<'_> {
             .with_timeout(self.args.timeout.as_nanos() as u64);
         match self.args.transport {
             Carrier::Udp => flow.with_longest(self.longest_datagram()),
-            Carrier::Tcp => flow,
+            Carrier::Tcp | Carrier::Tls => flow,
         }
     }
 

@@ -7,10 +7,51 @@ use avocet_wire::special_purpose::Scope;
 use ipnet::IpNet;
 
 use crate::args::LoadArgs;
+use crate::drive::Carrier;
 use crate::error::LoadError;
 
 /// The addresses of the clients of a loopback server.
 const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
+
+/// How a server over TLS begins on the command line.
+const TLS_PREFIX: &str = "tls://";
+/// The port of DNS over TLS (RFC 7858 §3.1).
+const TLS_PORT: u16 = 853;
+
+/// A server as named on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedServer {
+    pub(crate) address: SocketAddr,
+    /// The name in its certificate, with TLS.
+    pub(crate) tls_name: Option<String>,
+}
+
+/// Parses a server, over TLS if its text or `carrier` says so.
+///
+/// # Errors
+/// The name has no address.
+pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, LoadError> {
+    let rest = text.strip_prefix(TLS_PREFIX);
+    if rest.is_none() && carrier != Carrier::Tls {
+        return Ok(NamedServer { address: parse_server(text)?, tls_name: None });
+    }
+    let rest = rest.unwrap_or(text);
+    let (name, place) = rest.rsplit_once('@').map_or((None, rest), |(name, at)| (Some(name), at));
+    let address = parse_with_port(place, TLS_PORT)?;
+    let name = name.map_or_else(|| host(place), str::to_owned);
+    Ok(NamedServer { address, tls_name: Some(name) })
+}
+
+/// Returns the host of a server, without its port.
+fn host(text: &str) -> String {
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return address.ip().to_string();
+    }
+    match text.rsplit_once(':') {
+        Some((host, _)) if !host.contains(':') => host.to_owned(),
+        _ => text.trim_matches(['[', ']']).to_owned(),
+    }
+}
 
 /// Parses the address of a server: `192.0.2.1`, `192.0.2.1:5300`, `2001:db8::1`,
 /// `[2001:db8::1]:5300` or a host name.
@@ -18,14 +59,18 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 /// # Errors
 /// The name has no address.
 pub(crate) fn parse_server(text: &str) -> Result<SocketAddr, LoadError> {
+    parse_with_port(text, DNS_PORT)
+}
+
+fn parse_with_port(text: &str, port: u16) -> Result<SocketAddr, LoadError> {
     if let Ok(address) = text.parse::<SocketAddr>() {
         return Ok(address);
     }
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     if let Ok(ip) = bare.parse::<IpAddr>() {
-        return Ok(SocketAddr::new(ip, DNS_PORT));
+        return Ok(SocketAddr::new(ip, port));
     }
-    let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{DNS_PORT}") };
+    let with_port = if text.contains(':') { text.to_owned() } else { format!("{text}:{port}") };
     let mut found = with_port
         .to_socket_addrs()
         .map_err(|source| LoadError::NotAServer { server: text.to_owned(), source })?;
@@ -118,6 +163,23 @@ mod tests {
             assert_eq!(parse_server(text).unwrap().to_string(), wanted, "{text}");
         }
         assert!(parse_server("not an address").is_err());
+    }
+
+    #[test]
+    fn servers_over_tls_have_a_name() {
+        for (text, carrier, wanted, name) in [
+            ("tls://127.0.0.1", Carrier::Udp, "127.0.0.1:853", "127.0.0.1"),
+            ("127.0.0.1", Carrier::Tls, "127.0.0.1:853", "127.0.0.1"),
+            ("tls://127.0.0.1:5853", Carrier::Udp, "127.0.0.1:5853", "127.0.0.1"),
+            ("tls://dns.example@127.0.0.1:5853", Carrier::Udp, "127.0.0.1:5853", "dns.example"),
+            ("tls://[::1]:5853", Carrier::Udp, "[::1]:5853", "::1"),
+            ("tls://::1", Carrier::Udp, "[::1]:853", "::1"),
+        ] {
+            let found = parse_named(text, carrier).unwrap();
+            assert_eq!(found.address.to_string(), wanted, "{text}");
+            assert_eq!(found.tls_name.as_deref(), Some(name), "{text}");
+        }
+        assert_eq!(parse_named("127.0.0.1", Carrier::Tcp).unwrap().tls_name, None);
     }
 
     #[test]

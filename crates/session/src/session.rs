@@ -85,6 +85,14 @@ impl<S: Side> Session<S> {
         }
     }
 
+    /// Lets a client begin the handshake before there is a message to send.
+    ///
+    /// # Errors
+    /// Those of TLS.
+    pub fn begin(&mut self) -> io::Result<()> {
+        self.tls.as_mut().map_or(Ok(()), |tls| tls.begin())
+    }
+
     /// Appends a message to send. One that is too long for a frame is left out.
     pub fn push(&mut self, message: &[u8]) {
         let _ = self.messages.push(message);

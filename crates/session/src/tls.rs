@@ -164,7 +164,7 @@ impl<S: Side> Tls<S> {
         stream: &mut impl io::Write,
     ) -> io::Result<WriteState> {
         if !replies.is_empty() && self.side.is_handshaking() {
-            self.begin().map_err(invalid)?;
+            self.begin()?;
         }
         if !replies.is_empty() && !self.side.is_handshaking() {
             self.send(Send::Plaintext(replies.frames())).map_err(invalid)?;
@@ -174,8 +174,8 @@ impl<S: Side> Tls<S> {
     }
 
     /// Lets a client send its first flight.
-    fn begin(&mut self) -> Result<(), Error> {
-        self.send(Send::Nothing)
+    pub(crate) fn begin(&mut self) -> io::Result<()> {
+        self.send(Send::Nothing).map_err(invalid)
     }
 
     /// Tells the peer that nothing follows, without waiting until it accepts that.

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread;
 
 use crate::server::{PATIENCE, Server, Site, ask_over_tcp, free_address};
@@ -244,4 +244,56 @@ fn a_configuration_without_a_certificate_or_with_another_protocol_is_refused() {
     site.write(text);
     let message = String::from_utf8(site.avocet(&["check"]).stderr).unwrap();
     assert!(message.contains("no [[certificate]] has \"b.example\""), "{message}");
+}
+
+fn load(tls: SocketAddr, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_avocet"));
+    let server = format!("tls://{tls}");
+    command.args(["load", &server, "--quiet", "--zone-name", "example"]).args(words);
+    command.output().unwrap()
+}
+
+/// Drives the server over TLS; returns the report.
+fn drive(tls: SocketAddr, words: &[&str]) -> serde_json::Value {
+    let common = ["--population", "10", "--count", "200", "--clients", "4", "--json", "-"];
+    let output = load(tls, &[&common[..], words].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn the_load_generator_keeps_connections_or_makes_a_handshake_for_each_query() {
+    let (site, upstream, tls) = (Site::new(), Upstream::start(), free_address());
+    install(&site, "one", ONE);
+    configure(&site, &upstream, tls, "");
+    let server = site.start();
+    let counts = |report: &serde_json::Value, name: &str| report["tls"][name].as_u64().unwrap();
+    let ca = site.directory.join("one.pem").display().to_string();
+    let kept = drive(tls, &["--ca", &ca]);
+    assert_eq!((counts(&kept, "full"), counts(&kept, "resumed")), (4, 0), "{kept}");
+    let new = drive(tls, &["--insecure", "--connections", "new"]);
+    assert_eq!((counts(&new, "full"), counts(&new, "resumed")), (200, 0), "{new}");
+    let resumed = drive(tls, &["--insecure", "--connections", "resumed"]);
+    assert_eq!(counts(&resumed, "full") + counts(&resumed, "resumed"), 200, "{resumed}");
+    // The clients share the tickets, of which each connection brings two.
+    assert!(counts(&resumed, "resumed") > 180, "{resumed}");
+    for report in [&kept, &new, &resumed] {
+        assert_eq!((counts(report, "failed"), &report["outcome"]["answered"]), (0, &200.into()));
+    }
+    // Workers publish their counts twice a second.
+    let seen = std::iter::repeat_with(|| {
+        thread::yield_now();
+        site.metric("avocet_tls_handshakes_total{result=\"resumed\"}")
+    });
+    assert!(seen.take(100_000).any(|seen| seen > 180.0));
+    let output = load(tls, &[]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("--ca FILE, or --insecure"), "{text}");
+    install(&site, "two", TWO);
+    let other = site.directory.join("two.pem").display().to_string();
+    let output = load(tls, &["--ca", &other]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert!(text.contains("UnknownIssuer"), "{text}");
+    server.stop();
 }

@@ -9,7 +9,8 @@ use avocet_io::poll::{Events, Interest, Trigger};
 use avocet_io::signals::Signals;
 
 use super::flow::Flow;
-use super::lane::{Carrier, Kit, Lane, LaneTransport, Watched, Way};
+use super::lane::{Carrier, Connections, Handed, Kit, Lane, LaneTransport, Watched, Way};
+use crate::encrypted::TlsTarget;
 use crate::machine;
 
 /// Up to this number of sockets are read in each turn without polling: with few sockets, polling
@@ -89,6 +90,9 @@ pub(crate) struct Route {
     pub(crate) carrier: Carrier,
     /// Client `n` uses the `n`-th of these, in turn. If empty, the system chooses.
     pub(crate) sources: Vec<IpAddr>,
+    /// How the server is reached over TLS.
+    pub(crate) tls: Option<TlsTarget>,
+    pub(crate) connections: Connections,
 }
 
 impl Driver {
@@ -109,10 +113,12 @@ impl Driver {
             first.push(lanes.len());
             let (asking, again) = flow.clients();
             for client in 0..asking + again {
-                let carrier = if client < asking { route.carrier } else { Carrier::Tcp };
+                let is_first = client < asking || route.carrier.is_stream();
+                let carrier = if is_first { route.carrier } else { Carrier::Tcp };
                 let token = lanes.len();
                 let source = route.sources.get(token % route.sources.len().max(1)).copied();
-                let way = Way { server: route.server, source };
+                let Route { server, ref tls, connections, .. } = *route;
+                let way = Way { server, source, tls: tls.clone(), connections };
                 let lane = Lane::open(&mut kit, carrier, way, token as u64, watched)?;
                 lanes.push(ClientLane { lane, flow: number, client });
             }
@@ -251,8 +257,7 @@ impl Driver {
         for number in 0..self.flows.len() {
             for _ in 0..MAX_BATCHES {
                 let now = self.now_ns();
-                let Some(client) = self.flows[number].turn(now) else { break };
-                let taken = self.send(number, client, now);
+                let Some(taken) = self.send_by_next(number, now) else { break };
                 sent += taken;
                 if taken == 0 {
                     self.blocked = true;
@@ -276,8 +281,22 @@ impl Driver {
         sent
     }
 
+    /// Lets the next client that is not busy send. Returns how many queries it sent; `None` if
+    /// none is due.
     #[inline]
-    fn send(&mut self, flow: usize, client: usize, now_ns: u64) -> usize {
+    fn send_by_next(&mut self, flow: usize, now_ns: u64) -> Option<usize> {
+        for _ in 0..self.flows[flow].clients().0 {
+            let client = self.flows[flow].turn(now_ns)?;
+            let handed = self.send(flow, client, now_ns);
+            if !handed.busy {
+                return Some(handed.sent);
+            }
+        }
+        Some(0)
+    }
+
+    #[inline]
+    fn send(&mut self, flow: usize, client: usize, now_ns: u64) -> Handed {
         let place = &mut self.lanes[self.first[flow] + client];
         let flow = &mut self.flows[flow];
         let handed =
@@ -286,7 +305,7 @@ impl Driver {
             flow.unsend(client);
         }
         flow.tally.counts.errors += u64::from(handed.failed);
-        handed.sent
+        handed
     }
 
     fn receive_ready(&mut self) -> usize {
@@ -315,6 +334,9 @@ impl Driver {
             .lane
             .receive(&mut self.kit, &mut |now, message| flow.receive(client, now, message));
         flow.tally.counts.errors += u64::from(heard.failed);
+        if let Some(handshake) = heard.handshake {
+            flow.tally.counts.handshake(handshake);
+        }
         if heard.closed {
             flow.disconnected(client);
         }

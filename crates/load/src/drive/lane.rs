@@ -1,7 +1,6 @@
 //! Transport of messages to and from the server: one lane per client.
 //!
-//! Each transport implements [`LaneTransport`]. Encrypted transports can be added next to the two
-//! existing ones.
+//! Each transport implements [`LaneTransport`].
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -11,17 +10,23 @@ use std::time::Instant;
 use avocet_io::client::{BATCH, Batches, ClientSocket};
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_io::tcp;
-use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
+use avocet_session::session::ClientSession;
+use rustls::HandshakeKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::MAX_QUERY;
+use crate::encrypted::TlsTarget;
 
 /// Octets queued on a connection above which no further queries are added.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
 /// Delay before a failed connection is retried, so that a dead server is not flooded.
 const RECONNECT_AFTER_NS: u64 = 50_000_000;
+
+/// Time after which a connection for a single query is given up: longer than the usual timeout.
+const ANSWER_AFTER_NS: u64 = 5_000_000_000;
 
 /// Consecutive reads of one lane, so that a busy lane does not starve the others.
 const MAX_READS: usize = 8;
@@ -34,8 +39,31 @@ const MAX_READS: usize = 8;
 pub enum Carrier {
     /// Datagrams
     Udp,
-    /// Persistent connections, one a client, with queries pipelined
+    /// Connections, one a client
     Tcp,
+    /// The same with TLS
+    Tls,
+}
+
+impl Carrier {
+    /// Reports whether queries travel on connections.
+    pub(crate) const fn is_stream(self) -> bool {
+        !matches!(self, Self::Udp)
+    }
+}
+
+/// How long clients keep a connection.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Connections {
+    /// For the whole run, with queries pipelined
+    Kept,
+    /// For one query each; with TLS, all handshakes are full
+    New,
+    /// For one query each; with TLS, clients resume earlier sessions
+    Resumed,
 }
 
 /// Resources shared by all lanes of a thread.
@@ -79,6 +107,17 @@ pub(crate) struct Handed {
     pub(crate) sent: usize,
     /// Whether the system reported an error.
     pub(crate) failed: bool,
+    /// Whether the lane takes no query before it has its answer.
+    pub(crate) busy: bool,
+}
+
+/// The end of a TLS handshake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Handshake {
+    Full,
+    Resumed,
+    /// The connection ended before.
+    Failed,
 }
 
 /// The result of reading a lane.
@@ -89,6 +128,8 @@ pub(crate) struct Heard {
     pub(crate) failed: bool,
     /// Whether a connection was closed, which loses its queries in flight.
     pub(crate) closed: bool,
+    /// The handshake that has ended.
+    pub(crate) handshake: Option<Handshake>,
 }
 
 /// The connection of one client to the server.
@@ -131,16 +172,19 @@ impl Lane {
                 }
                 Ok(Self::Udp(socket))
             }
-            Carrier::Tcp => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
+            Carrier::Tcp | Carrier::Tls => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
         }
     }
 }
 
 /// Source and destination.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Way {
     pub(crate) server: SocketAddr,
     pub(crate) source: Option<IpAddr>,
+    /// `None` without TLS.
+    pub(crate) tls: Option<TlsTarget>,
+    pub(crate) connections: Connections,
 }
 
 /// How datagram sockets are polled: a few outside the epoll set, which is cheaper, many within it.
@@ -192,8 +236,8 @@ impl LaneTransport for ClientSocket {
             return Handed::default();
         }
         match kit.batches.send(self, composed) {
-            Ok(sent) => Handed { composed, sent, failed: false },
-            Err(_) => Handed { composed, sent: 0, failed: true },
+            Ok(sent) => Handed { composed, sent, ..Handed::default() },
+            Err(_) => Handed { composed, failed: true, ..Handed::default() },
         }
     }
 
@@ -217,15 +261,18 @@ impl LaneTransport for ClientSocket {
     }
 }
 
-/// A TCP connection, opened when there is something to send, and again when the server closed it.
+/// A connection, opened when there is something to send, and again when the server closed it.
 pub(crate) struct Connection {
     way: Way,
     token: u64,
     stream: Option<TcpStream>,
-    reader: FrameReader,
-    writer: FrameWriter,
+    session: ClientSession,
     waits_to_write: bool,
     connect_not_before_ns: u64,
+    /// Whether the handshake was counted.
+    is_ready: bool,
+    /// When the connection for a single query took it, until its answer arrives.
+    asked_ns: Option<u64>,
 }
 
 impl Connection {
@@ -234,40 +281,72 @@ impl Connection {
             way,
             token,
             stream: None,
-            reader: FrameReader::new(),
-            writer: FrameWriter::new(),
+            session: ClientSession::plain(),
             waits_to_write: false,
             connect_not_before_ns: 0,
+            is_ready: false,
+            asked_ns: None,
         }
     }
 
     fn connect(&mut self, kit: &Kit, now_ns: u64) -> io::Result<()> {
         self.connect_not_before_ns = now_ns + RECONNECT_AFTER_NS;
         let source = self.way.source.map(|source| SocketAddr::new(source, 0));
+        let session = match &self.way.tls {
+            Some(tls) => tls.session()?,
+            None => ClientSession::plain(),
+        };
         let stream = tcp::connect(self.way.server, source)?;
         kit.poller.add(&stream, self.token, Interest::ReadWrite, Trigger::Level)?;
         self.waits_to_write = true;
-        self.stream = Some(stream);
+        (self.stream, self.session) = (Some(stream), session);
         Ok(())
     }
 
     /// Drops the connection with partially read or written data.
     fn close(&mut self) {
         self.stream = None;
-        self.reader = FrameReader::new();
-        self.writer = FrameWriter::new();
-        self.waits_to_write = false;
+        self.session = ClientSession::plain();
+        (self.waits_to_write, self.is_ready, self.asked_ns) = (false, false, None);
+    }
+
+    /// Ends the connection after its only answer. Another may begin at once.
+    fn end(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            self.session.close(stream);
+        }
+        self.close();
+        self.connect_not_before_ns = 0;
     }
 
     fn write(&mut self, kit: &Kit) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
-        let blocked = self.writer.write(stream)? == WriteState::Blocked;
+        let blocked = self.session.write(stream)? == WriteState::Blocked;
         if blocked != self.waits_to_write {
             let interest = if blocked { Interest::ReadWrite } else { Interest::Read };
             kit.poller.modify(stream, self.token, interest, Trigger::Level)?;
             self.waits_to_write = blocked;
         }
         Ok(())
+    }
+
+    /// Returns the handshake that has ended, once.
+    fn ended_handshake(&mut self) -> Option<Handshake> {
+        if self.is_ready || self.session.is_handshaking() {
+            return None;
+        }
+        self.is_ready = true;
+        self.session.handshake().map(|kind| match kind {
+            HandshakeKind::Resumed => Handshake::Resumed,
+            _ => Handshake::Full,
+        })
+    }
+
+    /// Closes a connection that has failed, or that the server has closed.
+    fn lose(&mut self, heard: Heard) -> Heard {
+        let failed = self.session.is_handshaking().then_some(Handshake::Failed);
+        self.close();
+        Heard { closed: true, handshake: heard.handshake.or(failed), ..heard }
     }
 }
 
@@ -278,6 +357,14 @@ impl LaneTransport for Connection {
         now_ns: u64,
         compose: &mut impl FnMut(&mut [u8]) -> Option<usize>,
     ) -> Handed {
+        let is_kept = self.way.connections == Connections::Kept;
+        match self.asked_ns {
+            Some(asked_ns) if now_ns.saturating_sub(asked_ns) < ANSWER_AFTER_NS => {
+                return Handed { busy: true, ..Handed::default() };
+            }
+            Some(_) => self.close(),
+            None => {}
+        }
         if self.stream.is_none()
             && (now_ns < self.connect_not_before_ns || self.connect(kit, now_ns).is_err())
         {
@@ -285,45 +372,52 @@ impl LaneTransport for Connection {
         }
         let mut composed = 0;
         let mut query = [0; MAX_QUERY];
-        while composed < BATCH
-            && !self.writer.is_over(MAX_UNWRITTEN)
+        let most = if is_kept { BATCH } else { 1 };
+        while composed < most
+            && !self.session.is_over(MAX_UNWRITTEN)
             && let Some(len) = compose(&mut query)
         {
-            // A query is always shorter than the longest frame.
-            let _ = self.writer.push(query.get(..len).unwrap_or_default());
+            self.session.push(query.get(..len).unwrap_or_default());
             composed += 1;
         }
+        self.asked_ns = (!is_kept && composed > 0).then_some(now_ns);
         // The next read reports the error and the lost queries.
         let failed = self.write(kit).is_err();
-        Handed { composed, sent: composed, failed }
+        Handed { composed, sent: composed, failed, busy: false }
     }
 
     fn receive(&mut self, kit: &mut Kit, deliver: &mut impl FnMut(u64, &[u8])) -> Heard {
         let mut heard = Heard::default();
         if self.waits_to_write && self.write(kit).is_err() {
-            self.close();
-            return Heard { failed: true, closed: true, ..heard };
+            return self.lose(Heard { failed: true, ..heard });
         }
         for _ in 0..MAX_READS {
             let Some(stream) = &mut self.stream else { return heard };
             let clock = kit.clock;
-            let state = self.reader.read(stream, &mut kit.frames, &mut |message| {
+            let state = self.session.read(stream, &mut kit.frames, &mut |message, _| {
                 heard.messages += 1;
                 deliver(nanos_since(clock), message);
                 ControlFlow::Continue(())
             });
+            heard.handshake = heard.handshake.or(self.ended_handshake());
+            if heard.messages > 0 && self.asked_ns.is_some() {
+                self.end();
+                return heard;
+            }
             match state {
                 Ok(ReadState::More) => {}
-                Ok(ReadState::Drained | ReadState::Stopped) => {
-                    // Otherwise a server with Nagle's algorithm is measured by our delay.
-                    let _ = tcp::acknowledge_at_once(stream);
-                    break;
-                }
-                Ok(ReadState::Closed) | Err(_) => {
-                    self.close();
-                    return Heard { closed: true, failed: state.is_err(), ..heard };
-                }
+                Ok(ReadState::Drained | ReadState::Stopped) => break,
+                Ok(ReadState::Closed) => return self.lose(heard),
+                Err(_) => return self.lose(Heard { failed: true, ..heard }),
             }
+        }
+        if let Some(stream) = &self.stream {
+            // Otherwise a server with Nagle's algorithm is measured by our delay.
+            let _ = tcp::acknowledge_at_once(stream);
+        }
+        // The handshake of TLS has messages of its own.
+        if !self.session.is_empty() && self.write(kit).is_err() {
+            return self.lose(Heard { failed: true, ..heard });
         }
         heard
     }

@@ -10,6 +10,6 @@ pub(crate) mod tally;
 
 pub(crate) use driver::{Driver, Interval, Watch};
 pub(crate) use flow::Flow;
-pub use lane::Carrier;
+pub use lane::{Carrier, Connections};
 pub(crate) use pace::Pace;
 pub(crate) use tally::{Counts, Latencies};

@@ -4,6 +4,7 @@ use avocet_wire::header::TC;
 use avocet_wire::{Header, Rcode};
 use hdrhistogram::Histogram;
 
+use super::lane::Handshake;
 use crate::check::Wrong;
 
 /// Highest distinguished latency: above every timeout.
@@ -112,6 +113,8 @@ pub(crate) struct Counts {
     pub(crate) disconnects: u64,
     /// Errors of sending and receiving, such as a closed port.
     pub(crate) errors: u64,
+    /// TLS handshakes: full, resumed and failed.
+    pub(crate) handshakes: [u64; 3],
     pub(crate) wrong: WrongCounts,
     /// Answers by the RCODE in their header.
     pub(crate) rcodes: [u64; 16],
@@ -130,10 +133,18 @@ impl Counts {
         self.empty += other.empty;
         self.disconnects += other.disconnects;
         self.errors += other.errors;
+        for (ours, theirs) in self.handshakes.iter_mut().zip(other.handshakes) {
+            *ours += theirs;
+        }
         self.wrong.add(&other.wrong);
         for (ours, theirs) in self.rcodes.iter_mut().zip(other.rcodes) {
             *ours += theirs;
         }
+    }
+
+    /// Counts the end of a handshake.
+    pub(crate) fn handshake(&mut self, handshake: Handshake) {
+        self.handshakes[handshake as usize] += 1;
     }
 
     /// Returns the share of lost queries among those with a known outcome.

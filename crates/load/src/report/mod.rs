@@ -16,11 +16,11 @@ use std::path::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::args::Scenario;
+use crate::args::{LoadArgs, Scenario};
 use crate::check::{Depth, Wrong};
 use crate::drive::ramp::Ramp;
 use crate::drive::tally::rcode_name;
-use crate::drive::{Carrier, Counts, Latencies};
+use crate::drive::{Carrier, Connections, Counts, Flow, Latencies};
 use crate::error::LoadError;
 
 /// What `format` says in files of this form.
@@ -74,6 +74,9 @@ pub struct Report {
     pub outcome: Outcome,
     /// Latency of all flows that wait for answers.
     pub latency: Latency,
+    /// The handshakes; over TLS.
+    #[serde(default)]
+    pub tls: Option<TlsReport>,
     /// Each kind of queries by itself.
     pub flows: Vec<FlowReport>,
     /// CPU time of the server per answer; with `--pid`.
@@ -97,6 +100,38 @@ pub struct Report {
     pub remarks: Vec<String>,
     /// The first wrong answers, in words.
     pub examples: Vec<String>,
+}
+
+/// The handshakes of a run over TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TlsReport {
+    /// How long clients kept a connection.
+    pub connections: Connections,
+    /// Full handshakes.
+    pub full: u64,
+    /// Handshakes that resumed a session.
+    pub resumed: u64,
+    /// Connections that ended before the end of the handshake.
+    pub failed: u64,
+    /// Complete handshakes a second.
+    pub handshakes_per_sec: f64,
+}
+
+impl TlsReport {
+    /// Adds up the handshakes of all flows; `None` without TLS.
+    pub(crate) fn of(flows: &[Flow], args: &LoadArgs, secs: f64) -> Option<Self> {
+        let mut counts = Counts::default();
+        flows.iter().for_each(|flow| counts.add(&flow.tally.counts));
+        let [full, resumed, failed] = counts.handshakes;
+        let handshakes_per_sec = if secs > 0.0 { (full + resumed) as f64 / secs } else { 0.0 };
+        (args.transport == Carrier::Tls).then_some(Self {
+            connections: args.connections,
+            full,
+            resumed,
+            failed,
+            handshakes_per_sec,
+        })
+    }
 }
 
 /// A machine.
@@ -449,6 +484,7 @@ pub(crate) mod tests {
             asked_secs: 10.0,
             outcome: Outcome::of(&counts, 10.0),
             latency: Latency::of(&latencies),
+            tls: None,
             flows: Vec::new(),
             server_cpu: Some(cpu),
             generator_cpu: Some(cpu),

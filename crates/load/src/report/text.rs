@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Cpu, FlowReport, Latency, Outcome, Report};
+use super::{Cpu, FlowReport, Latency, Outcome, Report, TlsReport};
 use crate::units::{count_text, nanos_text};
 
 /// Writes the results as text.
@@ -22,6 +22,15 @@ pub(crate) fn write(report: &Report) -> String {
     cpu("generator CPU", report.generator_cpu.as_ref(), &mut out);
     outcome(&report.outcome, &mut out);
     latency(&report.latency, &mut out);
+    if let Some(tls) = &report.tls {
+        let connections = format!("{:?}", tls.connections).to_lowercase();
+        let TlsReport { full, resumed, failed, handshakes_per_sec, .. } = tls;
+        let _ = writeln!(
+            out,
+            "handshakes       {full} full, {resumed} resumed, {failed} failed, \
+             {handshakes_per_sec:.0}/s; {connections} connections"
+        );
+    }
     if report.flows.len() > 1 {
         report.flows.iter().for_each(|flow| flow_line(flow, &mut out));
     }
