@@ -1,24 +1,19 @@
 //! `avocet policy dry-run`: the changes that another configuration makes to the queries in a file,
-//! to those in the query log (`dry_run_log`) or in dnstap messages (`dry_run_tap`).
+//! to those in the query log (`dry_run_log`), in dnstap messages (`dry_run_tap`), or to those that
+//! a running server has logged (`dry_run_running`).
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::net::IpAddr;
 use std::path::Path;
+use std::sync::Arc;
 
 use avocet_config::{Config, find};
 use avocet_nameserver::clock::wall_secs;
-use avocet_nameserver::policy::{
-    Answered, Asked, Decider, KnownAnswer, Moment, Outcome, Policy, Scratch, Treatment,
-};
-use avocet_nameserver::query::asked::{Entrance, Transport};
-use avocet_nameserver::query::local::LocalRecords;
-use avocet_resolver::{Dns64, NameServers};
-use avocet_wire::builder::{Builder, Record, Section};
-use avocet_wire::header::QR;
-use avocet_wire::name::is_under;
-use avocet_wire::{Class, FoldedName, FoldedNameBuf, MAX_MESSAGE, Rtype};
+use avocet_nameserver::query::asked::Transport;
+use avocet_server::dry_run::{ChangedName, Changes, DryRunReport, PastQuery, Side};
+use avocet_wire::Rtype;
 use serde::Serialize;
 
 use crate::dry_run_args::PolicyDryRunArgs;
@@ -29,21 +24,24 @@ use crate::{dry_run_log, dry_run_tap};
 /// Most names that are shown for each kind of change.
 const SHOWN: usize = 20;
 
-/// The queries with one kind of change.
-#[derive(Default, Serialize)]
-struct Changes {
+/// The queries with one kind of change, as JSON has them.
+#[derive(Serialize)]
+struct ShownChanges {
     queries: u64,
     /// The number of queries by name.
     names: BTreeMap<String, u64>,
     /// The number of queries by client.
     clients: BTreeMap<String, u64>,
+    /// Queries for names that are not kept, because there are too many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unlisted: Option<u64>,
 }
 
-impl Changes {
-    fn count(&mut self, name: &str, client: String, queries: u64) {
-        self.queries += queries;
-        *self.names.entry(name.to_owned()).or_default() += queries;
-        *self.clients.entry(client).or_default() += queries;
+impl ShownChanges {
+    fn of(changes: Changes) -> Self {
+        let Changes { queries, names, clients, unlisted } = changes;
+        let names = names.into_iter().map(|(name, count)| (name_text(&name), count)).collect();
+        Self { queries, names, clients, unlisted: Some(unlisted).filter(|count| *count > 0) }
     }
 
     fn show(&self, what: &str) -> String {
@@ -61,182 +59,48 @@ impl Changes {
         if names.len() > SHOWN {
             text += &format!("         and {} more\n", names.len() - SHOWN);
         }
+        if let Some(unlisted) = self.unlisted {
+            text += &format!("         and more names, with {unlisted} queries\n");
+        }
         text
     }
 }
 
-/// One of the two configurations that are compared, with its policy.
-pub(crate) struct Side {
-    config: Config,
-    policy: Option<Policy>,
-    local: LocalRecords,
-    translation: Option<Dns64>,
-    entrances: Vec<String>,
-    own_entrance: Entrance,
-    scratch: Scratch,
+/// Returns a name with the reason of the change.
+fn name_text(ChangedName { name, why }: &ChangedName) -> String {
+    if why.is_empty() { name.clone() } else { format!("{name} ({why})") }
 }
 
-/// Equal queries.
-pub(crate) struct PastQuery<'a> {
-    /// The address of the client.
-    pub(crate) client: IpAddr,
-    /// QNAME.
-    pub(crate) name: FoldedNameBuf,
-    /// QTYPE.
-    pub(crate) rtype: Rtype,
-    /// The transport.
-    pub(crate) transport: Transport,
-    /// The listener; empty for an address of `[server]`.
-    pub(crate) listener: &'a str,
-    /// The Unix second of the query.
-    pub(crate) at_secs: u64,
-    /// The last alias of the answer.
-    pub(crate) alias: Option<FoldedNameBuf>,
-    /// The addresses of the answer.
-    pub(crate) addresses: Vec<IpAddr>,
-    /// The whole answer, in place of alias and addresses.
-    pub(crate) answer: Option<&'a [u8]>,
-    /// How many they are.
-    pub(crate) queries: u64,
-}
-
-impl Side {
-    fn of(config: Config) -> Result<Self, CommandError> {
-        let policy = policy(&config, countries(&config)?)?;
-        let local = LocalRecords::new(&config.records, |_| None);
-        Ok(Self {
-            translation: config.dns64.translation(),
-            entrances: config.server.entrances().into_iter().map(str::to_owned).collect(),
-            own_entrance: Entrance::of_server(&config.server),
-            config,
-            policy,
-            local,
-            scratch: Scratch::for_looking(),
-        })
-    }
-
-    fn outcome(&mut self, query: &PastQuery<'_>, answer: Option<&[u8]>) -> Outcome {
-        let has_own_servers = self.has_own_servers(query.name.view());
-        let Some(policy) = &self.policy else { return Outcome::passes() };
-        let (ip, moment) = (query.client, (Moment { wall_secs: query.at_secs, millis: 0 }, 0));
-        let transport = query.transport;
-        let profile = policy.profile(ip, self.entrance(query.listener), transport);
-        let asked = Asked { profile, ip, transport, qname: query.name.view(), qtype: query.rtype };
-        let translation = self.translation.as_ref();
-        let servers = |_: FoldedName<'_>| NameServers::default();
-        let (outcome, by) = match answer {
-            None => policy.outcome(&asked, None, moment, &mut self.scratch),
-            Some(message) => {
-                let answered: KnownAnswer<'_> = Answered {
-                    message,
-                    has_own_servers,
-                    // The known answers have addresses and aliases only.
-                    has_local_target: false,
-                    translation,
-                    servers: &servers,
-                };
-                policy.outcome(&asked, Some(&answered), moment, &mut self.scratch)
-            }
-        };
-        // Lists do not apply to names with local records.
-        if by == Decider::List && self.local.has(query.name.view()) {
-            Outcome::passes()
-        } else {
-            outcome
-        }
-    }
-
-    fn entrance(&self, listener: &str) -> Entrance {
-        let place = self.entrances.iter().position(|name| name == listener && !name.is_empty());
-        place.map_or(self.own_entrance, |place| Entrance(place as u16))
-    }
-
-    /// Returns the configuration.
-    pub(crate) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Reports whether a rule tests the time.
-    pub(crate) fn goes_by_time(&self) -> bool {
-        self.policy.as_ref().is_some_and(Policy::goes_by_time)
-    }
-
-    /// Reports whether the configuration has servers for a zone below the root that contains the
-    /// name.
-    fn has_own_servers(&self, name: FoldedName<'_>) -> bool {
-        let forwards =
-            self.config.forwards.iter().filter(|forward| is_within(&name, &forward.zone));
-        let nearest = forwards.max_by_key(|forward| forward.zone.len());
-        nearest.is_some_and(|forward| !forward.exception)
-            || self.config.stubs.iter().any(|stub| is_within(&name, &stub.zone))
-    }
-
-    /// Returns the number of rules on answers. They match no line without addresses.
-    fn rules_on_answers(&self) -> usize {
-        self.policy.as_ref().map_or(0, Policy::rules_on_answers)
-    }
-}
-
-fn is_within(name: &[u8], zone: &[u8]) -> bool {
-    zone.len() > 1 && is_under(name, zone)
+/// Reads what a side needs from this machine.
+fn side(config: Config) -> Result<Side, CommandError> {
+    let policy = policy(&config, countries(&config)?)?;
+    Ok(Side::new(Arc::new(config), policy.map(Arc::new)))
 }
 
 /// The result of all queries.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct DryRunReport {
+struct ShownReport {
     queries: u64,
     /// The number of queries without a known answer.
     queries_without_answer: u64,
     /// Queries of a log or of dnstap that have no name, class or type that a policy is about.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) entries_left_out: Option<u64>,
+    entries_left_out: Option<u64>,
     /// The number of rules that read answers.
     rules_on_answers: usize,
-    newly_blocked: Changes,
-    freed: Changes,
-    otherwise_changed: Changes,
+    newly_blocked: ShownChanges,
+    freed: ShownChanges,
+    otherwise_changed: ShownChanges,
     /// The configuration in force, if there is one.
     compared_with: Option<String>,
 }
 
-impl DryRunReport {
-    /// Adds equal queries.
-    pub(crate) fn judge(&mut self, query: &PastQuery<'_>, (now, then): (&mut Side, &mut Side)) {
-        let known = answer_of(query);
-        let answer = query.answer.or(known.as_deref());
-        self.queries += query.queries;
-        self.queries_without_answer += if answer.is_none() { query.queries } else { 0 };
-        let (before, after) = (now.outcome(query, answer), then.outcome(query, answer));
-        if before.treatment == after.treatment {
-            return;
-        }
-        let policy = then.policy.as_ref().or(now.policy.as_ref());
-        let client = policy
-            .map_or_else(|| query.client.to_string(), |policy| policy.client_name(query.client));
-        let shown = query.name.to_string();
-        let shown = if after.why.is_empty() { shown } else { format!("{shown} ({})", after.why) };
-        let changes = match (before.treatment, after.treatment) {
-            (_, Treatment::Block) => &mut self.newly_blocked,
-            (Treatment::Block, Treatment::Pass) => &mut self.freed,
-            _ => &mut self.otherwise_changed,
-        };
-        changes.count(&shown, client, query.queries);
-    }
-
+impl ShownReport {
     fn show(&self) -> String {
-        let blind = self.rules_on_answers;
         let mut text = format!("{} queries\n", self.queries);
-        if self.queries_without_answer > 0 && blind > 0 {
-            let queries = self.queries_without_answer;
-            text += &format!(
-                "{queries} of them without addresses: rules on answers ({blind}) do not match \
-                 these\n"
-            );
-        }
-        if let Some(left_out) = self.entries_left_out.filter(|count| *count > 0) {
-            text += &format!("{left_out} left out: no name, or not of class IN\n");
-        }
+        text += &without_answer_text(self.queries_without_answer, self.rules_on_answers);
+        text += &left_out_text(self.entries_left_out.unwrap_or_default());
         let changes = [
             (&self.newly_blocked, "newly blocked"),
             (&self.freed, "freed"),
@@ -244,6 +108,25 @@ impl DryRunReport {
         ];
         text + &changes.map(|(changes, what)| changes.show(what)).concat()
     }
+}
+
+/// Returns the line about queries that rules on answers cannot match; an empty one without these.
+pub(crate) fn without_answer_text(queries: u64, rules_on_answers: usize) -> String {
+    if queries == 0 || rules_on_answers == 0 {
+        return String::new();
+    }
+    format!(
+        "{queries} of them without addresses: rules on answers ({rules_on_answers}) do not match \
+         these\n"
+    )
+}
+
+/// Returns the line about queries that were not judged; an empty one without these.
+pub(crate) fn left_out_text(queries: u64) -> String {
+    if queries == 0 {
+        return String::new();
+    }
+    format!("{queries} left out: no name, or not of class IN\n")
 }
 
 /// Returns the report: what would be blocked and unblocked.
@@ -256,14 +139,22 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     if args.enforce_log_only {
         then.policy.rules.iter_mut().for_each(|rule| rule.log_only = false);
     }
-    let (mut now, mut then) = (Side::of(now)?, Side::of(then)?);
-    let mut report = match (&args.queries, &args.dnstap) {
+    let (mut now, mut then) = (side(now)?, side(then)?);
+    let report = match (&args.queries, &args.dnstap) {
         (Some(path), _) => of_file(path, (&mut now, &mut then))?,
         (None, Some(path)) => dry_run_tap::of_file(path, (&mut now, &mut then))?,
         (None, None) => dry_run_log::of_log(args, (&mut now, &mut then))?,
     };
-    report.rules_on_answers = now.rules_on_answers().max(then.rules_on_answers());
-    report.compared_with = in_force.map(|file| file.display().to_string());
+    let report = ShownReport {
+        queries: report.queries,
+        queries_without_answer: report.without_answer,
+        entries_left_out: args.queries.is_none().then_some(report.left_out),
+        rules_on_answers: now.rules_on_answers().max(then.rules_on_answers()),
+        newly_blocked: ShownChanges::of(report.newly_blocked),
+        freed: ShownChanges::of(report.freed),
+        otherwise_changed: ShownChanges::of(report.otherwise_changed),
+        compared_with: in_force.map(|file| file.display().to_string()),
+    };
     if args.json {
         return json_line(&report);
     }
@@ -322,39 +213,6 @@ fn query_line(line: &str) -> Result<Option<PastQuery<'static>>, CommandError> {
         answer: None,
         queries: 1,
     }))
-}
-
-/// Returns an answer with the known alias and addresses, or `None` if none are known. Addresses
-/// that do not fit into a message are omitted.
-fn answer_of(query: &PastQuery<'_>) -> Option<Vec<u8>> {
-    if query.addresses.is_empty() && query.alias.is_none() {
-        return None;
-    }
-    let mut message = vec![0; MAX_MESSAGE];
-    let mut builder = Builder::new(&mut message, MAX_MESSAGE, 0, QR).ok()?;
-    builder.question(query.name.wire(), query.rtype, Class::IN).ok()?;
-    let mut owner = query.name.wire();
-    if let Some(alias) = &query.alias {
-        let alias = alias.wire();
-        builder.record(Section::Answer, &record_of(owner, Rtype::CNAME, alias)).ok()?;
-        owner = alias;
-    }
-    for address in &query.addresses {
-        let (rtype, rdata) = match address {
-            IpAddr::V4(address) => (Rtype::A, address.octets().to_vec()),
-            IpAddr::V6(address) => (Rtype::AAAA, address.octets().to_vec()),
-        };
-        if builder.record(Section::Answer, &record_of(owner, rtype, &rdata)).is_err() {
-            break;
-        }
-    }
-    let len = builder.finish();
-    message.truncate(len);
-    Some(message)
-}
-
-fn record_of<'r>(owner: &'r [u8], rtype: Rtype, rdata: &'r [u8]) -> Record<'r> {
-    Record { owner, rtype, class: Class::IN, ttl_secs: 0, rdata }
 }
 
 #[cfg(test)]

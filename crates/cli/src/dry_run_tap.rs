@@ -10,9 +10,9 @@ use std::path::Path;
 use avocet_dnstap::{TapFile, TapMessage, TapTime, TapTransport};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::asked::Transport;
+use avocet_server::dry_run::{DryRunReport, PastQuery, Side};
 use avocet_wire::{Class, MessageView, Rtype};
 
-use crate::dry_run::{DryRunReport, PastQuery, Side};
 use crate::error::CommandError;
 use crate::policy::NOBODY;
 
@@ -27,7 +27,6 @@ pub(crate) fn of_file(
     let mut has_responses = false;
     each(path, |message| has_responses |= message.kind.is_sent_response())?;
     let mut report = DryRunReport::default();
-    let mut left_out = 0;
     each(path, |message| {
         let is_wanted = match has_responses {
             true => message.kind.is_sent_response(),
@@ -36,10 +35,9 @@ pub(crate) fn of_file(
         match past_query(message) {
             _ if !is_wanted => {}
             Some(query) => report.judge(&query, (&mut *now, &mut *then)),
-            None => left_out += 1,
+            None => report.left_out += 1,
         }
     })?;
-    report.entries_left_out = Some(left_out);
     Ok(report)
 }
 

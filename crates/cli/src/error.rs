@@ -86,6 +86,14 @@ pub(crate) enum CommandError {
     /// Nobody can be asked.
     #[error("nothing is deleted: there is no terminal to ask; give --yes")]
     NobodyToAsk,
+    /// A configuration is too long for a request.
+    #[error("{}: the server takes a configuration of at most {most} octets", .path.display())]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+        /// The most octets.
+        most: usize,
+    },
     /// The text is not a time. Holds it and the time zone of the policy.
     #[error(
         "{text:?} is not a time; expected one such as \"2026-11-22 21:30\" (in {zone}) or Unix \

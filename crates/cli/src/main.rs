@@ -15,6 +15,7 @@ mod control_args;
 mod dry_run;
 mod dry_run_args;
 mod dry_run_log;
+mod dry_run_running;
 mod dry_run_tap;
 mod dump;
 mod error;

@@ -17,6 +17,7 @@ use crate::access::{
 };
 use crate::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use crate::dry_run::{DryRunFound, PolicyDryRun};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
 use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
@@ -88,6 +89,14 @@ pub trait Control {
 
     /// Returns the pauses and grants in force, and the counts of rules and lists.
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError>;
+
+    /// Compares the configuration in force with another one, over logged queries. Reports every
+    /// few seconds that it is still at work.
+    fn policy_dry_run(
+        &self,
+        request: PolicyDryRun,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<DryRunFound, ControlError>;
 
     /// Resolves a question again and reports how.
     fn trace(
@@ -363,6 +372,8 @@ calls! {
     Grant => grant -> SwitchesChanged;
     /// The pauses and grants in force, and the counts of rules and lists.
     Switches => switches -> PolicyStatus;
+    /// What another configuration would block and unblock.
+    PolicyDryRun sends AtWork => policy_dry_run -> DryRunFound;
     /// Resolves a question again and reports how.
     Trace sends WhySection => trace -> Explained;
     /// The answer that a client gets, and the reason.
@@ -446,6 +457,7 @@ impl Request {
             | Self::ListsStatus(_)
             | Self::ListsCheck(_)
             | Self::Switches(_)
+            | Self::PolicyDryRun(_)
             | Self::Trace(_)
             | Self::Why(_)
             | Self::Anchors(_)

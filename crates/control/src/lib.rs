@@ -21,6 +21,7 @@ pub mod access;
 pub mod backup;
 pub mod cache;
 pub mod call;
+pub mod dry_run;
 pub mod error;
 pub mod hand_over;
 pub mod limits;
@@ -51,8 +52,8 @@ pub use call::{Call, Control, Effect, Request};
 pub use error::ControlError;
 pub use part::{Disconnected, NoPart, Part, Parts};
 
-/// Most octets of a request.
-pub const MAX_LINE: usize = 4096;
+/// Most octets of a request: a configuration of some thousand local records fits.
+pub const MAX_LINE: usize = 512 << 10;
 /// The file name of the socket, in the data directory.
 pub const SOCKET: &str = "control.sock";
 

@@ -69,7 +69,7 @@ impl UserLimits {
             "grant" => has_group(object("scope")) && (self.zones.is_empty() || has_name()),
             "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
             | "zone-records" | "zone-reload" => has_name(),
-            "log-count" | "log-search" | "log-tail" => {
+            "log-count" | "log-search" | "log-tail" | "policy-dry-run" => {
                 let filter = object("filter");
                 let under = filter.map(|filter| text(filter, "under"));
                 has_group(filter) || under.is_some_and(|under| self.has_zone(&under))
@@ -136,6 +136,8 @@ mod tests {
         check(&kids, "log-tail", json!({"filter": {"group": "kids"}}), true);
         check(&kids, "log-tail", json!({"filter": {"under": "example"}}), false);
         check(&kids, "log-tail", json!({}), false);
+        check(&kids, "policy-dry-run", json!({"filter": {"group": "kids"}}), true);
+        check(&kids, "policy-dry-run", json!({"filter": {"client": "192.0.2.1"}}), false);
         for command in ["dump", "log-prune", "log-statistics", "config-change", "unheard-of"] {
             check(&kids, command, json!({}), false);
             check(&limits(&[], &[]), command, json!({}), true);

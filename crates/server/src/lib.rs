@@ -8,6 +8,7 @@ pub mod backup;
 mod certificates;
 mod connections;
 mod control;
+pub mod dry_run;
 mod error;
 mod explain;
 mod http;

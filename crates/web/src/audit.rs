@@ -25,8 +25,8 @@ const MAX_FIELDS: usize = 2048;
 pub(crate) const MAX_ENTRIES: usize = 1000;
 /// Fields whose values are never recorded.
 /// `value` is that of a key of the configuration, `settings` those of an entry of it.
-const SECRET_FIELDS: [&str; 7] =
-    ["password", "next-password", "code", "token", "link", "value", "settings"];
+const SECRET_FIELDS: [&str; 8] =
+    ["password", "next-password", "code", "token", "link", "value", "settings", "text"];
 
 /// An entry of the audit log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

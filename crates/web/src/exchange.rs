@@ -226,7 +226,10 @@ impl Exchange {
             return self.upload(body).await;
         }
         let fields = match self.route.verb.has_body() {
-            true => input::of_body(&self.head.headers, body).await?,
+            true => {
+                let max_body = self.route.max_body();
+                input::of_body(&self.head.headers, body, max_body).await?
+            }
             false => {
                 let known = self.shared.interface.query_fields(self.route);
                 input::of_query(&self.head.uri, known)?

@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 
 use crate::problem::{MALFORMED, NOT_JSON, Problem, TIMEOUT, TOO_LARGE};
 
-/// Most octets of a body. The requests are names, passwords and numbers.
-const MAX_BODY: usize = 16 << 10;
+/// Octets of a body for which room is given at once: every body with a password fits.
+const USUAL_BODY: usize = 16 << 10;
 /// Longest time for which a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(5);
 /// Most octets of a query.
@@ -93,12 +93,13 @@ pub(crate) fn of_query(
 pub(crate) async fn of_body(
     headers: &HeaderMap,
     body: Body,
+    max_body: usize,
 ) -> Result<Map<String, Value>, Problem> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|len: u64| len > MAX_BODY as u64) {
-        return Err(too_large());
+    if announced.is_some_and(|len: u64| len > max_body as u64) {
+        return Err(too_large(max_body));
     }
-    let octets = timeout(BODY_TIME, collect(body)).await;
+    let octets = timeout(BODY_TIME, collect(body, max_body)).await;
     let octets = octets.map_err(|_| TIMEOUT.of("the body did not arrive within 5 seconds"))??;
     if octets.is_empty() {
         return Ok(Map::new());
@@ -117,19 +118,19 @@ pub(crate) async fn of_body(
 
 const JSON: &str = "application/json";
 
-fn too_large() -> Problem {
-    TOO_LARGE.of(format!("the body has more than {MAX_BODY} octets"))
+fn too_large(max_body: usize) -> Problem {
+    TOO_LARGE.of(format!("the body has more than {max_body} octets"))
 }
 
 /// Collects a body into memory that is erased afterwards: it may hold a password.
-async fn collect(mut body: Body) -> Result<Zeroizing<Vec<u8>>, Problem> {
-    // The full room at once: a vector that grows leaves copies.
-    let mut octets = Zeroizing::new(Vec::with_capacity(MAX_BODY));
+async fn collect(mut body: Body, max_body: usize) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    // Room at once: a vector that grows leaves copies.
+    let mut octets = Zeroizing::new(Vec::with_capacity(USUAL_BODY));
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
         let frame = frame.map_err(|error| MALFORMED.of(error.to_string()))?;
         let Ok(data) = frame.into_data() else { continue };
-        if octets.len() + data.len() > MAX_BODY {
-            return Err(too_large());
+        if octets.len() + data.len() > max_body {
+            return Err(too_large(max_body));
         }
         octets.extend_from_slice(&data);
     }

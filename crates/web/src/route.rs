@@ -128,10 +128,19 @@ impl Verb {
 }
 
 impl Route {
+    /// Returns the most octets of its body. Most requests are names, passwords and numbers; a dry
+    /// run may have a whole configuration.
+    pub(crate) fn max_body(&self) -> usize {
+        match self.does {
+            Does::Call(DRY_RUN, _) => 512 << 10,
+            Does::Call(..) | Does::Entries(_) | Does::Own(_) | Does::Upload(_) => 16 << 10,
+        }
+    }
+
     /// Returns whether it searches the query log, which has few places: such requests wait apart
     /// from the others.
     pub(crate) fn is_search(&self) -> bool {
-        matches!(self.does, Does::Call("log-search" | "log-count" | "log-show", _))
+        matches!(self.does, Does::Call("log-search" | "log-count" | "log-show" | DRY_RUN, _))
     }
 
     const fn call(verb: Verb, path: &'static str, scope: AccessScope, calls: Calls) -> Self {
@@ -183,13 +192,18 @@ impl Route {
     }
 
     /// Returns the scopes that the author of the request needs, all of them. A backup has users and
-    /// tokens: to restore it changes them.
+    /// tokens: to restore it changes them. A dry run shows logged queries.
     pub fn scopes(&self) -> impl Iterator<Item = AccessScope> {
         let own = match self.needs {
             Needs::Scope(scope) => Some(scope),
             Needs::Session | Needs::Nothing => None,
         };
-        own.into_iter().chain(matches!(self.does, Does::Upload(_)).then_some(AccessWrite))
+        let other = match self.does {
+            Does::Upload(_) => Some(AccessWrite),
+            Does::Call(DRY_RUN, _) => Some(QueriesRead),
+            Does::Call(..) | Does::Entries(_) | Does::Own(_) => None,
+        };
+        own.into_iter().chain(other)
     }
 
     /// Returns the whole path.
@@ -197,6 +211,9 @@ impl Route {
         format!("{PREFIX}{}", self.path)
     }
 }
+
+/// The request of the control socket for a dry run.
+const DRY_RUN: &str = "policy-dry-run";
 
 /// Returns the path of the entries of a table.
 const fn read_path(table: EntryTable) -> &'static str {
@@ -349,6 +366,16 @@ pub const ROUTES: &[Route] = &[
         Calls("grant", End, "Allow a name for a while, or end that"),
     )
     .guarding("/policy"),
+    Route::call(
+        Post,
+        "/policy/dry-run",
+        ConfigRead,
+        Calls(
+            DRY_RUN,
+            End,
+            "Show what a proposed configuration would block and unblock, over logged queries",
+        ),
+    ),
     Route::call(Get, "/trust/anchors", StatusRead, Calls("anchors", End, "Show trust anchors")),
     Route::call(
         Get,
@@ -621,7 +648,8 @@ mod tests {
                 Needs::Scope(Explain) => {}
                 Needs::Scope(scope) => {
                     // A check changes nothing, but its fields need a body.
-                    let is_check = route.path == "/config/check" || route.path.ends_with("/test");
+                    let checks = ["/config/check", "/policy/dry-run"];
+                    let is_check = checks.contains(&route.path) || route.path.ends_with("/test");
                     let is_change = route.verb != Get && !is_check;
                     assert_eq!(scope.is_write(), is_change, "{}", route.path);
                 }

@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "query_log",
         "tap",
         "running",
+        "dry_run",
         "explain",
         "keepers",
         "http",

@@ -131,6 +131,57 @@ fn a_dry_run_over_the_log_predicts_what_a_replay_blocks() {
     }
 }
 
+/// The names and numbers of a kind of change, as the server reports them.
+fn changes_of_server(report: &Value, kind: &str) -> BTreeMap<String, u64> {
+    let names = report[kind]["names"].as_array().unwrap().iter();
+    names
+        .map(|one| (one["name"].as_str().unwrap().to_owned(), one["queries"].as_u64().unwrap()))
+        .collect()
+}
+
+#[test]
+fn the_running_server_predicts_the_same_as_the_command() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let present = list(&site, "present", |n| n % 3 == 0);
+    let new = list(&site, "new", |n| n % 4 == 0);
+    let missing = "[[list]]\nname = \"far\"\nurl = \"https://lists.example/x\"\n";
+    site.configure(upstream.addr, "", &format!("{ON}{new}{RULES}"));
+    let file: PathBuf = site.directory.join("new.toml");
+    fs::rename(site.file(), &file).unwrap();
+    let path = file.to_str().unwrap();
+
+    site.configure(upstream.addr, "", &format!("{ON}{present}"));
+    let _server = site.start();
+    ask_all(&site);
+    let dry_run = |rest: &[&str]| -> Value {
+        let arguments = [&["policy", "dry-run", path, "--json"], rest].concat();
+        let text = site.avocet_text(&arguments);
+        serde_json::from_str(text.lines().last().unwrap()).unwrap()
+    };
+    let (files, server) = (dry_run(&["--from-log"]), dry_run(&["--running"]));
+    assert_eq!(server["judged"], files["queries"]);
+    assert_eq!(server["examined"], queries().len());
+    assert_eq!(server["cut"], Value::Null);
+    for (kind, name) in [("newly-blocked", "newly-blocked"), ("freed", "newly-answered")] {
+        let expected = changes(&files, kind);
+        assert!(!expected.is_empty());
+        assert_eq!(changes_of_server(&server, name), expected);
+        assert_eq!(server[name]["queries"], files[kind]["queries"]);
+    }
+    assert_eq!(dry_run(&["--running", "--to", "2000-01-01 00:00"])["judged"], 0);
+    let shadow = dry_run(&["--running", "--enforce-log-only"]);
+    assert_eq!(changes_of_server(&shadow, "newly-blocked").get("www.n4.example."), Some(&2));
+
+    // A list without a copy counts as empty, and the reply says so.
+    fs::write(&file, format!("{}{missing}", fs::read_to_string(&file).unwrap())).unwrap();
+    assert_eq!(dry_run(&["--running"])["lists-without-copy"], serde_json::json!(["far"]));
+    fs::write(&file, "[cache]\nsize = \"much\"\n").unwrap();
+    let refused = site.avocet(&["policy", "dry-run", path, "--running"]);
+    assert!(!refused.status.success());
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(error.contains("size"), "{error}");
+}
+
 #[test]
 fn a_dry_run_needs_a_source_of_queries() {
     let site = Site::new();
@@ -145,4 +196,6 @@ fn a_dry_run_needs_a_source_of_queries() {
     assert!(run(&["--from-log"]).contains("there is no query log in"));
     assert!(run(&[]).contains("--queries"));
     assert!(run(&["--queries", "x", "--from", "1h"]).contains("cannot be used with"));
+    assert!(run(&["--running", "--from-log"]).contains("cannot be used with"));
+    assert!(run(&["--running"]).contains("no avocet is running"));
 }

@@ -5,6 +5,7 @@
 //! reading a text. What is equal in two chunks comes twice, so memory is bounded by one row group.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 
 use super::filter::Overlap;
 use super::{Broken, Filter, LogReader, Place};
@@ -54,6 +55,8 @@ pub struct Tallied {
     pub entries: u64,
     /// Files that were not read, or not completely.
     pub broken: Vec<Broken>,
+    /// Whether the caller ended the scan before the log ended.
+    pub is_cut: bool,
 }
 
 /// The columns by which entries are grouped.
@@ -70,22 +73,30 @@ type GroupKey = (u32, [u32; MAX_TALLY_COLUMNS]);
 
 impl LogReader {
     /// Calls `found` with each group of equal entries of each chunk, the newest chunk first and the
-    /// groups by their minute. Then calls `progress` with the number of entries so far.
+    /// groups by their minute; and with `None` before each chunk. The scan ends when it breaks.
     pub fn tally(
         &self,
         filter: &Filter,
         by: TallyBy<'_>,
-        mut found: impl FnMut(&EqualEntries<'_>),
-        mut progress: impl FnMut(u64),
+        mut found: impl FnMut(Option<&EqualEntries<'_>>) -> ControlFlow<()>,
     ) -> Tallied {
         let mut tallied = Tallied::default();
         let mut broken: HashSet<Broken> = self.broken.clone();
         for place in self.places.iter().filter(|place| !self.is_excluded(place, filter)) {
+            tallied.is_cut = found(None).is_break();
+            if tallied.is_cut {
+                break;
+            }
             match self.tally_place(place, filter, by, &mut found) {
-                Ok(entries) => tallied.entries += entries,
+                Ok(part) => {
+                    tallied.entries += part.entries;
+                    tallied.is_cut = part.is_cut;
+                }
                 Err(error) => drop(broken.insert(place.broken(&error))),
             }
-            progress(tallied.entries);
+            if tallied.is_cut {
+                break;
+            }
         }
         tallied.broken = broken.into_iter().collect();
         tallied
@@ -96,8 +107,8 @@ impl LogReader {
         place: &Place,
         filter: &Filter,
         by: TallyBy<'_>,
-        found: &mut impl FnMut(&EqualEntries<'_>),
-    ) -> Result<u64, LogError> {
+        found: &mut impl FnMut(Option<&EqualEntries<'_>>) -> ControlFlow<()>,
+    ) -> Result<Tallied, LogError> {
         let chunk = self.chunk(place)?;
         let rows = 0..chunk.len();
         let overlap = filter.overlap(place.times.clone());
@@ -124,12 +135,16 @@ impl LogReader {
         }
         let mut groups: Vec<(GroupKey, u64)> = groups.into_iter().collect();
         groups.sort_unstable();
-        let mut all = 0;
+        let mut tallied = Tallied::default();
         for ((minute, numbers), entries) in groups {
-            all += entries;
+            tallied.entries += entries;
             let minute_secs = u64::from(minute) * 60;
-            found(&EqualEntries { columns: &columns, numbers: &numbers, minute_secs, entries });
+            let equal = EqualEntries { columns: &columns, numbers: &numbers, minute_secs, entries };
+            tallied.is_cut = found(Some(&equal)).is_break();
+            if tallied.is_cut {
+                break;
+            }
         }
-        Ok(all)
+        Ok(tallied)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 
 use avocet_testkit::Chance;
@@ -164,13 +165,26 @@ fn check_tally(reader: &LogReader, filter: &Filter, pushed: &[Pushed]) {
     }
     let mut found: BTreeMap<(String, String, u64), u64> = BTreeMap::new();
     let by = TallyBy { texts: &[Text::Qname, Text::Client], times: TallyTimes::ByMinute };
-    let add = |equal: &EqualEntries<'_>| {
+    let add = |equal: Option<&EqualEntries<'_>>| {
+        let Some(equal) = equal else { return ControlFlow::Continue(()) };
         let key = (equal.text(0).to_owned(), equal.text(1).to_owned(), equal.minute_secs);
         *found.entry(key).or_default() += equal.entries;
+        ControlFlow::Continue(())
     };
-    let tallied = reader.tally(filter, by, add, |_| ());
-    assert_eq!((tallied.entries, tallied.broken), (expected.values().sum(), Vec::new()));
+    let tallied = reader.tally(filter, by, add);
+    let all = expected.values().sum();
+    assert_eq!(tallied, Tallied { entries: all, ..Tallied::default() });
     assert_eq!(found, expected, "{filter:?}");
+    // A scan that ends at the first group.
+    let mut groups = 0;
+    let cut = reader.tally(filter, by, |equal| match equal {
+        None => ControlFlow::Continue(()),
+        Some(_) => {
+            groups += 1;
+            ControlFlow::Break(())
+        }
+    });
+    assert_eq!((groups, cut.is_cut), (usize::from(all > 0), all > 0));
 }
 
 /// Compares pages and counts of random filters with a scan of `pushed`.

@@ -216,7 +216,7 @@ fn written(running: &Running) -> Result<WrittenLog, ControlError> {
 }
 
 /// Returns the directory of the log, which may have files although no query is logged.
-fn directory(running: &Running) -> Result<PathBuf, ControlError> {
+pub(super) fn directory(running: &Running) -> Result<PathBuf, ControlError> {
     let config = &running.shared.snapshot().config;
     let directory = config.query_log.directory_in(&config.data.directory);
     if directory.is_dir() { Ok(directory) } else { Err(no_log(running)) }

@@ -12,6 +12,7 @@
 //!
 //! [`Control`]: avocet_control::Control
 
+mod dry_run;
 mod log;
 mod past;
 mod requests;
@@ -45,6 +46,8 @@ const MAX_CONTROL_CLIENTS: usize = 64;
 /// Most concurrent requests, so that they leave CPU time to the workers. Further ones wait for
 /// their turn.
 const MAX_REQUESTS: usize = 8;
+/// Octets of a request for which room is given at once: every request but a configuration fits.
+const USUAL_LINE: usize = 4096;
 /// Longest time for which a client may send nothing, or not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest wait of a request for its turn: longer than a trace takes.
@@ -191,8 +194,9 @@ impl ControlClient {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        // It may hold a password. The room is given at once: a vector that grows leaves copies.
-        let mut request = Zeroizing::new(Vec::with_capacity(MAX_LINE));
+        // It may hold a password. The room for one is given at once: a vector that grows leaves
+        // copies. Only requests with a whole configuration are longer.
+        let mut request = Zeroizing::new(Vec::with_capacity(USUAL_LINE));
         BufReader::new((&stream).take(MAX_LINE as u64)).read_until(b'\n', &mut request)?;
         if hand_over::is_request(&request) {
             orders.send(stream);

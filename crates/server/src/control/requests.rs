@@ -14,6 +14,7 @@ use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStage
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
+use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
@@ -47,7 +48,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, log, revisions, status, zones};
+use super::{PATIENCE, dry_run, log, revisions, status, zones};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -194,6 +195,14 @@ impl Control for Running {
 
     fn switches(&self, Switches {}: Switches) -> Result<PolicyStatus, ControlError> {
         Ok(switches::status(self))
+    }
+
+    fn policy_dry_run(
+        &self,
+        request: PolicyDryRun,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<DryRunFound, ControlError> {
+        dry_run::run(self, request, waiting)
     }
 
     fn trace(

@@ -105,7 +105,8 @@ pub(super) fn difference(
     Ok(RevisionDifference { from: from.number, to: to.number, text })
 }
 
-fn key_edits(edits: &[ConfigEdit]) -> Vec<KeyEdit<'_>> {
+/// Returns the changes of a request as edits of the file.
+pub(super) fn key_edits(edits: &[ConfigEdit]) -> Vec<KeyEdit<'_>> {
     let edits = edits.iter();
     edits.map(|ConfigEdit { key, value }| KeyEdit { key, value: value.as_deref() }).collect()
 }

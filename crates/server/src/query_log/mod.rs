@@ -32,8 +32,12 @@ use followers::Followers;
 use rates::Rates;
 use searches::Searches;
 
+use crate::turns::Turns;
+
+/// Most dry runs at once: each may compile all lists again.
+const MAX_DRY_RUNS: usize = 1;
+
 /// The state of the query log that its threads share.
-#[derive(Default)]
 pub(crate) struct QueryLog {
     orders: Mutex<LogOrders>,
     ordered: Condvar,
@@ -45,6 +49,8 @@ pub(crate) struct QueryLog {
     pub(crate) rates: Rates,
     /// The searches in the files.
     pub(crate) searches: Searches,
+    /// The turns of dry runs over the files.
+    pub(crate) dry_runs: Arc<Turns>,
     /// The files that are written; `None` while there are none.
     pub(crate) written: Mutex<Option<WrittenLog>>,
 }
@@ -111,6 +117,21 @@ impl LogCounts {
     /// Adds to a count.
     pub(crate) fn add(count: &AtomicU64, n: u64) {
         count.fetch_add(n, Ordering::Relaxed);
+    }
+}
+
+impl Default for QueryLog {
+    fn default() -> Self {
+        Self {
+            orders: Mutex::default(),
+            ordered: Condvar::new(),
+            followers: Followers::default(),
+            counts: LogCounts::default(),
+            rates: Rates::default(),
+            searches: Searches::default(),
+            dry_runs: Arc::new(Turns::new(MAX_DRY_RUNS)),
+            written: Mutex::default(),
+        }
     }
 }
 

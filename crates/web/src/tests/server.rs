@@ -15,6 +15,7 @@ use avocet_control::access::{
 };
 use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
+use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
@@ -182,6 +183,21 @@ impl Control for Remembering {
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError> {
         self.saw(request);
         Ok(of(json!({"pauses": [], "grants": []})))
+    }
+
+    fn policy_dry_run(
+        &self,
+        request: PolicyDryRun,
+        waiting: Parts<'_, AtWork>,
+    ) -> Result<DryRunFound, ControlError> {
+        self.saw(request);
+        waiting(AtWork { waiting: true })?;
+        let none = json!({"queries": 0, "name-count": 0, "client-count": 0, "unlisted": 0,
+                          "names": [], "clients": []});
+        Ok(of(json!({"revision": 1, "examined": 0, "cut": null, "judged": 0, "left-out": 0,
+                     "without-answer": 0, "rules-on-answers": 0, "newly-blocked": none,
+                     "newly-answered": none, "otherwise-changed": none,
+                     "lists-without-copy": [], "damaged": []})))
     }
 
     fn trace(&self, request: Trace, _: Parts<'_, WhySection>) -> Result<Explained, ControlError> {

@@ -1,0 +1,106 @@
+//! A request for what another configuration would block and unblock, and its reply.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::log::{DamagedFile, LogFilter};
+use crate::revisions::ConfigEdit;
+use crate::words::words;
+
+/// A request to compare the configuration in force with a proposed one, over logged queries.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct PolicyDryRun {
+    /// Changes of the configuration file, in order; without them and without a text, the file as
+    /// it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<ConfigEdit>,
+    /// A whole configuration in TOML, in place of changes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The logged queries.
+    pub filter: LogFilter,
+    /// Whether log-only rules of the proposed configuration count as if they were in force.
+    pub enforce_log_only: bool,
+    /// Most names and clients of each kind of change, from 1 to 1000; 100 without it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+}
+
+words! {
+    /// The limit that ended a dry run before the end of the log.
+    pub enum DryRunLimit {
+        /// Its time.
+        Time = "time",
+        /// The number of logged queries.
+        Entries = "entries",
+    }
+}
+
+/// What the proposed configuration would change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DryRunFound {
+    /// The revision in force that the proposal was compared with.
+    pub revision: Option<u32>,
+    /// Logged queries that were looked at, the newest first.
+    pub examined: u64,
+    /// The limit that ended the dry run before the oldest query; `null` if none did.
+    pub cut: Option<DryRunLimit>,
+    /// Queries that were judged.
+    pub judged: u64,
+    /// Queries that were not judged: without a name, or of a class other than IN.
+    pub left_out: u64,
+    /// Judged queries without a known answer: rules on answers do not match these.
+    pub without_answer: u64,
+    /// Rules on answers in the proposed configuration, or in the present one if it has more.
+    pub rules_on_answers: usize,
+    /// Queries that only the proposed configuration blocks.
+    pub newly_blocked: DryRunChanges,
+    /// Queries that only the configuration in force blocks.
+    pub newly_answered: DryRunChanges,
+    /// Queries that are answered in another way.
+    pub otherwise_changed: DryRunChanges,
+    /// Lists of the proposed configuration without a copy: they count as empty.
+    pub lists_without_copy: Vec<String>,
+    /// Files of the log that were not read, or not completely.
+    pub damaged: Vec<DamagedFile>,
+}
+
+/// Queries with one kind of change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct DryRunChanges {
+    /// All of them.
+    pub queries: u64,
+    /// The number of different names, as far as they were kept.
+    pub name_count: u64,
+    /// The number of different clients, as far as they were kept.
+    pub client_count: u64,
+    /// Queries for names that were not kept, because there are too many.
+    pub unlisted: u64,
+    /// The names with most queries.
+    pub names: Vec<DryRunName>,
+    /// The clients with most queries.
+    pub clients: Vec<DryRunClient>,
+}
+
+/// A name whose queries change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DryRunName {
+    /// The name.
+    pub name: String,
+    /// The rule or list of the proposed configuration; empty if none applies.
+    pub why: String,
+    /// Its queries.
+    pub queries: u64,
+}
+
+/// A client whose queries change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DryRunClient {
+    /// Its name, or its address.
+    pub client: String,
+    /// Its queries.
+    pub queries: u64,
+}

@@ -1,0 +1,78 @@
+//! Answers the request for a dry run.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::RecvTimeoutError;
+
+use avocet_config::edit::KeyEdit;
+use avocet_config::{Config, environment};
+use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
+use avocet_control::lists::AtWork;
+use avocet_control::log_fault::LogFault;
+use avocet_control::{ControlError, Parts};
+
+use super::PATIENCE;
+use super::log::directory;
+use super::revisions::{key_edits, refused};
+use crate::dry_run::background::{self, Proposal};
+use crate::query_log::filter::stored_filter;
+use crate::running::Running;
+
+/// Most names of a kind of change in a reply.
+const MAX_SHOWN: u64 = 1_000;
+/// Names of a reply whose request has no limit.
+const USUAL_SHOWN: u64 = 100;
+/// The condition after a panic.
+const FAULT: &str = "a panic interrupted the dry run, see the log";
+
+/// Compares the configuration in force with another one, over logged queries.
+pub(super) fn run(
+    running: &Running,
+    request: PolicyDryRun,
+    waiting: Parts<'_, AtWork>,
+) -> Result<DryRunFound, ControlError> {
+    let shown = match request.limit.unwrap_or(USUAL_SHOWN) {
+        limit @ 1..=MAX_SHOWN => limit as usize,
+        _ => return Err(LogFault::OutOfBounds("a limit from 1 to 1000").into()),
+    };
+    let mut config = proposed(running, &request)?;
+    if request.enforce_log_only {
+        config.policy.rules.iter_mut().for_each(|rule| rule.log_only = false);
+    }
+    let proposal = Proposal {
+        config,
+        revision: running.reloader.revisions.in_force(),
+        directory: directory(running)?,
+        filter: stored_filter(&request.filter)?,
+        shown,
+    };
+    let found = background::begin(running, proposal)?;
+    loop {
+        match found.recv_timeout(PATIENCE) {
+            Ok(found) => return found,
+            Err(RecvTimeoutError::Disconnected) => return Err(ControlError::Interrupted(FAULT)),
+            Err(RecvTimeoutError::Timeout) if running.draining.load(Ordering::Relaxed) => {
+                return Err(ControlError::ShuttingDown);
+            }
+            // This fails if the client is gone.
+            Err(RecvTimeoutError::Timeout) => waiting(AtWork { waiting: true })?,
+        }
+    }
+}
+
+/// Returns the proposed configuration.
+fn proposed(running: &Running, request: &PolicyDryRun) -> Result<Config, ControlError> {
+    let reloader = &running.reloader;
+    let text = match &request.text {
+        Some(_) if !request.edits.is_empty() => {
+            let both = "give either changes or a whole text";
+            return Err(ControlError::InvalidEdit(both.to_owned()));
+        }
+        Some(text) => text.clone(),
+        None => {
+            let edits: Vec<KeyEdit<'_>> = key_edits(&request.edits);
+            reloader.check_edit(&edits).map_err(refused)?.changed
+        }
+    };
+    Config::from_text(reloader.path(), &text, &environment().collect())
+        .map_err(|error| ControlError::ConfigurationRefused(error.to_string()))
+}

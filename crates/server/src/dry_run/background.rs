@@ -1,0 +1,240 @@
+//! The dry run for a client of the running server, on a thread of its own.
+//!
+//! It has a low share of the cores, touches no worker and no state in force, and ends after some
+//! seconds with what it has found. The lists in force are used as they are in memory; others are
+//! compiled from their files and copies, within the limits of lists, so that one dry run takes at
+//! most the memory of a reload of lists. One runs at a time.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use avocet_config::Config;
+use avocet_config::policy::PolicyConfig;
+use avocet_control::ControlError;
+use avocet_control::dry_run::{DryRunChanges, DryRunClient, DryRunFound, DryRunLimit, DryRunName};
+use avocet_control::log_fault::LogFault;
+use avocet_io::process::Thread;
+use avocet_nameserver::StateError;
+use avocet_nameserver::policy::load::from_texts;
+use avocet_nameserver::policy::{GeoDatabase, Lists, Parts, Policy};
+use avocet_nameserver::snapshot::Snapshot;
+use avocet_querylog::{Filter, LogReader};
+
+use super::logged::{LoggedQueries, judge_log};
+use super::report::{ChangedName, Changes, DryRunReport};
+use super::side::Side;
+use crate::lists::open_text;
+use crate::query_log::stored::damaged;
+use crate::running::Running;
+
+/// Longest wait for the end of another dry run.
+const TURN_PATIENCE: Duration = Duration::from_secs(2);
+/// Time after which the scan of the log ends with what it has found.
+const SCAN_TIME: Duration = Duration::from_secs(30);
+/// Most logged queries of a dry run.
+const MAX_ENTRIES: u64 = 20_000_000;
+/// Groups of equal queries between two looks at the clock.
+const GROUPS_A_LOOK: u64 = 64;
+
+/// A dry run to do.
+pub(crate) struct Proposal {
+    /// The proposed configuration.
+    pub(crate) config: Config,
+    /// The revision that it is compared with.
+    pub(crate) revision: Option<u32>,
+    /// The directory of the query log.
+    pub(crate) directory: PathBuf,
+    /// The logged queries.
+    pub(crate) filter: Filter,
+    /// Most names and clients of each kind of change in the reply.
+    pub(crate) shown: usize,
+}
+
+/// Begins a dry run. The receiver gets its result, or is disconnected by a panic.
+///
+/// # Errors
+/// Another one runs, or the system refuses a thread.
+pub(crate) fn begin(
+    running: &Running,
+    proposal: Proposal,
+) -> Result<Receiver<Result<DryRunFound, ControlError>>, ControlError> {
+    let turn = running.query_log.dry_runs.take(TURN_PATIENCE);
+    let turn = turn.ok_or(ControlError::Log(LogFault::Busy))?;
+    let state = running.shared.snapshot();
+    let (sender, found) = channel();
+    let work = move || {
+        let _turn = turn;
+        // Without it, the work competes with the workers, but only for its seconds.
+        let _ = Thread::current().lower_share();
+        // The client may be gone.
+        let _ = sender.send(proposal.judge(&state));
+    };
+    let spawned = thread::Builder::new().name("dry-run".to_owned()).spawn(work);
+    spawned.map_err(|error| ControlError::QueryLog(error.to_string()))?;
+    Ok(found)
+}
+
+impl Proposal {
+    fn judge(self, state: &Arc<Snapshot>) -> Result<DryRunFound, ControlError> {
+        let refused = |error: StateError| ControlError::PolicyRefused(error.to_string());
+        let failed = |error: &dyn std::fmt::Display| ControlError::QueryLog(error.to_string());
+        let present = parts(state, state.parts.lists.clone(), state.parts.countries.clone());
+        let mut now = side(state.config.clone(), &present).map_err(refused)?;
+        let (lists, lists_without_copy) = lists(&self.config, state).map_err(refused)?;
+        let countries = countries(&self.config.policy, state).map_err(refused)?;
+        let proposed = parts(state, lists, countries);
+        let mut then = side(Arc::new(self.config), &proposed).map_err(refused)?;
+        let reader = LogReader::open(self.directory).map_err(|error| failed(&error))?;
+        let log = LoggedQueries { reader: &reader, filter: &self.filter };
+        let (mut report, mut limits) = (DryRunReport::default(), ScanLimits::begin());
+        let scanned =
+            judge_log(&log, &mut report, (&mut now, &mut then), |entries| limits.check(entries));
+        Ok(DryRunFound {
+            revision: self.revision,
+            examined: scanned.entries,
+            cut: limits.reached.filter(|_| scanned.is_cut),
+            judged: report.queries,
+            left_out: report.left_out,
+            without_answer: report.without_answer,
+            rules_on_answers: now.rules_on_answers().max(then.rules_on_answers()),
+            newly_blocked: shown(report.newly_blocked, self.shown),
+            newly_answered: shown(report.freed, self.shown),
+            otherwise_changed: shown(report.otherwise_changed, self.shown),
+            lists_without_copy,
+            damaged: damaged(scanned.broken),
+        })
+    }
+}
+
+/// The limits of a scan, and the one that was reached.
+struct ScanLimits {
+    end: Instant,
+    looks: u64,
+    reached: Option<DryRunLimit>,
+}
+
+impl ScanLimits {
+    fn begin() -> Self {
+        Self { end: Instant::now() + SCAN_TIME, looks: 0, reached: None }
+    }
+
+    fn check(&mut self, entries: u64) -> ControlFlow<()> {
+        self.looks += 1;
+        if entries >= MAX_ENTRIES {
+            self.reached = Some(DryRunLimit::Entries);
+        } else if self.looks.is_multiple_of(GROUPS_A_LOOK) && Instant::now() >= self.end {
+            self.reached = Some(DryRunLimit::Time);
+        }
+        match self.reached {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Returns the inputs of a policy without pauses and grants, and with counts of its own.
+fn parts(
+    state: &Snapshot,
+    lists: Option<Arc<Lists>>,
+    countries: Option<Arc<GeoDatabase>>,
+) -> Parts {
+    let neighbours = state.parts.neighbours.clone();
+    Parts { lists, neighbours, countries, ..Parts::new([0; 32]) }
+}
+
+fn side(config: Arc<Config>, parts: &Parts) -> Result<Side, StateError> {
+    let policy = Policy::build(&config.policy, &config.server.entrances(), parts, None)?;
+    Ok(Side::new(config, policy.map(Arc::new)))
+}
+
+/// Returns the lists of a configuration, and the names of those without a text.
+fn lists(
+    config: &Config,
+    state: &Snapshot,
+) -> Result<(Option<Arc<Lists>>, Vec<String>), StateError> {
+    let in_force = state.parts.lists.as_ref();
+    if let Some(lists) = in_force.filter(|lists| lists.belong_to(&config.policy)) {
+        return Ok((Some(lists.clone()), Vec::new()));
+    }
+    let mut secret = [0; 32];
+    // Without it, the compilation has a constant key for its seconds.
+    let _ = getrandom::fill(&mut secret);
+    let mut absent = Vec::new();
+    let lists = from_texts(&config.policy, secret, |list| {
+        let text = open_text(&state.config.data.directory, list)?;
+        if text.is_none() {
+            absent.push(list.name.clone());
+        }
+        Ok(text)
+    })?;
+    Ok((lists.map(Arc::new), absent))
+}
+
+fn countries(
+    policy: &PolicyConfig,
+    state: &Snapshot,
+) -> Result<Option<Arc<GeoDatabase>>, StateError> {
+    let Some(path) = policy.geo_database.as_deref() else { return Ok(None) };
+    match state.parts.countries.as_ref().filter(|database| database.path() == path) {
+        Some(in_force) => Ok(Some(in_force.clone())),
+        None => Ok(Some(Arc::new(GeoDatabase::read(path)?))),
+    }
+}
+
+/// Returns the changes as the reply has them: the names and clients with most queries.
+fn shown(changes: Changes, most: usize) -> DryRunChanges {
+    let Changes { queries, names, clients, unlisted } = changes;
+    let (name_count, client_count) = (names.len() as u64, clients.len() as u64);
+    let name = |(ChangedName { name, why }, queries)| DryRunName { name, why, queries };
+    let client = |(client, queries)| DryRunClient { client, queries };
+    DryRunChanges {
+        queries,
+        name_count,
+        client_count,
+        unlisted,
+        names: top(names, most).into_iter().map(name).collect(),
+        clients: top(clients, most).into_iter().map(client).collect(),
+    }
+}
+
+/// Returns the keys with the highest counts, the highest first.
+fn top<K: Ord>(counts: BTreeMap<K, u64>, most: usize) -> Vec<(K, u64)> {
+    let mut counts: Vec<(K, u64)> = counts.into_iter().collect();
+    counts.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+    counts.truncate(most);
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_ends_at_the_limit_of_entries_or_of_time() {
+        let mut limits = ScanLimits::begin();
+        assert!(limits.check(MAX_ENTRIES - 1).is_continue());
+        assert!(limits.check(MAX_ENTRIES).is_break());
+        assert_eq!(limits.reached, Some(DryRunLimit::Entries));
+        let mut limits = ScanLimits { end: Instant::now(), ..ScanLimits::begin() };
+        let looks = (0..).take_while(|_| limits.check(0).is_continue()).count() as u64;
+        assert_eq!((looks, limits.reached), (GROUPS_A_LOOK - 1, Some(DryRunLimit::Time)));
+    }
+
+    #[test]
+    fn the_names_with_most_queries_are_shown() {
+        let name = |name: &str| ChangedName { name: name.to_owned(), why: "list a".to_owned() };
+        let mut changes = Changes { queries: 12, unlisted: 1, ..Changes::default() };
+        changes.names = BTreeMap::from([(name("a."), 1), (name("b."), 5), (name("c."), 5)]);
+        changes.clients = BTreeMap::from([("x".to_owned(), 12)]);
+        let shown = shown(changes, 2);
+        let names: Vec<_> = shown.names.iter().map(|one| (&*one.name, one.queries)).collect();
+        assert_eq!(names, [("b.", 5), ("c.", 5)]);
+        assert_eq!((shown.queries, shown.name_count, shown.unlisted), (12, 3, 1));
+        assert_eq!(shown.clients[0].client, "x");
+    }
+}

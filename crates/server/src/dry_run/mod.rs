@@ -1,0 +1,17 @@
+//! What another configuration would block and unblock, over queries of the past.
+//!
+//! ```text
+//! query log (logged.rs), files of the command line ── PastQuery ──> DryRunReport::judge
+//!                                                       two Sides (side.rs) say what they do with it
+//! ```
+//! `background.rs` does that for a client of the running server, on a thread with a low share of
+//! the cores and within limits. Nothing here changes the state of the server.
+
+pub(crate) mod background;
+mod logged;
+mod report;
+mod side;
+
+pub use logged::{LoggedQueries, judge_log};
+pub use report::{ChangedName, Changes, DryRunReport};
+pub use side::{PastQuery, Side};
