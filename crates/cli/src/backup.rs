@@ -16,6 +16,7 @@ use clap::Args;
 use crate::call::{View, exchange, refuse, run, whereabouts};
 use crate::control_args::ControlArgs;
 use crate::error::CommandError;
+use crate::output;
 use crate::output::Reader;
 use crate::span::ago;
 
@@ -49,7 +50,7 @@ pub(crate) struct RestoreArgs {
 pub(crate) fn make(args: &BackupArgs) -> ExitCode {
     match write(args) {
         Ok(text) => {
-            let _ = writeln!(io::stderr(), "{text}");
+            output::note(&text);
             ExitCode::SUCCESS
         }
         Err(error) => refuse(&error),
@@ -105,7 +106,7 @@ fn copy(
 pub(crate) fn restore(args: &RestoreArgs) -> ExitCode {
     match begin(args) {
         Ok(Begun::Done(text)) => {
-            let _ = writeln!(io::stderr(), "{text}");
+            output::note(&text);
             ExitCode::SUCCESS
         }
         Ok(Begun::Uploaded) => run(&args.control, Restore {}, &View::of(staged_text)),

@@ -83,7 +83,7 @@ pub(crate) fn run<C: Call>(args: &ControlArgs, request: C, view: &View<C>) -> Ex
 pub(crate) fn whereabouts(args: &ControlArgs) -> Result<Whereabouts, CommandError> {
     let found = Whereabouts::find(find(args.config.as_deref()).as_deref(), environment())?;
     if let Some(warning) = &found.warning {
-        let _ = writeln!(io::stderr(), "avocet: warning: {warning}");
+        output::note(&format!("avocet: warning: {warning}"));
     }
     Ok(found)
 }
@@ -100,8 +100,7 @@ pub(crate) fn send<C: Call>(
         Ok(Done::Whole) => ExitCode::SUCCESS,
         Ok(Done::InPart) => ExitCode::FAILURE,
         Ok(Done::Unsaved(why)) => {
-            let _ =
-                writeln!(io::stderr(), "avocet: warning: in force, but a restart undoes it: {why}");
+            output::note(&format!("avocet: warning: in force, but a restart undoes it: {why}"));
             ExitCode::from(UNSAVED)
         }
         Err(error) => refuse(&error),
@@ -110,7 +109,7 @@ pub(crate) fn send<C: Call>(
 
 /// Reports an error.
 pub(crate) fn refuse(error: &impl Display) -> ExitCode {
-    let _ = writeln!(io::stderr(), "avocet: {error}");
+    output::note(&format!("avocet: {error}"));
     ExitCode::FAILURE
 }
 
@@ -127,7 +126,11 @@ fn ask<C: Call>(
             (ReplyForm::Text, ReplyLine::Part(part)) => (view.part)(part),
             (ReplyForm::Text, ReplyLine::End(end)) => (view.end)(end),
         };
-        if text.is_empty() { Ok(Reader::Reads) } else { output::write(&format!("{text}\n")) }
+        match form {
+            _ if text.is_empty() => Ok(Reader::Reads),
+            ReplyForm::Json => output::write_data(&format!("{text}\n")),
+            ReplyForm::Text => output::write(&format!("{text}\n")),
+        }
     })?;
     Ok(reply.map_or(Done::Whole, |end| (view.done)(&end)))
 }

@@ -1,6 +1,5 @@
 //! `avocet check` and `avocet config`: the configuration without a server.
 
-use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -62,10 +61,10 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
     match result {
         Ok(config) => {
             for warning in warnings(&config) {
-                let _ = writeln!(io::stderr(), "warning: {warning}");
+                output::note(&format!("warning: {warning}"));
             }
             for fault in &zones {
-                let _ = writeln!(io::stderr(), "{fault}");
+                output::note(&format!("{fault}"));
             }
             match fault {
                 Some(fault) => refuse(&format!("{}: {fault}", file.display())),
@@ -218,7 +217,7 @@ fn effective(file: Option<&Path>, form: ConfigSyntax) -> ExitCode {
 
 /// Prints a line on standard output.
 fn print(text: &str) -> ExitCode {
-    match output::write(&format!("{text}\n")) {
+    match output::write_data(&format!("{text}\n")) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => refuse(&error),
     }
@@ -248,6 +247,6 @@ fn host_warnings(config: &Config) -> Vec<String> {
 }
 
 fn refuse(error: &impl std::fmt::Display) -> ExitCode {
-    let _ = writeln!(io::stderr(), "{error}");
+    output::note(&format!("{error}"));
     ExitCode::FAILURE
 }

@@ -52,14 +52,14 @@ pub(crate) fn run(args: &ImportArgs) -> Result<ExitCode, CommandError> {
     match &args.output {
         Some(output) => write_files(output, &directory, &imported)?,
         None => {
-            output::write(&imported.config)?;
+            output::write_data(&imported.config)?;
             for (name, _) in &imported.files {
-                let _ = writeln!(io::stderr(), "{name}: not written without --output");
+                output::note(&format!("{name}: not written without --output"));
             }
         }
     }
     for note in &imported.notes {
-        let _ = writeln!(io::stderr(), "{note}");
+        output::note(note);
     }
     Ok(ExitCode::SUCCESS)
 }

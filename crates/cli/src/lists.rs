@@ -7,6 +7,8 @@ use avocet_control::lists::{
 };
 use avocet_nameserver::clock::wall_secs;
 
+use crate::output::plain;
+
 /// Returns the text of `avocet lists status`.
 pub(crate) fn status_text(report: &ListsReport) -> String {
     let mut text: String = report.lists.iter().map(list_text).collect();
@@ -148,11 +150,6 @@ pub(crate) fn triggers_text(triggers: &TriggerCounts) -> String {
     }
 }
 
-/// Returns a text without control characters, because lists come from strangers.
-fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
-}
-
 /// Returns the time until or since a Unix second.
 fn moment(at: Option<u64>) -> String {
     let Some(at) = at else { return "-".to_owned() };
@@ -209,7 +206,7 @@ mod tests {
         let named = check_text_with_skipped(&answer);
         let expected = "line 4 has no effect: its modifiers apply to browsers only: \
                         ||x.example^$popup\nline 5 has no effect: it applies to the content of \
-                        pages: x?##.ad\nand 1 more without effect\n";
+                        pages: x\\u{1b}##.ad\nand 1 more without effect\n";
         assert_eq!(named, format!("{expected}{text}"));
     }
 

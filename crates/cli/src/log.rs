@@ -70,7 +70,11 @@ impl LogQuery<'_> {
                 ReplyLine::Part(one) => part(one),
                 ReplyLine::End(one) => end(one),
             };
-            if text.is_empty() { Ok(Reader::Reads) } else { output::write(&format!("{text}\n")) }
+            match text.is_empty() {
+                true => Ok(Reader::Reads),
+                false if self.args.control.json => output::write_data(&format!("{text}\n")),
+                false => output::write(&format!("{text}\n")),
+            }
         })?;
         Ok(ExitCode::SUCCESS)
     }

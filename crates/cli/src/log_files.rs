@@ -94,7 +94,7 @@ impl<'a> LogFiles<'a> {
             let entries = left.min(PAGE_ENTRIES) as usize;
             let page =
                 self.reader.search(&filter, SearchExtent { before_id: id, entries, ..WHOLE });
-            if output::write(&self.lines(&times, &page.entries))? == Reader::Gone {
+            if self.write(&self.lines(&times, &page.entries))? == Reader::Gone {
                 return Ok(ExitCode::SUCCESS);
             }
             left -= page.entries.len() as u64;
@@ -102,6 +102,13 @@ impl<'a> LogFiles<'a> {
             damaged.extend(page.broken);
         }
         Ok(report_damaged(damaged))
+    }
+
+    fn write(&self, text: &str) -> Result<Reader, CommandError> {
+        match self.form {
+            EntryForm::Text => output::write(text),
+            EntryForm::Json => output::write_data(text),
+        }
     }
 
     fn lines(&self, times: &Times, entries: &[LogEntry]) -> String {
@@ -122,7 +129,7 @@ impl<'a> LogFiles<'a> {
             EntryForm::Text => count.entries.to_string(),
             EntryForm::Json => json!({ "entries": count.entries }).to_string(),
         };
-        output::write(&format!("{text}\n"))?;
+        self.write(&format!("{text}\n"))?;
         Ok(report_damaged(count.broken))
     }
 
@@ -146,7 +153,7 @@ impl<'a> LogFiles<'a> {
             }
             EntryForm::Json => serde_json::to_string(&top)? + "\n",
         };
-        output::write(&text)?;
+        self.write(&text)?;
         Ok(report_damaged(ranked.broken))
     }
 
@@ -219,7 +226,7 @@ impl<'a> LogFiles<'a> {
                 json!({ "files": files, "entries": entries, "damaged": damaged }).to_string()
             }
         };
-        output::write(&format!("{text}\n"))?;
+        self.write(&format!("{text}\n"))?;
         Ok(report_damaged(damaged))
     }
 }
@@ -229,7 +236,7 @@ pub(crate) fn report_damaged(damaged: impl IntoIterator<Item = Broken>) -> ExitC
     let mut lines: Vec<String> = damaged.into_iter().map(|one| line(&one)).collect();
     lines.sort_unstable();
     for line in &lines {
-        let _ = writeln!(io::stderr(), "avocet: {line}");
+        output::note(&format!("avocet: {line}"));
     }
     if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -15,8 +15,8 @@ use crate::error::CommandError;
 use crate::log_args::{LogFilterArgs, LogSpanArgs, LogStatsArgs, LogTopArgs};
 use crate::log_files::{EntryForm, LogFiles};
 use crate::log_filter::time;
-use crate::log_text::{Times, duration, plain, ranking_text};
-use crate::output::{self, Reader};
+use crate::log_text::{Times, duration, ranking_text};
+use crate::output::{self, Reader, plain};
 
 /// The texts of each ranking in the statistics.
 const FEW: u64 = 5;
@@ -74,7 +74,11 @@ impl<'a> LogOverviews<'a> {
     }
 
     fn write(&self, text: &str) -> Result<ExitCode, CommandError> {
-        output::write(text).map(|_| ExitCode::SUCCESS)
+        let written = match self.form {
+            EntryForm::Json => output::write_data(text),
+            EntryForm::Text => output::write(text),
+        };
+        written.map(|_| ExitCode::SUCCESS)
     }
 
     /// Returns the overview of the running server; without one, that of the files.

@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::log_args::LogPruneArgs;
 use crate::log_files::{EntryForm, LogFiles, progress};
 use crate::log_filter;
-use crate::log_text::plain;
+use crate::output::plain;
 use crate::output::{self, Reader};
 
 /// Runs `avocet log prune`.
@@ -49,7 +49,7 @@ pub(crate) fn run(
     };
     output::write(&format!("{text}\n"))?;
     for DamagedFile { file, reason } in &pruned.damaged {
-        let _ = writeln!(io::stderr(), "avocet: not changed: {}: {}", plain(file), plain(reason));
+        output::note(&format!("avocet: not changed: {}: {}", plain(file), plain(reason)));
     }
     Ok(if pruned.damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -72,7 +72,7 @@ fn is_confirmed(found: &Whereabouts, filter: &LogFilter) -> Result<bool, Command
         count => count?,
     };
     if !io::stdin().is_terminal() {
-        let _ = writeln!(io::stderr(), "avocet: this would delete {count} queries");
+        output::note(&format!("avocet: this would delete {count} queries"));
         return Err(CommandError::NobodyToAsk);
     }
     let mut out = io::stderr();

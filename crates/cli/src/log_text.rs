@@ -6,6 +6,8 @@ use avocet_control::statistics::{RankedText, TopRanking};
 use avocet_policy::rule::NamedTimeZone;
 use avocet_querylog::column::{Int, Set, Text};
 
+use crate::output::plain;
+
 /// Formats times in the time zone of the policy.
 pub(crate) struct Times {
     zone: Option<NamedTimeZone>,
@@ -131,24 +133,6 @@ impl QueryLine<'_> {
     }
 }
 
-/// Returns a text that a terminal shows as it is. The names of clients come from their own
-/// requests: characters that control a terminal or the direction of text are escaped.
-pub(crate) fn plain(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        let turns_text = matches!(
-            character,
-            '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-        );
-        if character.is_control() || turns_text || matches!(character, '\u{2028}' | '\u{2029}') {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
-}
-
 /// Returns the lines of a ranking.
 pub(crate) fn ranking_text(ranking: &TopRanking) -> String {
     let mut text = String::new();
@@ -169,19 +153,5 @@ pub(crate) fn duration(micros: u64) -> String {
         0..1_000 => format!("{micros} us"),
         1_000..1_000_000 => format!("{:.1} ms", micros as f64 / 1e3),
         _ => format!("{:.1} s", micros as f64 / 1e6),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_controls_a_terminal_is_escaped() {
-        let check = |text: &str, expected: &str| assert_eq!(plain(text), expected);
-        check("tablet www.example. \\010", "tablet www.example. \\010");
-        check("\u{1b}[2J\r\n\t\0\u{7f}", "\\u{1b}[2J\\u{d}\\u{a}\\u{9}\\u{0}\\u{7f}");
-        check("\u{9b}31m \u{202e}gpj", "\\u{9b}31m \\u{202e}gpj");
-        check("Köln 東京 <b>", "Köln 東京 <b>");
     }
 }

@@ -55,7 +55,7 @@ use error::CommandError;
 
 fn main() -> ExitCode {
     run().unwrap_or_else(|error| {
-        avocet_server::write_last_line(&format!("avocet: {error}"));
+        avocet_server::write_last_line(&output::lines(&format!("avocet: {error}")));
         ExitCode::FAILURE
     })
 }

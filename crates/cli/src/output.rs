@@ -1,16 +1,66 @@
-//! Standard output of the commands.
+//! Standard output of the commands, and their warnings and errors.
+//!
+//! Text may be from a file, a list or the network: nothing in it may control a terminal.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use crate::error::CommandError;
 
-/// Writes to standard output. A reader that closed the pipe needs no more output, so this is not an
-/// error: the command gets [`Reader::Gone`] and may stop.
+/// Writes lines of text for people to standard output; see [`lines`]. A reader that closed the pipe
+/// needs no more output, so this is not an error: the command gets [`Reader::Gone`] and may stop.
 ///
 /// # Errors
 ///
 /// The output cannot be written, for example because the disk is full.
 pub(crate) fn write(text: &str) -> Result<Reader, CommandError> {
+    send(&lines(text))
+}
+
+/// Writes text for programs, such as JSON, to standard output. It stays as it is, unless standard
+/// output is a terminal.
+///
+/// # Errors
+///
+/// As [`write`].
+pub(crate) fn write_data(text: &str) -> Result<Reader, CommandError> {
+    if io::stdout().is_terminal() { write(text) } else { send(text) }
+}
+
+/// Writes a line to standard error. An error there has no other place to go.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", lines(text));
+}
+
+/// Returns a text on one line that a terminal shows as it is: characters that control a terminal or
+/// the direction of text are escaped.
+pub(crate) fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        let turns_text = matches!(
+            character,
+            '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        );
+        if character.is_control() || turns_text || matches!(character, '\u{2028}' | '\u{2029}') {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Returns a text with ends of lines and tabs, and otherwise as [`plain`].
+pub(crate) fn lines(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for part in text.split_inclusive(['\n', '\t']) {
+        let (rest, end) = part.split_at(part.trim_end_matches(['\n', '\t']).len());
+        shown += &plain(rest);
+        shown += end;
+    }
+    shown
+}
+
+fn send(text: &str) -> Result<Reader, CommandError> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(Reader::Reads),
@@ -26,4 +76,25 @@ pub(crate) enum Reader {
     Reads,
     /// It has closed the pipe.
     Gone,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_controls_a_terminal_is_escaped() {
+        let check = |text: &str, expected: &str| assert_eq!(plain(text), expected);
+        check("tablet www.example. \\010", "tablet www.example. \\010");
+        check("\u{1b}[2J\r\n\t\0\u{7f}", "\\u{1b}[2J\\u{d}\\u{a}\\u{9}\\u{0}\\u{7f}");
+        check("\u{9b}31m \u{202e}gpj", "\\u{9b}31m \\u{202e}gpj");
+        check("Köln 東京 <b>", "Köln 東京 <b>");
+    }
+
+    #[test]
+    fn lines_and_columns_stay() {
+        assert_eq!(lines("-a\u{1b}]0;x\u{7}\n\t+b\n\n"), "-a\\u{1b}]0;x\\u{7}\n\t+b\n\n");
+        assert_eq!(lines("a\r\n"), "a\\u{d}\n");
+        assert_eq!(lines(""), "");
+    }
 }

@@ -17,7 +17,7 @@ use crate::output;
 pub(crate) fn completions(shell: Shell) -> Result<ExitCode, CommandError> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "avocet", &mut script);
-    output::write(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
+    output::write_data(&String::from_utf8_lossy(&script)).map(|_| ExitCode::SUCCESS)
 }
 
 /// Writes a page for each command, such as `avocet.1` and `avocet-serve.1`, to the directory.

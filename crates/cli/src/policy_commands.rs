@@ -1,6 +1,5 @@
 //! The commands under `avocet policy`.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use avocet_policy::rule;
@@ -24,12 +23,12 @@ pub(crate) fn run(args: &PolicyArgs) -> ExitCode {
         Ok(text) => match output::write(&text) {
             Ok(_) => ExitCode::SUCCESS,
             Err(message) => {
-                let _ = writeln!(io::stderr(), "avocet: {message}");
+                output::note(&format!("avocet: {message}"));
                 ExitCode::FAILURE
             }
         },
         Err(message) => {
-            let _ = writeln!(io::stderr(), "avocet: {message}");
+            output::note(&format!("avocet: {message}"));
             ExitCode::FAILURE
         }
     }

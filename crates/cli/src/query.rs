@@ -5,7 +5,6 @@
 //! ```
 //! It neither resolves nor validates: it shows the server's reply.
 
-use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::ExitCode;
@@ -37,7 +36,7 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
     let request = match Request::from_words(&words(args)) {
         Ok(request) => request,
         Err(message) => {
-            let _ = writeln!(io::stderr(), "{message}");
+            output::note(&format!("{message}"));
             return ExitCode::from(WRONG_ARGUMENTS);
         }
     };
@@ -45,14 +44,16 @@ pub(crate) fn run(args: &QueryArgs) -> ExitCode {
         Ok(None) => {}
         Ok(Some(code)) => return code,
         Err(message) => {
-            let _ = writeln!(io::stderr(), "{message}");
+            output::note(&format!("{message}"));
             return ExitCode::FAILURE;
         }
     }
-    match ask(args, request).and_then(|shown| output::write(&format!("{}\n", shown.trim_end()))) {
+    match ask(args, request)
+        .and_then(|shown| output::write_data(&format!("{}\n", shown.trim_end())))
+    {
         Ok(_) => ExitCode::SUCCESS,
         Err(message) => {
-            let _ = writeln!(io::stderr(), "{message}");
+            output::note(&format!("{message}"));
             ExitCode::FAILURE
         }
     }
@@ -105,7 +106,7 @@ fn ask(args: &QueryArgs, mut request: Request) -> Result<String, CommandError> {
 fn configured_server(file: &Path) -> Result<SocketAddr, CommandError> {
     let found = Whereabouts::find(Some(file), environment())?;
     if let Some(warning) = found.warning {
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        output::note(&format!("warning: {warning}"));
     }
     Ok(found.listen.map_or(DEFAULT_SERVER, from_here))
 }

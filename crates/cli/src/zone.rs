@@ -156,14 +156,18 @@ fn check(args: &ZoneCheckArgs) -> Result<ExitCode, CommandError> {
     } else {
         let mut err = io::stderr().lock();
         for fault in faults.list() {
-            let _ = writeln!(err, "{fault}");
+            let _ = writeln!(err, "{}", output::lines(&fault.to_string()));
         }
         if faults.more() > 0 {
             let _ = writeln!(err, "... and {} more", faults.more());
         }
         zone.as_ref().map_or_else(String::new, summary)
     };
-    output::write(&shown)?;
+    if args.json {
+        output::write_data(&shown)?
+    } else {
+        output::write(&shown)?
+    };
     Ok(if zone.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

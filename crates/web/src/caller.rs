@@ -1,6 +1,6 @@
 //! The client of a request: its address, how it is connected, and where it is.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use axum::http::HeaderMap;
 
@@ -62,38 +62,65 @@ impl Caller {
     pub(crate) fn of(peer: Peer, headers: &HeaderMap, surroundings: &dyn Surroundings) -> Self {
         let mut address = peer.address.to_canonical();
         let mut security = peer.security;
+        // A client that the proxy names wrongly may be anywhere.
+        let mut is_known = true;
         if surroundings.is_trusted_proxy(address) {
             let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
             if text("x-forwarded-proto").is_some_and(|proto| proto.eq_ignore_ascii_case("https")) {
                 security = LinkSecurity::Tls;
             }
-            address = forwarded_for(headers, surroundings).unwrap_or(address);
+            let forwarded = forwarded_for(headers, surroundings);
+            is_known = !matches!(forwarded, Forwarded::Malformed);
+            if let Forwarded::Client(client) = forwarded {
+                address = client;
+            }
         }
         let is_local = address.is_loopback() || surroundings.is_local(address);
+        let is_local = is_known && is_local;
         let nearness = if is_local { Nearness::Local } else { Nearness::Remote };
         Self { address, security, nearness }
     }
 }
 
+/// The client in `X-Forwarded-For`.
+enum Forwarded {
+    /// Its address.
+    Client(IpAddr),
+    /// There is no header.
+    Missing,
+    /// There is no address where that of the client must be.
+    Malformed,
+}
+
 /// Returns the last address of `X-Forwarded-For` that is not that of a trusted proxy. Those before
 /// it are claims of the client.
-fn forwarded_for(headers: &HeaderMap, surroundings: &dyn Surroundings) -> Option<IpAddr> {
+fn forwarded_for(headers: &HeaderMap, surroundings: &dyn Surroundings) -> Forwarded {
     let mut hops: Vec<&str> = headers
         .get_all("x-forwarded-for")
         .iter()
-        .filter_map(|header| header.to_str().ok())
+        .map(|header| header.to_str().unwrap_or_default())
         .flat_map(|header| header.split(','))
         .collect();
     hops.reverse();
-    let mut nearest = None;
+    let mut nearest = Forwarded::Missing;
     for hop in hops.into_iter().take(MAX_HOPS) {
-        let Ok(address) = hop.trim().parse::<IpAddr>() else { break };
-        nearest = Some(address.to_canonical());
-        if !surroundings.is_trusted_proxy(address.to_canonical()) {
+        let Some(address) = hop_address(hop.trim()) else { return Forwarded::Malformed };
+        nearest = Forwarded::Client(address);
+        if !surroundings.is_trusted_proxy(address) {
             break;
         }
     }
     nearest
+}
+
+/// Reads an address, with or without a port. With a port, one of IPv6 is in brackets, which some
+/// proxies also write without a port.
+fn hop_address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let in_brackets = bare.map(|text| text.parse().map(IpAddr::V6));
+    let address = in_brackets.unwrap_or_else(|| text.parse());
+    let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());
+    address.or_else(|_| with_port()).ok().map(|address| address.to_canonical())
 }
 
 #[cfg(test)]
@@ -132,9 +159,38 @@ mod tests {
         check("10.0.0.1", "192.0.2.7", "192.0.2.7 tls Remote");
         check("10.0.0.1", "127.0.0.1, 192.0.2.7", "192.0.2.7 tls Remote");
         check("10.0.0.1", "127.0.0.1, 192.0.2.7, 10.0.0.1", "192.0.2.7 tls Remote");
-        check("10.0.0.1", "nonsense", "10.0.0.1 tls Local");
+        check("10.0.0.1", "", "10.0.0.1 tls Remote");
         check("10.0.0.2", "127.0.0.1", "10.0.0.2 plain Local");
         check("::ffff:10.0.0.2", "127.0.0.1", "10.0.0.2 plain Local");
         check("192.0.2.1", "127.0.0.1", "192.0.2.1 plain Remote");
+    }
+
+    #[test]
+    fn a_hop_may_have_a_port_or_brackets() {
+        check("10.0.0.1", "192.0.2.7:4711", "192.0.2.7 tls Remote");
+        check("10.0.0.1", "192.168.2.7:4711", "192.168.2.7 tls Local");
+        check("10.0.0.1", "[2001:db8::1]:4711", "2001:db8::1 tls Remote");
+        check("10.0.0.1", "[2001:db8::1]", "2001:db8::1 tls Remote");
+        check("10.0.0.1", "2001:db8::1", "2001:db8::1 tls Remote");
+        check("10.0.0.1", "[::ffff:192.168.2.7]:1", "192.168.2.7 tls Local");
+        check("10.0.0.1", "192.0.2.7, 10.0.0.1:80", "192.0.2.7 tls Remote");
+    }
+
+    #[test]
+    fn a_malformed_hop_is_the_proxy_and_never_local() {
+        let malformed = [
+            "nonsense",
+            "unknown",
+            "_hidden",
+            "192.0.2.7:",
+            "[192.0.2.7]",
+            "[2001:db8::1",
+            "::1:x",
+        ];
+        for text in malformed {
+            check("10.0.0.1", text, "10.0.0.1 tls Remote");
+            check("10.0.0.1", &format!("192.168.2.7, {text}"), "10.0.0.1 tls Remote");
+        }
+        check("10.0.0.1", "nonsense, 192.0.2.7", "192.0.2.7 tls Remote");
     }
 }

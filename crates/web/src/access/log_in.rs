@@ -103,14 +103,14 @@ impl Access {
         Ok(self.state().sessions.begin(&SessionUser::of(name, Some(given)), now)?)
     }
 
-    /// Refuses an address from which too many attempts failed.
+    /// Refuses an address from which too many answers of a provider were wrong.
     pub(crate) fn admit_from(&self, from: IpAddr) -> Result<(), LoginFault> {
-        self.admit(&[GuessSource::of_address(from)])
+        self.admit(&[GuessSource::of_provider(from)])
     }
 
-    /// Counts a failed attempt from an address.
+    /// Counts a wrong answer of a provider from an address.
     pub(crate) fn failed_from(&self, from: IpAddr) {
-        self.state().throttle.failed(&[GuessSource::of_address(from)], self.now());
+        self.state().throttle.failed(&[GuessSource::of_provider(from)], self.now());
     }
 
     fn admit(&self, sources: &[GuessSource]) -> Result<(), LoginFault> {

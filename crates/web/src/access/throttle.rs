@@ -14,6 +14,9 @@ const MEMORY_SECS: u64 = 3600;
 pub(crate) enum GuessSource {
     /// An IPv4 address or an IPv6 /64.
     Address(IpAddr),
+    /// The same, for answers of a provider: a page of another site can make a browser send wrong
+    /// ones, which must not lock out the password.
+    Provider(IpAddr),
     /// The name of a user, whether or not it exists.
     User(String),
 }
@@ -21,19 +24,29 @@ pub(crate) enum GuessSource {
 impl GuessSource {
     /// Returns the source for a client.
     pub(crate) fn of_address(address: IpAddr) -> Self {
-        Self::Address(match address.to_canonical() {
-            IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
-            v4 => v4,
-        })
+        Self::Address(network_of(address))
+    }
+
+    /// Returns the source for answers of a provider that a client brings.
+    pub(crate) fn of_provider(address: IpAddr) -> Self {
+        Self::Provider(network_of(address))
     }
 
     /// Returns the failures that have no consequence, and the longest delay in seconds. The delay
     /// for a user is short: others could lock the user out.
     const fn limits(&self) -> (u32, u64) {
         match self {
-            Self::Address(_) => (5, 900),
+            Self::Address(_) | Self::Provider(_) => (5, 900),
             Self::User(_) => (10, 60),
         }
+    }
+}
+
+/// Returns an IPv4 address, or the /64 of an IPv6 address.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
+        v4 => v4,
     }
 }
 

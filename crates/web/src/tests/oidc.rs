@@ -169,6 +169,9 @@ fn failures_slow_their_address_down() {
     }
     back().check(429, "throttled");
     assert_eq!(site.audit.newest(100).unwrap().len(), 5);
+    let password = json!({"name": "nobody", "password": "wrong password"});
+    let log_in = || site.send(Sent::new("POST", "/api/v1/session").json(&password));
+    log_in().check(401, "unauthenticated");
 }
 
 #[test]
