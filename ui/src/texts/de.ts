@@ -1093,6 +1093,8 @@ export const de: Texts = {
       'lists:write': 'Listen holen',
       'policy:write': 'Pausen und Freigaben',
       'trust:write': 'Negative Vertrauensanker',
+      'zones:read': 'Einträge der eigenen Zonen',
+      'zones:write': 'Dateien der eigenen Zonen neu lesen',
       'config:read': 'Texte der Konfiguration, mit Geheimnissen',
       'config:write': 'Die Konfiguration ändern',
       'access:read': 'Benutzer, Token und das Audit-Log',

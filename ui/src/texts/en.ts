@@ -1101,6 +1101,8 @@ export const en = {
       'lists:write': 'Fetch lists',
       'policy:write': 'Pauses and grants',
       'trust:write': 'Negative trust anchors',
+      'zones:read': 'Records of hosted zones',
+      'zones:write': 'Reading the files of hosted zones again',
       'config:read': 'Texts of the configuration, with secrets',
       'config:write': 'Change the configuration',
       'access:read': 'Users, tokens and the audit log',
