@@ -87,7 +87,8 @@ export const DEFAULT_GROUP = 'default';
 /** A key and its value; null removes it. */
 export type Edit = [key: string, value: TomlValue | null];
 
-function asEdits(edits: readonly Edit[]): ConfigEdit[] {
+/** Returns changes as the API takes them. */
+export function asEdits(edits: readonly Edit[]): ConfigEdit[] {
   return edits.map(([key, value]) => ({ key, value: value === null ? null : toml(value) }));
 }
 

@@ -123,6 +123,43 @@ export const de: Texts = {
     readOnly: 'Ihre Rolle darf dies ansehen, aber nicht ändern.',
     fileChange: 'Die Änderung in der Datei',
   },
+  trial: {
+    ask: 'Was würde sich ändern?',
+    title: 'Was sich ändern würde',
+    first: 'Erst zeigen, was sich ändern würde',
+    firstHint: 'Jede Änderung zeigt dann, was sie blockiert und freigibt, und wartet auf Sie.',
+    stretch: 'Protokollierte Anfragen',
+    stretches: { day: 'Letzter Tag', week: 'Letzte Woche', all: 'Alles' },
+    running: 'Protokollierte Anfragen werden neu beurteilt. Sie müssen nicht warten …',
+    apply: 'Ändern',
+    judged: (count) => `${count} protokollierte Anfragen wurden neu beurteilt.`,
+    blocked: (count) => (count === '1' ? '1 Anfrage würde blockiert' : `${count} Anfragen würden blockiert`),
+    answered: (count) =>
+      count === '1' ? '1 Anfrage würde nicht mehr blockiert' : `${count} Anfragen würden nicht mehr blockiert`,
+    otherwise: (count) =>
+      count === '1' ? '1 Anfrage bekäme eine andere Antwort' : `${count} Anfragen bekämen eine andere Antwort`,
+    names: (count) => (count === '1' ? '1 Name' : `${count} Namen`),
+    clients: (count) => (count === '1' ? '1 Gerät' : `${count} Geräte`),
+    noRule: 'keine Regel oder Liste',
+    newTab: 'Die Anfragen, in einem neuen Tab',
+    less: 'Weniger',
+    unlisted: (count) => `${count} weitere Anfragen betreffen Namen, die nicht behalten wurden.`,
+    nothing: 'Keine protokollierte Anfrage würde sich ändern',
+    noQueries: 'Es gibt nichts zu vergleichen',
+    noQueriesHint: 'Das Anfrageprotokoll hat keine Anfrage aus dieser Zeit. Sie können trotzdem ändern.',
+    logOff: 'Das Anfrageprotokoll ist aus',
+    logOffHint:
+      'Ohne protokollierte Anfragen lässt sich nicht sagen, wen es betrifft. Sie können trotzdem ändern, und es zurücknehmen.',
+    withoutCopy: (lists) =>
+      `Von ${lists} hat der Server noch keine Kopie; hier zählt das als leer. Geholt wird sie mit der Änderung.`,
+    withoutAnswer: (count) =>
+      `Von ${count} Anfragen kennt das Protokoll die Antwort nicht: Regeln auf Antworten treffen sie nicht.`,
+    cut: {
+      time: (count) => `Die Zeit ist begrenzt: nur die neuesten ${count} Anfragen wurden angesehen.`,
+      entries: (count) => `Die Zahl ist begrenzt: nur die neuesten ${count} Anfragen wurden angesehen.`,
+    },
+    damaged: (files) => `Diese Dateien des Protokolls sind nicht lesbar: ${files}.`,
+  },
   logOff: {
     title: 'Das Anfrageprotokoll ist aus',
     hint: 'Mit ihm zeigt diese Seite, welche Namen von wem angefragt wurden, und warum jeder beantwortet oder blockiert wurde. Es bleibt auf diesem Server; Umfang und Ausnahmen sind Einstellungen.',

@@ -129,6 +129,44 @@ export const en = {
     readOnly: 'Your role may look at this, and not change it.',
     fileChange: 'The change in the file',
   },
+  /** What a change would do to logged queries. */
+  trial: {
+    ask: 'What would change?',
+    title: 'What would change',
+    first: 'Show what would change first',
+    firstHint: 'Each change then opens what it would block and unblock, and waits for you.',
+    stretch: 'Logged queries',
+    stretches: { day: 'Past day', week: 'Past week', all: 'Whole log' },
+    running: 'Logged queries are judged again. You need not wait for it …',
+    apply: 'Make the change',
+    judged: (count: string) => `${count} logged queries were judged again.`,
+    blocked: (count: string) => (count === '1' ? '1 query would be blocked' : `${count} queries would be blocked`),
+    answered: (count: string) =>
+      count === '1' ? '1 query would not be blocked any more' : `${count} queries would not be blocked any more`,
+    otherwise: (count: string) =>
+      count === '1' ? '1 query would get another answer' : `${count} queries would get another answer`,
+    names: (count: string) => (count === '1' ? '1 name' : `${count} names`),
+    clients: (count: string) => (count === '1' ? '1 client' : `${count} clients`),
+    noRule: 'no rule or list',
+    newTab: 'Its queries, in a new tab',
+    less: 'Less',
+    unlisted: (count: string) => `${count} more queries are for names that were not kept.`,
+    nothing: 'No logged query would change',
+    noQueries: 'There is nothing to compare with',
+    noQueriesHint: 'The query log has no query of this time. You can make the change all the same.',
+    logOff: 'The query log is off',
+    logOffHint:
+      'Without logged queries, nobody can say whom this would affect. You can make the change all the same, and undo it.',
+    withoutCopy: (lists: string) =>
+      `The server has no copy of ${lists} yet, so it counts as empty here. It is fetched when the change is made.`,
+    withoutAnswer: (count: string) =>
+      `The log does not know the answers of ${count} queries: rules on answers do not match these.`,
+    cut: {
+      time: (count: string) => `The time is limited: only the newest ${count} queries were looked at.`,
+      entries: (count: string) => `The number is limited: only the newest ${count} queries were looked at.`,
+    },
+    damaged: (files: string) => `These files of the log cannot be read: ${files}.`,
+  },
   /** The query log is off. */
   logOff: {
     title: 'The query log is off',
