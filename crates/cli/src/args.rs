@@ -17,6 +17,7 @@ use crate::control_args::ControlArgs;
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
+use crate::requests::RequestsArgs;
 use crate::zone::ZoneArgs;
 
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Pause(PauseArgs),
     /// Allow a name and its subdomains for a while
     Grant(GrantArgs),
+    /// Answer clients that ask for access on the block page
+    Requests(RequestsArgs),
     /// Explain what a client gets for a name: rules, lists, failures, caches, resolution
     Why(WhyArgs),
     /// Show the trust anchors of the running server, the state of their keys, and the copy of the

@@ -35,6 +35,7 @@ mod past;
 mod policy;
 mod policy_commands;
 mod query;
+mod requests;
 mod revisions;
 mod running;
 mod span;
@@ -82,6 +83,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Policy(args) => Ok(policy_commands::run(&args)),
         Command::Pause(args) => Ok(running::pause(&args)),
         Command::Grant(args) => Ok(running::grant(&args)),
+        Command::Requests(args) => Ok(requests::requests(&args)),
         Command::Why(args) => Ok(running::why(&args)),
         Command::Anchors(args) => Ok(running::anchors(&args)),
         Command::Nta(args) => Ok(running::nta(&args)),

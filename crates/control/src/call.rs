@@ -15,6 +15,9 @@ use crate::access::{
     TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
     UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use crate::access_request::{
+    RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
+};
 use crate::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::dry_run::{DryRunFound, PolicyDryRun};
@@ -89,6 +92,15 @@ pub trait Control {
 
     /// Returns the pauses and grants in force, and the counts of rules and lists.
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError>;
+
+    /// Returns what clients have asked for on the block page.
+    fn request_list(&self, request: RequestList) -> Result<RequestsReport, ControlError>;
+
+    /// Allows a name for the client that asked for it.
+    fn request_grant(&self, request: RequestGrant) -> Result<SwitchesChanged, ControlError>;
+
+    /// Refuses what a client asked for.
+    fn request_refuse(&self, request: RequestRefuse) -> Result<RequestRefused, ControlError>;
 
     /// Compares the configuration in force with another one, over logged queries. Reports every
     /// few seconds that it is still at work.
@@ -372,6 +384,12 @@ calls! {
     Grant => grant -> SwitchesChanged;
     /// The pauses and grants in force, and the counts of rules and lists.
     Switches => switches -> PolicyStatus;
+    /// What clients have asked for.
+    RequestList => request_list -> RequestsReport;
+    /// Allows a name for the client that asked for it.
+    RequestGrant => request_grant -> SwitchesChanged;
+    /// Refuses what a client asked for.
+    RequestRefuse => request_refuse -> RequestRefused;
     /// What another configuration would block and unblock.
     PolicyDryRun sends AtWork => policy_dry_run -> DryRunFound;
     /// Resolves a question again and reports how.
@@ -457,6 +475,7 @@ impl Request {
             | Self::ListsStatus(_)
             | Self::ListsCheck(_)
             | Self::Switches(_)
+            | Self::RequestList(_)
             | Self::PolicyDryRun(_)
             | Self::Trace(_)
             | Self::Why(_)
@@ -484,6 +503,8 @@ impl Request {
             | Self::ListsRefresh(_)
             | Self::Pause(_)
             | Self::Grant(_)
+            | Self::RequestGrant(_)
+            | Self::RequestRefuse(_)
             | Self::NtaAdd(_)
             | Self::NtaRemove(_)
             | Self::LogPrune(_)

@@ -53,6 +53,8 @@ pub enum ControlError {
     NoSuchPause,
     /// The grant to end is not in force.
     NoSuchGrant,
+    /// No request for access has the number.
+    UnknownRequest(u32),
     /// The pause or grant is invalid, or there are too many: the reason.
     SwitchRefused(avocet_policy::PolicyError),
     /// The policy cannot be built with the change: the reason.
@@ -172,6 +174,7 @@ impl ControlError {
             | Self::UnknownGroup(_)
             | Self::NoSuchPause
             | Self::NoSuchGrant
+            | Self::UnknownRequest(_)
             | Self::UnknownList(_)
             | Self::UnknownRevision(_)
             | Self::UnknownTable(_)
@@ -206,6 +209,7 @@ impl ControlError {
     pub const fn next(&self) -> Option<&'static str> {
         Some(match self {
             Self::Busy => "try again",
+            Self::UnknownRequest(_) => "see `avocet requests list`",
             Self::UnknownClient(_) => "give --client an address or the name of a [[client]]",
             Self::UnknownListener(_) => "give --listener the name of a [[listener]]",
             Self::UnknownClientInScope(_) => "add a [[client]], or use its address",
@@ -224,6 +228,7 @@ impl ControlError {
 }
 
 const NOTHING_FILTERED: &str = "nothing is filtered: there are no lists and no rules";
+const NOT_RESOLVED: &str = "the server does not resolve it: no rule, or overload";
 const TAKE_OVER_REFUSED: &str = "another process is taking over, or the server is shutting down";
 
 impl fmt::Display for ControlError {
@@ -271,6 +276,7 @@ impl fmt::Display for ControlError {
             Self::UnknownGroup(name) => write!(f, "unknown group {name:?}"),
             Self::NoSuchPause => f.write_str("no such pause"),
             Self::NoSuchGrant => f.write_str("no such grant"),
+            Self::UnknownRequest(id) => write!(f, "no request for access has the number {id}"),
             Self::NoLists => f.write_str("no lists configured"),
             Self::UnknownList(name) => write!(f, "unknown list {name:?}"),
             Self::ListNotFetched(name) => write!(f, "{name:?} has not been fetched yet"),
@@ -285,9 +291,7 @@ impl fmt::Display for ControlError {
             }
             Self::Overloaded => f.write_str("the server is too busy to resolve it"),
             Self::ResolutionTimeout => f.write_str("resolution did not finish in time"),
-            Self::NotResolved => {
-                f.write_str("the server does not resolve it: no rule, or overload")
-            }
+            Self::NotResolved => f.write_str(NOT_RESOLVED),
             Self::InvalidQuery => f.write_str("the query is not valid"),
             Self::Access(fault) => fault.fmt(f),
             Self::Log(fault) => fault.fmt(f),

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod access_request;
 pub mod backup;
 pub mod cache;
 pub mod call;

@@ -67,6 +67,9 @@ impl UserLimits {
             _ if self.is_empty() || OPEN.contains(&command) => true,
             "pause" => has_group(object("scope")),
             "grant" => has_group(object("scope")) && (self.zones.is_empty() || has_name()),
+            "request-list" | "request-grant" | "request-refuse" => {
+                self.zones.is_empty() && self.groups.contains(&text(fields, "group"))
+            }
             "flush" | "flush-tree" | "lookup" | "nta-add" | "nta-remove" | "zone-export"
             | "zone-records" | "zone-reload" => has_name(),
             "log-count" | "log-search" | "log-tail" | "policy-dry-run" => {
@@ -138,6 +141,12 @@ mod tests {
         check(&kids, "log-tail", json!({}), false);
         check(&kids, "policy-dry-run", json!({"filter": {"group": "kids"}}), true);
         check(&kids, "policy-dry-run", json!({"filter": {"client": "192.0.2.1"}}), false);
+        for command in ["request-list", "request-grant", "request-refuse"] {
+            check(&kids, command, json!({"id": 1, "group": "kids"}), true);
+            check(&kids, command, json!({"id": 1}), false);
+            check(&kids, command, json!({"id": 1, "group": "parents"}), false);
+            check(&limits(&["kids"], &["lan"]), command, json!({"group": "kids"}), false);
+        }
         for command in ["dump", "log-prune", "log-statistics", "config-change", "unheard-of"] {
             check(&kids, command, json!({}), false);
             check(&limits(&[], &[]), command, json!({}), true);

@@ -367,6 +367,24 @@ pub const ROUTES: &[Route] = &[
     )
     .guarding("/policy"),
     Route::call(
+        Get,
+        "/policy/requests",
+        QueriesRead,
+        Calls("request-list", End, "Show what clients ask for on the block page"),
+    ),
+    Route::call(
+        Post,
+        "/policy/requests/grant",
+        PolicyWrite,
+        Calls("request-grant", End, "Allow a name for the client that asked for it"),
+    ),
+    Route::call(
+        Post,
+        "/policy/requests/refuse",
+        PolicyWrite,
+        Calls("request-refuse", End, "Refuse what a client asked for"),
+    ),
+    Route::call(
         Post,
         "/policy/dry-run",
         ConfigRead,

@@ -140,6 +140,65 @@ fn the_page_goes_by_what_holds_for_the_client_now() {
     assert_eq!(pages.site.ask("ads.example").0, ADDRESS);
 }
 
+/// A form for a host, with further headers.
+fn form(host: &str, headers: &str, body: &str) -> String {
+    format!(
+        "POST /.avocet/request-access HTTP/1.1\r\nHost: {host}\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\n{headers}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn a_client_asks_for_access_and_the_operator_answers() {
+    let pages = Pages::new("");
+    let _server = pages.start();
+    let send = |request: String| {
+        let (head, body) = pages.send(&request).unwrap();
+        (head.split(' ').nth(1).unwrap().parse::<u16>().unwrap(), body)
+    };
+    let (head, body) = pages.send("GET / HTTP/1.1\r\nHost: ads.example\r\n\r\n").unwrap();
+    assert!(head.contains("form-action 'self'") && !head.contains("script-src"), "{head}");
+    assert!(body.contains("<form method=\"post\" action=\"/.avocet/request-access\">"), "{body}");
+    assert!(!body.contains("<script"), "{body}");
+
+    // Another site, another form, a name that is not blocked: no request.
+    let list = || pages.site.avocet_text(&["requests", "list"]);
+    assert_eq!(send(form("ads.example", "Origin: http://evil.example\r\n", "text=a")).0, 403);
+    assert_eq!(send(form("ads.example", "", &"text=".repeat(1000))).0, 413);
+    assert_eq!(send(form("fine.example", "", "text=a")).0, 404);
+    assert_eq!(list().trim(), "no requests wait");
+
+    let origin = "Origin: http://ads.example\r\n";
+    let text = "text=%3Cb%3E+please%1B%5B2J&x=1";
+    let (status, body) = send(form("ads.example", origin, text));
+    assert!(status == 200 && body.contains("was sent"), "{body}");
+    let (status, body) = send(form("ads.example", origin, text));
+    assert!(status == 200 && body.contains("already"), "{body}");
+    assert!(pages.get("ads.example").1.contains("You have asked"), "instead of the form");
+    assert_eq!(send(form("a.game.example", "", "")).0, 200);
+    let shown = list();
+    assert!(shown.contains("1 ads.example. for 127.0.0.1"), "{shown}");
+    assert!(shown.contains("\"<b> please[2J\"") && !shown.contains('\u{1b}'), "{shown}");
+    assert_eq!(pages.site.metric("avocet_access_requests_waiting"), 2.0);
+    assert_eq!(pages.site.metric("avocet_access_requests_total{result=\"known\"}"), 1.0);
+
+    let wrong = pages.site.avocet(&["requests", "grant", "1", "--for", "16"]);
+    assert!(String::from_utf8(wrong.stderr).unwrap().contains("15, 45, 120"));
+    let granted = pages.site.avocet_text(&["requests", "grant", "1", "--for", "45"]);
+    assert!(granted.contains("ads.example is allowed for address 127.0.0.1"), "{granted}");
+    assert_eq!(pages.get("ads.example").0, 404);
+    let refused = pages.site.avocet_text(&["requests", "refuse", "2"]);
+    assert!(refused.contains("a.game.example."), "{refused}");
+    assert_eq!(list().trim(), "no requests wait");
+    assert_eq!(pages.get("a.game.example").0, 403);
+    assert!(!pages.site.avocet(&["requests", "refuse", "2"]).status.success());
+    let audit = std::fs::read_to_string(pages.site.data().join("audit.jsonl")).unwrap();
+    for what in ["ask for access", "request-grant", "request-refuse"] {
+        assert!(audit.contains(&format!("\"what\":\"{what}\"")), "{audit}");
+    }
+}
+
 #[test]
 fn what_strangers_send_is_read_as_a_name_or_not_at_all() {
     let pages = Pages::new("");

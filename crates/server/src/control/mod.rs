@@ -12,6 +12,7 @@
 //!
 //! [`Control`]: avocet_control::Control
 
+mod access_requests;
 mod dry_run;
 mod log;
 mod past;

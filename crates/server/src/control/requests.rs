@@ -10,6 +10,9 @@ use avocet_control::access::{
     TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked, TokensReport, UserAdd,
     UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use avocet_control::access_request::{
+    RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
+};
 use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
@@ -48,7 +51,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, dry_run, log, revisions, status, zones};
+use super::{PATIENCE, access_requests, dry_run, log, revisions, status, zones};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -195,6 +198,18 @@ impl Control for Running {
 
     fn switches(&self, Switches {}: Switches) -> Result<PolicyStatus, ControlError> {
         Ok(switches::status(self))
+    }
+
+    fn request_list(&self, request: RequestList) -> Result<RequestsReport, ControlError> {
+        Ok(access_requests::list(self, &request))
+    }
+
+    fn request_grant(&self, request: RequestGrant) -> Result<SwitchesChanged, ControlError> {
+        access_requests::grant(self, &request)
+    }
+
+    fn request_refuse(&self, request: RequestRefuse) -> Result<RequestRefused, ControlError> {
+        access_requests::refuse(self, &request)
     }
 
     fn policy_dry_run(

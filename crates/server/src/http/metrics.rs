@@ -41,6 +41,7 @@ pub(super) fn text(running: &Running) -> String {
     geo(&mut metrics, running);
     policy(&mut metrics, &running.shared);
     page(&mut metrics, running);
+    access_requests(&mut metrics, running);
     api(&mut metrics, running);
     names(&mut metrics, running);
     root_zone(&mut metrics, running);
@@ -365,6 +366,24 @@ fn page(metrics: &mut Exposition, running: &Running) {
         ("refused", &visits.refused),
     ] {
         family.sample(&[("outcome", outcome)], count.load(Ordering::Relaxed));
+    }
+}
+
+/// What clients ask for on the block page.
+fn access_requests(metrics: &mut Exposition, running: &Running) {
+    let help = "Requests for access on the block page that wait for an answer.";
+    let waiting = running.requests.waiting(avocet_nameserver::clock::wall_secs()).len() as u64;
+    metrics.family("avocet_access_requests_waiting", MetricType::Gauge, help).sample(&[], waiting);
+    let help = "Requests for access on the block page by result.";
+    let mut family = metrics.family("avocet_access_requests_total", MetricType::Counter, help);
+    let counts = &running.requests.counts;
+    for (result, count) in [
+        ("taken", &counts.taken),
+        ("known", &counts.known),
+        ("full", &counts.full),
+        ("too-fast", &counts.too_fast),
+    ] {
+        family.sample(&[("result", result)], count.load(Ordering::Relaxed));
     }
 }
 

@@ -3,6 +3,7 @@
 //! browsers that the answer for a blocked name led here. They share one thread apart from the
 //! workers. Connections are bounded in time, size, number and requests.
 
+mod ask;
 mod certificate;
 mod exposition;
 mod metrics;
@@ -275,10 +276,11 @@ async fn accept_for_page(listener: &TcpListener, running: Arc<Running>) {
             continue;
         };
         let Some(visit) = page::Visit::begin(running.clone(), peer.ip()) else { continue };
+        let visit = Arc::new(visit);
         tokio::spawn(async move {
             let respond = |request: Request<Incoming>| {
-                let response = visit.respond(&request).map(Body::new);
-                async move { response }
+                let visit = visit.clone();
+                async move { visit.respond(request).await.map(Body::new) }
             };
             let _ = timeout(PAGE_TIME, serve(stream, Further::None, respond)).await;
         });

@@ -16,6 +16,7 @@ use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::rehearsal::At;
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::rule::NamedTimeZone;
+use avocet_web::audit::{AuditEntry, recorded};
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::{FoldedNameBuf, NameBuf, Rtype, text};
 use http_body_util::Full;
@@ -25,11 +26,13 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
 
-use super::{PLAIN, response};
+use super::{PLAIN, ask, response};
 use crate::connections::ConnectionLimits;
 use crate::explain::{InquiringClient, Inquiry, outcome};
 use crate::running::Running;
+use crate::running::access_requests::{AskOutcome, WaitingRequest};
 
 /// Connections served at once, on all addresses of the page.
 const MAX_VISITS: usize = 64;
@@ -42,8 +45,10 @@ const LIMITS: ConnectionLimits =
 const MAX_HOST: usize = MAX_NAME + ":65535".len();
 
 const HTML: &str = "text/html; charset=utf-8";
-/// Loads, runs and frames nothing, and sends nothing anywhere.
-const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; \
+/// In place of the form, after the client has sent it.
+const WAITING: &str = "<p>You have asked for access.</p>";
+/// Loads, runs and frames nothing, and sends its form nowhere else.
+const CONTENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; \
                               base-uri 'none'; frame-ancestors 'none'";
 const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:40em;margin:4em auto;padding:0 \
                      1em;color:#222;background:#fff}h1{font-size:1.4em;overflow-wrap:\
@@ -70,10 +75,11 @@ impl Visit {
     }
 
     /// The page for a request, whatever its path.
-    pub(super) fn respond(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    pub(super) async fn respond(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let visits = &self.running.visits;
         let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
-        if request.method() != Method::GET && request.method() != Method::HEAD {
+        let is_form = ask::is_form(&request);
+        if !is_form && request.method() != Method::GET && request.method() != Method::HEAD {
             count(&visits.unreadable);
             return response(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -90,18 +96,54 @@ impl Visit {
                 "the request has no Host\n".to_owned(),
             );
         };
+        let asked = match is_form {
+            true => match ask::text(request).await {
+                Ok(text) => Some(text),
+                Err(fault) => {
+                    count(&visits.unreadable);
+                    let (status, text) = fault.response();
+                    return response(status, PLAIN, text.to_owned());
+                }
+            },
+            false => None,
+        };
         let (state, now) = (self.running.shared.snapshot(), wall_secs());
-        let (status, body) = match self.verdict(&state, &name, now) {
-            Some(outcome) => {
+        let (status, body) = match (self.verdict(&state, &name, now), asked) {
+            (Some(_), Some(text)) => self.ask(&name, &text, now),
+            (Some(outcome), None) => {
                 count(&visits.blocked);
-                (StatusCode::FORBIDDEN, blocked(&name, &outcome, &time(&state, now)))
+                let is_waiting = self.running.requests.is_waiting(&name.to_string(), self.ip, now);
+                let form = if is_waiting { WAITING.to_owned() } else { ask::form() };
+                (StatusCode::FORBIDDEN, blocked(&name, &outcome, &time(&state, now), &form))
             }
-            None => {
+            (None, _) => {
                 count(&visits.not_blocked);
                 (StatusCode::NOT_FOUND, not_blocked(&name, state.config.policy.block.ttl_secs))
             }
         };
         closed(response(status, HTML, body))
+    }
+
+    /// Takes a request for access to a blocked name. The audit log records it.
+    fn ask(&self, name: &FoldedNameBuf, text: &str, now: u64) -> (StatusCode, String) {
+        let running = self.running.clone();
+        let (status, text) = match running.requests.ask(&name.to_string(), self.ip, text, now) {
+            AskOutcome::Taken(request) => {
+                tracing::info!(name = request.name, client = %request.client, "access requested");
+                // The file may be slow, and this thread serves all connections.
+                tokio::task::spawn_blocking(move || running.web.audit.record(&entry(&request)));
+                (StatusCode::OK, "Your request was sent to the operator of this network.")
+            }
+            AskOutcome::Known => (StatusCode::OK, "You have asked for this name already."),
+            AskOutcome::Full => {
+                (StatusCode::SERVICE_UNAVAILABLE, "Too many requests wait. Try again later.")
+            }
+            AskOutcome::TooFast => {
+                (StatusCode::TOO_MANY_REQUESTS, "Too many requests. Try again in a minute.")
+            }
+        };
+        let name = shown(name);
+        (status, page(&format!("Access to {name}"), &format!("<p>{text}</p>")))
     }
 
     /// The decision on the name for this client; `None` if it is not blocked or rewritten.
@@ -153,7 +195,23 @@ fn time(state: &Snapshot, now: u64) -> String {
         .map_or_else(String::new, |zone| format!("{} ({name})", zone.shown(now)))
 }
 
-fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
+/// Returns the entry of the audit log about a request for access.
+fn entry(request: &WaitingRequest) -> AuditEntry {
+    let WaitingRequest { id, name, client, text, at } = request;
+    let fields = json!({ "id": id, "name": name, "text": text });
+    AuditEntry {
+        at: *at,
+        who: String::new(),
+        by: "block-page".to_owned(),
+        from: client.to_string(),
+        what: "ask for access".to_owned(),
+        fields: fields.as_object().map(recorded).unwrap_or_default(),
+        result: "ok".to_owned(),
+    }
+}
+
+/// Returns the page of a blocked name. `form` is markup.
+fn blocked(name: &NameBuf, outcome: &Outcome, time: &str, form: &str) -> String {
     let name = shown(name);
     let mut facts = String::new();
     for (what, fact) in
@@ -165,7 +223,7 @@ fn blocked(name: &NameBuf, outcome: &Outcome, time: &str) -> String {
     }
     page(
         &format!("{name} is blocked"),
-        &format!("<p>Blocked by this network's DNS server.</p><dl>{facts}</dl>"),
+        &format!("<p>Blocked by this network's DNS server.</p><dl>{facts}</dl>{form}"),
     )
 }
 
@@ -213,7 +271,7 @@ fn closed(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
         (CACHE_CONTROL, "no-store"),
         (CONTENT_SECURITY_POLICY, CONTENT_POLICY),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
+        (REFERRER_POLICY, "same-origin"),
     ] {
         response.headers_mut().insert(header, HeaderValue::from_static(value));
     }
@@ -264,7 +322,8 @@ mod tests {
     fn nothing_in_a_page_is_markup_but_the_page() {
         let outcome =
             Outcome { treatment: Treatment::Block, why: "list <i>\"x\" & 'y'".to_owned() };
-        let text = blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now");
+        let text =
+            blocked(&NameBuf::from_wire(b"\x03<b>\x07example\0").unwrap(), &outcome, "now", "");
         assert!(text.contains("<h1>&lt;b&gt;.example is blocked</h1>"), "{text}");
         assert!(text.contains("list &lt;i&gt;&quot;x&quot; &amp; &#39;y&#39;"), "{text}");
     }

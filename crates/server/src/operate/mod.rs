@@ -53,6 +53,7 @@ use crate::lists::{Keeping, Store};
 use crate::mailbox::Letter;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
+use crate::running::access_requests::AccessRequests;
 use crate::running::conditions::{Condition, Conditions};
 use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
@@ -172,6 +173,7 @@ impl Operation {
             tap_counts: TapCounts::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
+            requests: AccessRequests::default(),
             web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
             reach: Reach::default(),
             zone_watch: ZoneWatch::default(),

@@ -4,6 +4,7 @@
 //! It reaches a worker only through [`Shared`]: it puts snapshots in force, sends letters and reads
 //! counters.
 
+pub(crate) mod access_requests;
 pub(crate) mod certificate;
 pub(crate) mod conditions;
 pub(crate) mod fingerprint;
@@ -39,6 +40,7 @@ use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::state::Shared;
 use crate::tap::TapCounts;
+use access_requests::AccessRequests;
 pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};
 pub(crate) use geo::GeoWatch;
@@ -137,6 +139,8 @@ pub(crate) struct Running {
     pub(crate) names: ClientNames,
     /// Visits to the block page.
     pub(crate) visits: Visits,
+    /// What clients ask for on the block page.
+    pub(crate) requests: AccessRequests,
     /// Users, tokens, the audit log and the counts of the HTTP API.
     pub(crate) web: WebStores,
     /// The check whether names can be resolved.

@@ -3,6 +3,7 @@
 mod attacks;
 mod issuer;
 mod oidc;
+mod replies;
 mod routes;
 mod server;
 mod sessions;

@@ -23,6 +23,8 @@ fn fields(route: &Route) -> Value {
         (Verb::Post, "/lists/refresh") => json!({"name": null, "force": false}),
         (Verb::Post, "/policy/pause") => json!({"scope": "all", "secs": 60}),
         (Verb::Post, "/policy/grant") => json!({"name": "a.example.", "secs": 60}),
+        (Verb::Post, "/policy/requests/grant") => json!({"id": 1, "minutes": 45}),
+        (Verb::Post, "/policy/requests/refuse") => json!({"id": 1}),
         (Verb::Post, "/policy/dry-run") => json!({"text": "[cache]\n", "limit": 5}),
         (Verb::Post, "/trust/negative") => json!({"name": "a.example.", "secs": 60}),
         (Verb::Post, "/users") => {

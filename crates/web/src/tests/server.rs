@@ -13,6 +13,9 @@ use avocet_control::access::{
     AccessScope, Role, Secret, TokenCreate, TokenCreated, TokenList, TokenRevoke, TokenRevoked,
     TokensReport, UserAdd, UserChange, UserList, UserRemove, UserRemoved, UserReport, UsersReport,
 };
+use avocet_control::access_request::{
+    RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
+};
 use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
@@ -43,10 +46,10 @@ use avocet_control::zones::{
 use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
 use axum::body::{Body, HttpBody, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::issuer::FakeIssuer;
+use super::replies::{accepted, counts, of};
 use crate::access::Access;
 use crate::audit::AuditLog;
 use crate::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
@@ -92,15 +95,6 @@ impl Remembering {
         edited(texts.last().unwrap(), &edits)
             .map_err(|error| ControlError::InvalidEdit(error.to_string()))
     }
-}
-
-fn of<T: DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).unwrap()
-}
-
-fn counts() -> Value {
-    json!({"entries": 1, "bytes": 2, "bytes-limit": 3, "inserts": 4, "evictions": 5, "expired": 6,
-           "hits": 7, "misses": 8})
 }
 
 /// Entries of the dump: more than fit into the chunks that wait for a client.
@@ -183,6 +177,22 @@ impl Control for Remembering {
     fn switches(&self, request: Switches) -> Result<PolicyStatus, ControlError> {
         self.saw(request);
         Ok(of(json!({"pauses": [], "grants": []})))
+    }
+
+    fn request_list(&self, request: RequestList) -> Result<RequestsReport, ControlError> {
+        self.saw(request);
+        Ok(RequestsReport::default())
+    }
+
+    fn request_grant(&self, request: RequestGrant) -> Result<SwitchesChanged, ControlError> {
+        self.saw(request);
+        Ok(of(json!({"pauses": [], "grants": [], "unsaved": null})))
+    }
+
+    fn request_refuse(&self, request: RequestRefuse) -> Result<RequestRefused, ControlError> {
+        let id = request.id;
+        self.saw(request);
+        Err(ControlError::UnknownRequest(id))
     }
 
     fn policy_dry_run(
@@ -438,12 +448,6 @@ impl Control for Remembering {
         self.saw(request.clone());
         Ok(self.access.token_revoke(&request.id)?)
     }
-}
-
-fn accepted() -> RevisionAccepted {
-    let reloaded = of(json!({"restart-needed-for": [], "opens-at-restart": [],
-                             "closes-at-restart": [], "removed": {}, "removed-text": ""}));
-    RevisionAccepted { revision: 2, probation: None, reloaded }
 }
 
 struct Home(Option<Arc<FakeIssuer>>);

@@ -1,0 +1,102 @@
+//! Requests and replies about clients that ask for access: the block page offers them to.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// The durations of a grant that answers a request, in minutes.
+const GRANT_MINUTES: [u16; 3] = [15, 45, 120];
+
+/// A request for what clients have asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestList {
+    /// A group; only requests of its clients.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// A request to allow a name for the client that asked for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestGrant {
+    /// The number of the client's request.
+    pub id: u32,
+    /// For how long: 15, 45 or 120 minutes.
+    #[serde(deserialize_with = "grant_minutes")]
+    #[schemars(extend("enum" = [15, 45, 120]))]
+    pub minutes: u16,
+    /// A group that the client must belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+fn grant_minutes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let minutes = u16::deserialize(deserializer)?;
+    match GRANT_MINUTES.contains(&minutes) {
+        true => Ok(minutes),
+        false => Err(D::Error::custom(format_args!("expected 15, 45 or 120 minutes"))),
+    }
+}
+
+/// A request to refuse what a client asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RequestRefuse {
+    /// The number of the client's request.
+    pub id: u32,
+    /// A group that the client must belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+}
+
+/// What clients have asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestsReport {
+    /// The requests that wait, the oldest first.
+    pub requests: Vec<AccessRequest>,
+}
+
+/// A request of a client. Name and text come from the client: they prove nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct AccessRequest {
+    /// Its number.
+    pub id: u32,
+    /// The blocked name.
+    pub name: String,
+    /// The address of the client.
+    pub client: IpAddr,
+    /// The name of the client, if it has one.
+    pub client_name: Option<String>,
+    /// What the client says; it may be empty.
+    pub text: String,
+    /// The Unix second.
+    pub at: u64,
+}
+
+/// A request that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RequestRefused {
+    /// The request.
+    #[serde(flatten)]
+    pub request: AccessRequest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_has_one_of_three_durations() {
+        let read = |minutes: i64| {
+            serde_json::from_value::<RequestGrant>(serde_json::json!({"id": 1, "minutes": minutes}))
+        };
+        assert!(GRANT_MINUTES.into_iter().all(|minutes| read(minutes.into()).is_ok()));
+        for minutes in [0, 1, 16, 121, -15, 65_551] {
+            assert!(read(minutes).is_err(), "{minutes}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The request for access on the block page: a plain form, which needs no script.
+//!
+//! The form is sent to the blocked name itself, which leads here, at a path of its own: what
+//! programs send to blocked names must not become requests. A request that another site made the
+//! browser send is refused by `Origin` and `Sec-Fetch-Site`; the page therefore lets the browser
+//! send `Origin` (`Referrer-Policy: same-origin`).
+
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HOST, ORIGIN};
+use hyper::{Method, Request, StatusCode};
+
+use crate::running::access_requests::MAX_TEXT;
+
+/// Where the form is sent.
+const PATH: &str = "/.avocet/request-access";
+/// Most octets of a form: the longest text, with each character escaped.
+const MAX_BODY: usize = 64 + MAX_TEXT * 12;
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Why a form is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FormFault {
+    /// Another site made the browser send it.
+    Foreign,
+    /// It is not a form.
+    NotAForm,
+    /// It is too large, or its end is missing.
+    TooLarge,
+}
+
+impl FormFault {
+    /// Returns the status and the text of the response.
+    pub(super) const fn response(self) -> (StatusCode, &'static str) {
+        match self {
+            Self::Foreign => (StatusCode::FORBIDDEN, "another site sent this request\n"),
+            Self::NotAForm => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected a form\n"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the form is too large\n"),
+        }
+    }
+}
+
+/// Returns whether a request is the form of the page.
+pub(super) fn is_form<B>(request: &Request<B>) -> bool {
+    request.method() == Method::POST && request.uri().path() == PATH
+}
+
+/// Returns the form as markup.
+pub(super) fn form() -> String {
+    format!(
+        "<form method=\"post\" action=\"{PATH}\"><p><label>Message (optional)<br><input \
+         name=\"text\" maxlength=\"{MAX_TEXT}\" autocomplete=\"off\"></label></p><p><button>Ask for \
+         access</button></p></form>"
+    )
+}
+
+/// Reads the text of the form.
+///
+/// # Errors
+/// The form is not that of the page.
+pub(super) async fn text(request: Request<Incoming>) -> Result<String, FormFault> {
+    check(&request)?;
+    let body = Limited::new(request.into_body(), MAX_BODY).collect().await;
+    let octets = body.map_err(|_| FormFault::TooLarge)?.to_bytes();
+    let mut fields = form_urlencoded::parse(&octets);
+    Ok(fields.find(|(name, _)| name == "text").map_or_else(String::new, |(_, text)| text.into()))
+}
+
+fn check<B>(request: &Request<B>) -> Result<(), FormFault> {
+    let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or(""));
+    if header("sec-fetch-site").is_some_and(|site| site != "same-origin") {
+        return Err(FormFault::Foreign);
+    }
+    let host = header(HOST.as_str()).unwrap_or_default();
+    let is_foreign = |origin: &str| {
+        !origin.split_once("://").is_some_and(|(_, from)| from.eq_ignore_ascii_case(host))
+    };
+    if header(ORIGIN.as_str()).is_some_and(is_foreign) {
+        return Err(FormFault::Foreign);
+    }
+    let kind = header(CONTENT_TYPE.as_str()).unwrap_or_default();
+    match kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(FORM)) {
+        true => Ok(()),
+        false => Err(FormFault::NotAForm),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn expect(headers: &[(&str, &str)], expected: Result<(), FormFault>) {
+        let mut request = Request::post(PATH).header("host", "Ads.example");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(()).unwrap();
+        assert!(is_form(&request));
+        assert_eq!(check(&request), expected, "{headers:?}");
+    }
+
+    #[test]
+    fn only_the_form_of_the_page_itself_is_taken() {
+        let form = ("content-type", "application/x-www-form-urlencoded; charset=utf-8");
+        expect(&[form], Ok(()));
+        expect(&[form, ("origin", "http://ads.example")], Ok(()));
+        expect(&[form, ("sec-fetch-site", "same-origin")], Ok(()));
+        for (name, value) in [
+            ("origin", "null"),
+            ("origin", "http://evil.example"),
+            ("origin", "ads.example"),
+            ("sec-fetch-site", "cross-site"),
+            ("sec-fetch-site", "same-site"),
+            ("sec-fetch-site", "none"),
+        ] {
+            expect(&[form, (name, value)], Err(FormFault::Foreign));
+        }
+        expect(&[], Err(FormFault::NotAForm));
+        expect(&[("content-type", "text/plain")], Err(FormFault::NotAForm));
+        for path in ["/", "/.avocet/request-access/x"] {
+            assert!(!is_form(&Request::post(path).body(()).unwrap()));
+        }
+        assert!(!is_form(&Request::get(PATH).body(()).unwrap()));
+    }
+}

@@ -1,0 +1,235 @@
+//! Requests for access: a client that was led to the block page asks the operator for a name.
+//!
+//! Anybody who may query the server may ask, without a log-in. So their number is limited, also for
+//! each client and each minute, each name is kept once for a client, and they expire. They are only
+//! in memory: what nobody has answered at a restart can be asked again.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Most requests that wait: more than one person reads.
+const MAX_WAITING: usize = 200;
+/// Most requests of one client that wait.
+const MAX_WAITING_PER_CLIENT: usize = 10;
+/// Most requests that are taken in one minute, and most of one client.
+const MAX_A_MINUTE: u32 = 30;
+const MAX_A_MINUTE_PER_CLIENT: u32 = 5;
+/// Lifetime of a request. A day later, nobody waits for the page any more.
+const LIFETIME_SECS: u64 = 24 * 3600;
+/// Most characters of the text that comes with a request.
+pub(crate) const MAX_TEXT: usize = 200;
+
+/// A request that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct WaitingRequest {
+    /// Its number.
+    pub(crate) id: u32,
+    /// The name that is blocked.
+    pub(crate) name: String,
+    /// The client that asks.
+    pub(crate) client: IpAddr,
+    /// What it says; it may be empty.
+    pub(crate) text: String,
+    /// The Unix second.
+    pub(crate) at: u64,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AskOutcome {
+    /// It waits.
+    Taken(WaitingRequest),
+    /// The client has asked for the name before.
+    Known,
+    /// Too many wait, of the client or of all.
+    Full,
+    /// There were too many in this minute.
+    TooFast,
+}
+
+/// Counts of requests since the start.
+#[derive(Default)]
+pub(crate) struct RequestCounts {
+    /// Those that were taken.
+    pub(crate) taken: AtomicU64,
+    /// Those that a client repeated.
+    pub(crate) known: AtomicU64,
+    /// Those refused because too many wait.
+    pub(crate) full: AtomicU64,
+    /// Those refused because there were too many in a minute.
+    pub(crate) too_fast: AtomicU64,
+}
+
+/// The requests that wait.
+#[derive(Default)]
+pub(crate) struct AccessRequests {
+    state: Mutex<RequestState>,
+    /// The counts.
+    pub(crate) counts: RequestCounts,
+}
+
+#[derive(Default)]
+struct RequestState {
+    /// By number.
+    waiting: Vec<WaitingRequest>,
+    last_id: u32,
+    /// The present minute, and the requests in it.
+    minute: u64,
+    in_minute: u32,
+    /// At most [`MAX_A_MINUTE`] clients.
+    of_clients: HashMap<IpAddr, u32>,
+}
+
+impl AccessRequests {
+    /// Takes a request.
+    pub(crate) fn ask(&self, name: &str, client: IpAddr, text: &str, now: u64) -> AskOutcome {
+        let asked = self.lock(now).ask(name, client, text, now);
+        let count = match asked {
+            AskOutcome::Taken(_) => &self.counts.taken,
+            AskOutcome::Known => &self.counts.known,
+            AskOutcome::Full => &self.counts.full,
+            AskOutcome::TooFast => &self.counts.too_fast,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        asked
+    }
+
+    /// Reports whether a client waits for an answer about a name.
+    pub(crate) fn is_waiting(&self, name: &str, client: IpAddr, now: u64) -> bool {
+        self.lock(now).has(name, client)
+    }
+
+    /// Returns the requests that wait, the oldest first.
+    pub(crate) fn waiting(&self, now: u64) -> Vec<WaitingRequest> {
+        self.lock(now).waiting.clone()
+    }
+
+    /// Removes a request that was answered.
+    pub(crate) fn remove(&self, id: u32, now: u64) {
+        self.lock(now).waiting.retain(|one| one.id != id);
+    }
+
+    /// Locks the requests, without those that have expired.
+    fn lock(&self, now: u64) -> MutexGuard<'_, RequestState> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.waiting.retain(|one| now.saturating_sub(one.at) < LIFETIME_SECS);
+        state
+    }
+}
+
+impl RequestState {
+    fn has(&self, name: &str, client: IpAddr) -> bool {
+        self.waiting.iter().any(|one| one.client == client && one.name == name)
+    }
+
+    fn ask(&mut self, name: &str, client: IpAddr, text: &str, now: u64) -> AskOutcome {
+        if self.has(name, client) {
+            return AskOutcome::Known;
+        }
+        let of_client = self.waiting.iter().filter(|one| one.client == client).count();
+        if self.waiting.len() >= MAX_WAITING || of_client >= MAX_WAITING_PER_CLIENT {
+            return AskOutcome::Full;
+        }
+        if self.minute != now / 60 {
+            (self.minute, self.in_minute) = (now / 60, 0);
+            self.of_clients.clear();
+        }
+        let recent = self.of_clients.get(&client).copied().unwrap_or_default();
+        if self.in_minute >= MAX_A_MINUTE || recent >= MAX_A_MINUTE_PER_CLIENT {
+            return AskOutcome::TooFast;
+        }
+        self.in_minute += 1;
+        self.of_clients.insert(client, recent + 1);
+        self.last_id = self.last_id.wrapping_add(1);
+        let request = WaitingRequest {
+            id: self.last_id,
+            name: name.to_owned(),
+            client,
+            text: readable(text),
+            at: now,
+        };
+        self.waiting.push(request.clone());
+        AskOutcome::Taken(request)
+    }
+}
+
+/// Returns a text without characters that change how a terminal or a page shows others.
+fn readable(text: &str) -> String {
+    let is_shown = |character: &char| {
+        let is_direction = matches!(
+            character,
+            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+        );
+        !character.is_control() && !is_direction
+    };
+    let kept: String = text.chars().filter(is_shown).take(MAX_TEXT).collect();
+    kept.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    fn client(number: usize) -> IpAddr {
+        IpAddr::from([10, 0, (number >> 8) as u8, number as u8])
+    }
+
+    #[test]
+    fn a_client_asks_once_for_a_name_until_it_is_answered_or_a_day_has_passed() {
+        let requests = AccessRequests::default();
+        let AskOutcome::Taken(first) = requests.ask("a.", CLIENT, "please", 1000) else { panic!() };
+        assert_eq!(requests.ask("a.", CLIENT, "again", 1001), AskOutcome::Known);
+        assert!(matches!(requests.ask("a.", client(1), "", 1001), AskOutcome::Taken(_)));
+        assert_eq!(requests.waiting(1002)[0], first);
+        assert_eq!((first.text.as_str(), first.at), ("please", 1000));
+        requests.remove(first.id, 1002);
+        assert!(!requests.is_waiting("a.", CLIENT, 1002));
+        assert!(requests.is_waiting("a.", client(1), 1000 + LIFETIME_SECS));
+        assert_eq!(requests.waiting(1001 + LIFETIME_SECS), []);
+        let AskOutcome::Taken(next) = requests.ask("a.", CLIENT, "", 1002) else { panic!() };
+        assert!(next.id > first.id);
+        assert_eq!(requests.counts.known.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn neither_one_client_nor_many_fill_the_memory() {
+        let requests = AccessRequests::default();
+        let mut taken = [0; 2];
+        for number in 0..1_000 {
+            // One client, in many minutes.
+            let asked = requests.ask(&format!("n{number}."), CLIENT, "", 60 * number);
+            taken[0] += u32::from(matches!(asked, AskOutcome::Taken(_)));
+        }
+        assert_eq!(taken[0] as usize, MAX_WAITING_PER_CLIENT);
+        for number in 0..5_000 {
+            let asked = requests.ask("x.", client(number), "", 60_000 + number as u64);
+            taken[1] += u32::from(matches!(asked, AskOutcome::Taken(_)));
+        }
+        assert_eq!((taken[0] + taken[1]) as usize, MAX_WAITING);
+        assert_eq!(requests.waiting(60_000).len(), MAX_WAITING);
+        assert!(requests.counts.full.load(Ordering::Relaxed) > 0);
+    }
+
+    #[test]
+    fn requests_of_one_minute_are_limited() {
+        let requests = AccessRequests::default();
+        let asked: Vec<_> =
+            (0..6).map(|n| requests.ask(&format!("{n}."), CLIENT, "", 60)).collect();
+        assert_eq!(asked[5], AskOutcome::TooFast);
+        assert!(matches!(asked[4], AskOutcome::Taken(_)));
+        assert!(matches!(requests.ask("5.", CLIENT, "", 120), AskOutcome::Taken(_)));
+        let all =
+            (0..100).filter(|n| requests.ask("x.", client(*n), "", 180) == AskOutcome::TooFast);
+        assert_eq!(all.count(), 100 - MAX_A_MINUTE as usize);
+    }
+
+    #[test]
+    fn a_text_is_short_and_plain() {
+        assert_eq!(readable("  a\u{1b}[2J\r\n\u{202e}b\u{0} <b> "), "a[2Jb <b>");
+        assert_eq!(readable(&"\u{e9}".repeat(500)).chars().count(), MAX_TEXT);
+    }
+}

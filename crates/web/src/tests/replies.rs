@@ -1,0 +1,23 @@
+//! Replies of the remembering server.
+
+use avocet_control::revisions::RevisionAccepted;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Returns a reply from its JSON.
+pub(super) fn of<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+/// Returns the counts of a cache.
+pub(super) fn counts() -> Value {
+    json!({"entries": 1, "bytes": 2, "bytes-limit": 3, "inserts": 4, "evictions": 5, "expired": 6,
+           "hits": 7, "misses": 8})
+}
+
+/// Returns a change that is in force.
+pub(super) fn accepted() -> RevisionAccepted {
+    let reloaded = of(json!({"restart-needed-for": [], "opens-at-restart": [],
+                             "closes-at-restart": [], "removed": {}, "removed-text": ""}));
+    RevisionAccepted { revision: 2, probation: None, reloaded }
+}
