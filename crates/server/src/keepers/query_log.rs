@@ -91,6 +91,7 @@ impl LogWork {
             if !is_open {
                 let closed = self.files.close(now_us());
                 self.report(&closed);
+                self.count_left();
                 return;
             }
         }
@@ -160,6 +161,24 @@ impl LogWork {
         written = written.and(files.tick(now_us));
         self.obey(now_us);
         written
+    }
+
+    /// Counts the entries that remain in the rings at the end as lost: the files still belong to
+    /// the predecessor of a take-over.
+    fn count_left(&mut self) {
+        let mut left = 0;
+        for ring in &mut self.rings {
+            while ring.pop(&mut self.record) {
+                left += 1;
+            }
+        }
+        if left > 0 {
+            LogCounts::add(&self.running.query_log.counts.lost, left);
+            tracing::warn!(
+                "{left} entries of the query log are lost: the server ended before its predecessor \
+                 left the files"
+            );
+        }
     }
 
     /// Does what clients of the control socket order. Errors are theirs; nobody may wait any more.

@@ -15,6 +15,7 @@ pub(crate) struct EntryFilter {
     filter: LogFilter,
     name: Option<String>,
     under: Option<String>,
+    client: Option<String>,
 }
 
 impl EntryFilter {
@@ -25,13 +26,18 @@ impl EntryFilter {
     pub(crate) fn read(filter: LogFilter) -> Result<Self, ControlError> {
         refuse_empty(&filter)?;
         let name = |text: &Option<String>| text.as_deref().map(shown_name).transpose();
-        Ok(Self { name: name(&filter.name)?, under: name(&filter.under)?, filter })
+        let client = filter.client.as_deref().map(|text| match client_condition(text) {
+            Condition::Is(_, texts) => texts.concat(),
+            _ => text.to_owned(),
+        });
+        let (name, under) = (name(&filter.name)?, name(&filter.under)?);
+        Ok(Self { name, under, client, filter })
     }
 
     /// Reports whether an entry is meant.
     pub(crate) fn takes(&self, entry: &LogEntry) -> bool {
-        let Self { filter, name, under } = self;
-        let LogFilter { client, device, group, rtype, rcode, outcome, kind, .. } = filter;
+        let Self { filter, name, under, client } = self;
+        let LogFilter { device, group, rtype, rcode, outcome, kind, .. } = filter;
         let LogFilter { rule, list, upstream, from, to, .. } = filter;
         let is = |wanted: &Option<String>, found: Option<&str>| {
             let Some(wanted) = wanted else { return true };
@@ -141,6 +147,19 @@ fn is_under(name: &str, zone: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_or_address_in_any_form_finds_live_entries() {
+        for (text, expected) in [
+            ("192.0.2.77/24", "192.0.2.0/24"),
+            ("2001:DB8:0::/56", "2001:db8::/56"),
+            ("2001:db8:0:0::1", "2001:db8::1"),
+            ("tablet", "tablet"),
+        ] {
+            let filter = LogFilter { client: Some(text.to_owned()), ..LogFilter::default() };
+            assert_eq!(EntryFilter::read(filter).unwrap().client.as_deref(), Some(expected));
+        }
+    }
 
     #[test]
     fn an_empty_text_is_no_filter() {

@@ -1,20 +1,22 @@
 //! The snapshots by which logged queries were answered: they have the texts behind the numbers of
 //! an entry, and what the log may know of its client.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use avocet_config::policy::PolicyConfig;
 use avocet_config::privacy::Privacy;
 use avocet_nameserver::metrics::STAGES;
 use avocet_nameserver::name_server::NameServer;
 use avocet_nameserver::policy::{Asked, Noted, Scratch};
 use avocet_nameserver::query::asked::Transport;
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_policy::client::{Clients, Identity};
+use avocet_policy::client::{ClientSpec, Clients, DEFAULT_GROUP, Identity};
 use avocet_querylog::{self as querylog, Entry, Facts, Label, NO_EDE, Outcome};
 use avocet_wire::{FoldedNameBuf, Rcode, Rtype};
+use ipnet::IpNet;
 
 /// How long a snapshot is kept after another replaced it: longer than an entry lies in a ring.
 const KEPT: Duration = Duration::from_secs(2);
@@ -42,6 +44,8 @@ struct LoggedState {
     devices: Vec<String>,
     /// Sets of groups, by their numbers.
     groups: Vec<Vec<String>>,
+    /// The groups of more than one device.
+    shared_groups: HashSet<String>,
     /// The names of the listeners by entrance; empty for those of `[server]`.
     listeners: Vec<String>,
     /// When another snapshot replaced it.
@@ -61,6 +65,7 @@ impl LoggedState {
             clients: HashMap::new(),
             devices: Vec::new(),
             groups: Vec::new(),
+            shared_groups: shared_groups(&config.policy),
             listeners: config.server.entrances().into_iter().map(str::to_owned).collect(),
             replaced: None,
             state,
@@ -72,14 +77,17 @@ impl LoggedState {
         if let Some(facts) = self.clients.get(&ip) {
             return *facts;
         }
-        let Identity { client, name, groups, .. } = match (&self.state.policy, &self.without_policy)
-        {
-            (Some(policy), _) => policy.identify(ip),
-            (None, Some(clients)) => clients.identify(ip),
-            (None, None) => Identity::default(),
-        };
+        let Identity { client, name, mut groups, .. } =
+            match (&self.state.policy, &self.without_policy) {
+                (Some(policy), _) => policy.identify(ip),
+                (None, Some(clients)) => clients.identify(ip),
+                (None, None) => Identity::default(),
+            };
         let config = &self.state.config.query_log;
         let privacy = config.privacy_of(client.as_deref(), groups.iter().map(String::as_str));
+        if matches!(privacy, Privacy::Truncated | Privacy::Pseudonym) {
+            groups.retain(|group| self.shared_groups.contains(group));
+        }
         let facts = ClientFacts {
             device: name.map_or(0, |name| number(&mut self.devices, name).saturating_add(1)),
             groups: number(&mut self.groups, groups),
@@ -123,6 +131,37 @@ impl LoggedState {
         let stage = (facts.stage, Rcode(facts.rcode));
         of_note.and_then(|policy| policy.ede_of(facts.rule, stage)).map_or(facts.ede, |ede| ede.0)
     }
+}
+
+/// Returns the groups that do not identify a single device: `default`, and those with a network or
+/// with at least two clients.
+fn shared_groups(policy: &PolicyConfig) -> HashSet<String> {
+    let is_network = |id: &str| {
+        id.parse::<IpNet>().is_ok_and(|network| network.prefix_len() < network.max_prefix_len())
+    };
+    let mut owners: HashMap<&str, &ClientSpec> = HashMap::new();
+    for client in &policy.clients {
+        let ids = client.ids.iter().map(String::as_str);
+        owners.extend(ids.chain([client.name.as_str()]).map(|id| (id, client)));
+    }
+    let mut members: HashMap<&str, HashSet<&str>> = HashMap::new();
+    let mut shared = HashSet::from([DEFAULT_GROUP.to_owned()]);
+    let listed = policy.groups.iter().flat_map(|group| {
+        group.clients.iter().map(|member| (group.name.as_str(), member.as_str()))
+    });
+    let own = policy.clients.iter().flat_map(|client| {
+        client.groups.iter().map(|group| (group.as_str(), client.name.as_str()))
+    });
+    for (group, member) in listed.chain(own) {
+        let owner = owners.get(member);
+        let of_group = members.entry(group).or_default();
+        of_group.insert(owner.map_or(member, |client| &client.name));
+        let ids = owner.map_or(&[][..], |client| &client.ids);
+        if of_group.len() > 1 || is_network(member) || ids.iter().any(|id| is_network(id)) {
+            shared.insert(group.to_owned());
+        }
+    }
+    shared
 }
 
 /// Returns the place of a value, which is added if it is new.
@@ -290,3 +329,47 @@ const TRANSPORTS: [&str; Transport::COUNT] =
 const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
 /// The words for what validation found, in the order of `Validated`.
 const VALIDATIONS: [&str; 3] = ["unknown", "secure", "bogus"];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use avocet_config::Config;
+
+    use super::*;
+
+    #[test]
+    fn a_group_of_one_device_identifies_it() {
+        let text = r#"
+            [[client]]
+            name = "tablet"
+            ids = ["10.0.0.1", "02:00:00:00:00:01"]
+            groups = ["kids", "alone"]
+            [[client]]
+            name = "phone"
+            ids = ["10.0.0.2"]
+            groups = ["kids"]
+            [[client]]
+            name = "vlan"
+            ids = ["10.1.0.0/16"]
+            [[group]]
+            name = "kids"
+            [[group]]
+            name = "alone"
+            clients = ["tablet", "10.0.0.1"]
+            [[group]]
+            name = "host"
+            clients = ["10.0.0.9/32"]
+            [[group]]
+            name = "network"
+            clients = ["192.168.7.0/24"]
+            [[group]]
+            name = "through-client"
+            clients = ["vlan"]
+        "#;
+        let config = Config::from_text(None, text, &BTreeMap::new()).unwrap();
+        let mut shared: Vec<String> = shared_groups(&config.policy).into_iter().collect();
+        shared.sort_unstable();
+        assert_eq!(shared, ["default", "kids", "network", "through-client"]);
+    }
+}
