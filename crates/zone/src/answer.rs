@@ -18,6 +18,9 @@ use crate::tree::{HostedRecords, HostedSet, HostedZone, Node};
 
 /// Most aliases that are followed for one question.
 const MAX_HOSTED_ALIASES: usize = 16;
+/// Most aliases from wildcards that are followed for one question in signed zones: their proofs
+/// wait for the authority section.
+const MAX_EXPANSIONS: usize = 8;
 /// Most hosts with addresses in the additional section.
 const MAX_HOSTS: usize = 32;
 
@@ -95,6 +98,8 @@ pub fn answer(
         rcode: Rcode::NOERROR,
         end: HostedEnd::Complete,
         aliases: 0,
+        expansions: [const { None }; MAX_EXPANSIONS],
+        expanded: 0,
     };
     match zone {
         Some(zone) => {
@@ -122,6 +127,16 @@ struct Writing<'a, 'z> {
     rcode: Rcode,
     end: HostedEnd,
     aliases: usize,
+    /// Aliases from wildcards that are not proven yet, and their number.
+    expansions: [Option<Expansion<'z>>; MAX_EXPANSIONS],
+    expanded: usize,
+}
+
+/// A name that a wildcard answers for (RFC 4035 §3.1.3.3).
+struct Expansion<'z> {
+    zone: &'z HostedZone,
+    name: FoldedNameBuf,
+    closest: Node<'z>,
 }
 
 impl<'z> Writing<'_, 'z> {
@@ -143,11 +158,11 @@ impl<'z> Writing<'_, 'z> {
                     return self.nothing(zone, name.view(), closest);
                 }
             };
-            let Some(target) = target else { return Ok(()) };
+            let Some(target) = target else { return self.prove_expansions() };
             // A hash that two names share ends the chain early, which a client can continue.
             let mark = avocet_wire::hash::without_secret(name.wire()) as u32;
             if seen[..self.aliases].contains(&mark) || self.aliases + 1 >= MAX_HOSTED_ALIASES {
-                return Ok(());
+                return self.prove_expansions();
             }
             seen[self.aliases] = mark;
             self.aliases += 1;
@@ -156,7 +171,7 @@ impl<'z> Writing<'_, 'z> {
                 Some(Some(next)) => zone = next,
                 _ => {
                     self.end = HostedEnd::Alias;
-                    return Ok(());
+                    return self.prove_expansions();
                 }
             }
         }
@@ -184,15 +199,38 @@ impl<'z> Writing<'_, 'z> {
             },
         };
         self.set(Section::Answer, name, &set)?;
-        if let Some(closest) = closest {
-            self.proof(zone, name, Denied::Expanded(closest.name()))?;
-        }
-        if set.rtype == Rtype::CNAME && !matches!(self.qtype, Rtype::CNAME | Rtype::ANY) {
+        let room = closest.is_none_or(|closest| self.expand(zone, name, closest));
+        if set.rtype == Rtype::CNAME && !matches!(self.qtype, Rtype::CNAME | Rtype::ANY) && room {
             let target = set.iter().next().and_then(|alias| NameBuf::from_wire(alias.rdata).ok());
             return Ok(target.map(|target| target.folded()));
         }
+        self.prove_expansions()?;
         self.addresses_of(&set);
         Ok(None)
+    }
+
+    /// Notes a name that a wildcard answers for: its proof follows the answer section, to which an
+    /// alias adds more. Returns whether there is room for another.
+    fn expand(&mut self, zone: &'z HostedZone, name: FoldedName<'_>, closest: Node<'z>) -> bool {
+        if self.proofs == Proofs::Omitted || !zone.is_signed() {
+            return true;
+        }
+        if let Some(place) = self.expansions.get_mut(self.expanded) {
+            *place = Some(Expansion { zone, name: name.to_buf(), closest });
+            self.expanded += 1;
+        }
+        self.expanded < MAX_EXPANSIONS
+    }
+
+    /// Writes the proofs of all names that wildcards answered for.
+    fn prove_expansions(&mut self) -> Result<(), Cut> {
+        for at in 0..std::mem::take(&mut self.expanded) {
+            let Some(Expansion { zone, name, closest }) = self.expansions[at].take() else {
+                continue;
+            };
+            self.proof(zone, name.view(), Denied::Expanded(closest.name()))?;
+        }
+        Ok(())
     }
 
     /// Writes the DNAME above a name and the CNAME that follows from it (RFC 6672 §3.1).
@@ -239,6 +277,7 @@ impl<'z> Writing<'_, 'z> {
                 None => self.proof(zone, cut.name(), Denied::Type)?,
             }
         }
+        self.prove_expansions()?;
         // Servers below the cut cannot be reached without glue (RFC 9471).
         for is_needed in [true, false] {
             for server in servers.iter() {
@@ -308,7 +347,7 @@ impl<'z> Writing<'_, 'z> {
             let record = Record { owner: apex.wire(), rtype, class: Class::IN, ttl_secs, rdata };
             self.builder.record(Section::Authority, &record)?;
         }
-        Ok(())
+        self.prove_expansions()
     }
 
     fn proof(

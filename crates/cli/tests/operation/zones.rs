@@ -1,12 +1,16 @@
 //! Hosted zones of a running server: list, show, reload, export, their metrics and rights.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::Output;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::server::{Server, Site};
+use crate::server::{Server, Site, query, udp_client};
 use crate::upstream::Upstream;
 
 fn zone_text(serial: u32, rest: &str) -> String {
@@ -184,4 +188,67 @@ fn rights_decide_who_reads_and_reloads_zones() {
         audit.contains("/api/v1/zones/reload\",\"fields\":{\"name\":\"corp.example\"}"),
         "{audit}"
     );
+}
+
+/// Records of the name that each query of the load is for.
+const HOSTS: u8 = 5;
+/// Queries on the way of one client.
+const WINDOW: u16 = 32;
+
+/// A version of the zone: all addresses of a name have its number.
+fn version(number: u8) -> String {
+    let host = |host: u8| format!("www A 10.0.{number}.{host}\n");
+    zone_text(number.into(), &(1..=HOSTS).map(host).collect::<String>())
+}
+
+/// Returns the version that a reply is from.
+fn version_of(reply: &[u8], asked: &[u8]) -> u8 {
+    assert_eq!((reply[3] & 15, reply[7]), (0, HOSTS), "{reply:?}");
+    let records = reply[asked.len()..].chunks_exact(16).take(HOSTS.into());
+    let addresses: BTreeSet<[u8; 4]> =
+        records.map(|record| *record.last_chunk().unwrap()).collect();
+    let versions: BTreeSet<u8> = addresses.iter().map(|address| address[2]).collect();
+    assert_eq!((addresses.len(), versions.len()), (HOSTS.into(), 1), "{addresses:?}");
+    *versions.first().unwrap()
+}
+
+/// Sends queries until the end, and checks that each one is answered by a whole version, and by
+/// none that is earlier than that of an answer before. Returns the number of answers.
+fn ask_on(dns: SocketAddr, is_over: &AtomicBool) -> usize {
+    let (socket, asked) = (udp_client(), query(0, "www.corp.example"));
+    let (mut answers, mut latest, mut reply) = (0, 0, [0; 512]);
+    while !is_over.load(Ordering::Relaxed) {
+        for id in 0..WINDOW {
+            socket.send_to(&query(id, "www.corp.example"), dns).unwrap();
+        }
+        let mut missing: BTreeSet<u16> = (0..WINDOW).collect();
+        let mut newest = latest;
+        while !missing.is_empty() {
+            let len = socket.recv(&mut reply).expect("no query stays without an answer");
+            let found = version_of(&reply[..len], &asked);
+            assert!(missing.remove(&u16::from_be_bytes([reply[0], reply[1]])));
+            assert!(found >= latest, "version {found} after {latest}");
+            newest = newest.max(found);
+            answers += 1;
+        }
+        latest = newest;
+    }
+    answers
+}
+
+#[test]
+fn replacing_a_zone_under_load_loses_no_answer_and_mixes_no_versions() {
+    let hosting = Hosting::start(&version(1));
+    let (site, is_over) = (&hosting.site, AtomicBool::new(false));
+    let answers: usize = thread::scope(|scope| {
+        let clients = [(); 3].map(|()| scope.spawn(|| ask_on(site.dns, &is_over)));
+        for number in 2..=20 {
+            fs::write(&hosting.file, version(number)).unwrap();
+            site.avocet_text(&["zone", "reload", "corp.example"]);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        clients.map(|client| client.join().unwrap()).iter().sum()
+    });
+    assert!(answers >= 3 * usize::from(WINDOW), "{answers}");
+    assert_eq!(site.ask("www.corp.example").0[..3], [10, 0, 20]);
 }
