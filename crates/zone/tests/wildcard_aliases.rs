@@ -1,0 +1,69 @@
+//! Aliases from wildcards in signed zones: their proofs are in the authority section.
+
+#![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use avocet_wire::name::MAX_NAME;
+use avocet_wire::view::{MessageView, RecordSection};
+use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, text};
+use avocet_zone::{HostedQuestion, HostedZones, Proofs, answer, load};
+
+const APEX: &[u8] = b"\x07example\x00";
+
+/// Twelve wildcards lead to one another, more than wait for their proofs, and the last to `www`.
+/// NSEC records without signatures are enough for the look-up of proofs.
+fn zone() -> String {
+    let alias = |number: usize| match number {
+        11 => "*.w11 CNAME www\n*.w11 NSEC @ CNAME NSEC\n".to_owned(),
+        _ => {
+            format!("*.w{number:02} CNAME a.w{:02}\n*.w{number:02} NSEC @ CNAME NSEC\n", number + 1)
+        }
+    };
+    let aliases: String = (0..12).map(alias).collect();
+    format!(
+        "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NSEC ns SOA NS NSEC\nns A 192.0.2.1\nns NSEC \
+         www A NSEC\nwww A 192.0.2.3\nwww NSEC @ A NSEC\n{aliases}"
+    )
+}
+
+/// Returns the types in the answer and the authority section.
+fn sections(qname: &str) -> [Vec<String>; 2] {
+    let (text, apex) = (zone(), FoldedName::new(APEX).unwrap());
+    let mut open = |_: &Path, _: u64| Ok(text.as_bytes().to_vec());
+    let (zone, faults) = load(apex, Path::new("example"), 0, &mut open);
+    let zone = zone.unwrap_or_else(|| panic!("{:?}", faults.list()));
+    let zones: HostedZones = [(Box::from(APEX), Some(Arc::new(zone)))].into_iter().collect();
+    let mut wire = [0; MAX_NAME];
+    let len = text::name_to_wire(qname.as_bytes(), None, &mut wire).unwrap();
+    let qname = FoldedNameBuf::from_wire(&wire[..len]).unwrap();
+    let (qname, qtype, proofs) = (qname.view(), Rtype::A, Proofs::Included);
+    let mut out = [0; 4096];
+    let question = HostedQuestion { qname, qtype, proofs, limit: 4096 };
+    let len = answer(&zones, &question, &mut out).unwrap().len;
+    let mut types = [Vec::new(), Vec::new()];
+    for record in MessageView::new(&out[..len]).unwrap().records().unwrap() {
+        let record = record.unwrap();
+        match record.section {
+            RecordSection::Answer => types[0].push(record.rtype.to_string()),
+            RecordSection::Authority => types[1].push(record.rtype.to_string()),
+            RecordSection::Additional => {}
+        }
+    }
+    types
+}
+
+#[test]
+fn proofs_follow_the_records_that_an_alias_leads_to() {
+    assert_eq!(sections("a.w11.example."), [vec!["CNAME", "A"], vec!["NSEC"]]);
+    assert_eq!(sections("a.w10.example."), [vec!["CNAME", "CNAME", "A"], vec!["NSEC", "NSEC"]]);
+}
+
+#[test]
+fn a_long_chain_of_wildcards_ends_early_with_all_its_proofs() {
+    let [answer, authority] = sections("a.w00.example.");
+    assert_eq!((answer.len(), authority.len()), (8, 8));
+    assert!(answer.iter().all(|rtype| rtype == "CNAME"), "{answer:?}");
+    assert!(authority.iter().all(|rtype| rtype == "NSEC"), "{authority:?}");
+}
