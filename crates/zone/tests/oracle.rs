@@ -1,5 +1,6 @@
-//! Answers compared with those of NSD, Knot DNS and BIND, for hand-made and random zones, unsigned and signed by
-//! `dnssec-signzone` with NSEC, NSEC3 and NSEC3 with opt-out. Skipped if a program is missing.
+//! Answers compared with those of NSD, Knot DNS and BIND, for hand-made and random zones, unsigned
+//! and signed by `dnssec-signzone` with NSEC, NSEC3 and NSEC3 with opt-out. Skipped if a program is
+//! missing.
 //!
 //! With `AVOCET_LONG_TESTS=1`, each server gets more than 100,000 questions. Answers are compared
 //! section by section, without order. Permitted differences are in [`is_permitted`].
@@ -373,10 +374,10 @@ fn is_permitted(
 
 /// Reports whether a difference to Knot DNS or BIND is permitted.
 ///
-/// - NSEC at an alias, which may have NSEC records (RFC 4035 §2.5): both answer with NODATA if there
-///   are none, this server and NSD follow the alias as for other types.
-/// - NSEC at a delegation: BIND answers from the parent's side, which RFC 4035 §3.1.4.1 demands only
-///   for DS; this server and NSD give a referral.
+/// - NSEC at an alias, which may have NSEC records (RFC 4035 §2.5): both answer with NODATA if
+///   there are none, this server and NSD follow the alias as for other types.
+/// - NSEC at a delegation: BIND answers from the parent's side, which RFC 4035 §3.1.4.1 demands
+///   only for DS; this server and NSD give a referral.
 /// - ANY behind a DNAME: BIND does not follow the alias.
 /// - Aliases in a circle: BIND answers SERVFAIL after following them 16 times; this server and NSD
 ///   give the circle once.
