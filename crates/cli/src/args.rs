@@ -156,7 +156,8 @@ pub(crate) struct QueryArgs {
 /// The part of `avocet query --help` on options that start with a plus sign.
 const QUERY_OPTIONS: &str = "\
 SERVER is an address or a host name, with :PORT if it is not 53. tls://HOST asks over TLS, where the
-certificate must have that name; tls://NAME@ADDRESS names both. The default is the first `listen`
+certificate must have that name; tls://NAME@ADDRESS names both. https://HOST asks over HTTP/2, at
+/dns-query or the path that follows. The default is the first `listen`
 address of the configuration file, or 127.0.0.1:5300 without one.
 
 Exit code: 0 with a response of any RCODE, including SERVFAIL; 1 without a response; 2 for wrong
@@ -166,6 +167,7 @@ Options:
   +insecure      over TLS: accept any certificate
   +ca=FILE       over TLS: the authorities in this file (PEM) instead of those of the system
   +pin=BASE64    over TLS: a key with this SHA-256 instead of a certificate; may be repeated
+  +https-get     over HTTPS: send the query in the path, with GET
   +tcp           use TCP at once, not only after a truncated response
   +ignore        show a truncated response as it is
   +dnssec        request DNSSEC records (DO)
@@ -424,7 +426,7 @@ fn role(word: &str) -> Result<Role, CommandError> {
 }
 
 fn transport(word: &str) -> Result<LogTransport, CommandError> {
-    let all = [LogTransport::Udp, LogTransport::Tcp, LogTransport::Tls];
+    let all = [LogTransport::Udp, LogTransport::Tcp, LogTransport::Tls, LogTransport::Https];
     let found = all.into_iter().find(|one| one.text() == word);
     found.ok_or_else(|| CommandError::UnknownTransport(word.to_owned()))
 }
@@ -460,7 +462,7 @@ pub(crate) struct WhyArgs {
     /// Name of the listener at which the query arrives [default: an address of [server]]
     #[arg(long, value_name = "NAME")]
     pub(crate) listener: Option<String>,
-    /// Transport of the query: udp, tcp or tls [default: that of the listener]
+    /// Transport of the query: udp, tcp, tls or https [default: that of the listener]
     #[arg(long, value_name = "TRANSPORT", value_parser = transport)]
     pub(crate) transport: Option<LogTransport>,
     /// Time for rules with schedules, as "2026-11-22 21:30" in the time zone of the policy or in

@@ -70,6 +70,7 @@ fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
         transport: match message.transport {
             Some(TapTransport::Tcp) => Transport::Tcp,
             Some(TapTransport::Tls) => Transport::Tls,
+            Some(TapTransport::Https) => Transport::Https,
             _ => Transport::Udp,
         },
         listener: "",

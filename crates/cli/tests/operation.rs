@@ -20,6 +20,8 @@ mod counts;
 mod deploy;
 #[path = "operation/dnstap.rs"]
 mod dnstap;
+#[path = "operation/doh.rs"]
+mod doh;
 #[path = "operation/dry_run.rs"]
 mod dry_run;
 #[path = "operation/effect.rs"]

@@ -48,6 +48,9 @@ pub enum ClientError {
     /// An option needs TLS.
     #[error("{0} has a meaning only with @tls://SERVER")]
     OnlyOverTls(String),
+    /// An option has a meaning only over HTTPS.
+    #[error("+https-get has a meaning only with @https://SERVER")]
+    OnlyOverHttps,
     /// The host of the server has no address.
     #[error("@{0}: the host has no address")]
     NoAddress(String),

@@ -25,6 +25,8 @@ pub enum Carrier {
     Tcp,
     /// The same with TLS.
     Tls,
+    /// The same with HTTP/2 and TLS.
+    Https,
 }
 
 impl Carrier {
@@ -34,6 +36,7 @@ impl Carrier {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
             Self::Tls => "TLS",
+            Self::Https => "HTTPS",
         }
     }
 }
@@ -77,8 +80,8 @@ fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Re
     let no_answer = |carrier| move |source| ClientError::NoAnswer { server, carrier, source };
     let query = buffer.get(..len).unwrap_or_default();
     if let Some(tls) = &request.tls {
-        return over_tls::exchange(query, request.timeout, server, tls)
-            .map_err(no_answer(Carrier::Tls));
+        let carrier = if tls.https.is_some() { Carrier::Https } else { Carrier::Tls };
+        return over_tls::exchange(query, request.timeout, server, tls).map_err(no_answer(carrier));
     }
     if !request.tcp {
         let reply = over_udp(query, request, server).map_err(no_answer(Carrier::Udp))?;

@@ -33,6 +33,8 @@ enum TransportWord {
     Udp,
     Tcp,
     Tls,
+    /// HTTPS.
+    Https,
 }
 
 #[derive(Serialize)]
@@ -106,6 +108,7 @@ impl ReplyObject {
                 Carrier::Udp => TransportWord::Udp,
                 Carrier::Tcp => TransportWord::Tcp,
                 Carrier::Tls => TransportWord::Tls,
+                Carrier::Https => TransportWord::Https,
             },
             time_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
             size: reply.octets.len(),

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use avocet_session::certificate::ALPN_DOT;
 use avocet_session::frame::{ReadBuffer, ReadState};
-use avocet_session::session::ClientSession;
+use avocet_session::http::{HttpMethod, HttpQuery};
+use avocet_session::session::{ClientSession, HttpsExchange};
 use avocet_session::trust::{PIN_LEN, Trust, authorities, client};
 use data_encoding::BASE64;
 use rustls::RootCertStore;
@@ -28,6 +29,19 @@ pub struct TlsRequest {
     pub authorities: Option<PathBuf>,
     /// Keys of which the server must have one, in place of a certificate of an authority.
     pub pins: Vec<[u8; PIN_LEN]>,
+    /// The request of DNS over HTTPS; `None` for frames.
+    pub https: Option<HttpsRequest>,
+}
+
+/// How a query is put into HTTP.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpsRequest {
+    /// The host and port as written.
+    pub authority: String,
+    /// The path.
+    pub path: String,
+    /// GET or POST.
+    pub method: HttpMethod,
 }
 
 impl TlsRequest {
@@ -75,6 +89,9 @@ pub(crate) fn exchange(
     server: SocketAddr,
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
+    if let Some(https) = &tls.https {
+        return over_https(query, timeout, server, (tls, https));
+    }
     let start = Instant::now();
     let config = client(tls.trust()?, &[ALPN_DOT]).map_err(io::Error::other)?;
     let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
@@ -98,6 +115,43 @@ pub(crate) fn exchange(
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
             return Ok(Reply { octets, server, carrier: Carrier::Tls, elapsed: start.elapsed() });
+        }
+        if state == ReadState::Closed {
+            return Err(ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Sends a query in HTTP/2 and waits for its response.
+fn over_https(
+    query: &[u8],
+    timeout: Duration,
+    server: SocketAddr,
+    (tls, https): (&TlsRequest, &HttpsRequest),
+) -> io::Result<Reply> {
+    const ALPN: &[u8] = b"h2";
+    let start = Instant::now();
+    let config = client(tls.trust()?, &[ALPN]).map_err(io::Error::other)?;
+    let name = ServerName::try_from(tls.name.clone()).map_err(io::Error::other)?;
+    let request = HttpQuery::new(&https.authority, &https.path, query, https.method);
+    let mut session = HttpsExchange::connect(&config, name, request).map_err(io::Error::other)?;
+    let mut stream = TcpStream::connect_timeout(&server, timeout)?;
+    stream.set_nodelay(true)?;
+    let mut buffer = ReadBuffer::new();
+    loop {
+        stream.set_write_timeout(Some(time_left(start, timeout)?))?;
+        session.write(&mut stream)?;
+        stream.set_read_timeout(Some(time_left(start, timeout)?))?;
+        let state = session.read(&mut stream, &mut buffer)?;
+        if let Some(response) = session.query().response() {
+            let octets = response.map_err(io::Error::other)?.to_vec();
+            session.close(&mut stream);
+            if !is_reply(query, &octets) {
+                let message = "the response belongs to another query";
+                return Err(io::Error::new(ErrorKind::InvalidData, message));
+            }
+            let elapsed = start.elapsed();
+            return Ok(Reply { octets, server, carrier: Carrier::Https, elapsed });
         }
         if state == ReadState::Closed {
             return Err(ErrorKind::UnexpectedEof.into());

@@ -7,17 +7,22 @@ use std::time::Duration;
 use avocet_config::name::{reverse_name, typed_name};
 use avocet_config::upstream::interface_index;
 use avocet_policy::rule::WrittenAddress;
+use avocet_session::http::HttpMethod;
 use avocet_wire::builder::{Full, OptFields};
 use avocet_wire::edns::EdnsOption;
 use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
-use crate::over_tls::TlsRequest;
+use crate::over_tls::{HttpsRequest, TlsRequest};
 use crate::{ClientError, over_tls};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;
+/// The port of HTTPS.
+const HTTPS_PORT: u16 = 443;
+/// The path of DNS over HTTPS if the server has none.
+const HTTPS_PATH: &str = "/dns-query";
 /// Octets of the blocks to which queries over TLS are padded (RFC 8467 §4.1).
 const PADDED: usize = 128;
 /// The default UDP size in OPT, which avoids fragmentation.
@@ -123,7 +128,7 @@ impl Request {
             trace: false,
         };
         let (mut tls, mut is_tls, mut tls_word) = (TlsRequest::default(), false, None);
-        let mut without_edns = false;
+        let (mut without_edns, mut is_get) = (false, false);
         // PTR queries the name of an address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
@@ -132,8 +137,13 @@ impl Request {
                 request.server = Some(server_address(place, TLS_PORT)?);
                 tls.name = name.to_owned();
                 is_tls = true;
+            } else if let Some(server) = word.strip_prefix("@https://") {
+                request.server = Some(https_server(server, &mut tls)?);
+                is_tls = true;
             } else if let Some(server) = word.strip_prefix('@') {
                 request.server = Some(server_address(server, DNS_PORT)?);
+            } else if word == "+https-get" {
+                is_get = true;
             } else if tls_option(word, &mut tls)? {
                 tls_word = Some(word);
             } else if word == "+noedns" {
@@ -155,6 +165,9 @@ impl Request {
         }
         if let Some(word) = tls_word.filter(|_| !is_tls) {
             return Err(ClientError::OnlyOverTls(word.clone()));
+        }
+        if is_get {
+            tls.https.as_mut().ok_or(ClientError::OnlyOverHttps)?.method = HttpMethod::Get;
         }
         request.tls = is_tls.then_some(tls);
         Ok(request)
@@ -305,6 +318,17 @@ fn class_from(word: &str) -> Option<Class> {
         "HS" => Some(Class::HS),
         _ => upper.strip_prefix("CLASS")?.parse().ok().map(Class),
     }
+}
+
+/// Reads a server of DNS over HTTPS, with its path. Returns its address.
+fn https_server(text: &str, tls: &mut TlsRequest) -> Result<SocketAddr, ClientError> {
+    let (server, path) = text.find('/').map_or((text, HTTPS_PATH), |at| text.split_at(at));
+    let (name, place) = server.rsplit_once('@').unwrap_or((host(server), server));
+    tls.name = name.to_owned();
+    let authority = if name == host(place) { place } else { name };
+    let (authority, path) = (authority.to_owned(), path.to_owned());
+    tls.https = Some(HttpsRequest { authority, path, method: HttpMethod::Post });
+    server_address(place, HTTPS_PORT)
 }
 
 /// Reads an option that has a meaning only over TLS. Returns whether it is one.

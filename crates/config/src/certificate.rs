@@ -88,7 +88,7 @@ fn host_name(text: &str) -> Option<String> {
 /// Adds a fault if a listener with TLS at `at` has no certificate to show.
 pub(super) fn need_one(all: &[CertificateConfig], at: &Range<usize>, check: &mut Check) {
     if all.is_empty() {
-        let message = "tls:// needs a certificate: add a [[certificate]] with `cert` and `key`, \
+        let message = "tls:// and https:// need a certificate: add a [[certificate]] with `cert` and `key`, \
                        the files in PEM form";
         check.fault(at.clone(), message);
     }

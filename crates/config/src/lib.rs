@@ -63,7 +63,7 @@ pub use access::access_keys_between;
 use certificate::CertificateConfig;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
-pub use listen::Protocol;
+pub use listen::{Listen, Protocol};
 pub use listener::{AddressAllow, ListenerConfig, OpenAddress};
 pub use location::find;
 use ports::AvoidPorts;
@@ -129,8 +129,8 @@ pub struct Config {
 pub struct ServerConfig {
     /// Listening addresses for UDP and TCP; distinct, never empty.
     pub listen: Vec<SocketAddr>,
-    /// Listening addresses for DNS over TLS.
-    pub tls: Vec<SocketAddr>,
+    /// Listening addresses for DNS over TLS and HTTPS.
+    pub encrypted: Vec<Listen>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
     /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones

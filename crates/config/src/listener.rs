@@ -26,8 +26,8 @@ pub struct ListenerConfig {
     pub name: String,
     /// Addresses served over UDP and TCP.
     pub listen: Vec<SocketAddr>,
-    /// Addresses served over TLS.
-    pub tls: Vec<SocketAddr>,
+    /// Addresses served over TLS and HTTPS.
+    pub encrypted: Vec<Listen>,
     /// A name of the certificate that clients see here; `None`: by the name that they ask for.
     pub certificate: Option<String>,
     /// Whose queries are answered here; `None`: as `[server]` says.
@@ -143,18 +143,19 @@ impl ServerConfig {
     /// listener.
     fn named_addresses(&self) -> Vec<OpenAddress> {
         let mut all = Vec::new();
-        let mut add = |addresses: &[SocketAddr], listener: Option<&ListenerConfig>, protocol| {
-            all.extend(addresses.iter().map(|&address| OpenAddress {
-                address,
-                protocol,
-                listener: listener.map(|listener| listener.name.clone()),
-                closing: None,
-            }));
+        let mut add = |Listen { protocol, address }, listener: Option<&ListenerConfig>| {
+            let listener = listener.map(|listener| listener.name.clone());
+            all.push(OpenAddress { address, protocol, listener, closing: None });
         };
-        add(&self.listen, None, Protocol::Plain);
-        self.listeners.iter().for_each(|one| add(&one.listen, Some(one), Protocol::Plain));
-        add(&self.tls, None, Protocol::Tls);
-        self.listeners.iter().for_each(|one| add(&one.tls, Some(one), Protocol::Tls));
+        let plain = |address: &SocketAddr| Listen { protocol: Protocol::Plain, address: *address };
+        self.listen.iter().for_each(|one| add(plain(one), None));
+        for listener in &self.listeners {
+            listener.listen.iter().for_each(|one| add(plain(one), Some(listener)));
+        }
+        self.encrypted.iter().for_each(|one| add(*one, None));
+        for listener in &self.listeners {
+            listener.encrypted.iter().for_each(|one| add(*one, Some(listener)));
+        }
         all
     }
 
@@ -199,11 +200,11 @@ impl ServerConfig {
 }
 
 /// Reads `listen` of `[server]`: the addresses without TLS, of which there is at least one, and
-/// those with TLS.
+/// those with TLS or HTTPS.
 pub(super) fn listen_of_server(
     setting: Setting<List<Text<Listen>>>,
     check: &mut Check,
-) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+) -> (Vec<SocketAddr>, Vec<Listen>) {
     let Some(span) = setting.span() else {
         return (vec![SocketAddr::from(([127, 0, 0, 1], 5300))], Vec::new());
     };
@@ -223,7 +224,7 @@ pub(super) fn listen_of_server(
 /// Returns the place of the first address with TLS.
 pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<usize>> {
     let List(items) = setting.0.as_ref()?.value.as_ref().ok()?;
-    let first = items.iter().find(|item| item.get_ref().0.protocol == Protocol::Tls)?;
+    let first = items.iter().find(|item| item.get_ref().0.protocol != Protocol::Plain)?;
     Some(first.span())
 }
 
@@ -232,14 +233,15 @@ fn different(
     items: Vec<Spanned<Text<Listen>>>,
     taken: &mut HashSet<SocketAddr>,
     check: &mut Check,
-) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
+) -> (Vec<SocketAddr>, Vec<Listen>) {
     let (mut plain, mut tls) = (Vec::new(), Vec::new());
     for item in items {
-        let (at, Text(Listen { protocol, address })) = (item.span(), item.into_inner());
+        let (at, Text(one)) = (item.span(), item.into_inner());
+        let Listen { protocol, address } = one;
         match protocol {
             _ if !taken.insert(address) => check.fault(at, format!("duplicate address {address}")),
             Protocol::Plain => plain.push(address),
-            Protocol::Tls => tls.push(address),
+            Protocol::Tls | Protocol::Https => tls.push(one),
         }
     }
     (plain, tls)
@@ -252,7 +254,8 @@ pub(super) fn listeners(
     certificates: &[CertificateConfig],
     check: &mut Check,
 ) -> Vec<ListenerConfig> {
-    let mut taken: HashSet<SocketAddr> = server.listen.iter().chain(&server.tls).copied().collect();
+    let encrypted = server.encrypted.iter().map(|one| &one.address);
+    let mut taken: HashSet<SocketAddr> = server.listen.iter().chain(encrypted).copied().collect();
     let read = |header: &TableHeader, mut spec: ListenerSpec, check: &mut Check| {
         let certificate = certificate_of(&mut spec, header, certificates, check);
         listener(header, spec, &mut taken, check).with_certificate(certificate)
@@ -300,10 +303,10 @@ fn listener(
         Some((_, List(items))) => items,
         None => Vec::new(),
     };
-    let (listen, tls) = different(items, taken, check);
+    let (listen, encrypted) = different(items, taken, check);
     let is_written = spec.allow.span().is_some();
     let allow = is_written.then(|| allow(spec.allow, check));
-    ListenerConfig { name, listen, tls, certificate: None, allow }
+    ListenerConfig { name, listen, encrypted, certificate: None, allow }
 }
 
 impl ListenerConfig {

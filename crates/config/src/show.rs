@@ -12,10 +12,10 @@ use super::dns64::Dns64Config;
 use super::name::shown;
 use super::recurse::{LocalRootSource, Mode};
 use super::{
-    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, ListenerConfig,
-    LogFormat, LogLevel, Protocol, RateLimitConfig, RecordConfig, RevisionsConfig, ServerConfig,
-    Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log, show_policy, web,
-    zone,
+    AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
+    ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
+    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log,
+    show_policy, web, zone,
 };
 
 impl Config {
@@ -107,7 +107,7 @@ fn server(server: &ServerConfig) -> Table {
     let http = server.http.map(|address| address.to_string());
     let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
     table([
-        ("listen", listen(&server.listen, &server.tls)),
+        ("listen", listen(&server.listen, &server.encrypted)),
         ("workers", count(server.workers)),
         ("pin-workers", server.pin_workers.into()),
         ("http", or_empty(http.as_deref())),
@@ -177,14 +177,14 @@ fn servers(addrs: &[SocketAddr]) -> Vec<String> {
 }
 
 /// Returns the addresses of a listener, with their protocols.
-fn listen(plain: &[SocketAddr], tls: &[SocketAddr]) -> Value {
+fn listen(plain: &[SocketAddr], encrypted: &[Listen]) -> Value {
     let plain = plain.iter().map(ToString::to_string);
-    let tls = tls.iter().map(|address| format!("{}{address}", Protocol::Tls.prefix()));
-    texts(&plain.chain(tls).collect::<Vec<_>>())
+    let encrypted = encrypted.iter().map(|one| format!("{}{}", one.protocol.prefix(), one.address));
+    texts(&plain.chain(encrypted).collect::<Vec<_>>())
 }
 
 fn listener(listener: &ListenerConfig) -> Table {
-    let addresses = listen(&listener.listen, &listener.tls);
+    let addresses = listen(&listener.listen, &listener.encrypted);
     let mut shown = table([("name", listener.name.as_str().into()), ("listen", addresses)]);
     if let Some(certificate) = &listener.certificate {
         shown.insert("certificate".to_owned(), certificate.as_str().into());

@@ -96,7 +96,8 @@ pub(super) struct Spec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(inline)]
 pub(super) struct ServerSpec {
-    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS.
+    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS, with
+    /// `https://` over HTTPS.
     /// `0.0.0.0:53` and `[::]:53` mean all addresses of this machine.
     #[schemars(extend("default" = ["127.0.0.1:5300"]))]
     pub(super) listen: Setting<List<Text<Listen>>>,
@@ -241,7 +242,8 @@ pub(super) struct ResolverSpec {
 pub(super) struct ListenerSpec {
     /// The name that conditions use.
     pub(super) name: Setting<String>,
-    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS, in
+    /// Addresses with port to serve over UDP and TCP, and with the prefix `tls://` over TLS, with
+    /// `https://` over HTTPS, in
     /// addition to those of [server].
     pub(super) listen: Setting<List<Text<Listen>>>,
     /// Networks that may send queries here; by default those of [server].

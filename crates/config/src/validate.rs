@@ -104,10 +104,10 @@ pub(super) fn validate(
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
-    let (listen, tls) = listener::listen_of_server(spec.listen, check);
+    let (listen, encrypted) = listener::listen_of_server(spec.listen, check);
     ServerConfig {
         listen,
-        tls,
+        encrypted,
         listeners: Vec::new(),
         open: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),

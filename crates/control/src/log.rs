@@ -97,6 +97,8 @@ words! {
         Tcp = "tcp",
         /// TLS.
         Tls = "tls",
+        /// HTTPS.
+        Https = "https",
     }
 }
 

@@ -76,7 +76,9 @@ pub fn close<'q>(
             cx.count_note(decision);
             let delivery = match decision.transport {
                 Transport::Udp => limited(cx, metrics, outgoing, || *ended().ip, out),
-                Transport::Tcp | Transport::Tls => Delivery::Message(outgoing.len),
+                Transport::Tcp | Transport::Tls | Transport::Https => {
+                    Delivery::Message(outgoing.len)
+                }
             };
             if cx.state.is_recording {
                 cx.log(decision, &ended(), delivery.sent(out));

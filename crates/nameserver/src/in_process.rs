@@ -52,7 +52,7 @@ const UNCHECKED: Provenance = Provenance {
 const LOG_OCTETS: usize = 256 << 10;
 
 /// A placeholder for the connection of a client, which no test uses.
-const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0 };
+const CONNECTION: StreamRoute = StreamRoute { worker: 0, slot: 0, generation: 0, request: 0 };
 
 /// The clients that may get a resolved answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -78,6 +78,9 @@ impl Latencies {
 /// The results of TLS handshakes: complete, complete by a session ticket, and neither.
 pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 
+/// Why HTTP ends a connection: a violation of the protocol, and a limit.
+pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
+
 /// The counters of one worker.
 #[derive(Default, Debug)]
 #[repr(align(128))]
@@ -118,6 +121,10 @@ pub struct WorkerMetrics {
     pub tcp_open: Counter,
     /// TLS connections open, with those whose handshake is incomplete.
     pub tls_open: Counter,
+    /// Those of them with HTTPS.
+    pub https_open: Counter,
+    /// Connections that HTTP has ended, in the order of [`HTTPS_ENDS`].
+    pub https_ends: [Counter; HTTPS_ENDS.len()],
     /// TLS handshakes by result, in the order of [`HANDSHAKES`].
     pub tls_handshakes: [Counter; HANDSHAKES.len()],
     /// Panics from which the worker recovered.

@@ -12,7 +12,7 @@ use avocet_config::{Config, OpenAddress, Protocol};
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_session::certificate::{
-    ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets, listener,
+    ALPN_DOH, ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets, listener,
 };
 use rustls::ServerConfig;
 use thiserror::Error;
@@ -113,8 +113,9 @@ impl TlsListeners {
         let files = seen(config);
         let all = read_all(config)?;
         let of_address = |one: OpenAddress| match one.protocol {
-            Protocol::Tls if !all.is_empty() => self.listener(config, &one, &all).map(Some),
-            Protocol::Tls | Protocol::Plain => Ok(None),
+            Protocol::Plain => Ok(None),
+            Protocol::Tls | Protocol::Https if all.is_empty() => Ok(None),
+            Protocol::Tls | Protocol::Https => self.listener(config, &one, &all).map(Some),
         };
         let listeners = config.server.open_addresses().into_iter().map(of_address);
         Ok(TlsState { listeners: listeners.collect::<Result<_, _>>()?, files })
@@ -137,8 +138,11 @@ impl TlsListeners {
                 CertificateChoice::new(&chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>())
             }
         };
-        listener(Arc::new(shown), &self.tickets, &[ALPN_DOT])
-            .map_err(CertificateFault::Cryptography)
+        let alpn: &[&[u8]] = match one.protocol {
+            Protocol::Https => &ALPN_DOH,
+            Protocol::Plain | Protocol::Tls => &[ALPN_DOT],
+        };
+        listener(Arc::new(shown), &self.tickets, alpn).map_err(CertificateFault::Cryptography)
     }
 
     /// Puts certificates in force for connections that begin from now on.

@@ -342,7 +342,7 @@ fn probe(listen: &[OpenAddress]) -> Result<(), StartError> {
         let addr = one.address;
         let local = match one.protocol {
             Protocol::Plain => avocet_io::probe::probe(addr),
-            Protocol::Tls => avocet_io::probe::probe_stream(addr),
+            Protocol::Tls | Protocol::Https => avocet_io::probe::probe_stream(addr),
         };
         let local = local.map_err(ListenFault::of(one))?;
         if local == Local::NotYet {

@@ -14,6 +14,8 @@ use thiserror::Error as ThisError;
 
 use crate::tls::provider;
 
+/// The protocols of DNS over HTTPS in ALPN (RFC 9113, RFC 9112), the preferred one first.
+pub const ALPN_DOH: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
 

@@ -281,6 +281,11 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
+    /// Creates it without bytes.
+    pub(crate) const fn new() -> Self {
+        Self { pending: Vec::new(), written: 0 }
+    }
+
     /// Returns the vector to append to.
     pub(crate) fn end(&mut self) -> &mut Vec<u8> {
         &mut self.pending
@@ -288,6 +293,11 @@ impl Outgoing {
 
     pub(crate) fn len(&self) -> usize {
         self.pending.len() - self.written
+    }
+
+    /// Returns what is not written, for a layer that encrypts it.
+    pub(crate) fn unwritten(&self) -> &[u8] {
+        &self.pending[self.written..]
     }
 
     /// Writes with one write, and keeps what the stream does not accept. Without pending data it
@@ -339,7 +349,7 @@ pub struct TooLong;
 impl FrameWriter {
     /// Creates a writer without pending data.
     pub const fn new() -> Self {
-        Self { outgoing: Outgoing { pending: Vec::new(), written: 0 } }
+        Self { outgoing: Outgoing::new() }
     }
 
     /// Appends a message with its length.
@@ -376,13 +386,8 @@ impl FrameWriter {
     }
 
     /// The frames that wait, for a layer that encrypts them.
-    pub(crate) fn frames(&self) -> &[u8] {
-        &self.outgoing.pending[self.outgoing.written..]
-    }
-
-    /// Drops the frames that wait, because they were encrypted.
-    pub(crate) fn clear(&mut self) {
-        self.outgoing.clear();
+    pub(crate) fn out(&mut self) -> &mut Outgoing {
+        &mut self.outgoing
     }
 }
 

@@ -1,4 +1,5 @@
-//! One connection with DNS messages in frames, plain or in TLS: the two ends of it.
+//! One connection with DNS messages: in frames, plain or in TLS, both ends of it; or in HTTP, the
+//! end of the server.
 //!
 //! All messages that the peer pipelines take one read, and all that was pushed takes one write.
 
@@ -12,7 +13,8 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{ClientConfig, Error, HandshakeKind, ServerConfig};
 
 use crate::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
-use crate::tls::{Side, Tls};
+use crate::http::{Http, HttpEnd, HttpQuery, Replies};
+use crate::tls::{PlaintextReader, Side, Tls};
 
 /// The connection of a client, seen by the server.
 pub type ServerSession = Session<UnbufferedServerConnection>;
@@ -25,6 +27,60 @@ pub struct Session<S> {
     /// Messages to send.
     messages: FrameWriter,
     tls: Option<Box<Tls<S>>>,
+    /// `None` where messages are in frames.
+    http: Option<Box<Http>>,
+}
+
+/// Frames as a reader of plaintext.
+struct Framed<'s, D> {
+    frames: &'s mut FrameReader,
+    messages: &'s mut FrameWriter,
+    deliver: D,
+}
+
+/// HTTP as a reader of plaintext.
+struct InHttp<'s, D> {
+    http: &'s mut Http,
+    deliver: D,
+}
+
+impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for Framed<'_, D> {
+    fn is_stopped(&self) -> bool {
+        self.frames.is_stopped()
+    }
+
+    fn resume(&mut self) -> ControlFlow<()> {
+        let Self { frames, messages, deliver } = self;
+        frames.resume(&mut |message: &[u8]| deliver(message, &mut Replies::in_frames(messages)))
+    }
+
+    fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
+        let Self { frames, messages, deliver } = self;
+        frames
+            .take(octets, &mut |message: &[u8]| deliver(message, &mut Replies::in_frames(messages)))
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
+impl<D: FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>> PlaintextReader for InHttp<'_, D> {
+    fn is_stopped(&self) -> bool {
+        self.http.is_stopped()
+    }
+
+    fn resume(&mut self) -> ControlFlow<()> {
+        self.http.resume(&mut self.deliver)
+    }
+
+    fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
+        self.http.take(octets, &mut self.deliver)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.http.has_ended()
+    }
 }
 
 impl ServerSession {
@@ -34,6 +90,16 @@ impl ServerSession {
     /// The configuration cannot be used.
     pub fn accept(config: &Arc<ServerConfig>) -> Result<Self, Error> {
         Ok(Self::over(UnbufferedServerConnection::new(config.clone())?))
+    }
+}
+
+impl ServerSession {
+    /// Creates the session of a connection that a client has opened for HTTPS.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn accept_https(config: &Arc<ServerConfig>) -> Result<Self, Error> {
+        Ok(Self { http: Some(Box::new(Http::new())), ..Self::accept(config)? })
     }
 }
 
@@ -50,7 +116,7 @@ impl ClientSession {
 impl<S: Side> Session<S> {
     /// Creates the session of a connection without TLS.
     pub const fn plain() -> Self {
-        Self { frames: FrameReader::new(), messages: FrameWriter::new(), tls: None }
+        Self { frames: FrameReader::new(), messages: FrameWriter::new(), tls: None, http: None }
     }
 
     fn over(side: S) -> Self {
@@ -69,14 +135,18 @@ impl<S: Side> Session<S> {
         &mut self,
         stream: &mut (impl Read + Write),
         buffer: &mut ReadBuffer,
-        deliver: &mut impl FnMut(&[u8], &mut FrameWriter) -> ControlFlow<()>,
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> io::Result<ReadState> {
-        let Self { frames, messages, tls } = self;
-        let deliver = &mut |message: &[u8]| deliver(message, messages);
+        let Self { frames, messages, tls, http } = self;
         match tls {
-            None => frames.read(stream, buffer, deliver),
+            None => frames.read(stream, buffer, &mut |message: &[u8]| {
+                deliver(message, &mut Replies::in_frames(messages))
+            }),
             Some(tls) => {
-                let result = tls.read(frames, (stream, buffer), deliver);
+                let result = match http {
+                    None => tls.read(&mut Framed { frames, messages, deliver }, (stream, buffer)),
+                    Some(http) => tls.read(&mut InHttp { http, deliver }, (stream, buffer)),
+                };
                 if result.is_err() {
                     tls.write_alert(stream);
                 }
@@ -98,6 +168,32 @@ impl<S: Side> Session<S> {
         let _ = self.messages.push(message);
     }
 
+    /// Sends the reply to an earlier request, or ends the request if `message` is empty. Only HTTP
+    /// tells requests apart.
+    pub fn push_late(&mut self, request: u32, message: &[u8]) {
+        let Some(http) = &mut self.http else {
+            if !message.is_empty() {
+                self.push(message);
+            }
+            return;
+        };
+        let Some(mut replies) = http.replies(request) else { return };
+        if message.is_empty() { replies.refuse() } else { replies.push(message) }
+    }
+
+    /// Reports whether nothing can be read before an earlier request has its reply.
+    #[inline]
+    pub fn must_wait(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.must_wait())
+    }
+
+    /// Allows the peer more of what is no query, because about half a second has passed.
+    pub fn refill(&mut self) {
+        if let Some(http) = &mut self.http {
+            http.refill();
+        }
+    }
+
     /// Writes what waits with one write, and keeps what the stream does not accept.
     ///
     /// # Errors
@@ -106,7 +202,13 @@ impl<S: Side> Session<S> {
     pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
         match &mut self.tls {
             None => self.messages.write(stream),
-            Some(tls) => tls.write(&mut self.messages, stream),
+            Some(tls) => {
+                let out = match &mut self.http {
+                    None => self.messages.out(),
+                    Some(http) => http.out(),
+                };
+                tls.write(out, stream)
+            }
         }
     }
 
@@ -119,23 +221,38 @@ impl<S: Side> Session<S> {
 
     /// Reports whether nothing waits to be sent.
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.tls.as_ref().is_none_or(|tls| tls.unsent() == 0)
+        self.messages.is_empty()
+            && self.tls.as_ref().is_none_or(|tls| tls.unsent() == 0)
+            && self.http.as_ref().is_none_or(|http| http.unsent() == 0)
     }
 
     /// Reports whether more than `limit` octets wait to be sent.
     pub fn is_over(&self, limit: usize) -> bool {
-        let sealed = self.tls.as_ref().map_or(0, |tls| tls.unsent());
+        let sealed = self.tls.as_ref().map_or(0, |tls| tls.unsent())
+            + self.http.as_ref().map_or(0, |http| http.unsent());
         self.messages.is_over(limit.saturating_sub(sealed))
     }
 
     /// Reports whether a part of a message or record has arrived.
     pub fn is_partial(&self) -> bool {
-        self.frames.held() > 0 || self.tls.as_ref().is_some_and(|tls| tls.held() > 0)
+        self.frames.held() > 0
+            || self.tls.as_ref().is_some_and(|tls| tls.held() > 0)
+            || self.http.as_ref().is_some_and(|http| http.is_partial())
     }
 
     /// Reports whether the stream is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Reports whether messages are in HTTP.
+    pub fn is_http(&self) -> bool {
+        self.http.is_some()
+    }
+
+    /// Returns why HTTP has ended the connection by a fault of the client.
+    pub fn http_fault(&self) -> Option<HttpEnd> {
+        self.http.as_ref()?.fault()
     }
 
     /// Reports whether the handshake of TLS is incomplete.
@@ -151,5 +268,79 @@ impl<S: Side> Session<S> {
     /// Returns the TLS layer, if there is one.
     pub fn tls(&self) -> Option<&Tls<S>> {
         self.tls.as_deref()
+    }
+}
+
+/// A connection to a server of DNS over HTTPS, for one query.
+pub struct HttpsExchange {
+    tls: Tls<UnbufferedClientConnection>,
+    query: HttpQuery,
+}
+
+impl PlaintextReader for &mut HttpQuery {
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
+    fn resume(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn take(&mut self, octets: &[u8]) -> ControlFlow<()> {
+        HttpQuery::take(self, octets);
+        ControlFlow::Continue(())
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+}
+
+impl HttpsExchange {
+    /// Creates the session of a connection to a server with this name in its certificate.
+    ///
+    /// # Errors
+    /// The configuration cannot be used.
+    pub fn connect(
+        config: &Arc<ClientConfig>,
+        name: ServerName<'static>,
+        query: HttpQuery,
+    ) -> Result<Self, Error> {
+        let tls = Tls::new(UnbufferedClientConnection::new(config.clone(), name)?);
+        Ok(Self { tls, query })
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// Those of the stream and of TLS.
+    pub fn read(
+        &mut self,
+        stream: &mut (impl Read + Write),
+        buffer: &mut ReadBuffer,
+    ) -> io::Result<ReadState> {
+        let result = self.tls.read(&mut (&mut self.query), (stream, buffer));
+        if result.is_err() {
+            self.tls.write_alert(stream);
+        }
+        result
+    }
+
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Those of the stream and of TLS.
+    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
+        self.tls.write(&mut self.query.out, stream)
+    }
+
+    /// Returns the query with its response.
+    pub fn query(&self) -> &HttpQuery {
+        &self.query
+    }
+
+    /// Ends the session.
+    pub fn close(&mut self, stream: &mut impl Write) {
+        self.tls.close(stream);
     }
 }

@@ -17,10 +17,7 @@ use rustls::unbuffered::{
 };
 use rustls::{CommonState, Error};
 
-use crate::frame::{
-    FrameReader, FrameWriter, Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once,
-    trim,
-};
+use crate::frame::{Outgoing, ReadBuffer, ReadBytes, ReadState, WriteState, read_once, trim};
 
 /// Most octets that a peer may send before the handshake is complete. A client without certificate
 /// sends below 4 KiB, of which the key share of X25519MLKEM768 is a third.
@@ -62,6 +59,18 @@ impl Side for UnbufferedClientConnection {
     }
 }
 
+/// What reads the plaintext of a connection.
+pub(crate) trait PlaintextReader {
+    /// Reports whether octets wait that were not processed because delivery was stopped.
+    fn is_stopped(&self) -> bool;
+    /// Processes the octets that an earlier break has left.
+    fn resume(&mut self) -> ControlFlow<()>;
+    /// Processes octets, or keeps them after a break.
+    fn take(&mut self, octets: &[u8]) -> ControlFlow<()>;
+    /// Reports whether it takes nothing more.
+    fn has_ended(&self) -> bool;
+}
+
 /// Octets to send once the connection permits it.
 #[derive(Clone, Copy)]
 enum Send<'p> {
@@ -99,18 +108,17 @@ impl<S: Side> Tls<S> {
         &self.side
     }
 
-    /// Reads once, and passes the messages that are complete to `deliver`.
+    /// Reads once, and passes the plaintext to `reader`.
     pub(crate) fn read(
         &mut self,
-        frames: &mut FrameReader,
+        reader: &mut impl PlaintextReader,
         (stream, buffer): (&mut impl io::Read, &mut ReadBuffer),
-        deliver: &mut impl FnMut(&[u8]) -> ControlFlow<()>,
     ) -> io::Result<ReadState> {
-        if frames.is_stopped() {
-            let stopped = frames.resume(deliver).is_break();
+        if reader.is_stopped() {
+            let stopped = reader.resume().is_break();
             return Ok(if stopped { ReadState::Stopped } else { ReadState::More });
         }
-        if self.has_peer_closed {
+        if self.has_peer_closed || reader.has_ended() {
             return Ok(ReadState::Closed);
         }
         let start = self.held.len();
@@ -125,12 +133,12 @@ impl<S: Side> Tls<S> {
         let mut stopped = false;
         let arrived = &mut buffer.bytes[..start + taken];
         let received = self.receive(arrived, taken, &mut |plaintext| {
-            stopped |= frames.take(plaintext, deliver).is_break();
+            stopped |= reader.take(plaintext).is_break();
         });
         received.map_err(invalid)?;
         Ok(match state {
             _ if stopped => ReadState::Stopped,
-            _ if self.has_peer_closed => ReadState::Closed,
+            _ if self.has_peer_closed || reader.has_ended() => ReadState::Closed,
             state => state,
         })
     }
@@ -156,18 +164,18 @@ impl<S: Side> Tls<S> {
         Ok(())
     }
 
-    /// Encrypts the frames in `replies` and writes all records with one write. Before the end of
-    /// the handshake, the frames wait.
+    /// Encrypts `replies` and writes all records with one write. Before the end of the handshake,
+    /// the replies wait.
     pub(crate) fn write(
         &mut self,
-        replies: &mut FrameWriter,
+        replies: &mut Outgoing,
         stream: &mut impl io::Write,
     ) -> io::Result<WriteState> {
-        if !replies.is_empty() && self.side.is_handshaking() {
+        if replies.len() > 0 && self.side.is_handshaking() {
             self.begin()?;
         }
-        if !replies.is_empty() && !self.side.is_handshaking() {
-            self.send(Send::Plaintext(replies.frames())).map_err(invalid)?;
+        if replies.len() > 0 && !self.side.is_handshaking() {
+            self.send(Send::Plaintext(replies.unwritten())).map_err(invalid)?;
             replies.clear();
         }
         self.sealed.write(stream)

@@ -55,7 +55,7 @@ const LAYERS: &[Layer] = &[
     pure("avocet-import", &["avocet-wire", "avocet-policy"]),
     pure("avocet-resolver", &["avocet-wire", "avocet-cache", "avocet-dnssec"]),
     // No socket, but rustls, whose buffers are those of the caller.
-    rim("avocet-session", &[]),
+    rim("avocet-session", &["avocet-wire"]),
     rim("avocet-io", &["avocet-wire", "avocet-session"]),
     rim("avocet-revisions", &["avocet-io"]),
     rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),

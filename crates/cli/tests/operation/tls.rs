@@ -229,7 +229,10 @@ fn handshakes_are_bounded_in_time_and_number() {
 fn a_configuration_without_a_certificate_or_with_another_protocol_is_refused() {
     let site = Site::new();
     for (text, expected) in [
-        ("listen = [\"127.0.0.1:5300\", \"tls://127.0.0.1:853\"]", "tls:// needs a certificate"),
+        (
+            "listen = [\"127.0.0.1:5300\", \"tls://127.0.0.1:853\"]",
+            "tls:// and https:// need a certificate",
+        ),
         ("listen = [\"tls://127.0.0.1:853\"]", "expected at least one address without TLS too"),
         ("listen = [\"127.0.0.1:53\", \"tls://127.0.0.1:53\"]", "duplicate address 127.0.0.1:53"),
         ("listen = [\"127.0.0.1:53\", \"tls://127.0.0.1\"]", "\"127.0.0.1:853\""),

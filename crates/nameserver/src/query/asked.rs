@@ -22,11 +22,13 @@ pub enum Transport {
     Tcp = 1,
     /// On a stream with TLS (RFC 7858).
     Tls = 2,
+    /// In HTTP on a stream with TLS (RFC 8484).
+    Https = 3,
 }
 
 impl Transport {
     /// Number of transports.
-    pub const COUNT: usize = 3;
+    pub const COUNT: usize = 4;
 
     /// Returns the name used in metrics, in the query log and in rules.
     #[must_use]
@@ -35,11 +37,18 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Https => "https",
         }
     }
 
     /// All transports, in the order of their numbers.
-    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
+
+    /// Returns the transport with this number; UDP for a number that none has.
+    #[must_use]
+    pub fn of_number(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Udp)
+    }
 
     /// Reports whether queries come on a connection, which proves the client's address.
     #[inline]
@@ -52,7 +61,7 @@ impl Transport {
     #[inline]
     #[must_use]
     pub const fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls)
+        matches!(self, Self::Tls | Self::Https)
     }
 }
 

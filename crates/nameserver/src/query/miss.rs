@@ -23,6 +23,8 @@ pub struct StreamRoute {
     pub slot: u32,
     /// The use count, which distinguishes connections that had the same slot.
     pub generation: u32,
+    /// The request of the connection; 0 where messages are in frames.
+    pub request: u32,
 }
 
 /// The route of a reply to its client.

@@ -138,7 +138,7 @@ impl<'c> OfServer<'c> {
             max_udp_size: _,
             // See `Placement`.
             listen: _,
-            tls: _,
+            encrypted: _,
             // Their names are in the policy as well.
             listeners: _,
             open: _,

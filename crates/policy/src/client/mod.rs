@@ -70,11 +70,12 @@ pub enum Transport {
     Udp,
     Tcp,
     Tls,
+    Https,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Tls];
+    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
 
     /// Returns the name used in expressions.
     #[must_use]
@@ -83,6 +84,7 @@ impl Transport {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Tls => "tls",
+            Self::Https => "https",
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
 use crate::state::Shared;
 use avocet_nameserver::metrics::{
-    BUCKETS, HANDSHAKES, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics,
+    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics,
 };
 use avocet_nameserver::query::asked::Transport;
 
@@ -337,12 +337,28 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
     for (name, help, count) in counters {
         metrics.counter(name, help, total(shared, count));
     }
+    connections(metrics, shared);
+}
+
+/// Connections of clients, plain and encrypted.
+fn connections(metrics: &mut Exposition, shared: &Shared) {
     let help = "TLS handshakes of clients, by result.";
     let mut family = metrics.family("avocet_tls_handshakes_total", MetricType::Counter, help);
     for (place, result) in HANDSHAKES.into_iter().enumerate() {
         let count = total(shared, |worker| worker.tls_handshakes[place].value());
         family.sample(&[("result", result)], count);
     }
+    let help = "Connections of HTTPS that ended by a fault of the client, by reason.";
+    let mut family = metrics.family("avocet_https_ended_total", MetricType::Counter, help);
+    for (place, reason) in HTTPS_ENDS.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.https_ends[place].value());
+        family.sample(&[("reason", reason)], count);
+    }
+    metrics.gauge(
+        "avocet_https_connections",
+        "Open connections with HTTPS; they count among those with TLS too.",
+        total(shared, |worker| worker.https_open.value()),
+    );
     metrics.gauge(
         "avocet_tls_connections",
         "Open connections with TLS; they count among the TCP connections too.",

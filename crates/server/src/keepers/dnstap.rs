@@ -17,6 +17,7 @@ use avocet_config::privacy::Privacy;
 use avocet_dnstap::{
     MessageKind, TapMessage, TapReceiver, TapRecord, TapTime, TapTransport, TappedReply,
 };
+use avocet_nameserver::query::asked::Transport;
 use avocet_querylog::{Concealment, Privacy as LogPrivacy};
 use avocet_wire::header::{HEADER_LEN, Header, RD};
 use avocet_wire::{MessageView, Rtype};
@@ -235,10 +236,11 @@ impl Known<'_> {
         let one = TapMessage {
             identity: identity.as_bytes(),
             version: VERSION.as_bytes(),
-            transport: Some(match reply.transport {
-                0 => TapTransport::Udp,
-                1 => TapTransport::Tcp,
-                _ => TapTransport::Tls,
+            transport: Some(match Transport::of_number(reply.transport) {
+                Transport::Udp => TapTransport::Udp,
+                Transport::Tcp => TapTransport::Tcp,
+                Transport::Tls => TapTransport::Tls,
+                Transport::Https => TapTransport::Https,
             }),
             query_address: self.client,
             // An address of another family would have to be read by the family of the client.

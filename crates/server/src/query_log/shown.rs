@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use avocet_control::log::{LogEntry, LogTransport, OutcomeKind};
 use avocet_control::why::{CacheUse, QueryStage, ValidationState};
 use avocet_nameserver::metrics::STAGES;
+use avocet_nameserver::query::asked::Transport;
 use avocet_querylog::{Entry, Label, Labels, NO_EDE, Privacy};
 use avocet_wire::header::{AA, AD, CD, HEADER_LEN, QR, RA, RD, TC};
 use avocet_wire::{Class, MessageView, NameBuf, Rcode, RecordView, Rtype};
@@ -39,11 +40,8 @@ pub(crate) fn shown(entry: &Entry<'_>, labels: &impl Labels) -> LogEntry {
             .filter(|_| matches!(facts.privacy, Privacy::Full | Privacy::NoNames)),
         groups: texts(Label::Groups, facts.profile),
         listener: text(Label::Listener, facts.listener),
-        transport: match facts.transport {
-            0 => LogTransport::Udp,
-            1 => LogTransport::Tcp,
-            _ => LogTransport::Tls,
-        },
+        transport: of_word(Transport::of_number(facts.transport).name())
+            .unwrap_or(LogTransport::Udp),
         name: name.map(|name| name.folded().to_string()),
         rtype: Rtype(facts.qtype).to_string(),
         class: Class(facts.qclass).to_string(),

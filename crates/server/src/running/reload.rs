@@ -542,18 +542,27 @@ fn rerouted_zones(old: &Config, new: &Config) -> Vec<Box<[u8]>> {
 /// Removes IPv6 addresses if the system has no IPv6 and other addresses remain. Returns the removed
 /// ones.
 pub(crate) fn without_missing_families(server: &mut ServerConfig) -> Vec<SocketAddr> {
-    let named = server.listeners.iter_mut();
-    let named = named.flat_map(|listener| [&mut listener.listen, &mut listener.tls]);
-    let mut all_missing = Vec::new();
-    for listen in [&mut server.listen, &mut server.tls].into_iter().chain(named) {
-        let (served, missing): (Vec<_>, Vec<_>) =
-            listen.iter().partition(|addr| has_family(**addr));
-        if !served.is_empty() {
-            *listen = served;
-            all_missing.extend(missing);
-        }
+    let mut missing = Vec::new();
+    remove_missing(&mut server.listen, |address| *address, &mut missing);
+    remove_missing(&mut server.encrypted, |one| one.address, &mut missing);
+    for listener in &mut server.listeners {
+        remove_missing(&mut listener.listen, |address| *address, &mut missing);
+        remove_missing(&mut listener.encrypted, |one| one.address, &mut missing);
     }
-    all_missing
+    missing
+}
+
+fn remove_missing<T: Copy>(
+    listen: &mut Vec<T>,
+    address: impl Fn(&T) -> SocketAddr,
+    all_missing: &mut Vec<SocketAddr>,
+) {
+    let (served, missing): (Vec<T>, Vec<T>) =
+        listen.iter().partition(|one| has_family(address(one)));
+    if !served.is_empty() {
+        *listen = served;
+        all_missing.extend(missing.iter().map(address));
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use avocet_config::Protocol;
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_io::udp::{Batch, Service, UdpListener};
 use avocet_nameserver::metrics::WorkerMetrics;
@@ -47,6 +48,8 @@ pub(crate) struct Intake {
     addresses: usize,
     /// How many of them are without TLS: the first ones.
     plain_addresses: usize,
+    /// What is served at each address.
+    protocols: Box<[Protocol]>,
     streams: Streams,
     /// Most connections, by the descriptors of the process.
     most_streams: usize,
@@ -81,6 +84,9 @@ impl Intake {
         Ok(Self {
             index: setup.index,
             addresses: shared.snapshot().config.server.addresses().len(),
+            protocols: (shared.snapshot().config.server.open_addresses().iter())
+                .map(|one| one.protocol)
+                .collect(),
             plain_addresses: shared.snapshot().config.server.datagram_addresses(),
             shared,
             listeners,
@@ -111,7 +117,11 @@ impl Intake {
         if usize::from(entrance.0) < self.plain_addresses {
             return Some(ServerSession::plain());
         }
-        ServerSession::accept(&self.shared.tls.at(entrance)?).ok()
+        let tls = self.shared.tls.at(entrance)?;
+        match self.protocols.get(usize::from(entrance.0)) {
+            Some(Protocol::Https) => ServerSession::accept_https(&tls).ok(),
+            _ => ServerSession::accept(&tls).ok(),
+        }
     }
 
     /// Receives one batch of datagrams, has it answered, and sends the replies. The default if
@@ -173,7 +183,11 @@ impl Intake {
         metrics.tcp_expired.add(ended.len() as u64);
         metrics.tcp_open.set(self.streams.open() as u64);
         metrics.tls_open.set(self.streams.encrypted() as u64);
+        metrics.https_open.set(self.streams.https() as u64);
         for (counter, count) in metrics.tls_handshakes.iter().zip(self.streams.handshakes()) {
+            counter.set(count);
+        }
+        for (counter, count) in metrics.https_ends.iter().zip(self.streams.https_ends()) {
             counter.set(count);
         }
         metrics.overflows.set(overflows);

@@ -1,6 +1,6 @@
-//! TCP connections of clients (RFC 7766), with TLS (RFC 7858) or without: pipelined queries,
-//! replies in the order in which they are ready, and bounds on everything that a client can make
-//! the server store.
+//! TCP connections of clients, plain (RFC 7766), with TLS (RFC 7858) or HTTPS (RFC 8484): pipelined
+//! queries, replies in the order in which they are ready, and bounds on everything that a client
+//! can make the server store.
 //!
 //! One read takes all queries that have arrived, and one write sends all replies that are ready.
 //! The server stops reading from a client with too many queries in flight or unread replies until
@@ -16,6 +16,7 @@ use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
+use avocet_session::http::HttpEnd;
 use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
 
@@ -112,8 +113,12 @@ pub(crate) struct Streams {
     /// Slots with replies to write at the end of the turn.
     dirty: Vec<u32>,
     open: usize,
-    /// Those with TLS.
+    /// Those with TLS, and those of them with HTTPS.
     encrypted: usize,
+    https: usize,
+    /// Connections that HTTP has ended, in the order of
+    /// [`HTTPS_ENDS`](avocet_nameserver::metrics::HTTPS_ENDS).
+    https_ends: [u64; 2],
     /// Connections whose handshake is incomplete, by client.
     handshaking: HashMap<IpAddr, usize>,
     /// Steps of handshakes left in this turn.
@@ -134,6 +139,8 @@ impl Streams {
             dirty: Vec::new(),
             open: 0,
             encrypted: 0,
+            https: 0,
+            https_ends: [0; 2],
             handshaking: HashMap::new(),
             handshakes_left: MAX_HANDSHAKES,
             handshakes: [0; 3],
@@ -143,6 +150,16 @@ impl Streams {
     /// Returns the number of open connections with TLS.
     pub(crate) fn encrypted(&self) -> usize {
         self.encrypted
+    }
+
+    /// Returns the number of open connections with HTTPS.
+    pub(crate) fn https(&self) -> usize {
+        self.https
+    }
+
+    /// Returns the numbers of connections that HTTP has ended since the start.
+    pub(crate) fn https_ends(&self) -> [u64; 2] {
+        self.https_ends
     }
 
     /// Returns the numbers of handshakes since the start.
@@ -179,6 +196,7 @@ impl Streams {
         let is_handshaking = session.is_handshaking();
         if is_handshaking {
             self.encrypted += 1;
+            self.https += usize::from(session.is_http());
             *self.handshaking.entry(client.ip).or_default() += 1;
         }
         self.slots[slot as usize].connection = Some(Connection {
@@ -209,7 +227,7 @@ impl Streams {
         let Self { worker, slots, buffer, handshakes_left, .. } = self;
         let StreamSlot { generation, connection } = slots.get_mut(slot as usize)?;
         let connection = connection.as_mut()?;
-        let route = StreamRoute { worker: *worker, slot, generation: *generation };
+        let route = StreamRoute { worker: *worker, slot, generation: *generation, request: 0 };
         let StreamClient { ip, entrance } = connection.client;
         if connection.handshake_since_ms.is_some() {
             // The poller reports the connection in the next turn too.
@@ -270,8 +288,8 @@ impl Streams {
             if connection.session.is_over(MAX_HELD) {
                 // The client keeps sending queries without reading: close the connection.
                 connection.half_closed = true;
-            } else if !message.is_empty() {
-                connection.session.push(message);
+            } else {
+                connection.session.push_late(route.request, message);
             }
             self.dirty.push(route.slot);
         }
@@ -313,9 +331,11 @@ impl Streams {
     /// Closes connections that have been idle or slow for too long. Called about twice a second.
     pub(crate) fn expire(&mut self, now_ms: u64, patience: Patience, ended: &mut Vec<IpAddr>) {
         for slot in 0..self.slots.len() as u32 {
-            let connection = self.slots[slot as usize].connection.as_ref();
-            if connection.is_some_and(|connection| connection.is_expired(now_ms, patience)) {
+            let Some(connection) = &mut self.slots[slot as usize].connection else { continue };
+            if connection.is_expired(now_ms, patience) {
                 ended.extend(self.close(slot));
+            } else {
+                connection.session.refill();
             }
         }
     }
@@ -338,6 +358,10 @@ impl Streams {
         let ip = connection.client.ip;
         if connection.session.is_encrypted() {
             self.encrypted -= 1;
+            if let Some(fault) = connection.session.http_fault() {
+                self.https_ends[usize::from(fault == HttpEnd::Excess)] += 1;
+            }
+            self.https -= usize::from(connection.session.is_http());
             connection.session.close(&mut connection.stream);
         }
         if connection.handshake_since_ms.is_some() {
@@ -353,11 +377,17 @@ impl Streams {
 
 impl Connection {
     fn is_full(&self) -> bool {
-        self.in_flight >= MAX_IN_FLIGHT || self.session.is_over(MAX_UNREAD)
+        self.in_flight >= MAX_IN_FLIGHT
+            || self.session.is_over(MAX_UNREAD)
+            || self.session.must_wait()
     }
 
     fn transport(&self) -> Transport {
-        if self.session.is_encrypted() { Transport::Tls } else { Transport::Tcp }
+        match self.session.is_encrypted() {
+            true if self.session.is_http() => Transport::Https,
+            true => Transport::Tls,
+            false => Transport::Tcp,
+        }
     }
 
     /// Returns the form of the handshake, the first time that it is complete.
@@ -383,15 +413,19 @@ impl Connection {
             return Ok(ReadState::Stopped);
         }
         let Self { stream, session, in_flight, active_ms, .. } = self;
-        let mut state = ReadState::Drained;
+        let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
                 *active_ms = now_ms;
-                match answer.answer(frame, client) {
+                has_query = true;
+                if let Way::Stream(route) = &mut client.route {
+                    route.request = replies.request();
+                }
+                match answer.answer(frame, &client) {
                     // A reply always fits into a frame.
-                    Answered::Now(message) => drop(replies.push(message)),
+                    Answered::Now(message) => replies.push(message),
                     Answered::Later => *in_flight += 1,
-                    Answered::Never => {}
+                    Answered::Never => replies.refuse(),
                 }
                 let full = *in_flight >= MAX_IN_FLIGHT || replies.is_over(MAX_UNREAD);
                 if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -403,7 +437,8 @@ impl Connection {
         self.paused = state == ReadState::Stopped;
         // While the server does not read, the client is not slow.
         let is_waiting = !self.paused && self.session.is_partial();
-        self.piece_since_ms = is_waiting.then(|| self.piece_since_ms.unwrap_or(now_ms));
+        let since_ms = self.piece_since_ms.filter(|_| !has_query).unwrap_or(now_ms);
+        self.piece_since_ms = is_waiting.then_some(since_ms);
         Ok(state)
     }
 

@@ -1,0 +1,119 @@
+//! DNS over HTTPS of the running server: clients, transports and bounds.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::thread;
+
+use crate::server::{Site, free_address};
+use crate::upstream::Upstream;
+
+const ONE: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
+/// A query for www.example with ID 0.
+const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x03www\x07example\0\0\x01\0\x01";
+const IN_PATH: &str = "AAABAAABAAAAAAAAA3d3dwdleGFtcGxlAAABAAE";
+
+fn configure(site: &Site, upstream: &Upstream, https: SocketAddr) {
+    for (name, text) in [("one.pem", ONE[0]), ("one.key", ONE[1])] {
+        fs::write(site.directory.join(name), text).unwrap();
+    }
+    let rest = format!(
+        "[[certificate]]\ncert = \"one.pem\"\nkey = \"one.key\"\n[[listener]]\nname = \"doh\"\n\
+         listen = [\"https://{https}\"]\n[[rule]]\nname = \"safe\"\n\
+         when = '''client.transport == \"https\" && qname.under(\"secret.example\")'''\n\
+         action = \"block\"\n[[rule]]\nname = \"gone\"\n\
+         when = '''qname.under(\"gone.example\")'''\naction = \"drop\"\n\
+         [query-log]\nenabled = true\n"
+    );
+    site.configure(upstream.addr, "workers = 2", &rest);
+}
+
+/// Runs curl; returns its output with the fields of the response.
+fn curl(words: &[&str]) -> String {
+    let output = Command::new("curl").args(["-sk", "-D", "-"]).args(words).output().unwrap();
+    String::from_utf8_lossy(&output.stdout).to_lowercase()
+}
+
+#[test]
+fn clients_ask_over_both_versions_of_http() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    let url = format!("https://{https}/dns-query");
+    let in_path = format!("{url}?dns={IN_PATH}");
+    let body = site.directory.join("query");
+    fs::write(&body, QUERY).unwrap();
+    let body = format!("@{}", body.display());
+    let post = ["-H", "content-type: application/dns-message", "--data-binary", &body, &url];
+    for version in ["--http1.1", "--http2"] {
+        for words in [&post[..], &[&in_path], &["-I", &in_path]] {
+            let text = curl(&[&[version], words].concat());
+            assert!(text.contains(" 200"), "{version} {words:?}: {text}");
+            assert!(text.contains("content-type: application/dns-message"), "{text}");
+            assert!(text.contains("cache-control: max-age="), "{text}");
+        }
+        for (words, status) in [
+            (&[url.as_str()][..], "400"),
+            (&[&format!("https://{https}/")], "404"),
+            (&["-X", "PUT", &url], "405"),
+            (&["--data-binary", "x", &url], "415"),
+            (&[&format!("{url}?dns={}", "A".repeat(9_000))], "414"),
+            (&[&format!("{url}?dns={}", "A".repeat(100_000))], ""),
+        ] {
+            let text = curl(&[&[version], words].concat());
+            let is_right = text.lines().next().is_some_and(|line| line.contains(status));
+            assert!(is_right || status.is_empty(), "{version} {words:?}: {text}");
+            assert!(!text.contains(" 200"), "{text}");
+        }
+    }
+    for form in ["+https", "+https-get"] {
+        let kdig = Command::new("kdig")
+            .args([form, "+noall", "+answer", "+stats", "+padding", "www.example"])
+            .args([&format!("@{}", https.ip()), "-p", &https.port().to_string()])
+            .output()
+            .unwrap();
+        let text = String::from_utf8(kdig.stdout).unwrap();
+        assert!(text.contains("192.0.2.77") && text.contains("Received 468 B"), "{text}");
+    }
+    let doh = ["--doh-url", &url, "--doh-insecure", "--max-time", "5", "http://curl.example:1/"];
+    let before = site.metric("avocet_queries_total{transport=\"https\"}");
+    let _ = curl(&doh);
+    assert!(site.metric("avocet_queries_total{transport=\"https\"}") > before);
+    server.stop();
+}
+
+#[test]
+fn the_client_and_all_that_knows_transports_know_https() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    let at = format!("@https://{https}");
+    let ca = format!("+ca={}", site.directory.join("one.pem").display());
+    let reply = site.avocet_text(&["query", &at, "www.example", &ca, "+json"]);
+    let reply: serde_json::Value = serde_json::from_str(&reply).unwrap();
+    assert_eq!((&reply["transport"], &reply["size"]), (&"https".into(), &468.into()), "{reply}");
+    for words in [&["+insecure"][..], &["+insecure", "+https-get"]] {
+        let words = [&["query", &at, "a.secret.example", "+short"], words].concat();
+        assert_eq!(site.avocet_text(&words), "0.0.0.0\n");
+    }
+    for (server, words, expected) in [
+        (&at, &["+insecure"][..], "HTTP/2 error 8"),
+        (&format!("{at}/other"), &["+insecure"], "HTTP status 404"),
+        (&format!("@{https}"), &["+https-get"], "only with @https://SERVER"),
+    ] {
+        let output = site.avocet(&[&["query", server, "a.gone.example"], words].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+    let why = site.avocet_text(&["why", "a.secret.example", "--transport", "https"]);
+    assert!(why.contains(" IN A 0.0.0.0\n"), "{why}");
+    assert!(site.avocet_text(&["status"]).contains(&format!("https://{https}")));
+    // An entry may still be on its way to the file.
+    let logged = std::iter::repeat_with(|| {
+        thread::yield_now();
+        site.avocet_text(&["log", "search", "--name", "a.secret.example", "--json"])
+    });
+    let logged = logged.take(1_000).find(|text| text.contains("secret.example"));
+    assert!(logged.is_some_and(|text| text.contains("\"https\"")));
+    server.stop();
+}

@@ -1,0 +1,231 @@
+//! DNS over HTTP/1.1 (RFC 9112): one request after the other, for clients without HTTP/2.
+//!
+//! Responses keep the order of requests, so the next request is read when the one before has its
+//! response.
+
+use std::ops::ControlFlow;
+
+use avocet_wire::MAX_MESSAGE;
+use httparse::{EMPTY_HEADER, Error, Header, Request};
+
+use super::hpack::FieldName;
+use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status, max_age};
+use super::{Replies, ReplyPlace};
+use crate::frame::{Outgoing, trim};
+
+/// Most fields of a request.
+const MAX_FIELD_COUNT: usize = 64;
+/// Most octets before the body.
+const MAX_HEAD: usize = 16 << 10;
+/// Most reads in which a request arrives: each of them reads its head again.
+const MAX_PIECES: u32 = 64;
+/// What a connection is at its end.
+const CLOSE: &str = "Connection: close\r\n";
+
+/// A request that has no response yet.
+#[derive(Clone, Copy, Debug)]
+struct PendingRequest {
+    extent: ResponseExtent,
+    /// Whether it is the last one of its connection.
+    is_last: bool,
+}
+
+/// A connection.
+#[derive(Debug, Default)]
+pub(crate) struct Http1 {
+    /// Octets received and not used.
+    pub(crate) held: Vec<u8>,
+    pub(crate) out: Outgoing,
+    pending: Option<PendingRequest>,
+    /// Whether a complete request may wait in `held`.
+    is_stopped: bool,
+    pieces: u32,
+    has_ended: bool,
+}
+
+/// The result of an attempt to read a request.
+enum Progress {
+    Incomplete,
+    /// It took these octets.
+    Used(usize, ControlFlow<()>),
+    /// The connection has ended.
+    Ended,
+}
+
+impl Http1 {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped && self.pending.is_none()
+    }
+
+    /// Reports whether a response is due before anything is read.
+    pub(crate) fn must_wait(&self) -> bool {
+        self.pending.is_some()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended && self.pending.is_none()
+    }
+
+    pub(crate) fn is_partial(&self) -> bool {
+        !self.held.is_empty() && self.pending.is_none()
+    }
+
+    pub(crate) fn take(
+        &mut self,
+        octets: &[u8],
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        if !self.has_ended {
+            self.held.extend_from_slice(octets);
+        }
+        if self.is_stopped || self.pending.is_some() {
+            self.is_stopped = true;
+            return ControlFlow::Break(());
+        }
+        self.resume(deliver)
+    }
+
+    pub(crate) fn resume(
+        &mut self,
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let octets = std::mem::take(&mut self.held);
+        let mut used = 0;
+        let mut flow = ControlFlow::Continue(());
+        while flow.is_continue() && used < octets.len() {
+            match self.request(&octets[used..], deliver) {
+                Progress::Incomplete => break,
+                Progress::Ended => {
+                    self.has_ended = true;
+                    return ControlFlow::Continue(());
+                }
+                Progress::Used(taken, then) => {
+                    used += taken;
+                    flow = if self.pending.is_some() { ControlFlow::Break(()) } else { then };
+                }
+            }
+            if self.has_ended {
+                return ControlFlow::Continue(());
+            }
+        }
+        self.held = octets;
+        self.held.drain(..used);
+        trim(&mut self.held);
+        self.is_stopped = flow.is_break();
+        flow
+    }
+
+    fn request(
+        &mut self,
+        octets: &[u8],
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> Progress {
+        let mut fields = [EMPTY_HEADER; MAX_FIELD_COUNT];
+        let mut request = Request::new(&mut fields);
+        let head_len = match request.parse(octets) {
+            Ok(httparse::Status::Complete(len)) if len <= MAX_HEAD => len,
+            Ok(httparse::Status::Partial) if octets.len() < MAX_HEAD => return self.piece(),
+            Ok(_) | Err(Error::TooManyHeaders) => return self.end(Status::LargeFields),
+            Err(_) => return self.end(Status::BadRequest),
+        };
+        let (head, is_last) = match read_head(&request) {
+            Ok(read) => read,
+            Err(status) => return self.end(status),
+        };
+        let body_len = head.content_length.unwrap_or(0);
+        if body_len > MAX_MESSAGE {
+            return self.end(Status::LargeBody);
+        }
+        let Some(body) = octets.get(head_len..head_len + body_len) else { return self.piece() };
+        self.pieces = 0;
+        let has_length = head.content_length.is_some();
+        self.has_ended = is_last;
+        let (message, extent) = match head.verdict() {
+            RequestVerdict::Query(message, extent) => (message, extent),
+            RequestVerdict::Body if has_length => (body.to_vec(), ResponseExtent::Whole),
+            RequestVerdict::Body => return self.end(Status::NoLength),
+            RequestVerdict::Reject(status) => {
+                self.respond(
+                    status,
+                    b"",
+                    PendingRequest { extent: ResponseExtent::Whole, is_last },
+                );
+                return Progress::Used(head_len + body_len, ControlFlow::Continue(()));
+            }
+        };
+        self.pending = Some(PendingRequest { extent, is_last });
+        let flow = deliver(&message, &mut Replies(ReplyPlace::One(self)));
+        Progress::Used(head_len + body_len, flow)
+    }
+
+    fn piece(&mut self) -> Progress {
+        self.pieces += 1;
+        if self.pieces > MAX_PIECES { self.end(Status::Slow) } else { Progress::Incomplete }
+    }
+
+    /// Ends the connection with a response.
+    fn end(&mut self, status: Status) -> Progress {
+        self.respond(status, b"", PendingRequest { extent: ResponseExtent::Whole, is_last: true });
+        Progress::Ended
+    }
+
+    /// Answers the request that waits.
+    pub(crate) fn answer(&mut self, message: &[u8]) {
+        if let Some(pending) = self.pending.take() {
+            self.respond(Status::Ok, message, pending);
+        }
+    }
+
+    /// Ends the request that waits without a DNS message.
+    pub(crate) fn refuse(&mut self) {
+        if let Some(pending) = self.pending.take() {
+            self.respond(Status::Refused, b"", pending);
+        }
+    }
+
+    fn respond(&mut self, status: Status, body: &[u8], request: PendingRequest) {
+        let out = self.out.end();
+        let mut text = |part: &str| out.extend_from_slice(part.as_bytes());
+        text("HTTP/1.1 ");
+        text(status.digits());
+        text(" \r\n");
+        if status == Status::Ok {
+            text("Content-Type: application/dns-message\r\nCache-Control: max-age=");
+            text(&max_age(body).to_string());
+            text("\r\n");
+        }
+        if status == Status::BadMethod {
+            text("Allow: GET, HEAD, POST\r\n");
+        }
+        if request.is_last {
+            text(CLOSE);
+        }
+        text("Content-Length: ");
+        text(&body.len().to_string());
+        text("\r\n\r\n");
+        if request.extent == ResponseExtent::Whole {
+            out.extend_from_slice(body);
+        }
+    }
+}
+
+/// Reads the fields. Returns whether the connection ends after the request, too.
+fn read_head(request: &Request<'_, '_>) -> Result<(RequestHead, bool), Status> {
+    let mut head = RequestHead::default();
+    head.field(FieldName::Method, request.method.unwrap_or_default().as_bytes());
+    head.field(FieldName::Path, request.path.unwrap_or_default().as_bytes());
+    let mut is_last = request.version == Some(0);
+    for Header { name, value } in request.headers.iter() {
+        if name.eq_ignore_ascii_case("content-type") {
+            head.field(FieldName::ContentType, value);
+        } else if name.eq_ignore_ascii_case("content-length") {
+            head.field(FieldName::ContentLength, value);
+        } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            // A body without length. Both together may be an attack (RFC 9112 §6.3).
+            return Err(Status::NoLength);
+        } else if name.eq_ignore_ascii_case("connection") {
+            is_last |= value.trim_ascii().eq_ignore_ascii_case(b"close");
+        }
+    }
+    if head.is_malformed { Err(Status::BadRequest) } else { Ok((head, is_last)) }
+}

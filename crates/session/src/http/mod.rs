@@ -1,0 +1,209 @@
+//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end.
+//!
+//! A connection begins with the preface of HTTP/2 or with a request of HTTP/1.1, so that its first
+//! octets decide, whatever the two ends have agreed on in TLS.
+
+mod ask;
+mod frames;
+mod h1;
+mod h2;
+mod hpack;
+mod huffman;
+mod request;
+mod response;
+#[cfg(test)]
+mod tests;
+
+use std::ops::ControlFlow;
+
+use crate::frame::{FrameWriter, Outgoing};
+pub use ask::{HttpFault, HttpMethod, HttpQuery};
+use h1::Http1;
+use h2::Http2;
+pub use h2::HttpEnd;
+
+/// Octets that only HTTP/2 begins with.
+const SIGN: &[u8] = b"PRI";
+
+/// Takes the reply to one query.
+pub struct Replies<'s>(ReplyPlace<'s>);
+
+/// Where a reply goes.
+enum ReplyPlace<'s> {
+    /// In a frame (RFC 7766).
+    Frames(&'s mut FrameWriter),
+    /// To the only request that waits.
+    One(&'s mut Http1),
+    /// To a stream.
+    Two(&'s mut Http2, u32),
+}
+
+impl<'s> Replies<'s> {
+    #[inline]
+    pub(crate) fn in_frames(writer: &'s mut FrameWriter) -> Self {
+        Self(ReplyPlace::Frames(writer))
+    }
+
+    /// Sends a reply. One that is too long for a frame is left out.
+    #[inline]
+    pub fn push(&mut self, message: &[u8]) {
+        match &mut self.0 {
+            ReplyPlace::Frames(writer) => drop(writer.push(message)),
+            ReplyPlace::One(http) => http.answer(message),
+            ReplyPlace::Two(http, id) => http.answer(*id, message),
+        }
+    }
+
+    /// Ends a request that gets no reply. In frames there is none to end.
+    #[inline]
+    pub fn refuse(&mut self) {
+        match &mut self.0 {
+            ReplyPlace::Frames(_) => {}
+            ReplyPlace::One(http) => http.refuse(),
+            ReplyPlace::Two(http, id) => http.refuse(*id),
+        }
+    }
+
+    /// Returns the number of the request in its connection, for a reply that comes later.
+    #[inline]
+    pub fn request(&self) -> u32 {
+        match &self.0 {
+            ReplyPlace::Frames(_) | ReplyPlace::One(_) => 0,
+            ReplyPlace::Two(_, id) => *id,
+        }
+    }
+
+    /// Reports whether more than `limit` octets wait to be sent.
+    #[inline]
+    pub fn is_over(&self, limit: usize) -> bool {
+        match &self.0 {
+            ReplyPlace::Frames(writer) => writer.is_over(limit),
+            ReplyPlace::One(http) => http.out.len() > limit,
+            ReplyPlace::Two(http, _) => http.out.len() > limit,
+        }
+    }
+}
+
+/// A connection with DNS over HTTPS.
+pub(crate) enum Http {
+    /// The octets received do not decide between the versions.
+    Unknown(Vec<u8>, Outgoing),
+    One(Http1),
+    Two(Http2),
+}
+
+impl Http {
+    pub(crate) const fn new() -> Self {
+        Self::Unknown(Vec::new(), Outgoing::new())
+    }
+
+    /// Reports whether octets wait that were not processed because delivery was stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        match self {
+            Self::Unknown(..) => false,
+            Self::One(http) => http.is_stopped(),
+            Self::Two(http) => http.is_stopped(),
+        }
+    }
+
+    /// Reports whether nothing can be read before a reply was pushed.
+    pub(crate) fn must_wait(&self) -> bool {
+        matches!(self, Self::One(http) if http.must_wait())
+    }
+
+    /// Reports whether nothing more is read from the client.
+    pub(crate) fn has_ended(&self) -> bool {
+        match self {
+            Self::Unknown(..) => false,
+            Self::One(http) => http.has_ended(),
+            Self::Two(http) => http.has_ended(),
+        }
+    }
+
+    /// Reports whether the client owes the rest of a request.
+    pub(crate) fn is_partial(&self) -> bool {
+        match self {
+            Self::Unknown(held, _) => !held.is_empty(),
+            Self::One(http) => http.is_partial(),
+            Self::Two(http) => http.is_partial(),
+        }
+    }
+
+    /// Takes octets and delivers the queries that are complete. After a break, the rest is kept
+    /// for [`Self::resume`].
+    pub(crate) fn take(
+        &mut self,
+        octets: &[u8],
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self {
+            Self::One(http) => http.take(octets, deliver),
+            Self::Two(http) => http.take(octets, deliver),
+            Self::Unknown(held, _) => {
+                held.extend_from_slice(octets);
+                if held.len() < SIGN.len() && SIGN.starts_with(held) {
+                    return ControlFlow::Continue(());
+                }
+                let held = std::mem::take(held);
+                let is_two = held.starts_with(SIGN);
+                *self =
+                    if is_two { Self::Two(Http2::default()) } else { Self::One(Http1::default()) };
+                self.take(&held, deliver)
+            }
+        }
+    }
+
+    /// Delivers the queries that an earlier break has left.
+    pub(crate) fn resume(
+        &mut self,
+        deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        match self {
+            Self::Unknown(..) => ControlFlow::Continue(()),
+            Self::One(http) => http.resume(deliver),
+            Self::Two(http) => http.resume(deliver),
+        }
+    }
+
+    /// Returns what takes the reply to a request.
+    pub(crate) fn replies(&mut self, request: u32) -> Option<Replies<'_>> {
+        match self {
+            Self::Unknown(..) => None,
+            Self::One(http) => Some(Replies(ReplyPlace::One(http))),
+            Self::Two(http) => Some(Replies(ReplyPlace::Two(http, request))),
+        }
+    }
+
+    /// Returns why the connection has ended by a fault of the client.
+    pub(crate) fn fault(&self) -> Option<HttpEnd> {
+        match self {
+            Self::Two(http) => http.fault(),
+            Self::Unknown(..) | Self::One(_) => None,
+        }
+    }
+
+    /// Adds to what the client may cost without queries, because half a second has passed.
+    pub(crate) fn refill(&mut self) {
+        if let Self::Two(http) = self {
+            http.refill();
+        }
+    }
+
+    /// Returns the octets that wait to be sent.
+    pub(crate) fn out(&mut self) -> &mut Outgoing {
+        match self {
+            Self::Unknown(_, out) => out,
+            Self::One(http) => &mut http.out,
+            Self::Two(http) => &mut http.out,
+        }
+    }
+
+    /// Returns how many octets wait to be sent.
+    pub(crate) fn unsent(&self) -> usize {
+        match self {
+            Self::Unknown(_, out) => out.len(),
+            Self::One(http) => http.out.len(),
+            Self::Two(http) => http.out.len(),
+        }
+    }
+}

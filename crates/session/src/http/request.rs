@@ -1,0 +1,305 @@
+//! DNS queries in HTTP (RFC 8484): which requests have one, and the status of those without.
+
+use avocet_wire::view::RecordSection;
+use avocet_wire::{MAX_MESSAGE, MessageView, Rcode, Rtype};
+use data_encoding::BASE64URL_NOPAD;
+
+use super::hpack::FieldName;
+
+/// The path of queries: the default of clients and of RFC 8484 §4.1.1.
+pub(crate) const PATH: &[u8] = b"/dns-query";
+/// The media type of queries and responses.
+pub(crate) const MEDIA_TYPE: &[u8] = b"application/dns-message";
+/// Most octets of a path with a query in base64. It is checked before anything is decoded.
+pub(super) const MAX_TARGET: usize = 8 << 10;
+
+/// The status of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// 200
+    Ok,
+    /// 400: there is no query.
+    BadRequest,
+    /// 404: nothing is served there.
+    NotFound,
+    /// 405: neither GET, HEAD nor POST.
+    BadMethod,
+    /// 408: it came in too many pieces.
+    Slow,
+    /// 411: a body without length, in HTTP/1.1.
+    NoLength,
+    /// 413: longer than a DNS message.
+    LargeBody,
+    /// 414: the path is too long.
+    LongTarget,
+    /// 415: the body is something else.
+    BadType,
+    /// 431: the fields are too long.
+    LargeFields,
+    /// 500: the query gets no response.
+    Refused,
+}
+
+impl Status {
+    /// Returns the three digits.
+    pub(crate) const fn digits(self) -> &'static str {
+        match self {
+            Self::Ok => "200",
+            Self::BadRequest => "400",
+            Self::NotFound => "404",
+            Self::BadMethod => "405",
+            Self::Slow => "408",
+            Self::NoLength => "411",
+            Self::LargeBody => "413",
+            Self::LongTarget => "414",
+            Self::BadType => "415",
+            Self::LargeFields => "431",
+            Self::Refused => "500",
+        }
+    }
+}
+
+/// How much of a response is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseExtent {
+    /// Fields and body.
+    Whole,
+    /// The fields: the method is HEAD.
+    Fields,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Method {
+    #[default]
+    None,
+    Get,
+    Head,
+    Post,
+    Other,
+}
+
+/// What the path names.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum RequestTarget {
+    #[default]
+    None,
+    Elsewhere,
+    TooLong,
+    /// The path of queries, with the text of `dns`, if there is one.
+    Query(Option<Vec<u8>>),
+    /// The same with a text that is no base64.
+    BadQuery,
+}
+
+/// The parts of a request that have a meaning.
+#[derive(Debug, Default)]
+pub(crate) struct RequestHead {
+    method: Method,
+    target: RequestTarget,
+    is_message: bool,
+    /// The octets of the body, if the request says so.
+    pub(crate) content_length: Option<usize>,
+    /// Whether a field occurs twice, has no meaning in a request, or is no number where it must be.
+    pub(crate) is_malformed: bool,
+}
+
+/// What to do with a request.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum RequestVerdict {
+    /// The query is in the path.
+    Query(Vec<u8>, ResponseExtent),
+    /// The query is the body.
+    Body,
+    /// There is none.
+    Reject(Status),
+}
+
+impl RequestHead {
+    /// Takes a field.
+    pub(crate) fn field(&mut self, name: FieldName, value: &[u8]) {
+        match name {
+            FieldName::Method => {
+                self.is_malformed |= self.method != Method::None;
+                self.method = match value {
+                    b"GET" => Method::Get,
+                    b"HEAD" => Method::Head,
+                    b"POST" => Method::Post,
+                    _ => Method::Other,
+                };
+            }
+            FieldName::Path => {
+                self.is_malformed |= self.target != RequestTarget::None;
+                self.target = RequestTarget::read(value);
+            }
+            FieldName::ContentType => self.is_message = is_message(value),
+            FieldName::ContentLength => {
+                let length = number(value);
+                self.is_malformed |= length.is_none() || self.content_length.is_some();
+                self.content_length = length;
+            }
+            FieldName::Status | FieldName::UnknownPseudo | FieldName::OfConnection => {
+                self.is_malformed = true
+            }
+            FieldName::Scheme | FieldName::Authority | FieldName::Other => {}
+        }
+    }
+
+    /// Reports whether method or path are missing.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.method == Method::None || self.target == RequestTarget::None
+    }
+
+    /// Returns what to do with the request.
+    pub(crate) fn verdict(self) -> RequestVerdict {
+        let extent = if self.method == Method::Head {
+            ResponseExtent::Fields
+        } else {
+            ResponseExtent::Whole
+        };
+        match (self.method, self.target) {
+            (_, RequestTarget::TooLong) => RequestVerdict::Reject(Status::LongTarget),
+            (_, RequestTarget::None | RequestTarget::Elsewhere) => {
+                RequestVerdict::Reject(Status::NotFound)
+            }
+            (Method::None | Method::Other, _) => RequestVerdict::Reject(Status::BadMethod),
+            (Method::Get | Method::Head, RequestTarget::Query(Some(query))) => {
+                RequestVerdict::Query(query, extent)
+            }
+            (Method::Get | Method::Head, _) => RequestVerdict::Reject(Status::BadRequest),
+            (Method::Post, _) if !self.is_message => RequestVerdict::Reject(Status::BadType),
+            (Method::Post, _) if self.content_length.is_some_and(|len| len > MAX_MESSAGE) => {
+                RequestVerdict::Reject(Status::LargeBody)
+            }
+            (Method::Post, _) => RequestVerdict::Body,
+        }
+    }
+}
+
+impl RequestTarget {
+    fn read(target: &[u8]) -> Self {
+        if target.len() > MAX_TARGET {
+            return Self::TooLong;
+        }
+        let at = target.iter().position(|octet| *octet == b'?').unwrap_or(target.len());
+        let (path, parameters) = target.split_at(at);
+        if path != PATH {
+            return Self::Elsewhere;
+        }
+        let mut all = parameters.get(1..).unwrap_or_default().split(|octet| *octet == b'&');
+        let Some(text) = all.find_map(|one| one.strip_prefix(b"dns=")) else {
+            return Self::Query(None);
+        };
+        // Padding is not allowed (RFC 8484 §6), but some clients write it.
+        let end = text.iter().rposition(|octet| *octet != b'=').map_or(0, |last| last + 1);
+        BASE64URL_NOPAD
+            .decode(&text[..end])
+            .map_or(Self::BadQuery, |query| Self::Query(Some(query)))
+    }
+}
+
+/// Reports whether a content type is that of DNS messages, with any parameters.
+fn is_message(value: &[u8]) -> bool {
+    let end = value.iter().position(|octet| *octet == b';').unwrap_or(value.len());
+    value[..end].trim_ascii().eq_ignore_ascii_case(MEDIA_TYPE)
+}
+
+fn number(value: &[u8]) -> Option<usize> {
+    let is_digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    // A number that is too long is a body that is too long.
+    is_digits.then(|| str::from_utf8(value).ok()?.parse().ok().or(Some(usize::MAX)))?
+}
+
+/// Returns for how many seconds a response is fresh: the smallest TTL of its answers, or of the SOA
+/// record of a response without one (RFC 8484 §5.1). Errors are not kept.
+pub(crate) fn max_age(message: &[u8]) -> u32 {
+    let Ok(view) = MessageView::new(message) else { return 0 };
+    if !matches!(view.header().rcode(), Rcode::NOERROR | Rcode::NXDOMAIN) {
+        return 0;
+    }
+    let section = |section, rtype: Option<Rtype>| {
+        let records = view.section(section).ok()?.map_while(Result::ok);
+        let of_type = records.filter(|one| rtype.is_none_or(|rtype| one.rtype == rtype));
+        of_type.map(|one| one.ttl_secs()).min()
+    };
+    section(RecordSection::Answer, None)
+        .or_else(|| section(RecordSection::Authority, Some(Rtype::SOA)))
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(method: &str, path: &str, fields: &[(FieldName, &str)], expected: RequestVerdict) {
+        let mut head = RequestHead::default();
+        head.field(FieldName::Method, method.as_bytes());
+        head.field(FieldName::Path, path.as_bytes());
+        fields.iter().for_each(|(name, value)| head.field(*name, value.as_bytes()));
+        assert!(!head.is_malformed && !head.is_incomplete());
+        assert_eq!(head.verdict(), expected, "{method} {path:.60}");
+    }
+
+    #[test]
+    fn queries_are_found_where_rfc_8484_puts_them() {
+        let whole = |query: &[u8]| RequestVerdict::Query(query.to_vec(), ResponseExtent::Whole);
+        check("GET", "/dns-query?dns=AAEB", &[], whole(&[0, 1, 1]));
+        check("GET", "/dns-query?x=1&dns=_-8&y", &[], whole(&[0xff, 0xef]));
+        check("GET", "/dns-query?dns=AA==", &[], whole(&[0]));
+        check(
+            "HEAD",
+            "/dns-query?dns=AA",
+            &[],
+            RequestVerdict::Query(vec![0], ResponseExtent::Fields),
+        );
+        let message = (FieldName::ContentType, "Application/DNS-Message; x=1");
+        check("POST", "/dns-query", &[message], RequestVerdict::Body);
+    }
+
+    #[test]
+    fn requests_without_a_query_have_a_status() {
+        let message = (FieldName::ContentType, "application/dns-message");
+        let json = (FieldName::ContentType, "application/dns-json");
+        let long = format!("/dns-query?dns={}", "A".repeat(100_000));
+        for (method, path, fields, status) in [
+            ("GET", "/dns-query", &[][..], Status::BadRequest),
+            ("GET", "/dns-query?dns=A+A/", &[], Status::BadRequest),
+            ("GET", "/dns-query?dns=A", &[], Status::BadRequest),
+            ("GET", "/", &[], Status::NotFound),
+            ("GET", "/dns-query/x", &[], Status::NotFound),
+            ("GET", &long, &[], Status::LongTarget),
+            ("PUT", "/dns-query", &[message], Status::BadMethod),
+            ("POST", "/dns-query", &[json], Status::BadType),
+            ("POST", "/dns-query", &[], Status::BadType),
+            (
+                "POST",
+                "/dns-query",
+                &[message, (FieldName::ContentLength, "65536")],
+                Status::LargeBody,
+            ),
+            (
+                "POST",
+                "/dns-query",
+                &[message, (FieldName::ContentLength, "99999999999999999999999")],
+                Status::LargeBody,
+            ),
+        ] {
+            check(method, path, fields, RequestVerdict::Reject(status));
+        }
+    }
+
+    #[test]
+    fn fields_that_contradict_themselves_are_malformed() {
+        for fields in [
+            &[(FieldName::Method, "GET"), (FieldName::Method, "GET")][..],
+            &[(FieldName::ContentLength, "1"), (FieldName::ContentLength, "1")],
+            &[(FieldName::ContentLength, "-1")],
+            &[(FieldName::ContentLength, "")],
+            &[(FieldName::UnknownPseudo, "")],
+            &[(FieldName::OfConnection, "")],
+        ] {
+            let mut head = RequestHead::default();
+            fields.iter().for_each(|(name, value)| head.field(*name, value.as_bytes()));
+            assert!(head.is_malformed, "{fields:?}");
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! Connections with HTTP/1.1 and HTTP/2 in memory: requests, limits and attacks.
+
+use std::ops::ControlFlow;
+
+use super::frames::PREFACE;
+use super::h2::{MAX_BUDGET, MAX_HTTP_STREAMS};
+use super::{Http, Replies};
+
+const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+/// The header block of POST /dns-query with a DNS message.
+const POST: &[u8] = b"\x83\x87\x04\x0a/dns-query\x5f\x17application/dns-message";
+
+/// What the server does with queries.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    Answer,
+    Wait,
+    Drop,
+}
+
+struct Client {
+    http: Http,
+    then: Then,
+    /// Requests that were delivered.
+    requests: Vec<u32>,
+    messages: Vec<Vec<u8>>,
+}
+
+impl Client {
+    fn new(then: Then) -> Self {
+        Self { http: Http::new(), then, requests: Vec::new(), messages: Vec::new() }
+    }
+
+    /// Starts HTTP/2.
+    fn two(then: Then) -> Self {
+        let mut client = Self::new(then);
+        client.send(&[PREFACE, &frame(4, 0, 0, b"")].concat());
+        assert_eq!(kinds(&client.out()), [(4, 0, 0), (4, 1, 0)]);
+        client
+    }
+
+    fn send(&mut self, octets: &[u8]) {
+        let Self { http, then, requests, messages } = self;
+        let _ = http.take(octets, &mut |message: &[u8], replies: &mut Replies<'_>| {
+            requests.push(replies.request());
+            messages.push(message.to_vec());
+            match then {
+                Then::Answer => replies.push(message),
+                Then::Wait => {}
+                Then::Drop => replies.refuse(),
+            }
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Takes what the server has sent.
+    fn out(&mut self) -> Vec<u8> {
+        let out = self.http.out();
+        let octets = out.unwritten().to_vec();
+        out.clear();
+        octets
+    }
+
+    fn two_mut(&mut self) -> &mut super::Http2 {
+        match &mut self.http {
+            Http::Two(http) => http,
+            _ => panic!("not HTTP/2"),
+        }
+    }
+}
+
+fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+    [&[a, b, c, kind, flags][..], &id.to_be_bytes(), payload].concat()
+}
+
+/// A POST request with a body.
+fn post(id: u32, body: &[u8]) -> Vec<u8> {
+    [frame(1, 4, id, POST), frame(0, 1, id, body)].concat()
+}
+
+/// A GET request with this path.
+fn get(id: u32, path: &str) -> Vec<u8> {
+    let mut block = vec![0x82, 0x87, 0x04, 0x7f, (path.len() - 127) as u8 & 0x7f | 0x80];
+    block.push(((path.len() - 127) >> 7) as u8);
+    frame(1, 5, id, &[&block, path.as_bytes()].concat())
+}
+
+/// The frames in some octets.
+fn frames(mut octets: &[u8]) -> Vec<(u8, u8, u32, &[u8])> {
+    let mut all = Vec::new();
+    while let Some(([a, b, c, kind, flags, id @ ..], rest)) = octets.split_first_chunk::<9>() {
+        let (payload, rest) = rest.split_at(u32::from_be_bytes([0, *a, *b, *c]) as usize);
+        all.push((*kind, *flags, u32::from_be_bytes(*id), payload));
+        octets = rest;
+    }
+    assert_eq!(octets, b"");
+    all
+}
+
+fn kinds(octets: &[u8]) -> Vec<(u8, u8, u32)> {
+    frames(octets).into_iter().map(|(kind, flags, id, _)| (kind, flags, id)).collect()
+}
+
+/// The error code of the GOAWAY at the end.
+fn goaway(client: &mut Client) -> Option<u8> {
+    let octets = client.out();
+    let last = frames(&octets).last().map(|(kind, .., payload)| (*kind, payload.to_vec()));
+    let (7, payload) = last? else { return None };
+    assert!(client.http.has_ended());
+    // Nothing is read afterwards.
+    let before = client.messages.len();
+    client.send(&post(9_999_999, QUERY));
+    assert_eq!((client.messages.len(), client.out()), (before, Vec::new()));
+    Some(payload[7])
+}
+
+#[test]
+fn a_query_is_answered_wherever_its_octets_are_split() {
+    let octets = [PREFACE, &frame(4, 0, 0, b""), &post(1, QUERY), &post(3, QUERY)].concat();
+    for at in 0..octets.len() {
+        let mut client = Client::new(Then::Answer);
+        client.send(&octets[..at]);
+        client.send(&octets[at..]);
+        assert_eq!(client.messages, [QUERY, QUERY], "{at}");
+        let out = client.out();
+        let expected = [(4, 0, 0), (4, 1, 0), (1, 4, 1), (0, 1, 1), (1, 4, 3), (0, 1, 3)];
+        assert_eq!(kinds(&out), expected, "{at}");
+        assert!(!client.http.is_partial());
+    }
+    let mut client = Client::new(Then::Answer);
+    octets.iter().for_each(|octet| client.send(&[*octet]));
+    assert_eq!(client.messages, [QUERY, QUERY]);
+}
+
+#[test]
+fn get_and_head_have_the_query_in_the_path() {
+    let path = format!("/dns-query?dns={}", "A".repeat(128));
+    let mut client = Client::two(Then::Answer);
+    client.send(&get(1, &path));
+    assert_eq!(client.messages, [[0; 96]]);
+    assert_eq!(kinds(&client.out()), [(1, 4, 1), (0, 1, 1)]);
+    let mut head = get(3, &path);
+    head.splice(9..10, b"\x02\x04HEAD".iter().copied());
+    head[2] += 5;
+    client.send(&head);
+    assert_eq!(kinds(&client.out()), [(1, 5, 3)]);
+}
+
+#[test]
+fn late_replies_find_their_stream_and_reset_ones_are_dropped() {
+    let mut client = Client::two(Then::Wait);
+    client.send(&[post(1, QUERY), post(3, QUERY), frame(3, 0, 1, &[0; 4])].concat());
+    assert_eq!(client.requests, [1, 3]);
+    for request in [3, 1] {
+        client.http.replies(request).unwrap().push(QUERY);
+    }
+    assert_eq!(kinds(&client.out()), [(1, 4, 3), (0, 1, 3)]);
+    let mut client = Client::two(Then::Drop);
+    client.send(&post(1, QUERY));
+    assert_eq!(kinds(&client.out()), [(3, 0, 1)]);
+}
+
+#[test]
+fn requests_without_a_query_get_a_status() {
+    let path = |text: &str| [&[0x82, 0x87, 0x04, text.len() as u8][..], text.as_bytes()].concat();
+    let other_type = b"\x83\x87\x04\x0a/dns-query\x5f\x0aimage/jpeg".to_vec();
+    for (block, flags, status) in [
+        (path("/"), 5, "404"),
+        (path("/dns-query"), 5, "400"),
+        (path("/dns-query?dns=!"), 5, "400"),
+        (other_type, 4, "415"),
+        (POST.to_vec(), 5, "400"),
+        ([POST, b"\x0f\x0d\x0565536"].concat(), 4, "413"),
+        (b"\x02\x03PUT\x87\x04\x0a/dns-query".to_vec(), 5, "405"),
+    ] {
+        let mut client = Client::two(Then::Answer);
+        client.send(&frame(1, flags, 1, &block));
+        let out = client.out();
+        let (kind, sent, id, payload) = frames(&out)[0];
+        assert_eq!((kind, sent, id), (1, 5, 1), "{status}");
+        assert_eq!(&payload[..5], [&[8, 3], status.as_bytes()].concat(), "{status}");
+        assert_eq!(frames(&out).len(), if flags == 5 { 1 } else { 2 }, "{status}");
+        assert!(!client.http.is_partial());
+        client.send(&[frame(0, 0, 1, b"x"), post(3, QUERY)].concat());
+        assert_eq!(client.messages, [QUERY], "{status}");
+    }
+}
+
+#[test]
+fn a_path_of_a_hundred_kilobytes_is_not_decoded() {
+    let mut client = Client::two(Then::Answer);
+    client.send(&get(1, &format!("/dns-query?dns={}", "A".repeat(9_000))));
+    assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03414");
+    let mut block = vec![0x82, 0x87, 0x04, 0x7f, 0xa1, 0x8c, 0x06];
+    block.extend_from_slice(&[b'A'; 100_000]);
+    let mut octets = frame(1, 1, 1 + 2, &block[..16_384]);
+    for piece in block[16_384..].chunks(16_384) {
+        octets.extend(frame(9, 0, 3, piece));
+    }
+    client.send(&octets);
+    assert_eq!(goaway(&mut client), Some(11));
+    assert_eq!(client.messages.len(), 0);
+}
+
+#[test]
+fn a_message_may_have_65535_octets_and_no_more() {
+    let mut client = Client::two(Then::Answer);
+    let large = vec![7; 65_535];
+    let mut octets = frame(1, 4, 1, POST);
+    for piece in large.chunks(16_384) {
+        octets.extend(frame(0, u8::from(piece.len() < 16_384), 1, piece));
+    }
+    client.send(&octets);
+    assert_eq!(client.messages, [&large[..]]);
+    let mut octets = frame(1, 4, 3, POST);
+    (0..5).for_each(|_| octets.extend(frame(0, 0, 3, &large[..16_384])));
+    let _ = client.out();
+    client.send(&octets);
+    let out = client.out();
+    let status = frames(&out).into_iter().find(|one| one.0 == 1).unwrap();
+    assert_eq!(&status.3[..5], b"\x08\x03413");
+    assert_eq!(client.two_mut().kept_octets(), 0);
+}
+
+#[test]
+fn rapid_resets_end_the_connection() {
+    let mut client = Client::two(Then::Wait);
+    let attack: Vec<u8> = (0..1000)
+        .flat_map(|n| [post(2 * n + 1, QUERY), frame(3, 0, 2 * n + 1, &[0; 4])].concat())
+        .collect();
+    client.send(&attack);
+    assert_eq!(goaway(&mut client), Some(11));
+    assert!(client.messages.len() <= MAX_BUDGET as usize / 4 + 1, "{}", client.messages.len());
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused() {
+    let mut client = Client::two(Then::Wait);
+    let all: Vec<u8> = (0..200).flat_map(|n| frame(1, 4, 2 * n + 1, POST)).collect();
+    client.send(&all);
+    let out = client.out();
+    assert_eq!(kinds(&out).len(), 200 - MAX_HTTP_STREAMS);
+    assert!(frames(&out).iter().all(|one| (one.0, one.3) == (3, &[0, 0, 0, 7][..])));
+}
+
+#[test]
+fn floods_of_frames_end_the_connection() {
+    let window = frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]);
+    for attack in [
+        frame(4, 0, 0, b""),
+        window,
+        frame(6, 0, 0, &[0; 8]),
+        frame(6, 1, 0, &[0; 8]),
+        frame(2, 0, 1, &[0; 5]),
+        frame(8, 0, 0, &[0, 0, 0, 1]),
+        frame(0x77, 0, 0, b""),
+        [frame(4, 1, 0, b""), frame(8, 0, 0, &[0, 0, 0, 1])].concat(),
+    ] {
+        let mut client = Client::two(Then::Answer);
+        client.send(&attack.repeat(10_000));
+        let sent = client.http.unsent();
+        assert_eq!(goaway(&mut client), Some(11), "{attack:?}");
+        assert!(sent < 17 * (MAX_BUDGET as usize + 2), "{sent}");
+    }
+    // Empty DATA, and bodies of single octets.
+    for piece in [&b""[..], b"x"] {
+        let mut client = Client::two(Then::Answer);
+        let attack = frame(0, 0, 1, piece).repeat(10_000);
+        client.send(&[frame(1, 4, 1, POST), attack].concat());
+        assert_eq!(goaway(&mut client), Some(11));
+    }
+    // Time and responses allow more.
+    let mut client = Client::two(Then::Answer);
+    client.send(&frame(8, 0, 0, &[0x3f, 0, 0, 0]));
+    for n in 0..10_000 {
+        client.send(&[post(2 * n + 1, QUERY), frame(6, 0, 0, &[0; 8])].concat());
+    }
+    assert_eq!(client.messages.len(), 10_000);
+    let mut client = Client::two(Then::Answer);
+    for _ in 0..10_000 {
+        client.http.refill();
+        client.send(&frame(6, 0, 0, &[0; 8]));
+    }
+    assert!(!client.http.has_ended());
+}
+
+#[test]
+fn continuations_without_end_end_the_connection() {
+    let mut client = Client::two(Then::Answer);
+    client.send(&frame(1, 0, 1, POST));
+    for _ in 0..100 {
+        client.send(&frame(9, 0, 1, b""));
+    }
+    assert_eq!(goaway(&mut client), Some(11));
+}
+
+#[test]
+fn a_bomb_of_references_is_refused_without_being_expanded() {
+    let mut client = Client::two(Then::Answer);
+    let mut bomb = [POST, &[0x40, 1, b'x', 0x7f, 0xa1, 0x1e]].concat();
+    bomb.extend([b'v'; 4000]);
+    bomb.extend([0xbe; 10_000]);
+    client.send(&frame(1, 5, 1, &bomb));
+    assert_eq!(&frames(&client.out())[0].3[..5], b"\x08\x03431");
+    // The table is still the one of the client.
+    client.send(&post(3, QUERY));
+    assert_eq!(client.messages, [QUERY]);
+}
+
+#[test]
+fn windows_of_one_octet_delay_only_their_client() {
+    let mut client = Client::two(Then::Answer);
+    client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 1]));
+    client.send(&post(1, QUERY));
+    let out = client.out();
+    assert_eq!(kinds(&out), [(4, 1, 0), (1, 4, 1), (0, 0, 1)]);
+    assert_eq!(frames(&out)[2].3.len(), 1);
+    assert_eq!(client.two_mut().kept_octets(), QUERY.len() - 1);
+    for n in 1..QUERY.len() {
+        client.send(&frame(8, 0, 1, &[0, 0, 0, 1]));
+        let is_last = u8::from(n == QUERY.len() - 1);
+        assert_eq!(kinds(&client.out()), [(0, is_last, 1)]);
+    }
+    assert_eq!(client.two_mut().kept_octets(), 0);
+}
+
+#[test]
+fn responses_that_nobody_takes_are_bounded() {
+    let mut client = Client::two(Then::Wait);
+    client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    let large = vec![7; 65_535];
+    for n in 0..50 {
+        client.send(&post(2 * n + 1, QUERY));
+    }
+    for n in 0..50 {
+        client.http.replies(2 * n + 1).unwrap().push(&large);
+    }
+    assert!(client.two_mut().kept_octets() <= 256 << 10);
+    let _ = client.out();
+    // They leave when the windows open.
+    client.send(&frame(8, 0, 0, &[0x3f, 0xff, 0xff, 0xff]));
+    client.send(&frame(4, 0, 0, &[0, 4, 0, 1, 0, 0]));
+    let sent: usize =
+        frames(&client.out()).iter().filter(|one| one.0 == 0).map(|one| one.3.len()).sum();
+    assert_eq!((sent, client.two_mut().kept_octets()), (4 * 65_535, 0));
+}
+
+#[test]
+fn faults_of_the_protocol_end_the_connection_with_their_code() {
+    let wide = [&[0, 4, 0x80][..], &[0; 3]].concat();
+    for (octets, code) in [
+        (frame(0, 1, 1, b""), 1),
+        (frame(0, 1, 0, b""), 1),
+        (frame(1, 5, 2, POST), 1),
+        (frame(1, 5, 0, POST), 1),
+        (frame(1, 5, 1, &[0x80]), 9),
+        (frame(1, 13, 1, &[200, 0]), 1),
+        (frame(1, 0x25, 1, &[0]), 6),
+        (frame(3, 0, 1, &[0; 4]), 1),
+        (frame(3, 0, 0, &[0; 4]), 1),
+        (frame(3, 0, 1, b""), 6),
+        (frame(4, 0, 1, b""), 1),
+        (frame(4, 0, 0, b"x"), 6),
+        (frame(4, 1, 0, b"x"), 6),
+        (frame(4, 0, 0, &[0, 2, 0, 0, 0, 2]), 1),
+        (frame(4, 0, 0, &wide), 3),
+        (frame(4, 0, 0, &[0, 5, 0, 0, 0, 1]), 1),
+        (frame(5, 0, 1, b""), 1),
+        (frame(6, 0, 0, b""), 6),
+        (frame(6, 0, 1, &[0; 8]), 1),
+        (frame(7, 0, 1, &[0; 8]), 1),
+        (frame(8, 0, 0, &[0; 4]), 1),
+        (frame(8, 0, 1, &[0, 0, 0, 1]), 1),
+        (frame(8, 0, 0, &[0x7f, 0xff, 0xff, 0xff]), 3),
+        (frame(8, 0, 0, b""), 6),
+        (frame(9, 4, 1, b""), 1),
+        (frame(2, 0, 0, &[0; 5]), 1),
+        (frame(2, 0, 1, b""), 6),
+        (vec![0, 0x40, 1, 0, 0, 0, 0, 0, 0], 6),
+        ([frame(1, 1, 1, POST), post(3, QUERY)].concat(), 1),
+        ([post(3, QUERY), post(1, QUERY)].concat(), 5),
+    ] {
+        let mut client = Client::two(Then::Answer);
+        client.send(&octets);
+        assert_eq!(goaway(&mut client), Some(code), "{octets:x?}");
+    }
+    for start in [&b"PRI * HTTP/1.1\r\n"[..], &[PREFACE, &frame(6, 0, 0, &[0; 8])].concat()] {
+        let mut client = Client::new(Then::Answer);
+        client.send(start);
+        assert_eq!(goaway(&mut client), Some(1));
+    }
+}
+
+fn one(then: Then, octets: &[u8]) -> (Client, String) {
+    let mut client = Client::new(then);
+    client.send(octets);
+    let text = String::from_utf8_lossy(&client.out()).into_owned();
+    (client, text)
+}
+
+fn post_one(fields: &str, body: &[u8]) -> Vec<u8> {
+    let head = format!(
+        "POST /dns-query HTTP/1.1\r\nHost: x\r\nContent-Type: application/dns-message\r\n{fields}\r\n"
+    );
+    [head.as_bytes(), body].concat()
+}
+
+#[test]
+fn requests_of_http_1_are_answered_in_their_order() {
+    let octets = post_one("Content-Length: 19\r\n", QUERY);
+    for at in 0..octets.len() {
+        let mut client = Client::new(Then::Answer);
+        client.send(&octets[..at]);
+        client.send(&octets[at..]);
+        assert_eq!(client.messages, [QUERY], "{at}");
+    }
+    let get = b"GET /dns-query?dns=AAAA HTTP/1.1\r\nhost: x\r\n\r\n";
+    let (mut client, text) = one(Then::Wait, &[get, &octets[..]].concat());
+    assert_eq!((client.messages.len(), text.as_str()), (1, ""));
+    assert!(client.http.must_wait());
+    client.http.replies(0).unwrap().push(QUERY);
+    let text = String::from_utf8_lossy(&client.out()).into_owned();
+    assert!(text.starts_with("HTTP/1.1 200 \r\nContent-Type: application/dns-message\r\n"));
+    assert!(text.contains("Content-Length: 19\r\n\r\n"), "{text}");
+    assert!(client.http.is_stopped());
+    let mut count = 0;
+    let _ = client.http.resume(&mut |_: &[u8], _: &mut Replies<'_>| {
+        count += 1;
+        ControlFlow::Continue(())
+    });
+    assert_eq!(count, 1);
+}
+
+#[test]
+fn requests_of_http_1_without_a_query_get_a_status() {
+    let long = format!("GET /dns-query?dns={} HTTP/1.1\r\n\r\n", "A".repeat(9_000));
+    let huge = format!("GET /{}", "A".repeat(100_000));
+    let fields = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100));
+    let chunked = post_one("Transfer-Encoding: chunked\r\n", b"0\r\n\r\n");
+    for (request, status, has_ended) in [
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "404", false),
+        (b"GET /dns-query HTTP/1.1\r\nconnection: Close\r\n\r\n".to_vec(), "400", true),
+        (b"PUT /dns-query HTTP/1.1\r\n\r\n".to_vec(), "405", false),
+        (post_one("", b""), "411", true),
+        (post_one("Content-Length: 70000\r\n", b""), "413", true),
+        (post_one("Content-Length: x\r\n", b""), "400", true),
+        (chunked, "411", true),
+        (long.into_bytes(), "414", false),
+        (huge.into_bytes(), "431", true),
+        (fields.into_bytes(), "431", true),
+        (b"\x16\x03\x01 no HTTP".to_vec(), "400", true),
+    ] {
+        let (client, text) = one(Then::Answer, &request);
+        assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {text}");
+        assert_eq!((client.messages.len(), client.http.has_ended()), (0, has_ended), "{status}");
+    }
+    let (client, text) = one(Then::Drop, b"GET /dns-query?dns=AAAA HTTP/1.0\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 500 ") && client.http.has_ended(), "{text}");
+}
+
+#[test]
+fn a_request_of_single_octets_ends_the_connection_before_it_costs_much() {
+    let mut client = Client::new(Then::Answer);
+    for _ in 0..10_000 {
+        client.send(b"G");
+    }
+    assert!(String::from_utf8_lossy(&client.out()).starts_with("HTTP/1.1 408 "));
+    assert!(client.http.has_ended());
+}
