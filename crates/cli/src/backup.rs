@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use avocet_config::find;
-use avocet_control::backup::{Backup, Restore, RestoreStaged};
+use avocet_control::backup::{Backup, Restore, RestoreCancel, RestoreStaged, WaitingRestore};
 use avocet_control::connect;
 use avocet_server::backup::{self, BackupFacts, Place};
 use clap::Args;
@@ -37,8 +37,11 @@ pub(crate) struct BackupArgs {
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArgs {
     /// The backup
-    #[arg(value_name = "FILE")]
-    path: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "cancel")]
+    path: Option<PathBuf>,
+    /// Cancel the restore that waits for the next start
+    #[arg(long, conflicts_with_all = ["path", "check"])]
+    cancel: bool,
     /// Only check the backup
     #[arg(long)]
     check: bool,
@@ -109,6 +112,7 @@ pub(crate) fn restore(args: &RestoreArgs) -> ExitCode {
             output::note(&text);
             ExitCode::SUCCESS
         }
+        Ok(Begun::Cancelling) => run(&args.control, RestoreCancel {}, &View::of(cancelled_text)),
         Ok(Begun::Uploaded) => run(&args.control, Restore {}, &View::of(staged_text)),
         Err(error) => refuse(&error),
     }
@@ -120,25 +124,33 @@ enum Begun {
     Done(String),
     /// The running server gets the backup.
     Uploaded,
+    /// The running server cancels it.
+    Cancelling,
 }
 
 fn begin(args: &RestoreArgs) -> Result<Begun, CommandError> {
     let file = find(args.control.config.as_deref());
     let directory = whereabouts(&args.control)?.directory;
     let place = Place { directory: &directory, configuration: file.as_deref() };
+    let Some(path) = &args.path else {
+        if connect(&directory).is_ok() {
+            return Ok(Begun::Cancelling);
+        }
+        return Ok(Begun::Done(cancelled_text(&backup::cancel(&directory)?)));
+    };
     if args.check {
-        let facts = backup::check(&args.path, place)?;
+        let facts = backup::check(path, place)?;
         return Ok(Begun::Done(format!("the backup is intact: {}", facts_text(&facts))));
     }
     if connect(&directory).is_ok() {
-        backup::place_upload(&args.path, &directory)?;
+        backup::place_upload(path, &directory)?;
         return Ok(Begun::Uploaded);
     }
     if !directory.exists() {
         return Err(CommandError::NoDirectory(directory));
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let facts = backup::restore(&args.path, place, now)?;
+    let facts = backup::restore(path, place, now)?;
     Ok(Begun::Done(format!("restored: {}", facts_text(&facts))))
 }
 
@@ -146,11 +158,16 @@ fn facts_text(facts: &BackupFacts) -> String {
     format!("{} files, made {} by avocet {}", facts.files, ago(Some(facts.at)), facts.version)
 }
 
+fn cancelled_text(reply: &WaitingRestore) -> String {
+    let made = ago(Some(reply.at));
+    format!("the restore of a backup made {made} by avocet {} is cancelled", reply.version)
+}
+
 fn staged_text(reply: &RestoreStaged) -> String {
     let made = ago(Some(reply.at));
     format!(
         "the backup is intact: {} files, made {made} by avocet {}\nrestart the server to put it \
-         in place",
+         in place, or cancel with `avocet restore --cancel`",
         reply.files, reply.version
     )
 }

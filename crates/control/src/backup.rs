@@ -21,6 +21,21 @@ pub struct Backup {
 #[serde(deny_unknown_fields)]
 pub struct Restore {}
 
+/// A request to cancel a restore that waits for the next start.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RestoreCancel {}
+
+/// A backup that waits for the next start of the server, or that waited until now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WaitingRestore {
+    /// The version of the server that made the backup.
+    pub version: String,
+    /// The Unix second at which it was made.
+    pub at: u64,
+}
+
 /// A line of a backup before its end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]

@@ -18,7 +18,9 @@ use crate::access::{
 use crate::access_request::{
     RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
 };
-use crate::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
+use crate::backup::{
+    BackedUp, Backup, BackupLine, Restore, RestoreCancel, RestoreStaged, WaitingRestore,
+};
 use crate::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use crate::dry_run::{DryRunFound, PolicyDryRun};
 use crate::error::{ControlError, ErrorCode};
@@ -215,6 +217,9 @@ pub trait Control {
 
     /// Checks the backup that was uploaded, and lets it wait for the next start.
     fn restore(&self, request: Restore) -> Result<RestoreStaged, ControlError>;
+
+    /// Cancels a restore that waits for the next start.
+    fn restore_cancel(&self, request: RestoreCancel) -> Result<WaitingRestore, ControlError>;
 
     /// Returns all users.
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError>;
@@ -448,6 +453,8 @@ calls! {
     Backup sends BackupLine => backup -> BackedUp;
     /// Restores the uploaded backup at the next start.
     Restore => restore -> RestoreStaged;
+    /// Cancels the restore that waits.
+    RestoreCancel => restore_cancel -> WaitingRestore;
     /// All users.
     UserList => user_list -> UsersReport;
     /// Adds a user.
@@ -513,6 +520,7 @@ impl Request {
             | Self::ConfigRollback(_)
             | Self::ConfigConfirm(_)
             | Self::Restore(_)
+            | Self::RestoreCancel(_)
             | Self::ZoneReload(_)
             | Self::UserAdd(_)
             | Self::UserChange(_)

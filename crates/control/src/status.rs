@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::backup::WaitingRestore;
 use crate::lists::ListStatus;
 use crate::words::words;
 use crate::zones::ZoneStatus;
@@ -38,6 +39,9 @@ pub struct ServerStatus {
     /// The hosted zones.
     #[serde(default)]
     pub zones: Vec<ZoneStatus>,
+    /// The backup that the next start puts in place, if one waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_restore: Option<WaitingRestore>,
     /// What the operator has to repair.
     pub warnings: Vec<String>,
 }

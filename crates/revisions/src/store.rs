@@ -96,6 +96,10 @@ pub enum RevisionError {
     Disk(PathBuf, #[source] io::Error),
 }
 
+/// The file with the highest number that was given, if the revisions of a backup replaced those
+/// that had it.
+pub const LAST: &str = "last";
+
 /// The revisions in a directory.
 #[derive(Debug)]
 pub struct Store {
@@ -113,12 +117,11 @@ impl Store {
     pub fn open(directory: &Path) -> Result<Self, RevisionError> {
         let failed = |error| RevisionError::Disk(directory.to_owned(), error);
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let mut store = Self { directory: directory.to_owned(), known: BTreeMap::new(), last: 0 };
+        let last = last_number(directory);
+        let mut store = Self { directory: directory.to_owned(), known: BTreeMap::new(), last };
         for entry in fs::read_dir(directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name();
-            let number = name.to_str().and_then(|name| name.strip_suffix(ENDING)?.parse().ok());
-            let Some(number) = number else { continue };
-            store.last = store.last.max(number);
+            let Some(number) = name.to_str().and_then(number_of) else { continue };
             if let Ok((facts, _)) = store.read(number) {
                 store.known.insert(number, facts);
             }
@@ -283,6 +286,20 @@ pub fn is_intact(number: u32, whole: &str) -> bool {
     parts(number, whole).is_some()
 }
 
+/// Returns the highest number that was given to a revision in a directory; 0 without one.
+pub fn last_number(directory: &Path) -> u32 {
+    let kept = fs::read_to_string(directory.join(LAST)).ok();
+    let kept = kept.and_then(|text| text.trim().parse().ok());
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| number_of(entry.file_name().to_str()?));
+    numbers.chain(kept).max().unwrap_or_default()
+}
+
+/// Returns the number of a file of a revision.
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_suffix(ENDING)?.parse().ok()
+}
+
 fn file_name(number: u32) -> String {
     format!("{number}{ENDING}")
 }
@@ -316,6 +333,19 @@ mod tests {
             source: None,
             comment: None,
         }
+    }
+
+    #[test]
+    fn a_number_that_a_restore_replaced_is_not_given_again() {
+        let place = Place::new("last");
+        let mut store = Store::open(&place.0).unwrap();
+        assert_eq!(store.add("a", of_file(0), (3, &[])).unwrap(), 1);
+        fs::write(place.0.join(LAST), "17").unwrap();
+        assert_eq!(last_number(&place.0), 17);
+        assert_eq!(Store::open(&place.0).unwrap().add("b", of_file(0), (3, &[])).unwrap(), 18);
+        assert_eq!(last_number(&place.0), 18);
+        fs::write(place.0.join(LAST), "damaged").unwrap();
+        assert_eq!(last_number(&place.0), 18);
     }
 
     #[test]

@@ -545,6 +545,12 @@ pub const ROUTES: &[Route] = &[
         BackupWrite,
         Calls("restore", End, "Put a backup in place at the next start of the server"),
     ),
+    Route::call(
+        Delete,
+        "/restore",
+        BackupWrite,
+        Calls("restore-cancel", End, "Cancel a restore that waits for the next start"),
+    ),
     Route::call(Get, "/users", AccessRead, Calls("user-list", End, "Show the users")),
     Route::call(Post, "/users", AccessWrite, Calls("user-add", End, "Add a user"))
         .guarding("/users"),

@@ -89,6 +89,13 @@ fn a_running_server_checks_a_backup_and_restores_it_at_its_next_start() {
     let text = site.avocet_text(&["restore", path.to_str().unwrap()]);
     assert!(text.contains("restart the server"), "{text}");
     assert!(!site.avocet_text(&["policy", "status"]).contains("paused"), "nothing changes yet");
+    let status = || site.avocet_text(&["status"]);
+    assert!(status().contains("the next start replaces"), "{}", status());
+    let text = site.avocet_text(&["restore", "--cancel"]);
+    assert!(text.contains("cancelled"), "{text}");
+    assert!(!status().contains("the next start replaces"), "{}", status());
+    assert!(!site.avocet(&["restore", "--cancel"]).status.success());
+    site.avocet_text(&["restore", path.to_str().unwrap()]);
     server.stop();
     let _server = site.start();
     check(&site, &token);

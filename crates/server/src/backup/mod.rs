@@ -14,6 +14,7 @@
 
 mod read;
 mod restore;
+mod waiting;
 mod write;
 
 use std::io;
@@ -25,6 +26,7 @@ use thiserror::Error;
 
 pub use restore::{BackupFacts, check, finish, has_pending, place_upload, restore};
 pub(crate) use restore::{has_begun, stage};
+pub use waiting::{cancel, waiting};
 pub(crate) use write::{BackupSource, write};
 
 /// The version of the format.
@@ -95,6 +97,9 @@ pub enum BackupError {
     /// The configuration file cannot be replaced.
     #[error(transparent)]
     Replace(#[from] ReplaceError),
+    /// No backup waits for a start.
+    #[error("no backup waits for the next start")]
+    NoneWaits,
     /// A restore was interrupted.
     #[error("an earlier restore was interrupted: start the server, which completes it")]
     Begun,

@@ -34,8 +34,8 @@ const MAX_FILE: usize = 64 << 20;
 /// The file that a program uploads.
 const UPLOAD: &str = "restore.upload";
 /// The directory of a backup that waits for a start.
-const PENDING: &str = "restore.pending";
-const BACKUP: &str = "backup.jsonl";
+pub(super) const PENDING: &str = "restore.pending";
+pub(super) const BACKUP: &str = "backup.jsonl";
 const NEW: &str = "new";
 const BEFORE: &str = "before";
 
@@ -194,6 +194,7 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
         replace_configuration(&pending, place)?;
     }
     let failed = |error| BackupError::System { path: pending.clone(), source: error };
+    keep_last_number(&pending, place.directory).map_err(failed)?;
     put_in_place(&pending, place.directory, &names).map_err(failed)?;
     let mut done = place.directory.join(format!("restored-{now}"));
     while done.exists() {
@@ -202,6 +203,21 @@ pub fn finish(place: Place<'_>, now: u64) -> Result<Option<BackupFacts>, BackupE
     fs::rename(&pending, done).and_then(|()| sync(place.directory)).map_err(failed)?;
     record(place.directory, &facts, now);
     Ok(Some(facts))
+}
+
+/// Keeps the highest number of the revisions that the restore replaces: the query log and the audit
+/// log name revisions by their numbers, which must not come to mean other texts.
+fn keep_last_number(pending: &Path, directory: &Path) -> io::Result<()> {
+    let new = pending.join(NEW).join(REVISIONS);
+    // After a crash, the revisions may have been moved already.
+    let before = pending.join(BEFORE).join(REVISIONS);
+    let last = [directory.join(REVISIONS), before, new.clone()].map(|one| store::last_number(&one));
+    let last = last.into_iter().max().unwrap_or_default();
+    if last == store::last_number(&new) {
+        return Ok(());
+    }
+    write_new(&new.join(store::LAST), last.to_string().as_bytes(), directory)?;
+    sync(&new)
 }
 
 /// Records the restore in the audit log that it put in place.
@@ -351,7 +367,8 @@ fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o700).create(path)
 }
 
-fn sync(directory: &Path) -> io::Result<()> {
+/// Waits until the entries of a directory are on the disk.
+pub(super) fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

@@ -320,6 +320,41 @@ fn a_crash_in_the_middle_is_completed_at_the_next_start() {
 }
 
 #[test]
+fn a_restore_that_waits_is_shown_and_can_be_cancelled_until_it_begins() {
+    let server = Server::new("cancel", "one");
+    let before = server.state();
+    let (file, directory) = (server.file(), server.data());
+    let place = Place { directory: &directory, configuration: Some(&file) };
+    assert!(waiting(&directory).is_none());
+    assert!(matches!(cancel(&directory), Err(BackupError::NoneWaits)));
+    place_upload(&server.keep(&server.backup()), &directory).unwrap();
+    let staged = stage(place).unwrap();
+    let shown = waiting(&directory).unwrap();
+    assert_eq!((&shown.version, shown.at), (&staged.version, staged.at));
+    assert_eq!(cancel(&directory).unwrap(), shown);
+    assert!(finish(place, 5).unwrap().is_none() && !directory.join("restore.pending").exists());
+    assert_eq!(server.state(), before);
+    place_upload(&server.keep(&server.backup()), &directory).unwrap();
+    stage(place).unwrap();
+    fs::create_dir(directory.join("restore.pending/before")).unwrap();
+    assert!(matches!(cancel(&directory), Err(BackupError::Begun)));
+}
+
+#[test]
+fn numbers_of_revisions_that_a_restore_replaces_are_not_given_again() {
+    let server = Server::new("numbers", "one");
+    let (file, directory) = (server.file(), server.data());
+    let place = Place { directory: &directory, configuration: Some(&file) };
+    let backup = server.keep(&server.backup());
+    server.put("revisions/41.revision", "later");
+    place_upload(&backup, &directory).unwrap();
+    stage(place).unwrap();
+    finish(place, 5).unwrap().unwrap();
+    assert!(!directory.join("revisions/41.revision").exists());
+    assert_eq!(avocet_revisions::store::last_number(&directory.join("revisions")), 41);
+}
+
+#[test]
 fn a_backup_that_cannot_be_used_at_the_start_changes_nothing() {
     let server = Server::new("unusable", "one");
     let before = server.state();

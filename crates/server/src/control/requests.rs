@@ -13,7 +13,9 @@ use avocet_control::access::{
 use avocet_control::access_request::{
     RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
 };
-use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
+use avocet_control::backup::{
+    BackedUp, Backup, BackupLine, Restore, RestoreCancel, RestoreStaged, WaitingRestore,
+};
 use avocet_control::cache::{
     CacheEntry, CacheStats, Dumped, Flushed, PacketCacheStats, RrsetCacheStats, StoreCounts,
 };
@@ -395,7 +397,17 @@ impl Control for Running {
         let directory = state.config.data.directory.as_path();
         let place = Place { directory, configuration: self.reloader.path() };
         let staged = backup::stage(place).map(RestoreStaged::from);
+        self.note_waiting_restore();
         staged.map_err(|error| ControlError::BackupRefused(error.to_string()))
+    }
+
+    fn restore_cancel(
+        &self,
+        RestoreCancel {}: RestoreCancel,
+    ) -> Result<WaitingRestore, ControlError> {
+        let cancelled = backup::cancel(&self.shared.snapshot().config.data.directory);
+        self.note_waiting_restore();
+        cancelled.map_err(|error| ControlError::BackupRefused(error.to_string()))
     }
 
     fn user_list(&self, UserList {}: UserList) -> Result<UsersReport, ControlError> {

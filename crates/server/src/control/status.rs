@@ -15,6 +15,7 @@ use avocet_nameserver::metrics::Stage;
 use avocet_resolver::{BreakerState, Transport};
 
 use super::zones;
+use crate::backup;
 use crate::keepers::lists;
 use crate::resolver_report::UpstreamReport;
 use crate::running::Running;
@@ -41,6 +42,7 @@ pub(super) fn of(running: &Running) -> ServerStatus {
         healthy: running.is_healthy(),
         serving: !running.draining.load(Ordering::Relaxed),
         queries: queries(running),
+        waiting_restore: backup::waiting(&state.config.data.directory),
         warnings: warnings.collect(),
         lists,
         upstreams,

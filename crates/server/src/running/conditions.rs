@@ -28,6 +28,8 @@ pub(crate) enum Condition {
     /// The disk cannot be written, so that changes by commands or the state of trust anchors are
     /// not saved.
     State,
+    /// A backup waits for the next start, which replaces the state.
+    Restore,
     /// A panic interrupted the maintenance of lists.
     Lists,
     /// A panic interrupted the thread of the query log.
@@ -47,7 +49,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 16] = [
+const ALL: [Condition; 17] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -56,6 +58,7 @@ const ALL: [Condition; 16] = [
     Condition::Configuration,
     Condition::Certificate,
     Condition::State,
+    Condition::Restore,
     Condition::Lists,
     Condition::QueryLog,
     Condition::QueryLogFiles,
@@ -78,6 +81,7 @@ impl Condition {
             Self::Configuration => "configuration",
             Self::Certificate => "certificate",
             Self::State => "state",
+            Self::Restore => "restore",
             Self::Lists => "lists",
             Self::QueryLog => "query-log",
             Self::QueryLogFiles => "query-log-files",

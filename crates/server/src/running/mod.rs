@@ -35,6 +35,7 @@ use avocet_nameserver::policy::Policy;
 use avocet_policy::rule::Switches;
 use avocet_web::WebStores;
 
+use crate::backup;
 use crate::lists::Keeping;
 use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
@@ -192,6 +193,19 @@ impl Running {
             faults.join("; ")
         );
         self.conditions.set(Condition::State, (!faults.is_empty()).then_some(text));
+    }
+
+    /// Sets or clears the condition that a backup waits for the next start.
+    pub(crate) fn note_waiting_restore(&self) {
+        let directory = self.shared.snapshot().config.data.directory.clone();
+        let text = backup::waiting(&directory).map(|waiting| {
+            format!(
+                "a backup made by avocet {} waits: the next start replaces the state of the \
+                 server with it; `avocet restore --cancel` prevents that",
+                waiting.version
+            )
+        });
+        self.conditions.set(Condition::Restore, text);
     }
 
     /// Returns the reason to send queries to another server; `None` if they are served.

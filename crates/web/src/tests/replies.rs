@@ -1,5 +1,6 @@
 //! Replies of the remembering server.
 
+use avocet_control::dry_run::DryRunFound;
 use avocet_control::revisions::RevisionAccepted;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -20,4 +21,14 @@ pub(super) fn accepted() -> RevisionAccepted {
     let reloaded = of(json!({"restart-needed-for": [], "opens-at-restart": [],
                              "closes-at-restart": [], "removed": {}, "removed-text": ""}));
     RevisionAccepted { revision: 2, probation: None, reloaded }
+}
+
+/// Returns a dry run without changes.
+pub(super) fn unchanged() -> DryRunFound {
+    let none = json!({"queries": 0, "name-count": 0, "client-count": 0, "unlisted": 0,
+                      "names": [], "clients": []});
+    of(json!({"revision": 1, "examined": 0, "cut": null, "judged": 0, "left-out": 0,
+                 "without-answer": 0, "rules-on-answers": 0, "newly-blocked": none,
+                 "newly-answered": none, "otherwise-changed": none,
+                 "lists-without-copy": [], "damaged": []}))
 }

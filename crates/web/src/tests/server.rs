@@ -16,7 +16,9 @@ use avocet_control::access::{
 use avocet_control::access_request::{
     RequestGrant, RequestList, RequestRefuse, RequestRefused, RequestsReport,
 };
-use avocet_control::backup::{BackedUp, Backup, BackupLine, Restore, RestoreStaged};
+use avocet_control::backup::{
+    BackedUp, Backup, BackupLine, Restore, RestoreCancel, RestoreStaged, WaitingRestore,
+};
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
@@ -49,7 +51,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use serde_json::{Value, json};
 
 use super::issuer::FakeIssuer;
-use super::replies::{accepted, counts, of};
+use super::replies::{accepted, counts, of, unchanged};
 use crate::access::Access;
 use crate::audit::AuditLog;
 use crate::oidc::{OidcSettings, ProviderRequest, ProviderResponse, ProviderSilence};
@@ -202,12 +204,7 @@ impl Control for Remembering {
     ) -> Result<DryRunFound, ControlError> {
         self.saw(request);
         waiting(AtWork { waiting: true })?;
-        let none = json!({"queries": 0, "name-count": 0, "client-count": 0, "unlisted": 0,
-                          "names": [], "clients": []});
-        Ok(of(json!({"revision": 1, "examined": 0, "cut": null, "judged": 0, "left-out": 0,
-                     "without-answer": 0, "rules-on-answers": 0, "newly-blocked": none,
-                     "newly-answered": none, "otherwise-changed": none,
-                     "lists-without-copy": [], "damaged": []})))
+        Ok(unchanged())
     }
 
     fn trace(&self, request: Trace, _: Parts<'_, WhySection>) -> Result<Explained, ControlError> {
@@ -412,6 +409,11 @@ impl Control for Remembering {
             "no backup" => Err(ControlError::BackupRefused(text)),
             _ => Ok(RestoreStaged { version: text, at: 7, files: 0 }),
         }
+    }
+
+    fn restore_cancel(&self, request: RestoreCancel) -> Result<WaitingRestore, ControlError> {
+        self.saw(request);
+        Ok(WaitingRestore { version: "1".to_owned(), at: 7 })
     }
 
     fn user_list(&self, request: UserList) -> Result<UsersReport, ControlError> {

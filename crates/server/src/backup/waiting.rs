@@ -1,0 +1,48 @@
+//! The backup that waits for the next start: what it is, and how it is cancelled.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use avocet_control::backup::{BackupHead, WaitingRestore};
+
+use super::BackupError;
+use super::restore::{BACKUP, PENDING, has_begun, has_pending, sync};
+
+/// Most octets of the first line of a backup.
+const MAX_HEAD: u64 = 4096;
+
+/// Returns the backup that waits in a data directory, from its first line. One whose first line is
+/// damaged has an empty version.
+pub fn waiting(directory: &Path) -> Option<WaitingRestore> {
+    if !has_pending(directory) {
+        return None;
+    }
+    let head = || {
+        let file = File::open(directory.join(PENDING).join(BACKUP)).ok()?;
+        let mut line = String::new();
+        BufReader::new(file.take(MAX_HEAD)).read_line(&mut line).ok()?;
+        serde_json::from_str(&line).ok()
+    };
+    let damaged = || WaitingRestore { version: String::new(), at: 0 };
+    let of = |BackupHead { version, at, .. }| WaitingRestore { version, at };
+    Some(head().map_or_else(damaged, of))
+}
+
+/// Cancels the restore that waits in a data directory.
+///
+/// # Errors
+/// None waits, it has replaced files already, or the disk refuses it.
+pub fn cancel(directory: &Path) -> Result<WaitingRestore, BackupError> {
+    if has_begun(directory) {
+        return Err(BackupError::Begun);
+    }
+    let waiting = waiting(directory).ok_or(BackupError::NoneWaits)?;
+    let pending = directory.join(PENDING);
+    // Without this file, what a crash leaves of the directory is not a restore.
+    let removed = fs::remove_file(pending.join(BACKUP))
+        .and_then(|()| sync(&pending))
+        .and_then(|()| fs::remove_dir_all(&pending));
+    removed.map_err(BackupError::at(&pending))?;
+    Ok(waiting)
+}
