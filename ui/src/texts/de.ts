@@ -25,6 +25,17 @@ export const de: Texts = {
     loading: 'Wird geladen',
     offline: 'Der Server antwortet nicht. Die Seite versucht es von selbst wieder.',
   },
+  requests: {
+    title: 'Bitten um Freigabe',
+    by: (client) => `Bitte von ${client}`,
+    answer: (name, client) => `Antwort für ${name} an ${client}`,
+    grant: (name, time) => `${name} für ${time} erlauben`,
+    allowFor: 'Erlauben für',
+    refuse: 'Ablehnen',
+    refuseName: (name) => `${name} ablehnen`,
+    granted: (name, client, time) => `${name} ist für ${client} erlaubt, ${time} lang.`,
+    refused: (name, client) => `${name} bleibt für ${client} blockiert.`,
+  },
   search: {
     page: 'Seite',
     below: 'Anfragen danach und darunter',

@@ -24,6 +24,18 @@ export const en = {
     loading: 'Loading',
     offline: 'The server does not answer. This page tries again by itself.',
   },
+  /** What clients ask for on the block page. */
+  requests: {
+    title: 'Requests for access',
+    by: (client: string) => `asked by ${client}`,
+    answer: (name: string, client: string) => `Answer for ${name} to ${client}`,
+    grant: (name: string, time: string) => `Allow ${name} for ${time}`,
+    allowFor: 'Allow for',
+    refuse: 'Refuse',
+    refuseName: (name: string) => `Refuse ${name}`,
+    granted: (name: string, client: string, time: string) => `${name} is allowed for ${client} for ${time}.`,
+    refused: (name: string, client: string) => `${name} stays blocked for ${client}.`,
+  },
   /** The search over everything. */
   search: {
     page: 'page',

@@ -1,0 +1,137 @@
+// Requests for access: what a client asks for on the block page is answered in the bell.
+
+import assert from 'node:assert/strict';
+import http from 'node:http';
+import net from 'node:net';
+import { after, before, test } from 'node:test';
+import { close, Visitor } from './browser.js';
+import { HOUSEHOLD, Server } from './server.js';
+
+const KID = '127.0.0.12';
+const REFUSED_TEXT = '<img src=x onerror=alert(1)>';
+
+let server;
+let page;
+before(async () => {
+  page = await freePort();
+  server = await Server.start({
+    config: `${HOUSEHOLD}
+[policy]
+block-answer = "addresses"
+block-page = ["127.0.0.1:${page}"]
+block-addresses = ["127.0.0.1"]
+`,
+  });
+  await server.addUser('parent', 'operator', ['--group', 'kids']);
+  await server.addUser('other', 'operator', ['--group', 'default']);
+});
+after(async () => {
+  await close();
+  await server?.stop();
+});
+
+async function freePort() {
+  const probe = net.createServer();
+  await new Promise((done) => probe.listen(0, '127.0.0.1', done));
+  const { port } = probe.address();
+  await new Promise((done) => probe.close(done));
+  return port;
+}
+
+/** Sends the form of the block page, as the browser of a client does. */
+function ask(name, text, from = KID) {
+  const body = new URLSearchParams({ text }).toString();
+  return new Promise((done, fail) => {
+    const request = http.request(
+      {
+        host: '127.0.0.1',
+        port: page,
+        localAddress: from,
+        method: 'POST',
+        path: '/.avocet/request-access',
+        headers: {
+          host: name,
+          origin: `http://${name}`,
+          'content-type': 'application/x-www-form-urlencoded',
+          'content-length': Buffer.byteLength(body),
+        },
+      },
+      (response) => done(response.resume().statusCode),
+    );
+    request.on('error', fail);
+    request.end(body);
+  });
+}
+
+/** Returns whether a name is granted. */
+async function isAllowed(name) {
+  const grants = await server.avocet(['policy', 'status']);
+  return grants.includes(name);
+}
+
+async function visit(user, work, look = {}) {
+  const visitor = await Visitor.arrive(server, look);
+  try {
+    await visitor.logIn(user, '/');
+    await visitor.settle();
+    await work(visitor.page, visitor);
+    await visitor.checkInjection();
+    visitor.check();
+  } finally {
+    await visitor.leave();
+  }
+}
+
+const bell = (at, count) => at.getByRole('button', { name: new RegExp(`^(Notices|Hinweise|Meldungen), ${count}$`) });
+
+test('a request is granted from the bell, and the undo ends the grant', async () => {
+  assert.equal(await ask('ads.example', 'for school'), 200);
+  assert.equal(await ask('track.example', REFUSED_TEXT), 200);
+  await visit('operator', async (at, visitor) => {
+    await bell(at, 2).click();
+    await at.getByText('for school').waitFor();
+    await at.getByText('asked by tablet').first().waitFor();
+    await at.getByText(REFUSED_TEXT).waitFor();
+    await visitor.checkAccess();
+    await visitor.picture('requests-light');
+    await at.getByRole('button', { name: 'Allow ads.example for 45' }).click();
+    await at.getByText('ads.example is allowed for tablet').waitFor();
+    await bell(at, 1).waitFor();
+    assert.ok(await isAllowed('ads.example'));
+    await at.getByRole('button', { name: 'Undo' }).click();
+    for (let left = 50; left > 0 && (await isAllowed('ads.example')); left -= 1);
+    assert.ok(!(await isAllowed('ads.example')));
+    // A click beside the notices has closed them.
+    await bell(at, 1).click();
+    await at.getByRole('button', { name: 'Refuse track.example' }).click();
+    await at.getByText('track.example stays blocked for tablet.').waitFor();
+    await bell(at, 0).waitFor();
+  });
+});
+
+test('limits of groups decide who sees it, and a viewer answers nothing', async () => {
+  assert.equal(await ask('banner.ads.example', ''), 200);
+  await visit('other', (at) => bell(at, 0).waitFor());
+  await visit('viewer', async (at) => {
+    await bell(at, 1).click();
+    await at.getByText('banner.ads.example').waitFor();
+    assert.equal(await at.getByRole('button', { name: /banner/ }).count(), 0);
+  });
+  await visit('parent', async (at) => {
+    await bell(at, 1).click();
+    await at.getByRole('button', { name: 'Allow banner.ads.example for 15' }).click();
+    await at.getByText('banner.ads.example is allowed for tablet').waitFor();
+  });
+  assert.ok(await isAllowed('banner.ads.example'));
+});
+
+test('a phone shows it in German', async () => {
+  assert.equal(await ask('metrics.example', 'bitte'), 200);
+  await visit('operator', async (at, visitor) => {
+    await at.getByRole('button', { name: /, 1$/ }).click();
+    await at.getByText('Bitte von tablet').waitFor();
+    await visitor.checkWidth();
+    await visitor.checkAccess();
+    await visitor.picture('requests-phone-german');
+  }, { size: 'phone', language: 'de', theme: 'dark' });
+});
