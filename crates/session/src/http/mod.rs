@@ -14,9 +14,10 @@ mod response;
 #[cfg(test)]
 mod tests;
 
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use crate::frame::{FrameWriter, Outgoing};
+use crate::frame::{FrameWriter, Outgoing, WriteState};
 pub use ask::{HttpFault, HttpMethod, HttpQuery};
 use h1::Http1;
 use h2::Http2;
@@ -85,7 +86,9 @@ impl<'s> Replies<'s> {
 }
 
 /// A connection with DNS over HTTPS.
-pub(crate) enum Http {
+pub struct Http(Version);
+
+enum Version {
     /// The octets received do not decide between the versions.
     Unknown(Vec<u8>, Outgoing),
     One(Http1),
@@ -93,117 +96,135 @@ pub(crate) enum Http {
 }
 
 impl Http {
-    pub(crate) const fn new() -> Self {
-        Self::Unknown(Vec::new(), Outgoing::new())
+    /// Creates it at the start of a connection.
+    pub const fn new() -> Self {
+        Self(Version::Unknown(Vec::new(), Outgoing::new()))
     }
 
     /// Reports whether octets wait that were not processed because delivery was stopped.
-    pub(crate) fn is_stopped(&self) -> bool {
-        match self {
-            Self::Unknown(..) => false,
-            Self::One(http) => http.is_stopped(),
-            Self::Two(http) => http.is_stopped(),
+    pub fn is_stopped(&self) -> bool {
+        match &self.0 {
+            Version::Unknown(..) => false,
+            Version::One(http) => http.is_stopped(),
+            Version::Two(http) => http.is_stopped(),
         }
     }
 
     /// Reports whether nothing can be read before a reply was pushed.
     pub(crate) fn must_wait(&self) -> bool {
-        matches!(self, Self::One(http) if http.must_wait())
+        matches!(&self.0, Version::One(http) if http.must_wait())
     }
 
     /// Reports whether nothing more is read from the client.
-    pub(crate) fn has_ended(&self) -> bool {
-        match self {
-            Self::Unknown(..) => false,
-            Self::One(http) => http.has_ended(),
-            Self::Two(http) => http.has_ended(),
+    pub fn has_ended(&self) -> bool {
+        match &self.0 {
+            Version::Unknown(..) => false,
+            Version::One(http) => http.has_ended(),
+            Version::Two(http) => http.has_ended(),
         }
     }
 
     /// Reports whether the client owes the rest of a request.
     pub(crate) fn is_partial(&self) -> bool {
-        match self {
-            Self::Unknown(held, _) => !held.is_empty(),
-            Self::One(http) => http.is_partial(),
-            Self::Two(http) => http.is_partial(),
+        match &self.0 {
+            Version::Unknown(held, _) => !held.is_empty(),
+            Version::One(http) => http.is_partial(),
+            Version::Two(http) => http.is_partial(),
         }
     }
 
     /// Takes octets and delivers the queries that are complete. After a break, the rest is kept
     /// for [`Self::resume`].
-    pub(crate) fn take(
+    pub fn take(
         &mut self,
         octets: &[u8],
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        match self {
-            Self::One(http) => http.take(octets, deliver),
-            Self::Two(http) => http.take(octets, deliver),
-            Self::Unknown(held, _) => {
+        match &mut self.0 {
+            Version::One(http) => http.take(octets, deliver),
+            Version::Two(http) => http.take(octets, deliver),
+            Version::Unknown(held, _) => {
                 held.extend_from_slice(octets);
                 if held.len() < SIGN.len() && SIGN.starts_with(held) {
                     return ControlFlow::Continue(());
                 }
                 let held = std::mem::take(held);
                 let is_two = held.starts_with(SIGN);
-                *self =
-                    if is_two { Self::Two(Http2::default()) } else { Self::One(Http1::default()) };
+                self.0 = if is_two {
+                    Version::Two(Http2::default())
+                } else {
+                    Version::One(Http1::default())
+                };
                 self.take(&held, deliver)
             }
         }
     }
 
     /// Delivers the queries that an earlier break has left.
-    pub(crate) fn resume(
+    pub fn resume(
         &mut self,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        match self {
-            Self::Unknown(..) => ControlFlow::Continue(()),
-            Self::One(http) => http.resume(deliver),
-            Self::Two(http) => http.resume(deliver),
+        match &mut self.0 {
+            Version::Unknown(..) => ControlFlow::Continue(()),
+            Version::One(http) => http.resume(deliver),
+            Version::Two(http) => http.resume(deliver),
         }
     }
 
     /// Returns what takes the reply to a request.
     pub(crate) fn replies(&mut self, request: u32) -> Option<Replies<'_>> {
-        match self {
-            Self::Unknown(..) => None,
-            Self::One(http) => Some(Replies(ReplyPlace::One(http))),
-            Self::Two(http) => Some(Replies(ReplyPlace::Two(http, request))),
+        match &mut self.0 {
+            Version::Unknown(..) => None,
+            Version::One(http) => Some(Replies(ReplyPlace::One(http))),
+            Version::Two(http) => Some(Replies(ReplyPlace::Two(http, request))),
         }
     }
 
     /// Returns why the connection has ended by a fault of the client.
     pub(crate) fn fault(&self) -> Option<HttpEnd> {
-        match self {
-            Self::Two(http) => http.fault(),
-            Self::Unknown(..) | Self::One(_) => None,
+        match &self.0 {
+            Version::Two(http) => http.fault(),
+            Version::Unknown(..) | Version::One(_) => None,
         }
     }
 
     /// Adds to what the client may cost without queries, because half a second has passed.
     pub(crate) fn refill(&mut self) {
-        if let Self::Two(http) = self {
+        if let Version::Two(http) = &mut self.0 {
             http.refill();
         }
     }
 
     /// Returns the octets that wait to be sent.
     pub(crate) fn out(&mut self) -> &mut Outgoing {
-        match self {
-            Self::Unknown(_, out) => out,
-            Self::One(http) => &mut http.out,
-            Self::Two(http) => &mut http.out,
+        match &mut self.0 {
+            Version::Unknown(_, out) => out,
+            Version::One(http) => &mut http.out,
+            Version::Two(http) => &mut http.out,
         }
     }
 
+    /// Writes what waits with one write, and keeps what the stream does not accept.
+    ///
+    /// # Errors
+    /// Those of the stream, except that it accepts nothing now.
+    pub fn write(&mut self, stream: &mut impl Write) -> io::Result<WriteState> {
+        self.out().write(stream)
+    }
+
     /// Returns how many octets wait to be sent.
-    pub(crate) fn unsent(&self) -> usize {
-        match self {
-            Self::Unknown(_, out) => out.len(),
-            Self::One(http) => http.out.len(),
-            Self::Two(http) => http.out.len(),
+    pub fn unsent(&self) -> usize {
+        match &self.0 {
+            Version::Unknown(_, out) => out.len(),
+            Version::One(http) => http.out.len(),
+            Version::Two(http) => http.out.len(),
         }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self::new()
     }
 }

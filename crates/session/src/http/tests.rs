@@ -62,8 +62,8 @@ impl Client {
     }
 
     fn two_mut(&mut self) -> &mut super::Http2 {
-        match &mut self.http {
-            Http::Two(http) => http,
+        match &mut self.http.0 {
+            super::Version::Two(http) => http,
             _ => panic!("not HTTP/2"),
         }
     }
