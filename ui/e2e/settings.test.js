@@ -77,6 +77,17 @@ test('the search finds keys by their description, in the address', async () => {
   await visitor.leave();
 });
 
+test('a phone shows the tab of the part that is open', async () => {
+  const visitor = await Visitor.arrive(server, { size: 'phone', language: 'de' });
+  await visitor.logIn('admin', '/settings/about');
+  await visitor.settle();
+  const box = await visitor.page.locator('nav a[aria-current=page]').last().boundingBox();
+  assert.ok(box.x >= 0 && box.x + box.width <= 390, JSON.stringify(box));
+  await visitor.checkWidth();
+  visitor.check();
+  await visitor.leave();
+});
+
 test('every key of the schema has its input', async () => {
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
