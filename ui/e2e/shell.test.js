@@ -107,3 +107,21 @@ test('a phone has the navigation behind a button', async () => {
   visitor.check();
   await visitor.leave();
 });
+
+test('the search finds devices and settings by keyboard, for those who may see them', async () => {
+  const visitor = await Visitor.arrive(server);
+  const { page } = visitor;
+  await visitor.logIn('admin');
+  await visitor.settle();
+  await page.keyboard.press('/');
+  await page.keyboard.type('tabl');
+  await page.getByRole('option', { name: 'tablet device' }).waitFor();
+  await page.getByRole('combobox', { name: 'Search', exact: true }).fill('serve-stale');
+  await page.getByRole('option', { name: 'cache.serve-stale setting' }).first().waitFor();
+  await visitor.checkAccess();
+  await page.keyboard.press('Enter');
+  await page.waitForURL(/\/settings\/configuration\/cache\?search=cache.serve-stale/);
+  await page.getByText('serve-stale', { exact: true }).first().waitFor();
+  visitor.check();
+  await visitor.leave();
+});

@@ -38,6 +38,8 @@ export const de: Texts = {
   },
   search: {
     page: 'Seite',
+    device: 'Gerät',
+    setting: 'Einstellung',
     below: 'Anfragen danach und darunter',
     blockedBelow: 'blockierte Anfragen darunter',
     ofClient: 'Anfragen dieses Clients',

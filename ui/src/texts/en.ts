@@ -39,6 +39,8 @@ export const en = {
   /** The search over everything. */
   search: {
     page: 'page',
+    device: 'device',
+    setting: 'setting',
     below: 'queries for it and names below',
     blockedBelow: 'blocked queries below it',
     ofClient: 'queries of this client',
