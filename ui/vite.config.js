@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { defineConfig } from 'vite';
 
@@ -17,8 +17,32 @@ const keepDirectory = {
   closeBundle: () => writeFileSync(new URL('dist/.gitkeep', import.meta.url), ''),
 };
 
+const PACKAGES = new URL('src/packages.json', import.meta.url);
+
+/** Keeps the list of packages that are in the pages, which the page About shows. A build that has
+ *  others renews the list and fails, so that the next one shows it. */
+const listPackages = {
+  name: 'list-packages',
+  generateBundle(_options, bundle) {
+    const found = new Map();
+    for (const chunk of Object.values(bundle)) {
+      for (const id of Object.keys(chunk.modules ?? {})) {
+        const folder = id.match(/^\0?(.*\/node_modules\/(?:@[^/]+\/)?[^/]+)\//)?.[1];
+        if (!folder || found.has(folder)) continue;
+        const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8'));
+        found.set(folder, { name, version, licence: license });
+      }
+    }
+    const packages = [...found.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+    const text = `${JSON.stringify(packages, null, 2)}\n`;
+    if (text === readFileSync(PACKAGES, 'utf8')) return;
+    writeFileSync(PACKAGES, text);
+    this.error('src/packages.json is renewed: look at it, and build again');
+  },
+};
+
 export default defineConfig({
-  plugins: [svelte(), keepDirectory],
+  plugins: [svelte(), keepDirectory, listPackages],
   build: {
     target: ['chrome123', 'firefox128', 'safari17.5'],
     cssTarget: ['chrome123', 'firefox128', 'safari17.5'],

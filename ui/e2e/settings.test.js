@@ -77,6 +77,16 @@ test('the search finds keys by their description, in the address', async () => {
   await visitor.leave();
 });
 
+test('about has the licence of each package in the pages', async () => {
+  const visitor = await Visitor.arrive(server);
+  await visitor.logIn('viewer', '/settings/about');
+  await visitor.settle();
+  await visitor.page.getByText('smol-toml').waitFor();
+  await visitor.page.getByText('BSD-3-Clause').waitFor();
+  visitor.check();
+  await visitor.leave();
+});
+
 test('a phone shows the tab of the part that is open', async () => {
   const visitor = await Visitor.arrive(server, { size: 'phone', language: 'de' });
   await visitor.logIn('admin', '/settings/about');
