@@ -18,6 +18,7 @@ use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
 use crate::requests::RequestsArgs;
+use crate::top::TopArgs;
 use crate::zone::ZoneArgs;
 
 /// Avocet, a DNS server for a network: validating resolver, forwarder and filter.
@@ -68,6 +69,8 @@ pub(crate) enum Command {
     Nta(NtaArgs),
     /// Search the query log, follow it, count and export its entries
     Log(Box<LogArgs>),
+    /// Show the overview and the latest queries of the running server, live in the terminal
+    Top(TopArgs),
     /// Check the files of zones, show the hosted zones of the running server, reload or export them
     Zone(ZoneArgs),
     /// Reload the configuration of the running server

@@ -48,6 +48,12 @@ pub(crate) enum CommandError {
     /// A name is malformed.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// The output is not a terminal.
+    #[error("this needs a terminal; --once prints one frame as text")]
+    NoTerminal,
+    /// The terminal cannot be used.
+    #[error("cannot use the terminal: {0}")]
+    Terminal(io::Error),
     /// A query has no name.
     #[error("the name is missing")]
     NoName,

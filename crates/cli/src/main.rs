@@ -41,6 +41,10 @@ mod running;
 mod span;
 mod state;
 mod switches;
+mod top;
+mod top_feed;
+mod top_screen;
+mod top_view;
 mod trust;
 mod why;
 mod zone;
@@ -94,6 +98,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Restore(args) => Ok(backup::restore(&args)),
         Command::User(args) => Ok(running::user(&args)),
         Command::Token(args) => Ok(running::token(&args)),
+        Command::Top(args) => Ok(top::run(&args)),
         Command::Zone(args) => zone::run(&args),
         Command::Completions { shell } => pages::completions(shell),
         Command::ManPages { directory } => pages::manual(&directory),
