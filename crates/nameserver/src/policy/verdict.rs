@@ -440,7 +440,7 @@ impl Policy {
                     note,
                     validity,
                     stage,
-                    behind: Vec::new(),
+                    behind: None,
                 })
             }
             Target::Name(name) => rename(asked.qname, name, (ttl_secs, note)),
@@ -577,7 +577,7 @@ impl Policy {
         (note, validity): (u16, Validity),
     ) -> Made<'p> {
         let ttl_secs = ttl_secs.unwrap_or(self.block.ttl_secs).min(validity.secs);
-        Made { form, ttl_secs, note, validity, stage: Stage::Blocked, behind: Vec::new() }
+        Made { form, ttl_secs, note, validity, stage: Stage::Blocked, behind: None }
     }
 
     fn refusal(&self, id: RuleId) -> Made<'static> {
@@ -588,7 +588,7 @@ impl Policy {
             note,
             validity: Validity::ALWAYS,
             stage: Stage::Limited,
-            behind: Vec::new(),
+            behind: None,
         }
     }
 }

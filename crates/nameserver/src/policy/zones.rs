@@ -173,6 +173,7 @@ impl Policy {
         let ttl_secs =
             behind.iter().map(|alias| alias.ttl_secs).fold(least.min(validity.secs), u32::min);
         let stage = if found.action.chooses() { Stage::Rewritten } else { Stage::Blocked };
+        let behind = (!behind.is_empty()).then(|| behind.into_boxed_slice());
         QuestionVerdict::Answer(Made { form, ttl_secs, note, validity, stage, behind })
     }
 }

@@ -8,7 +8,7 @@ use avocet_wire::header::Header;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{FoldedName, Rcode};
 
-use super::alias::{End, write_behind};
+use super::alias::{Alias, End, write_behind};
 use super::blocked;
 use super::context::{Query, QueryContext};
 use super::decision::Stage;
@@ -171,13 +171,13 @@ fn truncated(question: &[u8], out: &mut [u8]) -> Offer {
 /// Writes an answer of the policy.
 fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
     let question = LocalQuestion::from(query.key.question());
-    let draft = match made.behind.last() {
-        None => blocked::draft(&question, &made.form, made.ttl_secs, out),
-        Some(last) => {
+    let draft = match made.behind.as_deref() {
+        Some(aliases @ [.., last]) => {
             let target = last.target.folded();
             let end = LocalQuestion { qname: target.view(), ..question };
-            behind(query, made, &end, out)
+            behind(query, (made, aliases), &end, out)
         }
+        _ => blocked::draft(&question, &made.form, made.ttl_secs, out),
     };
     if made.validity.secs < u32::MAX {
         // Records of a policy zone and the aliases before them have individual TTLs.
@@ -193,11 +193,16 @@ fn answer_of(query: &Query<'_>, made: &Made<'_>, out: &mut [u8]) -> Offer {
 /// Writes an answer of the policy for a name that the aliases of the original answer lead to, after
 /// these aliases.
 #[cold]
-fn behind(query: &Query<'_>, made: &Made<'_>, end: &LocalQuestion<'_>, out: &mut [u8]) -> Draft {
+fn behind(
+    query: &Query<'_>,
+    (made, aliases): (&Made<'_>, &[Alias]),
+    end: &LocalQuestion<'_>,
+    out: &mut [u8],
+) -> Draft {
     let draft = blocked::draft(end, &made.form, made.ttl_secs, out);
     let message = out[..draft.len].to_vec();
     let end = End { message: &message, draft: Draft { ede: None, ..draft } };
     let question = query.key.question();
-    write_behind(&made.behind, &end, question.octets(), out)
+    write_behind(aliases, &end, question.octets(), out)
         .unwrap_or_else(|| draft_empty(out, Some(question.octets()), Rcode::SERVFAIL))
 }
