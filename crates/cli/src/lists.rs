@@ -79,8 +79,11 @@ pub(crate) fn check_text_with_skipped(report: &ListReport) -> String {
     let mut lines: Vec<String> = shown
         .iter()
         .map(|line| {
-            let (reason, text) = (plain(&line.reason), plain(&line.text));
-            format!("line {} has no effect: {reason}: {text}", line.line)
+            let shown = format!("line {} has no effect: {}", line.line, plain(&line.reason));
+            match &line.text {
+                Some(text) => format!("{shown}: {}", plain(text)),
+                None => shown,
+            }
         })
         .collect();
     let more = report.passed_over_lines.saturating_sub(shown.len() as u64);

@@ -191,8 +191,9 @@ pub struct ListReport {
 pub struct PassedOverLine {
     /// Its number, from 1.
     pub line: u32,
-    /// Its text, possibly shortened.
-    pub text: String,
+    /// Its text, possibly shortened. None if the list is a local file: a user who may set the path
+    /// of a list, or see its state, need not be permitted to read each file that the server reads.
+    pub text: Option<String>,
     /// The reason why it has no effect.
     pub reason: String,
 }

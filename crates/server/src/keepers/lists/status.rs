@@ -100,9 +100,10 @@ pub(crate) fn check(running: &Running, name: &str) -> Result<ListReport, Control
         .first_faults
         .iter()
         .map(|fault| BrokenLine { line: fault.line, reason: fault.reason.to_string() });
+    let is_fetched = matches!(list.source, ListSource::Url(_));
     let passed_over = report.first_passed_over.iter().map(|line| PassedOverLine {
         line: line.line,
-        text: line.text.to_string(),
+        text: is_fetched.then(|| line.text.to_string()),
         reason: line.why.to_owned(),
     });
     Ok(ListReport {
