@@ -5,7 +5,10 @@ use avocet_control::access::{
     UsersReport,
 };
 use avocet_control::limits::UserLimits;
+use avocet_nameserver::clock::wall_secs;
 use clap::Args;
+
+use crate::span::left;
 
 /// The groups and zones that a user is limited to.
 #[derive(Debug, Args)]
@@ -68,8 +71,12 @@ pub(crate) fn tokens_text(report: &TokensReport) -> String {
 
 fn token_text(token: &TokenReport) -> String {
     let scopes: Vec<&str> = token.scopes.iter().map(|scope: &AccessScope| scope.text()).collect();
-    let until = token.expires_at;
-    format!("{} {} until {until} (Unix seconds): {}", token.id, token.name, scopes.join(" "))
+    let state = if token.expires_at > wall_secs() {
+        format!("expires in {}", left(token.expires_at))
+    } else {
+        "expired".to_owned()
+    };
+    format!("{} {}, {state}: {}", token.id, token.name, scopes.join(" "))
 }
 
 /// Returns the text of `avocet token revoke`.

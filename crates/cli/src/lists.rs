@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn passed_over(line: u32, text: &str, reason: &str) -> PassedOverLine {
-        PassedOverLine { line, text: text.to_owned(), reason: reason.to_owned() }
+        PassedOverLine { line, text: Some(text.to_owned()), reason: reason.to_owned() }
     }
 
     #[test]
