@@ -15,7 +15,7 @@ use crate::words::words;
 pub struct PastDecision {
     /// The Unix second that the request is about.
     pub at: u64,
-    /// The log was searched for this many seconds before and after.
+    /// Seconds before and after `at` for which the log was searched.
     pub window_secs: u64,
     /// The result of the search.
     pub log: LogSearch,

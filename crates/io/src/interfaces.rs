@@ -12,7 +12,7 @@ pub const MAX_INTERFACE_ADDRESSES: usize = 4_096;
 const FACTS: usize = 8;
 /// `RTM_GETADDR` and `RTM_NEWADDR`.
 const TABLE: KernelTable = KernelTable { request: 22, entry: 20, fixed: FACTS };
-/// On a point-to-point link the peer's address, otherwise the host's own.
+/// The peer's address on a point-to-point link, otherwise the host's own address.
 const IFA_ADDRESS: u16 = 1;
 /// The host's own IPv4 address.
 const IFA_LOCAL: u16 = 2;

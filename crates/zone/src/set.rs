@@ -43,9 +43,9 @@ impl HostedZones {
         changed.map(Box::from).collect()
     }
 
-    /// Returns the zone that answers a question, if one is hosted; `Some(None)` if it could not be
-    /// loaded. DS records belong to the parent's zone, if it is
-    /// hosted, too (RFC 4035 §3.1.4.1).
+    /// Returns the zone that answers a question, or `None` if no zone does; `Some(None)` if the zone
+    /// could not be loaded. The parent's zone answers for DS records, if it is hosted (RFC 4035
+    /// §3.1.4.1).
     #[inline]
     #[must_use]
     pub fn zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Option<&HostedZone>> {

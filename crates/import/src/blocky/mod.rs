@@ -283,7 +283,7 @@ fn translation(mut section: Section, draft: &mut Draft) {
     section.leave(&[], draft);
 }
 
-/// Reads the kinds of questions that are not forwarded.
+/// Reads the query types that blocky does not forward.
 fn filters(root: &mut Section, draft: &mut Draft) {
     let mut filtering = root.section("filtering");
     let types: Vec<String> = filtering.texts("queryTypes");

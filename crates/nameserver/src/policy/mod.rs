@@ -149,7 +149,7 @@ enum Tokens {
     /// Takes one for each query.
     #[default]
     Take,
-    /// Takes none, for explanations.
+    /// Takes no tokens: used for explanations.
     Leave,
 }
 

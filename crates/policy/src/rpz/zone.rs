@@ -81,7 +81,7 @@ pub struct ZoneReport {
     pub skipped: u64,
     /// Rejected entries.
     pub faults: u64,
-    /// The first of them.
+    /// The first rejected entries.
     pub first_faults: Vec<ZoneFault>,
     /// Whether the text exceeds the limit and was truncated.
     pub is_cut: bool,

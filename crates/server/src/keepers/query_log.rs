@@ -101,7 +101,7 @@ impl LogWork {
         if self.states.current().is_logging { TICK } else { IDLE_TICK }
     }
 
-    /// Takes the snapshot in force, and now and then the upstreams of the workers.
+    /// Takes the snapshot in force and, every [`UPSTREAMS_AFTER`], the upstreams of the workers.
     fn refresh(&mut self) {
         let shared = &self.running.shared;
         self.states.refresh(&shared.name_server);

@@ -225,7 +225,7 @@ pub(super) enum SuccessorState {
     None,
     /// It serves.
     Ready,
-    /// It ended, or sent something else.
+    /// It ended, or sent something other than the message that it is ready.
     Gone,
 }
 
