@@ -34,7 +34,8 @@ fn packet_lookup() -> Cell {
             let ttl_at = response.len() as u16 + 6;
             response.extend_from_slice(&[0xc0, 12, 0, 1, 0, 1, 0, 0, 1, 44, 0, 4]);
             response.extend_from_slice(&ADDRESS);
-            let meta = PacketMeta { stored_at: 0, valid_for: 300, epoch: 1, flags: 0, ede: None };
+            let meta =
+                PacketMeta { stored_at: 0, valid_for: 300, epoch: 1, flags: 0, ede: None, note: 0 };
             let hash = hash_key.hash(&question, 0);
             cache.insert(hash, &key, &response, &[ttl_at], &meta);
             (hash, question)
