@@ -111,7 +111,7 @@ impl InProcess {
             drops: 0,
         };
         let config = read(configuration)?;
-        unconfigured.zones = ZoneFiles::default().read(&config.zones);
+        unconfigured.zones = ZoneFiles::of(&config.zones).current();
         let parts = parts_of(&config, Parts::new([4; 32]))?;
         let snapshot = Snapshot::first(config, &unconfigured, parts)?;
         let shared = NameServer::new(snapshot, 0, [7; 32])?;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
@@ -29,14 +30,24 @@ pub fn open(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     disk::read(path, most)?.ok_or_else(missing)
 }
 
-/// The zones of a configuration with the state of their files.
+/// The zones of the configuration in force with the state of their files. No lock is held while a
+/// file is read: a slow disk delays nobody who asks for the state.
 #[derive(Default)]
 pub struct ZoneFiles {
-    kept: Mutex<BTreeMap<Box<[u8]>, KeptZone>>,
+    kept: Mutex<KeptZones>,
+    /// The number of readings that have begun.
+    readings: AtomicU64,
 }
 
-/// The fingerprints of the files that a zone was read from, the included ones too.
-type SeenFiles = Vec<(PathBuf, Option<FileFingerprint>)>;
+/// The zones of a configuration that is not in force yet.
+pub struct ReadZones(KeptZones);
+
+/// Zones by name.
+type KeptZones = BTreeMap<Box<[u8]>, KeptZone>;
+
+/// The fingerprints of the files that a zone was read from, the included ones too, each from before
+/// the file was opened: a change while a file is read counts as one after it.
+type SeenFiles = BTreeMap<PathBuf, Option<FileFingerprint>>;
 
 /// The state of a zone and its file.
 pub struct ZoneFileState {
@@ -55,8 +66,11 @@ pub struct ZoneFileState {
 }
 
 /// A zone and the state of its files.
+#[derive(Clone)]
 struct KeptZone {
     config: ZoneConfig,
+    /// The number of the last reading. Of two at the same time, the one that began later counts.
+    reading: u64,
     seen: SeenFiles,
     /// The fingerprints of a change that has not settled, and the second they were first seen.
     unsettled: Option<(SeenFiles, u64)>,
@@ -68,39 +82,55 @@ struct KeptZone {
 }
 
 impl ZoneFiles {
-    /// Returns the zones of a configuration. Reads those that are new or have changed files, even
-    /// if a file was just written. A zone with errors keeps its earlier version.
-    pub fn read(&self, configured: &[ZoneConfig]) -> Arc<HostedZones> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|name, _| configured.iter().any(|zone| zone.name == *name));
+    /// Reads the zones of the configuration that a server starts with.
+    #[must_use]
+    pub fn of(configured: &[ZoneConfig]) -> Self {
+        let files = Self::default();
+        files.put(files.read(configured));
+        files
+    }
+
+    /// Returns the zones of a configuration, to be passed to [`Self::put`] if that comes into
+    /// force. Reads those that are new or have changed files, even if a file was just written. A
+    /// zone with errors keeps its earlier version.
+    pub fn read(&self, configured: &[ZoneConfig]) -> ReadZones {
+        let mut zones = self.kept().clone();
+        zones.retain(|name, _| configured.iter().any(|zone| zone.name == *name));
         for config in configured {
-            match kept.get_mut(&config.name) {
-                Some(zone) if zone.config.file == config.file && zone.now() == zone.seen => {
-                    zone.config = config.clone();
-                }
-                Some(zone) => {
-                    zone.config = config.clone();
-                    zone.load();
-                }
-                None => {
-                    let mut zone = KeptZone::new(config.clone());
-                    zone.load();
-                    kept.insert(config.name.clone(), zone);
-                }
+            let new = || KeptZone::new(config.clone());
+            let zone = zones.entry(config.name.clone()).or_insert_with(new);
+            let is_read = zone.reading > 0 && zone.config.file == config.file;
+            zone.config = config.clone();
+            if !is_read || zone.now() != zone.seen {
+                zone.load(self.next_reading());
             }
         }
-        all(&kept)
+        ReadZones(zones)
+    }
+
+    /// Keeps the zones of a configuration that is in force now.
+    pub fn put(&self, ReadZones(mut zones): ReadZones) {
+        let mut kept = self.kept();
+        for (name, zone) in &mut zones {
+            // A version that another thread began to read later.
+            if let Some(other) = kept.remove(name)
+                && other.config.file == zone.config.file
+                && other.reading > zone.reading
+            {
+                *zone = KeptZone { config: zone.config.clone(), ..other };
+            }
+        }
+        *kept = zones;
     }
 
     /// Reads the zones with files that have changed and then stayed the same for the time of their
     /// configuration. Returns whether a zone was replaced. `now_secs` is on any clock.
     pub fn watch(&self, now_secs: u64) -> bool {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let zones: Vec<_> = self.kept().values().cloned().collect();
         let mut is_replaced = false;
-        for zone in kept.values_mut() {
-            if zone.has_settled(now_secs) {
-                is_replaced |= zone.load();
-            }
+        for mut zone in zones {
+            let is_new = zone.has_settled(now_secs) && zone.load(self.next_reading());
+            is_replaced |= self.store(zone) && is_new;
         }
         is_replaced
     }
@@ -108,25 +138,44 @@ impl ZoneFiles {
     /// Reads a zone, or all without a name, even if the files have not changed. Returns whether
     /// there is such a zone.
     pub fn reload(&self, name: Option<&[u8]>) -> bool {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut chosen =
-            kept.iter_mut().filter(|(apex, _)| name.is_none_or(|name| ***apex == *name));
-        let mut is_known = name.is_none();
-        chosen.by_ref().for_each(|(_, zone)| {
-            zone.load();
-            is_known = true;
-        });
+        let is_chosen = |zone: &&KeptZone| name.is_none_or(|name| *zone.config.name == *name);
+        let zones: Vec<_> = self.kept().values().filter(is_chosen).cloned().collect();
+        let is_known = name.is_none() || !zones.is_empty();
+        for mut zone in zones {
+            zone.load(self.next_reading());
+            self.store(zone);
+        }
         is_known
+    }
+
+    /// Keeps the state of a zone, unless the configuration has changed or a later reading has
+    /// ended meanwhile. Returns whether it is kept.
+    fn store(&self, zone: KeptZone) -> bool {
+        let mut kept = self.kept();
+        let Some(place) = kept.get_mut(&zone.config.name) else { return false };
+        let is_latest = place.config == zone.config && place.reading <= zone.reading;
+        if is_latest {
+            *place = zone;
+        }
+        is_latest
+    }
+
+    fn kept(&self) -> MutexGuard<'_, KeptZones> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next_reading(&self) -> u64 {
+        self.readings.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Returns all zones.
     pub fn current(&self) -> Arc<HostedZones> {
-        all(&self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+        all(&self.kept())
     }
 
     /// Returns the state of each zone, by name.
     pub fn states(&self) -> Vec<ZoneFileState> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let state = |zone: &KeptZone| ZoneFileState {
             name: zone.config.name.clone(),
             file: zone.config.file.clone(),
@@ -140,13 +189,21 @@ impl ZoneFiles {
 
     /// Returns the errors of the last readings in one sentence each, if there are any.
     pub fn fault(&self) -> Option<String> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.kept();
         let faults: Vec<_> = kept.values().filter_map(KeptZone::sentence).collect();
         (!faults.is_empty()).then(|| faults.join("; "))
     }
 }
 
-fn all(kept: &BTreeMap<Box<[u8]>, KeptZone>) -> Arc<HostedZones> {
+impl ReadZones {
+    /// Returns all zones.
+    #[must_use]
+    pub fn zones(&self) -> Arc<HostedZones> {
+        all(&self.0)
+    }
+}
+
+fn all(kept: &KeptZones) -> Arc<HostedZones> {
     let zones = kept.iter().map(|(name, kept)| (name.clone(), kept.zone.clone()));
     Arc::new(zones.collect())
 }
@@ -155,7 +212,8 @@ impl KeptZone {
     fn new(config: ZoneConfig) -> Self {
         Self {
             config,
-            seen: Vec::new(),
+            reading: 0,
+            seen: SeenFiles::new(),
             unsettled: None,
             zone: None,
             loaded_at_secs: None,
@@ -166,7 +224,7 @@ impl KeptZone {
 
     /// Returns the present fingerprints of the known files.
     fn now(&self) -> SeenFiles {
-        let files = self.seen.iter().map(|(path, _)| path);
+        let files = self.seen.keys();
         files.map(|path| (path.clone(), FileFingerprint::of(path))).collect()
     }
 
@@ -187,15 +245,17 @@ impl KeptZone {
     }
 
     /// Reads the file. Returns whether the zone was replaced.
-    fn load(&mut self) -> bool {
-        self.unsettled = None;
+    fn load(&mut self, reading: u64) -> bool {
+        (self.reading, self.unsettled) = (reading, None);
         let Some(name) = FoldedName::new(&self.config.name) else { return false };
-        // Fingerprints are taken first: a change while the file is read counts as one after it.
-        let before = FileFingerprint::of(&self.config.file);
-        let (zone, faults) = load(name, &self.config.file);
-        self.seen = vec![(self.config.file.clone(), before)];
-        let included = faults.files().iter().skip(1);
-        self.seen.extend(included.map(|path| (path.clone(), FileFingerprint::of(path))));
+        let seen = &mut self.seen;
+        seen.clear();
+        let mut open_seen = |path: &Path, most: u64| {
+            seen.entry(path.into()).or_insert_with(|| FileFingerprint::of(path));
+            open(path, most)
+        };
+        let file = &self.config.file;
+        let (zone, faults) = avocet_zone::load(name, file, wall_secs(), &mut open_seen);
         let text = shown(&self.config.name);
         for fault in faults.list() {
             match fault.severity {
@@ -233,6 +293,11 @@ mod tests {
 
     use super::*;
 
+    fn read_in_force(files: &ZoneFiles, config: &[ZoneConfig]) -> Arc<HostedZones> {
+        files.put(files.read(config));
+        files.current()
+    }
+
     #[test]
     fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
         let file = std::env::temp_dir().join(format!("avocet-zone-{}", std::process::id()));
@@ -246,7 +311,7 @@ mod tests {
         };
         let config = [ZoneConfig { name, file: file.clone(), settle_secs: 10 }];
         let files = ZoneFiles::default();
-        assert_eq!(serial(&files.read(&config)), None);
+        assert_eq!(serial(&read_in_force(&files, &config)), None);
         assert!(files.fault().is_some_and(|fault| fault.contains("SERVFAIL")));
         fs::write(&file, text(1, "")).unwrap();
         assert!(!files.watch(100) && !files.watch(109) && files.watch(110));
@@ -256,13 +321,13 @@ mod tests {
         assert!(!files.watch(130) && !files.watch(140));
         let fault = files.fault().unwrap();
         assert!(fault.contains("serial 1 stays in force") && fault.contains(":5:5: "), "{fault}");
-        assert_eq!(serial(&files.read(&config)), Some(1));
+        assert_eq!(serial(&read_in_force(&files, &config)), Some(1));
         fs::write(&file, text(3, "; better and longer still")).unwrap();
-        assert_eq!(serial(&files.read(&config)), Some(3));
+        assert_eq!(serial(&read_in_force(&files, &config)), Some(3));
         assert_eq!(files.fault(), None);
         fs::remove_file(&file).unwrap();
         assert!(!files.watch(200) && !files.watch(210));
-        assert_eq!(serial(&files.read(&config)), Some(3));
-        assert_eq!(serial(&files.read(&[])), None);
+        assert_eq!(serial(&read_in_force(&files, &config)), Some(3));
+        assert_eq!(serial(&read_in_force(&files, &[])), None);
     }
 }

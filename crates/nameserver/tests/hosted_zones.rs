@@ -78,10 +78,10 @@ fn a_hosted_zone_answers_after_policy_and_local_records() {
 }
 
 /// Returns RCODE, whether AA is set, and the number of records in each section.
-fn without_recursion(server: &mut InProcess, name: &str) -> (Rcode, bool, [u16; 3]) {
+fn without_recursion(server: &mut InProcess, name: &str, rtype: Rtype) -> (Rcode, bool, [u16; 3]) {
     let (mut query, mut out) = (vec![0; 512], vec![0; 4096]);
     let mut builder = Builder::new(&mut query, 512, 7, 0).unwrap();
-    builder.question(&wire(name), Rtype::A, Class::IN).unwrap();
+    builder.question(&wire(name), rtype, Class::IN).unwrap();
     let len = builder.finish();
     let len = server.answer(&query[..len], &mut out).unwrap();
     let header = MessageView::new(&out[..len]).unwrap().header();
@@ -97,12 +97,28 @@ fn what_is_beyond_a_zone_is_resolved_for_clients_that_want_recursion() {
     assert_eq!(ask(&mut server, CLIENT, "a.sub.corp.example.", Rtype::A), "nothing");
     assert_eq!(ask(&mut server, CLIENT, "out.corp.example.", Rtype::A), "nothing");
     let noerror = Rcode::NOERROR;
-    let asked = |server: &mut InProcess, name| without_recursion(server, name);
+    let asked = |server: &mut InProcess, name| without_recursion(server, name, Rtype::A);
     assert_eq!(asked(&mut server, "a.sub.corp.example."), (noerror, false, [0, 1, 1]));
     assert_eq!(asked(&mut server, "out.corp.example."), (noerror, true, [1, 0, 0]));
     assert_eq!(asked(&mut server, "www.corp.example."), (noerror, true, [1, 0, 0]));
     assert_eq!(asked(&mut server, "x.corp.example."), (Rcode::NXDOMAIN, true, [0, 1, 0]));
     assert_eq!(asked(&mut server, "example."), (Rcode::REFUSED, false, [0, 0, 0]));
+}
+
+/// The DS records of a hosted zone are at the servers of its parent.
+#[test]
+fn ds_records_of_a_zone_are_resolved_unless_its_parent_is_hosted() {
+    let file = ZoneFile::new("ds", ZONE);
+    let mut server = file.server("");
+    assert_eq!(ask(&mut server, CLIENT, "corp.example.", Rtype::DS), "nothing");
+    assert_eq!(ask(&mut server, CLIENT, "www.corp.example.", Rtype::DS), "NOERROR");
+    // Without recursion, the child says that it has none (RFC 4035 §3.1.4.1).
+    let expected = (Rcode::NOERROR, true, [0, 1, 0]);
+    assert_eq!(without_recursion(&mut server, "corp.example.", Rtype::DS), expected);
+    let parent = ZoneFile::new("ds-parent", "$TTL 300\n@ SOA n h 1 2 3 4 5\n@ NS n.\ncorp NS n.\n");
+    let parent = format!("[[zone]]\nname = \"example\"\nfile = {:?}\n", parent.0);
+    let mut server = file.server(&parent);
+    assert_eq!(ask(&mut server, CLIENT, "corp.example.", Rtype::DS), "NOERROR");
 }
 
 #[test]

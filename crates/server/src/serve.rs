@@ -214,8 +214,8 @@ pub fn run(start: Start) -> Result<(), StartError> {
         None => {}
     }
     let mut secrets = draw_secrets()?;
-    let zones = ZoneFiles::default();
-    secrets.zones = zones.read(&config.zones);
+    let zones = ZoneFiles::of(&config.zones);
+    secrets.zones = zones.current();
     let (pollers, mailboxes) = mailboxes(workers)?;
     let countries = GeoDatabase::of(&config.policy).map_err(StartError::State)?;
     let mut store = Store::new(&config.data.directory);

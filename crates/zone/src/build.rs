@@ -233,9 +233,7 @@ impl<'b> Planting<'b> {
         }
         let apex_len = self.staged.apex.view().len();
         while let Some(above) = self.path.last() {
-            let above_name = owner.wire().len().checked_sub(usize::from(above.len));
-            let name = self.name_at(above.at);
-            if above_name.is_some_and(|start| owner.wire()[start..] == *name.wire()) {
+            if owner.is_at_or_below(self.name_at(above.at)) {
                 break;
             }
             self.path.pop();

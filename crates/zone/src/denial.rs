@@ -95,11 +95,7 @@ impl HostedZone {
         denied: Denied<'_>,
         proof: &mut DenialProof<'z>,
     ) {
-        let parameters = Parameters { iterations: chain.iterations, salt: &chain.salt };
-        let place = |name: &[u8]| {
-            let hash = parameters.of_own(name);
-            chain.hashes.binary_search_by(|(other, _)| other.cmp(&hash))
-        };
+        let place = |name: &[u8]| place_of_hash(chain, name);
         let node = |index: usize| chain.hashes.get(index).map(|(_, at)| self.node_at(*at));
         let matching = |name: &[u8]| place(name).ok().and_then(node);
         let covering = |name: &[u8]| match place(name) {
@@ -119,15 +115,16 @@ impl HostedZone {
                 None => {
                     // A name that opt-out leaves out: the closest provable encloser (RFC 5155
                     // §7.2.4 and §7.2.7).
-                    let apex_len = self.apex().len();
-                    let mut above = name.ancestors().skip(1).take_while(|n| n.len() >= apex_len);
-                    if let Some(closest) = above.find(|above| place(above.wire()).is_ok()) {
+                    if let Some(closest) =
+                        name.parent().and_then(|above| self.provable(chain, above))
+                    {
                         proof.add(matching(closest.wire()));
                         proof.add(next_closer(closest).and_then(|next| covering(next.wire())));
                     }
                 }
             },
             Denied::Name(closest) | Denied::WildcardType(closest) => {
+                let closest = self.provable(chain, closest).unwrap_or(closest);
                 proof.add(matching(closest.wire()));
                 proof.add(next_closer(closest).and_then(|next| covering(next.wire())));
                 let wildcard = wildcard_name(closest);
@@ -135,4 +132,18 @@ impl HostedZone {
             }
         }
     }
+
+    /// Returns the name or its nearest ancestor with an NSEC3 record: opt-out leaves out insecure
+    /// delegations, and empty non-terminals that are only above these (RFC 5155 §7.1).
+    fn provable<'n>(&self, chain: &Nsec3Chain, name: FoldedName<'n>) -> Option<FoldedName<'n>> {
+        let mut above = name.ancestors().take_while(|above| above.len() >= self.apex().len());
+        above.find(|above| place_of_hash(chain, above.wire()).is_ok())
+    }
+}
+
+/// Returns the place of a name's hash in the chain, or where it would be.
+fn place_of_hash(chain: &Nsec3Chain, name: &[u8]) -> Result<usize, usize> {
+    let parameters = Parameters { iterations: chain.iterations, salt: &chain.salt };
+    let hash = parameters.of_own(name);
+    chain.hashes.binary_search_by(|(other, _)| other.cmp(&hash))
 }

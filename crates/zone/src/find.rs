@@ -77,8 +77,11 @@ impl HostedZone {
         let node = above
             .filter_map(|name| self.node(name.wire()))
             .find(|node| !node.flags().has(Flags::OCCLUDED))?;
-        let is_cut = node.flags().has(Flags::CUT);
-        Some(if is_cut { NameMatch::Cut(node) } else { NameMatch::Dname(node) })
+        let flags = node.flags();
+        if flags.has(Flags::CUT) {
+            return Some(NameMatch::Cut(node));
+        }
+        flags.has(Flags::DNAME).then_some(NameMatch::Dname(node))
     }
 }
 

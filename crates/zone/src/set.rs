@@ -43,9 +43,9 @@ impl HostedZones {
         changed.map(Box::from).collect()
     }
 
-    /// Returns the zone that answers a question, or `None` if no zone does; `Some(None)` if the zone
-    /// could not be loaded. The parent's zone answers for DS records, if it is hosted (RFC 4035
-    /// §3.1.4.1).
+    /// Returns the zone that answers a question, or `None` if no zone does; `Some(None)` if the
+    /// zone could not be loaded. The parent's zone answers for DS records, if it is hosted (RFC
+    /// 4035 §3.1.4.1).
     #[inline]
     #[must_use]
     pub fn zone_of(&self, qname: FoldedName<'_>, qtype: Rtype) -> Option<Option<&HostedZone>> {
@@ -58,6 +58,16 @@ impl HostedZones {
             return Some(above.as_deref());
         }
         Some(zone.as_deref())
+    }
+
+    /// Reports whether a question is for the DS records of a zone whose parent is not hosted: only
+    /// the servers of the parent have them (RFC 4035 §3.1.4.1).
+    #[inline]
+    #[must_use]
+    pub fn is_for_other_parent(&self, qname: FoldedName<'_>, qtype: Rtype) -> bool {
+        qtype == Rtype::DS
+            && self.zones.get(qname.wire()).is_some()
+            && qname.parent().is_some_and(|parent| self.zones.nearest(parent.wire()).is_none())
     }
 }
 

@@ -22,7 +22,7 @@ const COOKIE_OPTION: usize = 28;
 /// Whether a client wants an answer from beyond the hosted zones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beyond {
-    /// Names that are delegated, and targets of aliases, are resolved.
+    /// Names that are delegated, targets of aliases, and DS records of the parent are resolved.
     Resolved,
     /// The client gets a referral, or the aliases alone.
     Shown,
@@ -60,8 +60,8 @@ pub(super) fn of_own(
     answer(zones, (question.qname, question.qtype), asked, Beyond::Resolved, out)
 }
 
-/// Answers a question from the hosted zones. A name that is delegated is not theirs if the client
-/// wants recursion.
+/// Answers a question from the hosted zones. A name that is delegated, and DS records of a zone
+/// whose parent is elsewhere, are not theirs if the client wants recursion.
 #[inline]
 fn answer(
     zones: &HostedZones,
@@ -70,7 +70,8 @@ fn answer(
     beyond: Beyond,
     out: &mut [u8],
 ) -> Finding {
-    if zones.is_empty() {
+    let is_beyond = || beyond == Beyond::Resolved && zones.is_for_other_parent(qname, qtype);
+    if zones.is_empty() || is_beyond() {
         return Finding::Nothing;
     }
     let proofs = if asked.dnssec_ok() { Proofs::Included } else { Proofs::Omitted };

@@ -286,7 +286,8 @@ impl Reloader {
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
         let tls = self.shared.tls.read(&config)?;
-        let zones = self.zones.read(&config.zones);
+        let read = self.zones.read(&config.zones);
+        let zones = read.zones();
         if !zones.changed_to(&unconfigured.zones).is_empty() {
             unconfigured.zones = zones;
         }
@@ -304,6 +305,7 @@ impl Reloader {
         // A change that turns probation off is itself on probation.
         let probation_secs = snapshot.config.revisions.probation_secs;
         let probation_secs = probation_secs.max(old.config.revisions.probation_secs);
+        self.zones.put(read);
         self.shared.tls.put(tls);
         self.shared.replace(snapshot);
         self.revisions.came_into_force((text, &kept), change.origin, probation_secs);

@@ -165,3 +165,32 @@ fn a_zone_that_gets_or_loses_a_rule_is_rerouted() {
         ]
     );
 }
+
+#[test]
+fn zones_of_a_configuration_that_is_refused_never_come_into_force() {
+    let path = std::env::temp_dir().join(format!("avocet-refused-{}.toml", std::process::id()));
+    let file = path.with_extension("zone");
+    let zone = format!("[[zone]]\nname = \"corp.example\"\nfile = {file:?}\n");
+    std::fs::write(&file, "@ 60 SOA ns h 1 2 3 4 5\n@ 60 NS ns.other.\n").unwrap();
+    std::fs::write(&path, &zone).unwrap();
+    let (mut reloader, shared) = reloader(&path);
+    reloader.reserved_ports = path.with_extension("reserved");
+    reloader.reload().unwrap();
+    let names = || -> Vec<Box<[u8]>> {
+        shared.snapshot().names.zones.iter().map(|(name, _)| name.into()).collect()
+    };
+    let in_force = [Box::from(&b"\x04corp\x07example\0"[..])];
+    assert_eq!(names(), in_force);
+    // Too few ports remain, which is found after the zones were read.
+    std::fs::write(&reloader.reserved_ports, "1024-40000\n").unwrap();
+    std::fs::write(&path, zone.replace("corp", "other")).unwrap();
+    reloader.reload().unwrap_err();
+    assert!(reloader.reload_zones(None));
+    assert_eq!(names(), in_force);
+    assert_eq!(reloader.zones.states().len(), 1);
+    std::fs::remove_file(&reloader.reserved_ports).unwrap();
+    reloader.reload().unwrap();
+    assert_eq!(names(), [Box::from(&b"\x05other\x07example\0"[..])]);
+    std::fs::remove_file(&file).unwrap();
+    std::fs::remove_file(&path).unwrap();
+}
