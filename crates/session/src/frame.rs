@@ -365,6 +365,11 @@ impl FrameWriter {
         Ok(())
     }
 
+    /// Returns how many bytes are pending.
+    pub fn unsent(&self) -> usize {
+        self.outgoing.len()
+    }
+
     /// Reports whether more than `limit` bytes are pending. Accept no more queries from this client
     /// until they are written.
     pub fn is_over(&self, limit: usize) -> bool {

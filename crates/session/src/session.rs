@@ -143,6 +143,11 @@ impl<S: Side> Session<S> {
                 deliver(message, &mut Replies::in_frames(messages))
             }),
             Some(tls) => {
+                let sealed = tls.unsent();
+                let deliver = &mut |message: &[u8], replies: &mut Replies<'_>| {
+                    replies.count_sealed(sealed);
+                    deliver(message, replies)
+                };
                 let result = match http {
                     None => tls.read(&mut Framed { frames, messages, deliver }, (stream, buffer)),
                     Some(http) => tls.read(&mut InHttp { http, deliver }, (stream, buffer)),
@@ -221,16 +226,19 @@ impl<S: Side> Session<S> {
 
     /// Reports whether nothing waits to be sent.
     pub fn is_empty(&self) -> bool {
-        self.messages.is_empty()
-            && self.tls.as_ref().is_none_or(|tls| tls.unsent() == 0)
-            && self.http.as_ref().is_none_or(|http| http.unsent() == 0)
+        self.unsent() == 0
+    }
+
+    /// Returns how many octets wait to be sent, in any layer.
+    pub fn unsent(&self) -> usize {
+        self.messages.unsent()
+            + self.tls.as_ref().map_or(0, |tls| tls.unsent())
+            + self.http.as_ref().map_or(0, |http| http.unsent())
     }
 
     /// Reports whether more than `limit` octets wait to be sent.
     pub fn is_over(&self, limit: usize) -> bool {
-        let sealed = self.tls.as_ref().map_or(0, |tls| tls.unsent())
-            + self.http.as_ref().map_or(0, |http| http.unsent());
-        self.messages.is_over(limit.saturating_sub(sealed))
+        self.unsent() > limit
     }
 
     /// Reports whether a part of a message or record has arrived.

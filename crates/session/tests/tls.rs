@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use avocet_session::certificate::{ALPN_DOT, Certificate, CertificateChoice, Tickets, listener};
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
+use avocet_session::http::Replies;
 use avocet_session::session::{ClientSession, ServerSession, Session};
 use avocet_session::tls::{MAX_HANDSHAKE, Side, provider};
 use avocet_session::trust::{Trust, client, pin};
@@ -27,6 +28,9 @@ const TWO: [&str; 2] = [
     include_str!("../../cli/tests/operation/certificates/two.pem"),
     include_str!("../../cli/tests/operation/certificates/two.key"),
 ];
+
+/// Octets of unread replies beyond which the server stops reading.
+const MAX_UNREAD: usize = 256 << 10;
 
 /// A direction of a stream: octets that were written and not read.
 #[derive(Default)]
@@ -303,6 +307,69 @@ fn a_client_that_reads_slowly_gets_everything() {
         world.down.room = Some(777);
     }
     assert_eq!(world.replies, queries);
+}
+
+/// Sends octets and then queries over TLS, and reads no reply, until the server has too many of
+/// them. Returns how many octets it holds then; each reply has 60,000.
+fn unread(mut server: ServerSession, start: &[u8], queries: impl Fn(u32) -> Vec<u8>) -> usize {
+    let (mut client, mut buffer) = (rustls_client(), ReadBuffer::new());
+    let (mut up, mut down) = (Pipe::default(), Pipe::default());
+    while client.is_handshaking() || server.is_handshaking() {
+        client.write_tls(&mut End(&mut down, &mut up)).unwrap();
+        let stream = &mut End(&mut up, &mut down);
+        server.read(stream, &mut buffer, &mut |_, _| ControlFlow::Continue(())).unwrap();
+        server.write(stream).unwrap();
+        if client.wants_read() && client.read_tls(&mut End(&mut down, &mut up)).is_ok() {
+            client.process_new_packets().unwrap();
+        }
+    }
+    client.writer().write_all(start).unwrap();
+    down.room = Some(0);
+    for turn in 0..100 {
+        if server.is_over(MAX_UNREAD) {
+            return server.unsent();
+        }
+        client.writer().write_all(&queries(turn)).unwrap();
+        while client.wants_write() {
+            client.write_tls(&mut End(&mut down, &mut up)).unwrap();
+        }
+        let stream = &mut End(&mut up, &mut down);
+        let deliver = &mut |_: &[u8], replies: &mut Replies<'_>| {
+            replies.push(&[7; 60_000]);
+            let is_over = replies.is_over(MAX_UNREAD);
+            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        server.read(stream, &mut buffer, deliver).unwrap();
+        assert_eq!(server.write(stream).unwrap(), WriteState::Blocked);
+    }
+    panic!("{} octets wait, and the server still reads", server.unsent());
+}
+
+#[test]
+fn a_client_that_reads_nothing_is_not_read_from() {
+    const GET: &[u8] = b"GET /dns-query?dns=AAAA HTTP/1.1\r\n\r\n";
+    const IN_PATH: &[u8] = b"\x82\x87\x44\x13/dns-query?dns=AAAA";
+    let config = server_config();
+    let https = || ServerSession::accept_https(&config).unwrap();
+    // Three queries arrive at a time, and the second time, the second of them is one too many.
+    let frames = b"\0\x03abc".repeat(3);
+    let in_tls = unread(ServerSession::accept(&config).unwrap(), b"", |_| frames.clone());
+    let in_one = unread(https(), b"", |_| GET.repeat(3));
+    // Windows of 2^30 octets.
+    let start = [
+        &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x06\x04\0\0\0\0\0\0\x04\x40\0\0\0"[..],
+        b"\0\0\x04\x08\0\0\0\0\0\x3f\0\0\0",
+    ];
+    let in_two = unread(https(), &start.concat(), |turn| {
+        let request = |n: u32| {
+            let id = 6 * turn + 2 * n + 1;
+            [&[0, 0, IN_PATH.len() as u8, 1, 5][..], &id.to_be_bytes(), IN_PATH].concat()
+        };
+        (0..3).flat_map(request).collect()
+    });
+    for held in [in_tls, in_one, in_two] {
+        assert!((5 * 60_000..5 * 60_000 + 2_000).contains(&held), "{held}");
+    }
 }
 
 #[test]

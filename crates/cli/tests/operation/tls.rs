@@ -1,13 +1,19 @@
 //! DNS over TLS as clients and the operator see it.
 
 use std::fs::{self, Permissions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::thread;
 
-use crate::server::{PATIENCE, Server, Site, ask_over_tcp, free_address};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::server::{PATIENCE, Server, Site, ask_over_tcp, free_address, query as query_message};
 use crate::upstream::{ADDRESS, Upstream};
 
 /// Certificates for 127.0.0.1 and their keys, for these tests only.
@@ -226,6 +232,31 @@ fn handshakes_are_bounded_in_time_and_number() {
 }
 
 #[test]
+fn a_client_that_never_reads_takes_no_memory_and_is_cut_off() {
+    const QUERIES: usize = 1_500_000;
+    const MOST_GROWTH: u64 = 48 << 20;
+    let (site, upstream, tls) = (Site::new(), Upstream::start(), free_address());
+    install(&site, "one", ONE);
+    configure(&site, &upstream, tls, "");
+    let text = fs::read_to_string(site.file()).unwrap();
+    site.write(&text.replace("workers = 2", "workers = 1\ntcp-idle-ms = 1000"));
+    let server = site.start();
+    assert_eq!(address(&site, tls, "www.example"), "192.0.2.77\n");
+    let before = server.most_memory();
+    let mut stream = connect_tls(tls, ONE[0]);
+    let query = query_message(7, "www.example");
+    let framed = [&(query.len() as u16).to_be_bytes()[..], &query].concat().repeat(500);
+    // The server stops reading, so that sending waits until the server closes the connection.
+    let cut_off = (0..QUERIES / 500).find_map(|_| stream.write_all(&framed).err());
+    let error = cut_off.expect("the server has read everything").kind();
+    assert!([ErrorKind::ConnectionReset, ErrorKind::BrokenPipe].contains(&error), "{error:?}");
+    let grown = server.most_memory().saturating_sub(before);
+    assert!(grown < MOST_GROWTH, "{} MiB", grown >> 20);
+    assert_eq!(address(&site, tls, "www.example"), "192.0.2.77\n");
+    server.stop();
+}
+
+#[test]
 fn a_configuration_without_a_certificate_or_with_another_protocol_is_refused() {
     let site = Site::new();
     for (text, expected) in [
@@ -247,6 +278,22 @@ fn a_configuration_without_a_certificate_or_with_another_protocol_is_refused() {
     site.write(text);
     let message = String::from_utf8(site.avocet(&["check"]).stderr).unwrap();
     assert!(message.contains("no [[certificate]] has \"b.example\""), "{message}");
+}
+
+/// Connects, and completes the handshake.
+fn connect_tls(tls: SocketAddr, authority: &str) -> StreamOwned<ClientConnection, TcpStream> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(authority.as_bytes()).unwrap()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let mut connection = ClientConnection::new(Arc::new(config), tls.ip().into()).unwrap();
+    let mut stream = TcpStream::connect(tls).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    connection.complete_io(&mut stream).unwrap();
+    StreamOwned::new(connection, stream)
 }
 
 fn load(tls: SocketAddr, words: &[&str]) -> Output {

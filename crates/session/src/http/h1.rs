@@ -19,6 +19,8 @@ const MAX_FIELD_COUNT: usize = 64;
 const MAX_HEAD: usize = 16 << 10;
 /// Most reads in which a request arrives: each of them reads its head again.
 const MAX_PIECES: u32 = 64;
+/// Most requests without a query before the next query. The last of them ends the connection.
+pub(super) const MAX_REJECTED: u32 = 64;
 /// What a connection is at its end.
 const CLOSE: &str = "Connection: close\r\n";
 
@@ -40,6 +42,8 @@ pub(crate) struct Http1 {
     /// Whether a complete request may wait in `held`.
     is_stopped: bool,
     pieces: u32,
+    /// Requests without a query since the last query.
+    rejected: u32,
     has_ended: bool,
 }
 
@@ -145,6 +149,9 @@ impl Http1 {
             RequestVerdict::Body if has_length => (body.to_vec(), ResponseExtent::Whole),
             RequestVerdict::Body => return self.end(Status::NoLength),
             RequestVerdict::Reject(status) => {
+                self.rejected += 1;
+                self.has_ended |= self.rejected >= MAX_REJECTED;
+                let is_last = self.has_ended;
                 self.respond(
                     status,
                     b"",
@@ -153,8 +160,9 @@ impl Http1 {
                 return Progress::Used(head_len + body_len, ControlFlow::Continue(()));
             }
         };
+        self.rejected = 0;
         self.pending = Some(PendingRequest { extent, is_last });
-        let flow = deliver(&message, &mut Replies(ReplyPlace::One(self)));
+        let flow = deliver(&message, &mut Replies::at(ReplyPlace::One(self)));
         Progress::Used(head_len + body_len, flow)
     }
 

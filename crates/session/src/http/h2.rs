@@ -316,12 +316,12 @@ impl Http2 {
             return Err(Code::StreamClosed);
         };
         if body.len() + content.len() > MAX_MESSAGE || self.kept + content.len() > MAX_KEPT {
-            self.reject(head.id, Status::LargeBody, head.end());
+            self.reject(head.id, Status::LargeBody, head.end())?;
             return Ok(ControlFlow::Continue(()));
         }
         if body.is_empty() && head.has(END_STREAM) {
             self.streams[at].state = StreamState::Waiting;
-            return Ok(deliver(content, &mut Replies(ReplyPlace::Two(self, head.id))));
+            return Ok(deliver(content, &mut Replies::at(ReplyPlace::Two(self, head.id))));
         }
         body.extend_from_slice(content);
         self.kept += content.len();
@@ -342,7 +342,7 @@ impl Http2 {
         let state = mem::replace(&mut stream.state, StreamState::Waiting);
         let StreamState::Receiving(body) = state else { return ControlFlow::Continue(()) };
         self.kept -= body.len();
-        deliver(&body, &mut Replies(ReplyPlace::Two(self, id)))
+        deliver(&body, &mut Replies::at(ReplyPlace::Two(self, id)))
     }
 
     fn headers(
@@ -416,12 +416,12 @@ impl Http2 {
             self.spend(1)?;
             self.reset(id, Code::RefusedStream);
         } else if octets > MAX_FIELDS {
-            self.reject(id, Status::LargeFields, end);
+            self.reject(id, Status::LargeFields, end)?;
         } else if head.is_malformed || head.is_incomplete() {
             self.spend(1)?;
             self.reset(id, Code::Protocol);
         } else {
-            return Ok(self.decide(id, end, head, deliver));
+            return self.decide(id, end, head, deliver);
         }
         Ok(ControlFlow::Continue(()))
     }
@@ -432,25 +432,25 @@ impl Http2 {
         end: StreamEnd,
         head: RequestHead,
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    ) -> Result<ControlFlow<()>, Code> {
         let mut open = |extent, state| {
             self.streams.push(OpenStream { id, window: self.first_window, extent, state });
         };
         match head.verdict() {
-            RequestVerdict::Reject(status) => self.reject(id, status, end),
+            RequestVerdict::Reject(status) => self.reject(id, status, end)?,
             RequestVerdict::Query(..) if end == StreamEnd::Later => {
-                self.reject(id, Status::BadRequest, end)
+                self.reject(id, Status::BadRequest, end)?
             }
             RequestVerdict::Body if end == StreamEnd::Here => {
-                self.reject(id, Status::BadRequest, end)
+                self.reject(id, Status::BadRequest, end)?
             }
             RequestVerdict::Body => open(ResponseExtent::Whole, StreamState::Receiving(Vec::new())),
             RequestVerdict::Query(message, extent) => {
                 open(extent, StreamState::Waiting);
-                return deliver(&message, &mut Replies(ReplyPlace::Two(self, id)));
+                return Ok(deliver(&message, &mut Replies::at(ReplyPlace::Two(self, id))));
             }
         }
-        ControlFlow::Continue(())
+        Ok(ControlFlow::Continue(()))
     }
 
     fn reset_by_client(&mut self, head: FrameHead, payload: &[u8]) -> Result<(), Code> {
@@ -577,15 +577,16 @@ impl Http2 {
     }
 
     /// Answers a request without query.
-    fn reject(&mut self, id: u32, status: Status, end: StreamEnd) {
+    fn reject(&mut self, id: u32, status: Status, end: StreamEnd) -> Result<(), Code> {
         self.forget(id);
         // Requests without a query cost as much as other frames.
-        self.budget = self.budget.saturating_sub(1);
+        self.spend(1)?;
         self.head(id, status, b"", StreamEnd::Here);
         if end == StreamEnd::Later {
             // The client need not send the rest (RFC 9113 §8.1).
             self.reset(id, Code::NoError);
         }
+        Ok(())
     }
 
     /// Writes the fields of a response to `message`.

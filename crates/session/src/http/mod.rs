@@ -27,7 +27,11 @@ pub use h2::HttpEnd;
 const SIGN: &[u8] = b"PRI";
 
 /// Takes the reply to one query.
-pub struct Replies<'s>(ReplyPlace<'s>);
+pub struct Replies<'s> {
+    place: ReplyPlace<'s>,
+    /// Octets of earlier replies that TLS has encrypted and that wait to be sent.
+    sealed: usize,
+}
 
 /// Where a reply goes.
 enum ReplyPlace<'s> {
@@ -42,13 +46,24 @@ enum ReplyPlace<'s> {
 impl<'s> Replies<'s> {
     #[inline]
     pub(crate) fn in_frames(writer: &'s mut FrameWriter) -> Self {
-        Self(ReplyPlace::Frames(writer))
+        Self::at(ReplyPlace::Frames(writer))
+    }
+
+    #[inline]
+    fn at(place: ReplyPlace<'s>) -> Self {
+        Self { place, sealed: 0 }
+    }
+
+    /// Lets [`Self::is_over`] include what TLS has encrypted before.
+    #[inline]
+    pub(crate) fn count_sealed(&mut self, octets: usize) {
+        self.sealed = octets;
     }
 
     /// Sends a reply. One that is too long for a frame is left out.
     #[inline]
     pub fn push(&mut self, message: &[u8]) {
-        match &mut self.0 {
+        match &mut self.place {
             ReplyPlace::Frames(writer) => drop(writer.push(message)),
             ReplyPlace::One(http) => http.answer(message),
             ReplyPlace::Two(http, id) => http.answer(*id, message),
@@ -58,7 +73,7 @@ impl<'s> Replies<'s> {
     /// Ends a request that gets no reply. In frames there is none to end.
     #[inline]
     pub fn refuse(&mut self) {
-        match &mut self.0 {
+        match &mut self.place {
             ReplyPlace::Frames(_) => {}
             ReplyPlace::One(http) => http.refuse(),
             ReplyPlace::Two(http, id) => http.refuse(*id),
@@ -68,7 +83,7 @@ impl<'s> Replies<'s> {
     /// Returns the number of the request in its connection, for a reply that comes later.
     #[inline]
     pub fn request(&self) -> u32 {
-        match &self.0 {
+        match &self.place {
             ReplyPlace::Frames(_) | ReplyPlace::One(_) => 0,
             ReplyPlace::Two(_, id) => *id,
         }
@@ -77,11 +92,12 @@ impl<'s> Replies<'s> {
     /// Reports whether more than `limit` octets wait to be sent.
     #[inline]
     pub fn is_over(&self, limit: usize) -> bool {
-        match &self.0 {
-            ReplyPlace::Frames(writer) => writer.is_over(limit),
-            ReplyPlace::One(http) => http.out.len() > limit,
-            ReplyPlace::Two(http, _) => http.out.len() > limit,
-        }
+        let unsealed = match &self.place {
+            ReplyPlace::Frames(writer) => writer.unsent(),
+            ReplyPlace::One(http) => http.out.len(),
+            ReplyPlace::Two(http, _) => http.out.len(),
+        };
+        self.sealed + unsealed > limit
     }
 }
 
@@ -176,8 +192,8 @@ impl Http {
     pub(crate) fn replies(&mut self, request: u32) -> Option<Replies<'_>> {
         match &mut self.0 {
             Version::Unknown(..) => None,
-            Version::One(http) => Some(Replies(ReplyPlace::One(http))),
-            Version::Two(http) => Some(Replies(ReplyPlace::Two(http, request))),
+            Version::One(http) => Some(Replies::at(ReplyPlace::One(http))),
+            Version::Two(http) => Some(Replies::at(ReplyPlace::Two(http, request))),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use super::frames::PREFACE;
+use super::h1::MAX_REJECTED;
 use super::h2::{MAX_BUDGET, MAX_HTTP_STREAMS};
 use super::{Http, Replies};
 
@@ -263,6 +264,20 @@ fn floods_of_frames_end_the_connection() {
         assert_eq!(goaway(&mut client), Some(11), "{attack:?}");
         assert!(sent < 17 * (MAX_BUDGET as usize + 2), "{sent}");
     }
+    // Requests without a query.
+    let mut client = Client::two(Then::Answer);
+    let block = b"\x82\x87\x04\x01/";
+    client.send(&(0..10_000).flat_map(|n| frame(1, 5, 2 * n + 1, block)).collect::<Vec<u8>>());
+    let sent = frames(&client.http.out().unwritten().to_vec()).len();
+    assert_eq!((goaway(&mut client), sent), (Some(11), MAX_BUDGET as usize));
+    let head = b"GET / HTTP/1.1\r\n\r\n";
+    let (client, text) = one(Then::Answer, &head.repeat(10_000));
+    assert_eq!(text.matches("HTTP/1.1 404 ").count(), MAX_REJECTED as usize);
+    assert_eq!((text.matches("close").count(), client.http.has_ended()), (1, true));
+    // Queries allow more of them.
+    let round = [&head.repeat(10)[..], b"GET /dns-query?dns=AAAA HTTP/1.1\r\n\r\n"].concat();
+    let (client, _) = one(Then::Answer, &round.repeat(100));
+    assert_eq!((client.messages.len(), client.http.has_ended()), (100, false));
     // Empty DATA, and bodies of single octets.
     for piece in [&b""[..], b"x"] {
         let mut client = Client::two(Then::Answer);

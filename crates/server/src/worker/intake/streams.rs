@@ -84,7 +84,8 @@ struct Connection {
     /// When the connection began, while its handshake is incomplete.
     handshake_since_ms: Option<u64>,
     in_flight: u16,
-    /// The last time that a query arrived or octets were sent.
+    /// The last time that octets were sent, or that a query arrived while no replies waited for
+    /// the client to read.
     active_ms: u64,
     /// When the first part of an incomplete frame arrived.
     piece_since_ms: Option<u64>,
@@ -412,11 +413,14 @@ impl Connection {
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, session, in_flight, active_ms, .. } = self;
+        let Self { stream, session, in_flight, active_ms, blocked, .. } = self;
         let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
-                *active_ms = now_ms;
+                // Queries of a client that never reads must not keep the connection open.
+                if !*blocked {
+                    *active_ms = now_ms;
+                }
                 has_query = true;
                 if let Way::Stream(route) = &mut client.route {
                     route.request = replies.request();
@@ -451,8 +455,9 @@ impl Connection {
         if self.session.is_empty() {
             return Ok(());
         }
+        let before = self.session.unsent();
         self.blocked = self.session.write(&mut self.stream)? == WriteState::Blocked;
-        if !self.blocked {
+        if !self.blocked || self.session.unsent() < before {
             self.active_ms = now_ms;
         }
         Ok(())
@@ -505,15 +510,20 @@ mod tests {
         }
     }
 
-    /// A client that sent this number of queries and a piece of another; all of them wait.
-    fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
+    fn connected() -> (TcpStream, Poller, Streams) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, addr) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         let (poller, mut streams) = (Poller::new().unwrap(), Streams::new(0));
         let caller = StreamClient { ip: addr.ip(), entrance: Entrance::default() };
         streams.insert(&poller, (stream, ServerSession::plain()), caller, 0).unwrap();
+        (client, poller, streams)
+    }
+
+    /// A client that sent this number of queries and a piece of another; all of them wait.
+    fn waiting(queries: usize) -> (TcpStream, Poller, Streams) {
+        let (mut client, poller, mut streams) = connected();
         client.write_all(&[b"\0\x03abc".repeat(queries), b"\0\x03a".to_vec()].concat()).unwrap();
         assert!(streams.read(0, 0, &mut Wait).is_none());
         (client, poller, streams)
@@ -536,5 +546,29 @@ mod tests {
     fn a_connection_whose_answers_were_lost_is_closed_in_the_end() {
         let (_client, _poller, mut streams) = waiting(usize::from(MAX_IN_FLIGHT));
         assert!(is_open(&mut streams, LOST_MS) && !is_open(&mut streams, LOST_MS + 1));
+    }
+
+    /// Answers all queries with a long message.
+    struct Reply;
+
+    impl Answer for Reply {
+        fn answer(&mut self, _: &[u8], _: &Client<'_>) -> Answered<'_> {
+            Answered::Now(&[7; 60_000])
+        }
+    }
+
+    #[test]
+    fn queries_of_a_client_that_never_reads_do_not_keep_it() {
+        let (mut client, poller, mut streams) = connected();
+        let mut ask = |streams: &mut Streams, now_ms| {
+            client.write_all(b"\0\x03abc").unwrap();
+            assert!(streams.read(0, now_ms, &mut Reply).is_none());
+            streams.flush(&poller, now_ms, &mut Vec::new(), &mut Vec::new());
+            streams.slots[0].connection.as_ref().is_some_and(|one| one.blocked)
+        };
+        // Until the buffers of the system are full.
+        assert!((0..10_000).any(|_| ask(&mut streams, 0)));
+        assert!(ask(&mut streams, PATIENCE.idle_ms));
+        assert!(!is_open(&mut streams, PATIENCE.idle_ms + 1));
     }
 }
