@@ -268,7 +268,7 @@ fn floods_of_frames_end_the_connection() {
     let mut client = Client::two(Then::Answer);
     let block = b"\x82\x87\x04\x01/";
     client.send(&(0..10_000).flat_map(|n| frame(1, 5, 2 * n + 1, block)).collect::<Vec<u8>>());
-    let sent = frames(&client.http.out().unwritten().to_vec()).len();
+    let sent = frames(client.http.out().unwritten()).len();
     assert_eq!((goaway(&mut client), sent), (Some(11), MAX_BUDGET as usize));
     let head = b"GET / HTTP/1.1\r\n\r\n";
     let (client, text) = one(Then::Answer, &head.repeat(10_000));
