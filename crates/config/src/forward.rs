@@ -17,7 +17,7 @@ use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
-use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, upstream};
+use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream};
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -230,8 +230,7 @@ fn written(
 
 /// The servers in a `resolv.conf`, without this server itself.
 fn from_file(path: &Path, listen: &[SocketAddr]) -> Result<Vec<Upstream>, SettingError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })?;
+    let text = named_file::read(path)?;
     let mut servers = Vec::new();
     for server in upstream::from_resolv_conf(&text) {
         if !upstream::is_own(server.addr, listen) && !servers.contains(&server) {

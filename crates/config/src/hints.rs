@@ -8,6 +8,7 @@ use avocet_wire::{Rtype, rdata};
 
 use super::error::{HintFault, SettingError};
 use super::name::{Name, ROOT};
+use super::named_file;
 use super::setting::FromText;
 
 /// Most servers in a file.
@@ -45,8 +46,7 @@ pub(super) fn built_in() -> Vec<RootServer> {
 ///
 /// The fault in the file with its line, or that the file has no server with an address.
 pub(super) fn from_file(path: &Path) -> Result<Vec<RootServer>, SettingError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })?;
+    let text = named_file::read(path)?;
     let servers = from_zone(&text).map_err(|(line, fault)| SettingError::RootHints {
         path: path.to_owned(),
         line,

@@ -38,6 +38,7 @@ mod listener;
 mod location;
 mod loops;
 pub mod name;
+mod named_file;
 pub mod oidc;
 pub mod outcome;
 pub mod policy;

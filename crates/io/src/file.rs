@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -26,6 +26,30 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         ));
     }
     Ok(file)
+}
+
+/// Reads a regular file of at most `most` octets.
+///
+/// # Errors
+/// As [`open_regular`], or the file is larger.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut octets = Vec::new();
+    // The length of a file may be wrong: it may grow, and those of the kernel have none.
+    open_regular(path)?.take(most.saturating_add(1)).read_to_end(&mut octets)?;
+    if octets.len() as u64 > most {
+        let message = format!("larger than {most} octets");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(octets)
+}
+
+/// Reads a regular file of text of at most `most` octets.
+///
+/// # Errors
+/// As [`read_regular`], or the file is not UTF-8.
+pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let octets = read_regular(path, most)?;
+    String::from_utf8(octets).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// Exchanges two files of one file system, atomically.
@@ -71,5 +95,16 @@ mod tests {
                 path.display()
             );
         }
+    }
+
+    #[test]
+    fn reading_stops_at_the_limit() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
+        let len = std::fs::metadata(&path).unwrap().len();
+        assert_eq!(read_regular(&path, len).unwrap().len() as u64, len);
+        let error = read_regular(&path, len - 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        // A file of the kernel, whose length is said to be 0.
+        assert!(!read_text(Path::new("/proc/self/status"), 1 << 16).unwrap().is_empty());
     }
 }

@@ -9,6 +9,7 @@ use std::{fs, io};
 use avocet_config::certificate::CertificateConfig;
 use avocet_config::web::CertificateFiles;
 use avocet_config::{Config, OpenAddress, Protocol};
+use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_session::certificate::{
@@ -19,6 +20,8 @@ use thiserror::Error;
 
 /// Permissions of users that neither own a file nor are in its group.
 const OTHERS: u32 = 0o007;
+/// Most octets of a file with certificates or a key.
+pub(crate) const MAX_PEM: u64 = 1 << 20;
 
 /// Why a certificate is not used.
 #[derive(Debug, Error)]
@@ -87,6 +90,16 @@ struct InForce {
     state: TlsState,
     /// The files at the last look.
     last_seen: Vec<SeenFile>,
+    /// How often certificates were put in force.
+    version: u64,
+}
+
+impl InForce {
+    fn put(&mut self, state: TlsState) {
+        self.last_seen.clone_from(&state.files);
+        self.state = state;
+        self.version += 1;
+    }
 }
 
 /// The two files of a certificate at one time.
@@ -147,9 +160,7 @@ impl TlsListeners {
 
     /// Puts certificates in force for connections that begin from now on.
     pub(crate) fn put(&self, state: TlsState) {
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        in_force.last_seen.clone_from(&state.files);
-        in_force.state = state;
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).put(state);
     }
 
     /// Returns the settings of an address with TLS; `None` if it has no certificate any more.
@@ -173,12 +184,19 @@ impl TlsListeners {
             return;
         }
         in_force.state.files = now;
+        let version = in_force.version;
         drop(in_force);
         match self.read(config) {
             Ok(state) => {
+                let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+                // A reload has put those of a later configuration in force meanwhile.
+                if in_force.version != version {
+                    return;
+                }
+                in_force.put(state);
+                drop(in_force);
                 warn_of_open_keys(config);
                 tracing::info!("the files of [[certificate]] have changed and are in use");
-                self.put(state);
             }
             Err(error) => tracing::warn!("the certificates before stay in use: {error}"),
         }
@@ -200,7 +218,8 @@ fn read_all(config: &Config) -> Result<Vec<Certificate>, CertificateFault> {
 fn read_one(config: &CertificateConfig) -> Result<Certificate, CertificateFault> {
     let CertificateFiles { chain, key } = &config.files;
     let read = |path: &Path| {
-        fs::read(path).map_err(|source| CertificateFault::File { path: path.to_owned(), source })
+        read_regular(path, MAX_PEM)
+            .map_err(|source| CertificateFault::File { path: path.to_owned(), source })
     };
     Certificate::read(&read(chain)?, &read(key)?, &config.names).map_err(|source| {
         let path = if source.is_of_key() { key } else { chain };

@@ -58,7 +58,10 @@ const LAYERS: &[Layer] = &[
     rim("avocet-session", &["avocet-wire"]),
     rim("avocet-io", &["avocet-wire", "avocet-session"]),
     rim("avocet-revisions", &["avocet-io"]),
-    rim("avocet-config", &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver"]),
+    rim(
+        "avocet-config",
+        &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver", "avocet-io"],
+    ),
     rim(
         "avocet-nameserver",
         &[

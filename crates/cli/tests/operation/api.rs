@@ -66,7 +66,7 @@ fn a_token_of_the_command_line_reads_and_changes_what_its_scopes_allow() {
 
     let listed = site.avocet_text(&["token", "list"]);
     let id = listed.split(' ').next().unwrap();
-    assert!(listed.contains(" test until ") && !listed.contains(&token), "{listed}");
+    assert!(listed.contains(" test, expires in ") && !listed.contains(&token), "{listed}");
     site.avocet_text(&["token", "revoke", id]);
     assert_eq!(get(&site, "/api/v1/status", &token).0, 401);
     assert_eq!(site.http_get("/health").0, 200, "health needs no token");

@@ -198,7 +198,7 @@ fn time(state: &Snapshot, now: u64) -> String {
 /// Returns the entry of the audit log about a request for access.
 fn entry(request: &WaitingRequest) -> AuditEntry {
     let WaitingRequest { id, name, client, text, at } = request;
-    let fields = json!({ "id": id, "name": name, "text": text });
+    let fields = json!({ "id": id, "name": name, "message": text });
     AuditEntry {
         at: *at,
         who: String::new(),

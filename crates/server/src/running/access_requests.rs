@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use avocet_web::access::network_of;
+
 /// Most requests that wait: more than one person reads.
 const MAX_WAITING: usize = 200;
 /// Most requests of one client that wait.
@@ -78,7 +80,7 @@ struct RequestState {
     /// The present minute, and the requests in it.
     minute: u64,
     in_minute: u32,
-    /// At most [`MAX_A_MINUTE`] clients.
+    /// By network; at most [`MAX_A_MINUTE`].
     of_clients: HashMap<IpAddr, u32>,
 }
 
@@ -128,7 +130,9 @@ impl RequestState {
         if self.has(name, client) {
             return AskOutcome::Known;
         }
-        let of_client = self.waiting.iter().filter(|one| one.client == client).count();
+        let network = network_of(client);
+        let is_near = |one: &&WaitingRequest| network_of(one.client) == network;
+        let of_client = self.waiting.iter().filter(is_near).count();
         if self.waiting.len() >= MAX_WAITING || of_client >= MAX_WAITING_PER_CLIENT {
             return AskOutcome::Full;
         }
@@ -136,12 +140,12 @@ impl RequestState {
             (self.minute, self.in_minute) = (now / 60, 0);
             self.of_clients.clear();
         }
-        let recent = self.of_clients.get(&client).copied().unwrap_or_default();
+        let recent = self.of_clients.get(&network).copied().unwrap_or_default();
         if self.in_minute >= MAX_A_MINUTE || recent >= MAX_A_MINUTE_PER_CLIENT {
             return AskOutcome::TooFast;
         }
         self.in_minute += 1;
-        self.of_clients.insert(client, recent + 1);
+        self.of_clients.insert(network, recent + 1);
         self.last_id = self.last_id.wrapping_add(1);
         let request = WaitingRequest {
             id: self.last_id,
@@ -170,6 +174,8 @@ fn readable(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -212,6 +218,17 @@ mod tests {
         assert_eq!((taken[0] + taken[1]) as usize, MAX_WAITING);
         assert_eq!(requests.waiting(60_000).len(), MAX_WAITING);
         assert!(requests.counts.full.load(Ordering::Relaxed) > 0);
+    }
+
+    #[test]
+    fn all_addresses_of_an_ipv6_network_are_one_client() {
+        let requests = AccessRequests::default();
+        let ask = |number: u64| {
+            let client = Ipv6Addr::from_bits((0x2001_0db8 << 96) + u128::from(number));
+            requests.ask("a.", client.into(), "", 60 * number)
+        };
+        let taken = (0..100).filter(|number| matches!(ask(*number), AskOutcome::Taken(_)));
+        assert_eq!(taken.count(), MAX_WAITING_PER_CLIENT);
     }
 
     #[test]

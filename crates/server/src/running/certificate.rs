@@ -4,12 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use avocet_config::web::{CertificateFiles, WebConfig};
+use avocet_io::file::read_regular;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::Error::Io;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::certificates::CertificateFault;
+use crate::certificates::{CertificateFault, MAX_PEM};
 
 /// Reads the files of a certificate.
 ///
@@ -17,14 +19,17 @@ use crate::certificates::CertificateFault;
 /// A file cannot be read, or the two do not belong together.
 pub(crate) fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, CertificateFault> {
     let CertificateFiles { chain, key } = files;
+    let read = |path: &Path| read_regular(path, MAX_PEM).map_err(Io);
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |source| CertificateFault::Unreadable { path, source }
     };
-    let certificates = CertificateDer::pem_file_iter(chain)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+    let certificates = read(chain)
+        .and_then(|octets| CertificateDer::pem_slice_iter(&octets).collect::<Result<Vec<_>, _>>())
         .map_err(unreadable(chain))?;
-    let private = PrivateKeyDer::from_pem_file(key).map_err(unreadable(key))?;
+    let private = read(key)
+        .and_then(|octets| PrivateKeyDer::from_pem_slice(&octets))
+        .map_err(unreadable(key))?;
     let unusable = |source| CertificateFault::Unusable { path: chain.clone(), source };
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
@@ -40,4 +45,16 @@ pub(crate) fn read(files: &CertificateFiles) -> Result<Arc<ServerConfig>, Certif
 pub fn fault_of_certificate(web: &WebConfig) -> Option<String> {
     let fault = read(&web.https.as_ref()?.certificate).err()?;
     Some(format!("{fault}; correct [web] tls-cert and tls-key, or set https = \"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_end_is_no_certificate() {
+        let files = CertificateFiles { chain: "/dev/zero".into(), key: "/dev/zero".into() };
+        let error = read(&files).unwrap_err().to_string();
+        assert!(error.contains("not a file"), "{error}");
+    }
 }

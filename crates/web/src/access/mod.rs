@@ -36,6 +36,7 @@ pub use session::BegunSession;
 pub(crate) use session::GivenRole;
 use session::Sessions;
 use throttle::Throttle;
+pub use throttle::network_of;
 #[cfg(test)]
 pub(crate) use totp::code_at;
 

@@ -42,8 +42,8 @@ impl GuessSource {
     }
 }
 
-/// Returns an IPv4 address, or the /64 of an IPv6 address.
-fn network_of(address: IpAddr) -> IpAddr {
+/// Returns an IPv4 address, or the /64 of an IPv6 address, whose host may use any address of it.
+pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & !u128::from(u64::MAX))),
         v4 => v4,

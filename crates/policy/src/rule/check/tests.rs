@@ -95,7 +95,7 @@ fn faults_point_at_their_column_and_say_what_to_do() {
         (
             "client.transport == 'quic'",
             21,
-            "there is no transport `quic`: available: udp, tcp, tls",
+            "there is no transport `quic`: available: udp, tcp, tls, https",
         ),
         (
             "'x' in qname",

@@ -1,0 +1,31 @@
+//! Files that settings name, and that are read when the configuration is.
+
+use std::path::Path;
+
+use avocet_io::file::read_text;
+
+use super::error::SettingError;
+
+/// Most octets of such a file. A change of the configuration may be checked for users who must not
+/// make the server read without end.
+const MAX_OCTETS: u64 = 1 << 20;
+
+/// Reads a file of text, such as `resolv.conf`.
+///
+/// # Errors
+/// It cannot be read, is too large, or is a device or a pipe.
+pub(super) fn read(path: &Path) -> Result<String, SettingError> {
+    read_text(path, MAX_OCTETS)
+        .map_err(|source| SettingError::Unreadable { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_without_end_is_refused() {
+        let error = read(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(error.contains("not a file"), "{error}");
+    }
+}
