@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_wire::FoldedName;
-use avocet_zone::{Faults, HostedZone, HostedZones, Severity};
+use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity};
 
 use crate::clock::wall_secs;
 use crate::disk;
@@ -246,6 +246,11 @@ impl KeptZone {
 
     /// Reads the file. Returns whether the zone was replaced.
     fn load(&mut self, reading: u64) -> bool {
+        self.load_by(reading, &mut open)
+    }
+
+    /// Like [`Self::load`], with a function that opens files.
+    fn load_by(&mut self, reading: u64, open: OpenFile<'_>) -> bool {
         (self.reading, self.unsettled) = (reading, None);
         let Some(name) = FoldedName::new(&self.config.name) else { return false };
         let seen = &mut self.seen;
@@ -329,5 +334,45 @@ mod tests {
         assert!(!files.watch(200) && !files.watch(210));
         assert_eq!(serial(&read_in_force(&files, &config)), Some(3));
         assert_eq!(serial(&read_in_force(&files, &[])), None);
+    }
+
+    /// Returns a zone whose file includes another, and the path of that.
+    fn including(name: &str) -> (ZoneConfig, PathBuf) {
+        let file = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
+        let included = file.with_extension("included");
+        let text = format!("@ 60 SOA ns h 1 2 3 4 5\n$INCLUDE {}\n", included.display());
+        fs::write(&file, text).unwrap();
+        (ZoneConfig { name: b"\x07example\x00"[..].into(), file, settle_secs: 10 }, included)
+    }
+
+    #[test]
+    fn an_included_file_that_is_missing_is_read_when_it_comes() {
+        let (config, included) = including("missing");
+        let files = ZoneFiles::of(std::slice::from_ref(&config));
+        assert!(files.fault().is_some() && !files.watch(100) && !files.watch(110));
+        fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
+        assert!(!files.watch(120) && files.watch(130));
+        assert_eq!(files.fault(), None);
+        fs::remove_file(&config.file).unwrap();
+        fs::remove_file(&included).unwrap();
+    }
+
+    #[test]
+    fn a_change_of_an_included_file_while_it_is_read_is_noticed() {
+        let (config, included) = including("changing");
+        fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
+        let mut zone = KeptZone::new(config.clone());
+        let mut open_and_change = |path: &Path, most: u64| {
+            let text = open(path, most);
+            if path == included {
+                fs::write(path, "@ 60 NS ns.other.\n; one line more\n").unwrap();
+            }
+            text
+        };
+        assert!(zone.load_by(1, &mut open_and_change));
+        assert!(!zone.has_settled(100) && zone.has_settled(110));
+        assert!(zone.load(2) && !zone.has_settled(120));
+        fs::remove_file(&config.file).unwrap();
+        fs::remove_file(&included).unwrap();
     }
 }

@@ -11,7 +11,7 @@ use avocet_wire::rdata::compressible_names;
 use avocet_wire::{Class, FoldedName, FoldedNameBuf, NameBuf, Rcode, Rtype, name};
 
 use crate::check::target_of;
-use crate::denial::Denied;
+use crate::denial::{Denied, MAX_PROOF};
 use crate::find::NameMatch;
 use crate::set::HostedZones;
 use crate::tree::{HostedRecords, HostedSet, HostedZone, Node};
@@ -21,6 +21,9 @@ const MAX_HOSTED_ALIASES: usize = 16;
 /// Most aliases from wildcards that are followed for one question in signed zones: their proofs
 /// wait for the authority section.
 const MAX_EXPANSIONS: usize = 8;
+/// Most names with proofs that are known to be in the authority section: those of all aliases from
+/// wildcards and of the end.
+const MAX_PROVEN: usize = MAX_EXPANSIONS + MAX_PROOF;
 /// Most hosts with addresses in the additional section.
 const MAX_HOSTS: usize = 32;
 
@@ -100,6 +103,8 @@ pub fn answer(
         aliases: 0,
         expansions: [const { None }; MAX_EXPANSIONS],
         expanded: 0,
+        proven: [0; MAX_PROVEN],
+        proven_count: 0,
     };
     match zone {
         Some(zone) => {
@@ -130,6 +135,9 @@ struct Writing<'a, 'z> {
     /// Aliases from wildcards that are not proven yet, and their number.
     expansions: [Option<Expansion<'z>>; MAX_EXPANSIONS],
     expanded: usize,
+    /// The names whose NSEC or NSEC3 records are written, and their number.
+    proven: [usize; MAX_PROVEN],
+    proven_count: usize,
 }
 
 /// A name that a wildcard answers for (RFC 4035 §3.1.3.3).
@@ -361,6 +369,13 @@ impl<'z> Writing<'_, 'z> {
         }
         let proof = zone.proof(name, denied);
         for node in proof.nodes() {
+            let at = node.address();
+            if self.proven[..self.proven_count].contains(&at) {
+                continue;
+            }
+            if let Some(place) = self.proven.get_mut(self.proven_count) {
+                (*place, self.proven_count) = (at, self.proven_count + 1);
+            }
             if let Some(set) = node.set(proof.rtype) {
                 self.set(Section::Authority, node.name(), &set)?;
             }
@@ -395,7 +410,7 @@ impl<'z> Writing<'_, 'z> {
             let host = host.folded();
             let zone = self.zones.zone_of(host.view(), Rtype::A).flatten();
             let Some(node) = zone.and_then(|zone| zone.node(host.wire())) else { continue };
-            let at = node.block.as_ptr() as usize + node.at;
+            let at = node.address();
             if written[..count].contains(&at) || count >= MAX_HOSTS {
                 continue;
             }

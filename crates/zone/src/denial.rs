@@ -9,7 +9,7 @@ use crate::find::wildcard_name;
 use crate::tree::{Denial, HostedZone, Node, Nsec3Chain};
 
 /// Most records of a proof.
-const MAX_PROOF: usize = 4;
+pub(crate) const MAX_PROOF: usize = 4;
 
 /// The nodes with the NSEC or NSEC3 records of a proof, each once.
 #[derive(Clone, Copy)]

@@ -202,12 +202,6 @@ impl Faults {
         self.more
     }
 
-    /// Returns the files of the zone, the included ones after the first.
-    #[must_use]
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
     /// Returns the faults in the order of their places.
     #[must_use]
     pub fn list(&self) -> Vec<ZoneFileFault> {

@@ -208,6 +208,11 @@ impl std::fmt::Debug for HostedZone {
 }
 
 impl<'z> Node<'z> {
+    /// Returns a number that no other node of any zone has.
+    pub(crate) fn address(&self) -> usize {
+        self.block.as_ptr() as usize + self.at
+    }
+
     #[inline]
     fn octet(self, at: usize) -> u8 {
         self.block.get(self.at + at).copied().unwrap_or(0)

@@ -29,8 +29,8 @@ fn zone() -> String {
 }
 
 /// Returns the types in the answer and the authority section.
-fn sections(qname: &str) -> [Vec<String>; 2] {
-    let (text, apex) = (zone(), FoldedName::new(APEX).unwrap());
+fn sections(text: &str, qname: &str) -> [Vec<String>; 2] {
+    let apex = FoldedName::new(APEX).unwrap();
     let mut open = |_: &Path, _: u64| Ok(text.as_bytes().to_vec());
     let (zone, faults) = load(apex, Path::new("example"), 0, &mut open);
     let zone = zone.unwrap_or_else(|| panic!("{:?}", faults.list()));
@@ -56,14 +56,33 @@ fn sections(qname: &str) -> [Vec<String>; 2] {
 
 #[test]
 fn proofs_follow_the_records_that_an_alias_leads_to() {
-    assert_eq!(sections("a.w11.example."), [vec!["CNAME", "A"], vec!["NSEC"]]);
-    assert_eq!(sections("a.w10.example."), [vec!["CNAME", "CNAME", "A"], vec!["NSEC", "NSEC"]]);
+    assert_eq!(sections(&zone(), "a.w11.example."), [vec!["CNAME", "A"], vec!["NSEC"]]);
+    assert_eq!(
+        sections(&zone(), "a.w10.example."),
+        [vec!["CNAME", "CNAME", "A"], vec!["NSEC", "NSEC"]]
+    );
 }
 
 #[test]
 fn a_long_chain_of_wildcards_ends_early_with_all_its_proofs() {
-    let [answer, authority] = sections("a.w00.example.");
+    let [answer, authority] = sections(&zone(), "a.w00.example.");
     assert_eq!((answer.len(), authority.len()), (8, 8));
     assert!(answer.iter().all(|rtype| rtype == "CNAME"), "{answer:?}");
     assert!(authority.iter().all(|rtype| rtype == "NSEC"), "{authority:?}");
+}
+
+#[test]
+fn a_record_that_two_proofs_need_is_written_once() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NSEC ns SOA NS NSEC\nns A \
+                192.0.2.1\nns NSEC *.w A NSEC\n*.w CNAME wz\n*.w NSEC @ CNAME NSEC\n";
+    // The NSEC record of the wildcard denies both a.w and wz.
+    let expected = [vec!["CNAME"], vec!["SOA", "NSEC", "NSEC"]];
+    assert_eq!(sections(zone, "a.w.example."), expected);
+}
+
+#[test]
+fn a_label_that_ends_like_a_delegation_is_not_below_it() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nx NS ns\ny\\001x A \
+                192.0.2.2\n";
+    assert_eq!(sections(zone, "y\\001x.example."), [vec!["A"], vec![]]);
 }
