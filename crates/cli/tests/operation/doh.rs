@@ -60,7 +60,10 @@ fn clients_ask_over_both_versions_of_http() {
             (&[&format!("{url}?dns={}", "A".repeat(9_000))], "414"),
             (&[&format!("{url}?dns={}", "A".repeat(100_000))], ""),
         ] {
-            let text = curl(&[&[version], words].concat());
+            // curl may drop a response that comes before it has sent the body.
+            let attempts = if status.is_empty() { 1 } else { 20 };
+            let texts = std::iter::repeat_with(|| curl(&[&[version], words].concat()));
+            let text = texts.take(attempts).find(|text| !text.is_empty()).unwrap_or_default();
             let is_right = text.lines().next().is_some_and(|line| line.contains(status));
             assert!(is_right || status.is_empty(), "{version} {words:?}: {text}");
             assert!(!text.contains(" 200"), "{text}");
