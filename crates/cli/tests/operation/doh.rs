@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::thread;
 
-use crate::server::{Site, free_address};
+use crate::server::{Site, free_address, is_here};
 use crate::upstream::Upstream;
 
 const ONE: [&str; 2] = [include_str!("certificates/one.pem"), include_str!("certificates/one.key")];
@@ -36,6 +36,9 @@ fn curl(words: &[&str]) -> String {
 
 #[test]
 fn clients_ask_over_both_versions_of_http() {
+    if !is_here("curl") || !is_here("kdig") {
+        return;
+    }
     let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
     configure(&site, &upstream, https);
     let server = site.start();
