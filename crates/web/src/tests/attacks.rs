@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use http_body::Frame;
 use serde_json::json;
 
-use super::server::{Sent, Site};
+use super::site::{Sent, Site};
 
 fn flush() -> Sent {
     Sent::new("POST", "/api/v1/cache/flush").json(&json!({"name": "a.example."}))

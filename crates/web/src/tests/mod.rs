@@ -7,6 +7,7 @@ mod replies;
 mod routes;
 mod server;
 mod sessions;
+mod site;
 mod streams;
 mod tables;
 mod uploads;

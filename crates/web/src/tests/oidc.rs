@@ -6,7 +6,7 @@ use avocet_control::access::Role;
 use serde_json::{Value, json};
 
 use super::issuer::{FakeIssuer, Signing};
-use super::server::{Received, Sent, Site};
+use super::site::{Received, Sent, Site};
 
 const BEGIN: &str = "/api/v1/session/oidc";
 

@@ -5,7 +5,8 @@ use avocet_control::revisions::ChangeReach;
 use avocet_control::{Effect, Request};
 use serde_json::{Map, Value, json};
 
-use super::server::{ENTRIES, Sent, Site};
+use super::server::ENTRIES;
+use super::site::{Sent, Site};
 use crate::route::{Does, Needs, ROUTES, ReplyForm, Route, Verb};
 
 /// Fields with which the server serves a route.
@@ -254,7 +255,7 @@ fn a_search_of_the_log_takes_filters_from_the_query_and_refuses_others() {
 fn a_limited_user_stays_within_its_groups_and_zones() {
     let site = Site::new();
     let admin = site.log_in("ada");
-    let add = json!({"name": "kim", "role": "operator", "password": super::server::PASSWORD,
+    let add = json!({"name": "kim", "role": "operator", "password": super::site::PASSWORD,
                      "limits": {"groups": ["kids"], "zones": ["example.lan"]}});
     let reply = site.send(Sent::new("POST", "/api/v1/users").by(&admin).json(&add));
     assert_eq!(reply.status, 200, "{:?}", reply.json());
@@ -309,7 +310,7 @@ fn only_who_may_change_users_may_change_keys_that_decide_about_access() {
 fn a_limited_user_gets_logged_queries_of_its_zones_only() {
     let site = Site::new();
     let limits = json!({"groups": ["kids"], "zones": ["example.lan"]});
-    let add = json!({"name": "kim", "role": "viewer", "password": super::server::PASSWORD,
+    let add = json!({"name": "kim", "role": "viewer", "password": super::site::PASSWORD,
                      "limits": limits});
     let admin = site.log_in("ada");
     assert_eq!(site.send(Sent::new("POST", "/api/v1/users").by(&admin).json(&add)).status, 200);

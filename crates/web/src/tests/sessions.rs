@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use avocet_control::access::{Role, Secret};
 use serde_json::json;
 
-use super::server::{Browser, PASSWORD, Sent, Site};
+use super::site::{Browser, PASSWORD, Sent, Site};
 use crate::access::code_at;
 use crate::interface;
 

@@ -3,7 +3,7 @@
 use avocet_control::access::{AccessScope, Role, UserChange};
 use serde_json::Value;
 
-use super::server::{Sent, Site};
+use super::site::{Sent, Site};
 
 fn live(site: &Site, query: &str) -> Sent {
     let token = site.token(&[AccessScope::QueriesRead]);

@@ -4,7 +4,7 @@ use avocet_config::entry::EntryTable;
 use avocet_control::access::AccessScope;
 use serde_json::{Value, json};
 
-use super::server::{Received, Sent, Site};
+use super::site::{Received, Sent, Site};
 
 const TEXT: &str = "# top\n[[rule]] # first\nname = \"bedtime\" # kids\nwhen = \"true\"\n\
                     action = \"block\"\nenabled = true # always\n\n[[record]]\nname = \"nas.lan\"\n\
@@ -139,7 +139,7 @@ fn a_limited_user_and_the_audit_log_do_not_see_settings() {
     let tables = Tables::new(TEXT);
     let site = &tables.site;
     let admin = site.log_in("ada");
-    let add = json!({"name": "kim", "role": "viewer", "password": super::server::PASSWORD,
+    let add = json!({"name": "kim", "role": "viewer", "password": super::site::PASSWORD,
                      "limits": {"groups": ["kids"]}});
     assert_eq!(site.send(Sent::new("POST", "/api/v1/users").by(&admin).json(&add)).status, 200);
     let kim = site.log_in("kim");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use avocet_control::access::AccessScope;
 use serde_json::json;
 
-use super::server::{Sent, Site};
+use super::site::{Sent, Site};
 
 fn restore(site: &Site, content: &str) -> Sent {
     let token = site.token(&[AccessScope::BackupWrite, AccessScope::AccessWrite]);

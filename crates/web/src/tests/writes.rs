@@ -3,7 +3,7 @@
 use avocet_control::access::AccessScope;
 use serde_json::{Value, json};
 
-use super::server::{PASSWORD, Sent, Site};
+use super::site::{PASSWORD, Sent, Site};
 
 const NEGATIVE: &str = "/api/v1/trust/negative";
 
