@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::access::LimitArgs;
 use crate::backup::{BackupArgs, RestoreArgs};
-use crate::control_args::ControlArgs;
+use crate::control_args::{ControlArgs, StatusArgs};
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Check the policy of a configuration, test conditions, or show what is in force
     Policy(PolicyArgs),
     /// Show the state of the running server: queries, blocked share, lists, upstreams, warnings
-    Status(ControlArgs),
+    Status(StatusArgs),
     /// Suspend filtering for a while
     Pause(PauseArgs),
     /// Allow a name and its subdomains for a while

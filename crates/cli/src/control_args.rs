@@ -16,3 +16,13 @@ pub(crate) struct ControlArgs {
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
+
+/// Arguments of `avocet status`.
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// Show the load of the workers, the memory, and the writer of the query log instead
+    #[arg(long)]
+    pub(crate) load: bool,
+    #[command(flatten)]
+    pub(crate) control: ControlArgs,
+}

@@ -21,6 +21,7 @@ mod dump;
 mod error;
 mod import;
 mod lists;
+mod load_text;
 mod log;
 mod log_args;
 mod log_files;

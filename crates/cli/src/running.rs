@@ -9,8 +9,8 @@ use avocet_control::access::{
 };
 use avocet_control::lists::Refreshed;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
-    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup,
+    NtaAdd, NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::trust::{NegativeAdded, NegativeRemoved};
 use avocet_policy::rule::Scope;
@@ -20,10 +20,10 @@ use crate::args::{
     ScopeArgs, SpanArgs, TokenArgs, TokenCommand, UserArgs, UserCommand, WhyArgs,
 };
 use crate::call::{Done, View, refuse, run, send, whereabouts};
-use crate::control_args::ControlArgs;
+use crate::control_args::{ControlArgs, StatusArgs};
 use crate::error::CommandError;
 use crate::policy::unix_secs;
-use crate::{access, dump, lists, password, state, switches, trust, why};
+use crate::{access, dump, lists, load_text, password, state, switches, trust, why};
 
 /// Runs `avocet cache`.
 pub(crate) fn cache(args: &CacheArgs) -> ExitCode {
@@ -198,8 +198,11 @@ pub(crate) fn token(args: &TokenArgs) -> ExitCode {
 }
 
 /// Runs `avocet status`.
-pub(crate) fn status(args: &ControlArgs) -> ExitCode {
-    run(args, Status {}, &View::of(state::text))
+pub(crate) fn status(args: &StatusArgs) -> ExitCode {
+    match args.load {
+        true => run(&args.control, Load {}, &View::of(load_text::text)),
+        false => run(&args.control, Status {}, &View::of(state::text)),
+    }
 }
 
 /// Runs `avocet pause`.

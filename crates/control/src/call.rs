@@ -26,6 +26,7 @@ use crate::dry_run::{DryRunFound, PolicyDryRun};
 use crate::error::{ControlError, ErrorCode};
 use crate::line;
 use crate::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use crate::load::ServerLoad;
 use crate::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
     LogShow, LogTail,
@@ -34,8 +35,8 @@ use crate::part::{Disconnected, NoPart, Part, Parts};
 use crate::policy::{PolicyStatus, SwitchesChanged};
 use crate::reload::Reloaded;
 use crate::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
-    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup,
+    NtaAdd, NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use crate::revisions::{
     CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigHistory,
@@ -72,6 +73,9 @@ pub trait Control {
 
     /// Returns the state of the server.
     fn status(&self, request: Status) -> Result<ServerStatus, ControlError>;
+
+    /// Returns the load of the workers, the caches and the query log.
+    fn load(&self, request: Load) -> Result<ServerLoad, ControlError>;
 
     /// Returns the state of the lists.
     fn lists_status(&self, request: ListsStatus) -> Result<ListsReport, ControlError>;
@@ -377,6 +381,8 @@ calls! {
     FlushTree => flush_tree -> Flushed;
     /// The state of the server.
     Status => status -> ServerStatus;
+    /// The load of the server.
+    Load => load -> ServerLoad;
     /// The state of the lists.
     ListsStatus => lists_status -> ListsReport;
     /// Fetches lists.
@@ -479,6 +485,7 @@ impl Request {
             | Self::Dump(_)
             | Self::Lookup(_)
             | Self::Status(_)
+            | Self::Load(_)
             | Self::ListsStatus(_)
             | Self::ListsCheck(_)
             | Self::Switches(_)

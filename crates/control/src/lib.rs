@@ -28,6 +28,7 @@ pub mod hand_over;
 pub mod limits;
 pub mod line;
 pub mod lists;
+pub mod load;
 pub mod log;
 pub mod log_fault;
 mod part;

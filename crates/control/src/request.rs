@@ -22,6 +22,8 @@ without_fields! {
     Dump;
     /// A request for the state of the server.
     Status;
+    /// A request for the load of the workers, the caches and the query log.
+    Load;
     /// A request for the state of the lists.
     ListsStatus;
     /// A request for the pauses and grants in force.

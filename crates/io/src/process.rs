@@ -49,6 +49,14 @@ pub fn sharpen_timers() -> io::Result<()> {
     check(unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack_ns) }).map(drop)
 }
 
+/// Returns the CPU time of the calling thread in microseconds, in user mode and in the kernel.
+pub fn thread_cpu_us() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` outlives the call, which writes it. It fails for no thread that exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
 /// The lowest `RLIMIT_NICE` that permits a thread the normal nice level 0 (getrlimit(2)).
 const NICE_ORDINARY: libc::rlim_t = 20;
 
@@ -320,6 +328,14 @@ mod tests {
     fn succeeds_in_child(test: &str) -> bool {
         let me = env::current_exe().unwrap();
         Command::new(me).args(["--exact", test]).env(CHILD, "1").output().unwrap().status.success()
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_thread_grows_as_it_works() {
+        let before = thread_cpu_us();
+        while thread_cpu_us() < before + 1000 {}
+        // A thread that has not worked yet has used less.
+        assert!(thread::spawn(thread_cpu_us).join().unwrap() < before + 1000);
     }
 
     #[test]

@@ -264,6 +264,13 @@ impl Consumer {
         true
     }
 
+    /// Returns the share of the ring that is in use, from 0 to 1.
+    #[must_use]
+    pub fn fill(&self) -> f64 {
+        let published = self.slots.published.0.load(Ordering::Relaxed);
+        published.saturating_sub(self.start) as f64 / self.slots.count() as f64
+    }
+
     /// Returns the number of records dropped since the ring was created.
     #[must_use]
     pub fn dropped(&self) -> u64 {

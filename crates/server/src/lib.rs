@@ -14,6 +14,7 @@ mod explain;
 mod http;
 mod keepers;
 mod lists;
+mod load_report;
 mod log;
 mod mailbox;
 mod operate;

@@ -11,6 +11,7 @@ use avocet_nameserver::snapshot::Snapshot;
 
 use crate::certificates::TlsListeners;
 use crate::connections::ConnectionCounts;
+use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 
@@ -22,6 +23,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: Vec<WorkerMetrics>,
     /// One per worker: the state of its resolver at its last sweep.
     pub(crate) resolver_reports: Vec<Mutex<ResolverReport>>,
+    /// One per worker: its load at its last sweep.
+    pub(crate) loads: Vec<Mutex<LoadReport>>,
     /// One per worker.
     pub(crate) mailboxes: Vec<Mailbox>,
     /// One per worker: whether it drains and waits for nothing. Workers that still wait may send it
@@ -45,6 +48,7 @@ impl Shared {
             name_server: NameServer::new(snapshot, mailboxes.len(), secret)?,
             metrics: mailboxes.iter().map(|_| WorkerMetrics::default()).collect(),
             resolver_reports: mailboxes.iter().map(|_| Mutex::default()).collect(),
+            loads: mailboxes.iter().map(|_| Mutex::default()).collect(),
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,
             tls,

@@ -247,6 +247,7 @@ const HEALTH: &[&str] = &["healthy", "serving", "warnings"];
 /// All routes.
 pub const ROUTES: &[Route] = &[
     Route::call(Get, "/status", StatusRead, Calls("status", End, "Show the state of the server")),
+    Route::call(Get, "/load", StatusRead, Calls("load", End, "Show the load of the server")),
     Route::call(Get, "/health", StatusRead, Calls("status", Fields(HEALTH), "Show the health")),
     Route::call(
         Get,

@@ -13,6 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "mailbox",
         "turns",
         "resolver_report",
+        "load_report",
         "log",
         "state",
         "worker",

@@ -269,3 +269,37 @@ fn without_a_log_the_reason_is_shown() {
     let output = site.avocet(&["log", "stats"]);
     assert!(String::from_utf8(output.stderr).unwrap().contains("queries are not logged"));
 }
+
+#[test]
+fn the_load_has_the_workers_the_memory_and_the_writer_of_the_log() {
+    let (site, _upstream, _server) = site();
+    let load = json_of(&site, &["status", "--load"]);
+    let token = token(&site, &["status:read"]);
+    let (status, same) = send(&site, "GET", "load", &token);
+    assert_eq!((status, &same["query-log"]["entries"]), (200, &load["query-log"]["entries"]));
+    let workers = load["workers"].as_array().unwrap();
+    let total = |field: &str| -> u64 {
+        workers.iter().map(|one| one.pointer(field).unwrap().as_u64().unwrap()).sum()
+    };
+    assert_eq!((total("/queries"), total("/datagrams")), (5, 5));
+    // Two names were resolved; the repetition is from the cache, and two names are blocked.
+    assert_eq!((total("/miss-latency/queries"), total("/hit-latency/queries")), (2, 3));
+    assert!((1..=5).contains(&total("/batches")));
+    let caches = load["memory"]["caches"].as_array().unwrap();
+    let packet = &caches[0];
+    assert_eq!((&packet["cache"], &packet["hits"]), (&json!("packet"), &json!(1)));
+    assert_eq!((&packet["misses"], &packet["hit-ratio"]), (&json!(2), &json!(1.0 / 3.0)));
+    assert!(load["memory"]["resident-bytes"].as_u64().unwrap() > 1 << 20);
+    let log = &load["query-log"];
+    assert_eq!(
+        (&log["writes"], &log["written"], &log["dropped"]),
+        (&json!(true), &json!(5), &json!(0))
+    );
+    assert!(log["ring-peak"].as_f64().unwrap() > 0.0 && log["speed"].as_f64().unwrap() > 0.0);
+    let text = site.avocet_text(&["status", "--load"]);
+    for part in
+        ["worker 0: ", "\ncache packet: ", ", 33.3 % hits\n", "\nmemory: ", "\nquery log: 5 "]
+    {
+        assert!(text.contains(part), "{part:?} in:\n{text}");
+    }
+}

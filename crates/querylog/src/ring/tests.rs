@@ -105,6 +105,19 @@ mod threads {
     use super::*;
 
     #[test]
+    fn the_fill_is_that_of_entries_that_wait() {
+        let (mut producer, mut consumer) = ring(0);
+        let mut record = Record::default();
+        assert_eq!(consumer.fill(), 0.0);
+        Numbered::of(1).push(&mut producer);
+        let one = consumer.fill();
+        Numbered::of(1).push(&mut producer);
+        assert!(one > 0.0 && consumer.fill() == 2.0 * one);
+        assert!(consumer.pop(&mut record) && consumer.pop(&mut record));
+        assert_eq!(consumer.fill(), 0.0);
+    }
+
+    #[test]
     fn every_field_survives() {
         let (mut producer, mut consumer) = ring(0);
         let mut record = Record::default();

@@ -14,6 +14,7 @@
 
 mod access_requests;
 mod dry_run;
+mod load;
 mod log;
 mod past;
 mod requests;

@@ -21,6 +21,7 @@ use avocet_control::cache::{
 };
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use avocet_control::load::ServerLoad;
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
     LogShow, LogTail, LogTransport,
@@ -28,7 +29,7 @@ use avocet_control::log::{
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
+    Anchors, Dump, Flush, FlushTree, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup, NtaAdd,
     NtaList, NtaRemove, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::revisions::{
@@ -53,7 +54,7 @@ use avocet_policy::rule::{Grant, Pause, Scope};
 use avocet_wire::{FoldedName, FoldedNameBuf};
 
 use super::past::{self, Past, PastQuery};
-use super::{PATIENCE, access_requests, dry_run, log, revisions, status, zones};
+use super::{PATIENCE, access_requests, dry_run, load, log, revisions, status, zones};
 use crate::backup::{self, Place};
 use crate::explain::{self, InquiringClient};
 use crate::keepers::lists;
@@ -154,6 +155,10 @@ impl Control for Running {
 
     fn status(&self, Status {}: Status) -> Result<ServerStatus, ControlError> {
         Ok(status::of(self))
+    }
+
+    fn load(&self, Load {}: Load) -> Result<ServerLoad, ControlError> {
+        Ok(load::of(self))
     }
 
     fn lists_status(&self, ListsStatus {}: ListsStatus) -> Result<ListsReport, ControlError> {

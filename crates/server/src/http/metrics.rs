@@ -4,6 +4,7 @@
 //! Label values come from fixed sets and from the configuration, never from clients: queries cannot
 //! increase the number of series.
 
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use avocet_cache::StoreStats;
@@ -244,6 +245,7 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
         "Octets of the files of the query log.",
         counts.stored_octets.load(Ordering::Relaxed),
     );
+    log_writer(metrics, running);
     metrics.gauge(
         "avocet_querylog_followers",
         "Clients that follow the query log.",
@@ -267,6 +269,19 @@ fn query_log(metrics: &mut Exposition, running: &Running) {
             "Time of the searches in the query log.",
         )
         .sample(&[], searches.time.as_secs_f64());
+}
+
+/// How far the thread of the query log is from its limit.
+fn log_writer(metrics: &mut Exposition, running: &Running) {
+    let counts = &running.query_log.counts;
+    let help = "Time that the thread of the query log has worked on entries.";
+    let work = counts.work_us.load(Ordering::Relaxed) as f64 / 1e6;
+    metrics
+        .family("avocet_querylog_work_seconds_total", MetricType::Counter, help)
+        .sample(&[], work);
+    let help = "Share of the fullest ring between a worker and the query log that is in use.";
+    let [fill, _] = counts.fills();
+    metrics.family("avocet_querylog_ring_fill_ratio", MetricType::Gauge, help).sample(&[], fill);
 }
 
 fn dnstap(metrics: &mut Exposition, running: &Running) {
@@ -295,6 +310,12 @@ fn dnstap(metrics: &mut Exposition, running: &Running) {
 
 fn workers(metrics: &mut Exposition, shared: &Shared) {
     metrics.gauge("avocet_workers", "Number of worker threads.", shared.metrics.len() as u64);
+    let help = "CPU time of a worker thread.";
+    let mut family = metrics.family("avocet_worker_cpu_seconds_total", MetricType::Counter, help);
+    for (index, load) in shared.loads.iter().enumerate() {
+        let cpu_us = load.lock().unwrap_or_else(PoisonError::into_inner).cpu_us;
+        family.sample(&[("worker", &index.to_string())], cpu_us as f64 / 1e6);
+    }
     let counters: [(&str, &str, Count); 9] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
             worker.batches.value()

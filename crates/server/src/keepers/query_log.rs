@@ -132,6 +132,8 @@ impl LogWork {
         let log: &QueryLog = &running.query_log;
         let own = states.current().config.server.own_address().ip();
         let is_followed = log.followers.count() > 0;
+        let began = Instant::now();
+        log.counts.note_fill(rings.iter().map(Consumer::fill).fold(0.0, f64::max));
         let mut taken = 0;
         for (worker, ring) in rings.iter_mut().enumerate() {
             while ring.pop(record) {
@@ -159,6 +161,9 @@ impl LogWork {
         log.counts.dropped.store(dropped, Ordering::Relaxed);
         log.rates.sample(Instant::now(), *tally);
         written = written.and(files.tick(now_us));
+        if taken > 0 {
+            LogCounts::add(&log.counts.work_us, began.elapsed().as_micros() as u64);
+        }
         self.obey(now_us);
         written
     }

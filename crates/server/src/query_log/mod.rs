@@ -37,6 +37,9 @@ use crate::turns::Turns;
 /// Most dry runs at once: each may compile all lists again.
 const MAX_DRY_RUNS: usize = 1;
 
+/// Parts of a whole, in counts of shares.
+const MILLION: f64 = 1e6;
+
 /// The state of the query log that its threads share.
 pub(crate) struct QueryLog {
     orders: Mutex<LogOrders>,
@@ -111,12 +114,31 @@ pub(crate) struct LogCounts {
     pub(crate) deleted: AtomicU64,
     /// Octets of all files.
     pub(crate) stored_octets: AtomicU64,
+    /// Time in microseconds that the thread has worked on entries.
+    pub(crate) work_us: AtomicU64,
+    /// The fullest ring at the last look, in millionths of it.
+    pub(crate) ring_fill: AtomicU64,
+    /// The greatest value of that.
+    pub(crate) ring_peak: AtomicU64,
 }
 
 impl LogCounts {
     /// Adds to a count.
     pub(crate) fn add(count: &AtomicU64, n: u64) {
         count.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Records the share of the fullest ring that is in use.
+    pub(crate) fn note_fill(&self, share: f64) {
+        let millionths = (share * MILLION) as u64;
+        self.ring_fill.store(millionths, Ordering::Relaxed);
+        self.ring_peak.fetch_max(millionths, Ordering::Relaxed);
+    }
+
+    /// Returns the share at the last look, and the greatest one.
+    pub(crate) fn fills(&self) -> [f64; 2] {
+        [&self.ring_fill, &self.ring_peak]
+            .map(|millionths| millionths.load(Ordering::Relaxed) as f64 / MILLION)
     }
 }
 

@@ -44,14 +44,15 @@ pub(crate) mod fault;
 mod faulty;
 mod frames;
 mod intake;
+mod load;
 mod outbox;
 mod resolution;
 mod token;
 mod values;
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use avocet_dnstap::TapSender;
 use avocet_io::poll::{Event, Events, Poller};
@@ -67,6 +68,7 @@ use crate::state::Shared;
 use busy::Busy;
 use frames::Frames;
 use intake::{Intake, Patience};
+use load::{LoadSample, LoadSamples};
 use outbox::Outbox;
 use resolution::{QueryPath, Resolution};
 use token::Token;
@@ -112,6 +114,7 @@ pub(crate) struct Worker {
     outbox: Outbox,
     time: Time,
     busy: Busy,
+    load: LoadSamples,
     /// Letters that were taken from the mailbox and not read yet.
     letters: Vec<Letter>,
     swept_ms: u64,
@@ -178,6 +181,7 @@ impl Worker {
             time: Time::read(&shared.name_server.clock),
             poller,
             busy: Busy::default(),
+            load: LoadSamples::default(),
             letters: Vec::new(),
             swept_ms: 0,
             draining_since: None,
@@ -344,8 +348,16 @@ impl Worker {
         let (patience, now_ms) = (self.patience(), self.time.millis());
         self.intake.sweep(&self.poller, patience, now_ms);
         self.metrics().turned_at_secs.set(u64::from(self.time.now.secs()));
+        self.publish_load();
         let (resolution, mut turn) = self.resolving();
         resolution.sweep(&mut turn);
+    }
+
+    /// Publishes the load since the samples of the last seconds.
+    fn publish_load(&mut self) {
+        let sample = LoadSample::read(self.time.now, self.outbox.metrics());
+        let place = &self.shared.loads[usize::from(self.index)];
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = self.load.note(sample);
     }
 
     fn timeout_ms(&self) -> u32 {

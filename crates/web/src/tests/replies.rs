@@ -1,6 +1,7 @@
 //! Replies of the remembering server.
 
 use avocet_control::dry_run::DryRunFound;
+use avocet_control::load::ServerLoad;
 use avocet_control::revisions::RevisionAccepted;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -14,6 +15,16 @@ pub(super) fn of<T: DeserializeOwned>(value: Value) -> T {
 pub(super) fn counts() -> Value {
     json!({"entries": 1, "bytes": 2, "bytes-limit": 3, "inserts": 4, "evictions": 5, "expired": 6,
            "hits": 7, "misses": 8})
+}
+
+/// Returns the load of a server without workers.
+pub(super) fn load() -> ServerLoad {
+    of(json!({"at": 7, "uptime-secs": 7, "workers": [],
+              "memory": {"resident-bytes": null, "list-image-bytes": 0, "zone-bytes": 0,
+                         "caches": []},
+              "query-log": {"writes": false, "entries": 0, "dropped": 0, "written": 0, "lost": 0,
+                            "octets": 0, "stored-octets": 0, "ring-fill": 0.0, "ring-peak": 0.0,
+                            "entries-per-sec": 0.0, "work-us": 0, "speed": null}}))
 }
 
 /// Returns a change that is in force.

@@ -17,6 +17,7 @@ use avocet_control::backup::{
 use avocet_control::cache::{CacheEntry, CacheStats, Dumped, Flushed};
 use avocet_control::dry_run::{DryRunFound, PolicyDryRun};
 use avocet_control::lists::{AtWork, ListReport, ListsReport, Refreshed};
+use avocet_control::load::ServerLoad;
 use avocet_control::log::{
     LogCount, LogCounted, LogEntry, LogFound, LogLine, LogPage, LogPrune, LogPruned, LogSearch,
     LogShow, LogTail,
@@ -25,8 +26,8 @@ use avocet_control::log_fault::LogFault;
 use avocet_control::policy::{PolicyStatus, SwitchesChanged};
 use avocet_control::reload::Reloaded;
 use avocet_control::request::{
-    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Lookup, NtaAdd,
-    NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
+    Anchors, Dump, Flush, FlushTree, Grant, ListsCheck, ListsRefresh, ListsStatus, Load, Lookup,
+    NtaAdd, NtaList, NtaRemove, Pause, Reload, Stats, Status, Switches, Trace, Why,
 };
 use avocet_control::revisions::{
     CheckedChange, ConfigChange, ConfigCheck, ConfigConfirm, ConfigDiff, ConfigEdit, ConfigHistory,
@@ -43,7 +44,7 @@ use avocet_control::zones::{
 use avocet_control::{Control, ControlError, Parts, Request as ControlRequest};
 use serde_json::json;
 
-use super::replies::{accepted, counts, of, unchanged};
+use super::replies::{accepted, counts, load, of, unchanged};
 use crate::access::Access;
 
 /// The server. It has negative trust anchors, a configuration, users and tokens, and no other
@@ -143,6 +144,11 @@ impl Control for Remembering {
         Ok(of(json!({"version": "1", "configuration": null, "listen": [], "mode": "recurse",
                      "started-at": 0, "uptime-secs": 0, "healthy": true, "serving": true,
                      "queries": queries, "lists": [], "upstreams": [], "warnings": ["w"]})))
+    }
+
+    fn load(&self, request: Load) -> Result<ServerLoad, ControlError> {
+        self.saw(request);
+        Ok(load())
     }
 
     fn lists_status(&self, request: ListsStatus) -> Result<ListsReport, ControlError> {

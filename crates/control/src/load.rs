@@ -1,0 +1,221 @@
+//! The reply about the load of the server: its workers, its memory, and the writer of the query
+//! log.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+/// The load of the server. Counts are those since the start of the process, so the difference of
+/// two replies is that of the time between them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ServerLoad {
+    /// The Unix second of this reply.
+    pub at: u64,
+    /// Seconds since the start.
+    pub uptime_secs: u64,
+    /// The workers, by number.
+    pub workers: Vec<WorkerLoad>,
+    /// The memory.
+    pub memory: MemoryLoad,
+    /// The writer of the query log.
+    pub query_log: LogWriterLoad,
+}
+
+/// The load of a worker, which is one thread.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct WorkerLoad {
+    /// Its number, from 0.
+    pub worker: u16,
+    /// Queries over all transports.
+    pub queries: u64,
+    /// Those over UDP.
+    pub datagrams: u64,
+    /// Batches in which datagrams were received.
+    pub batches: u64,
+    /// CPU time of the thread in microseconds, in user mode and in the kernel.
+    pub cpu_us: u64,
+    /// The last seconds.
+    pub recent: RecentLoad,
+    /// Times to answer queries that did not wait for the network, each that of its batch.
+    pub hit_latency: LatencyHistogram,
+    /// Times to answer queries that waited for the network.
+    pub miss_latency: LatencyHistogram,
+    /// Datagrams that the kernel discarded because the queue of the worker was full.
+    pub overflows: u64,
+    /// Responses over UDP that the kernel did not accept.
+    pub replies_dropped: u64,
+}
+
+/// The load of a worker over the last ten seconds, or since the start if that is later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct RecentLoad {
+    /// The seconds over which it was measured; 0 right after the start.
+    pub secs: f64,
+    /// The share of one core that the thread used, from 0 to 1.
+    pub cpu_share: f64,
+    /// Queries a second, over all transports.
+    pub queries: f64,
+    /// Queries in a batch of datagrams, on average; none without a batch.
+    pub queries_per_batch: Option<f64>,
+}
+
+/// A histogram of times.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct LatencyHistogram {
+    /// All queries.
+    pub queries: u64,
+    /// The sum of their times in microseconds.
+    pub sum_us: u64,
+    /// Half of the queries took this many microseconds at most, rounded up to a power of two; none
+    /// without queries, or if it is above all bounds.
+    pub median_us: Option<u64>,
+    /// The same for 95 of 100 queries.
+    pub p95_us: Option<u64>,
+    /// The same for 99 of 100 queries.
+    pub p99_us: Option<u64>,
+    /// The classes with queries, by their bounds.
+    pub classes: Vec<LatencyClass>,
+}
+
+/// A class of a histogram.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct LatencyClass {
+    /// The queries took this many microseconds at most, and more than half of it; none in the class
+    /// above all bounds.
+    pub up_to_us: Option<u64>,
+    /// Their number.
+    pub queries: u64,
+}
+
+impl LatencyHistogram {
+    /// Creates a histogram from the counts of classes: the class `n` has times of up to 2 to the
+    /// power `n` microseconds, and the last one all others.
+    pub fn of_powers(counts: &[u64], sum_us: u64) -> Self {
+        let bound = |class: usize| (class + 1 < counts.len()).then(|| 1 << class);
+        let queries = counts.iter().sum();
+        let within = |percent: u64| {
+            let mut counted = 0;
+            let class = counts.iter().position(|count| {
+                counted += count;
+                counted > 0 && counted * 100 >= queries * percent
+            });
+            class.and_then(bound)
+        };
+        let classes = counts.iter().enumerate().filter(|(_, count)| **count > 0);
+        Self {
+            queries,
+            sum_us,
+            median_us: within(50),
+            p95_us: within(95),
+            p99_us: within(99),
+            classes: classes
+                .map(|(class, queries)| LatencyClass { up_to_us: bound(class), queries: *queries })
+                .collect(),
+        }
+    }
+}
+
+/// The memory of the server in octets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct MemoryLoad {
+    /// Memory of the process that is in RAM; none if the system does not report it.
+    pub resident_bytes: Option<u64>,
+    /// The image of all lists.
+    pub list_image_bytes: u64,
+    /// The hosted zones.
+    pub zone_bytes: u64,
+    /// The caches.
+    pub caches: Vec<CacheMemory>,
+}
+
+words! {
+    /// A cache.
+    pub enum CacheKind {
+        /// Complete responses.
+        Packet = "packet",
+        /// RRsets and negative answers, from which responses are assembled.
+        Rrset = "rrset",
+        /// Failures of resolution.
+        Failure = "failure",
+    }
+}
+
+/// The memory of a cache, and its use.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct CacheMemory {
+    /// The cache.
+    pub cache: CacheKind,
+    /// Entries.
+    pub entries: u64,
+    /// Octets in use.
+    pub bytes: u64,
+    /// Octets that it may use.
+    pub bytes_limit: u64,
+    /// Queries that it answered.
+    pub hits: u64,
+    /// Queries that reached it and that it did not answer; none for failures, where this is not
+    /// counted.
+    pub misses: Option<u64>,
+    /// The share of hits in both, from 0 to 1; none without queries.
+    pub hit_ratio: Option<f64>,
+    /// Entries that left because the cache was full.
+    pub evictions: u64,
+    /// Entries that left because they had expired.
+    pub expired: u64,
+}
+
+/// The state of the thread that writes the query log. It takes entries out of one ring a worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct LogWriterLoad {
+    /// Whether it writes files.
+    pub writes: bool,
+    /// Entries that it took from the workers.
+    pub entries: u64,
+    /// Entries lost because the ring of a worker was full.
+    pub dropped: u64,
+    /// Entries written to files.
+    pub written: u64,
+    /// Entries lost because they could not be written or were damaged.
+    pub lost: u64,
+    /// Octets written to the files of the head, which later become smaller ones.
+    pub octets: u64,
+    /// Octets of all files of the log.
+    pub stored_octets: u64,
+    /// The share of the fullest ring that was in use when the thread last looked, from 0 to 1. If
+    /// it is full, entries are dropped.
+    pub ring_fill: f64,
+    /// The greatest share since the start.
+    pub ring_peak: f64,
+    /// Entries a second, over the last minute at most.
+    pub entries_per_sec: f64,
+    /// The time in microseconds that the thread has worked on entries.
+    pub work_us: u64,
+    /// Entries a second that it could take at its speed so far; none before the first.
+    pub speed: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_has_the_bounds_of_its_shares() {
+        let found = LatencyHistogram::of_powers(&[0, 0, 50, 45, 0, 4, 1], 700);
+        assert_eq!((found.queries, found.sum_us), (100, 700));
+        assert_eq!((found.median_us, found.p95_us, found.p99_us), (Some(4), Some(8), Some(32)));
+        let classes: Vec<_> =
+            found.classes.iter().map(|class| (class.up_to_us, class.queries)).collect();
+        assert_eq!(classes, [(Some(4), 50), (Some(8), 45), (Some(32), 4), (None, 1)]);
+        assert_eq!(LatencyHistogram::of_powers(&[0, 0, 9], 1).median_us, None);
+        assert_eq!(LatencyHistogram::of_powers(&[0; 4], 0), LatencyHistogram::default());
+    }
+}
