@@ -175,8 +175,9 @@ impl<'z> Writing<'_, 'z> {
             seen[self.aliases] = mark;
             self.aliases += 1;
             name = target;
+            let is_here = !self.zones.is_for_other_parent(name.view(), self.qtype);
             match self.zones.zone_of(name.view(), self.qtype) {
-                Some(Some(next)) => zone = next,
+                Some(Some(next)) if is_here => zone = next,
                 _ => {
                     self.end = HostedEnd::Alias;
                     return self.prove_expansions();
@@ -196,7 +197,9 @@ impl<'z> Writing<'_, 'z> {
     ) -> Result<Option<FoldedNameBuf>, Cut> {
         let of_type = match self.qtype {
             Rtype::ANY => first_set(node),
-            Rtype::RRSIG => return self.all_signatures(zone, name, node).map(|()| None),
+            Rtype::RRSIG => {
+                return self.all_signatures(zone, name, node, closest).map(|()| None);
+            }
             qtype => node.set(qtype),
         };
         let set = match of_type {
@@ -383,19 +386,27 @@ impl<'z> Writing<'_, 'z> {
         Ok(())
     }
 
-    /// Writes the signatures of all RRsets of a node, as the answer to a query for RRSIG.
+    /// Writes the signatures of all RRsets of a node, as the answer to a query for RRSIG, with the
+    /// proof of a wildcard.
     fn all_signatures(
         &mut self,
         zone: &'z HostedZone,
         name: FoldedName<'_>,
         node: Node<'z>,
+        closest: Option<Node<'z>>,
     ) -> Result<(), Cut> {
         let mut is_signed = false;
         for set in node.sets().filter(|set| set.signature_count > 0) {
             is_signed = true;
             self.records(Section::Answer, name, set.signatures())?;
         }
-        if is_signed { Ok(()) } else { self.no_data(zone, name, None) }
+        if !is_signed {
+            return self.no_data(zone, name, closest);
+        }
+        if let Some(closest) = closest {
+            self.expand(zone, name, closest);
+        }
+        self.prove_expansions()
     }
 
     /// Writes the addresses of the hosts that the records name, as far as there is room.

@@ -1,4 +1,4 @@
-//! Aliases from wildcards in signed zones: their proofs are in the authority section.
+//! Aliases, and wildcards in signed zones: their proofs are in the authority section.
 
 #![allow(clippy::unwrap_used, reason = "functions that tests share panic as tests do")]
 
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use avocet_wire::name::MAX_NAME;
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, text};
-use avocet_zone::{HostedQuestion, HostedZones, Proofs, answer, load};
+use avocet_zone::{HostedAnswer, HostedEnd, HostedQuestion, HostedZones, Proofs, answer, load};
 
 const APEX: &[u8] = b"\x07example\x00";
 
@@ -30,6 +30,11 @@ fn zone() -> String {
 
 /// Returns the types in the answer and the authority section.
 fn sections(text: &str, qname: &str) -> [Vec<String>; 2] {
+    sections_of(text, qname, Rtype::A).1
+}
+
+/// Returns the end of a look-up, and the types in the answer and the authority section.
+fn sections_of(text: &str, qname: &str, qtype: Rtype) -> (HostedEnd, [Vec<String>; 2]) {
     let apex = FoldedName::new(APEX).unwrap();
     let mut open = |_: &Path, _: u64| Ok(text.as_bytes().to_vec());
     let (zone, faults) = load(apex, Path::new("example"), 0, &mut open);
@@ -38,10 +43,10 @@ fn sections(text: &str, qname: &str) -> [Vec<String>; 2] {
     let mut wire = [0; MAX_NAME];
     let len = text::name_to_wire(qname.as_bytes(), None, &mut wire).unwrap();
     let qname = FoldedNameBuf::from_wire(&wire[..len]).unwrap();
-    let (qname, qtype, proofs) = (qname.view(), Rtype::A, Proofs::Included);
+    let (qname, proofs) = (qname.view(), Proofs::Included);
     let mut out = [0; 4096];
     let question = HostedQuestion { qname, qtype, proofs, limit: 4096 };
-    let len = answer(&zones, &question, &mut out).unwrap().len;
+    let HostedAnswer { len, end, .. } = answer(&zones, &question, &mut out).unwrap();
     let mut types = [Vec::new(), Vec::new()];
     for record in MessageView::new(&out[..len]).unwrap().records().unwrap() {
         let record = record.unwrap();
@@ -51,7 +56,7 @@ fn sections(text: &str, qname: &str) -> [Vec<String>; 2] {
             RecordSection::Additional => {}
         }
     }
-    types
+    (end, types)
 }
 
 #[test]
@@ -85,4 +90,24 @@ fn a_label_that_ends_like_a_delegation_is_not_below_it() {
     let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nx NS ns\ny\\001x A \
                 192.0.2.2\n";
     assert_eq!(sections(zone, "y\\001x.example."), [vec!["A"], vec![]]);
+}
+
+#[test]
+fn signatures_of_a_wildcard_come_with_its_proof() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\n@ NSEC ns SOA NS NSEC\nns A \
+                192.0.2.1\nns NSEC *.w A NSEC\n*.w A 192.0.2.2\n*.w RRSIG A 13 2 60 \
+                20991231235959 20200101000000 1 example. AAAA\n*.w NSEC @ A RRSIG NSEC\n";
+    let (end, types) = sections_of(zone, "a.w.example.", Rtype::RRSIG);
+    assert_eq!((end, types), (HostedEnd::Complete, [vec!["RRSIG".into()], vec!["NSEC".into()]]));
+    // Without signatures, the wildcard itself is denied too.
+    let unsigned = zone.replace("*.w RRSIG", "ns RRSIG");
+    let (_, types) = sections_of(&unsigned, "a.w.example.", Rtype::RRSIG);
+    assert_eq!(types[1], ["SOA", "NSEC"]);
+}
+
+#[test]
+fn ds_records_of_an_apex_behind_an_alias_are_at_the_parent() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nalias CNAME @\n";
+    let (end, types) = sections_of(zone, "alias.example.", Rtype::DS);
+    assert_eq!((end, types), (HostedEnd::Alias, [vec!["CNAME".into()], vec![]]));
 }
