@@ -150,9 +150,14 @@ struct Expansion<'z> {
 impl<'z> Writing<'_, 'z> {
     /// Follows a name through aliases to its answer.
     fn follow(&mut self, first: &'z HostedZone, qname: FoldedName<'_>) -> Result<(), Cut> {
+        // Marks of the names with an alias in the answer: an alias that leads to one of them ends
+        // the chain. So does a mark that two names share, which a client can continue.
+        let mark =
+            |name: &FoldedNameBuf| avocet_wire::hash::without_secret(name.view().wire()) as u32;
         let mut zone = first;
         let mut name = qname.to_buf();
         let mut seen = [0_u32; MAX_HOSTED_ALIASES];
+        seen[0] = mark(&name);
         loop {
             let Some(found) = zone.find(name.view(), self.qtype) else { return Ok(()) };
             let target = match found {
@@ -167,13 +172,12 @@ impl<'z> Writing<'_, 'z> {
                 }
             };
             let Some(target) = target else { return self.prove_expansions() };
-            // A hash that two names share ends the chain early, which a client can continue.
-            let mark = avocet_wire::hash::without_secret(name.wire()) as u32;
-            if seen[..self.aliases].contains(&mark) || self.aliases + 1 >= MAX_HOSTED_ALIASES {
+            self.aliases += 1;
+            let next = mark(&target);
+            if self.aliases >= MAX_HOSTED_ALIASES || seen[..self.aliases].contains(&next) {
                 return self.prove_expansions();
             }
-            seen[self.aliases] = mark;
-            self.aliases += 1;
+            seen[self.aliases] = next;
             name = target;
             let is_here = !self.zones.is_for_other_parent(name.view(), self.qtype);
             match self.zones.zone_of(name.view(), self.qtype) {

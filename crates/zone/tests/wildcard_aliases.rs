@@ -111,3 +111,12 @@ fn ds_records_of_an_apex_behind_an_alias_are_at_the_parent() {
     let (end, types) = sections_of(zone, "alias.example.", Rtype::DS);
     assert_eq!((end, types), (HostedEnd::Alias, [vec!["CNAME".into()], vec![]]));
 }
+
+#[test]
+fn aliases_in_a_circle_are_written_once() {
+    let zone = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\nself CNAME self\na CNAME \
+                b\nb CNAME c\nc CNAME b\n";
+    assert_eq!(sections(zone, "self.example."), [vec!["CNAME"], vec![]]);
+    assert_eq!(sections(zone, "b.example."), [vec!["CNAME", "CNAME"], vec![]]);
+    assert_eq!(sections(zone, "a.example."), [vec!["CNAME", "CNAME", "CNAME"], vec![]]);
+}
