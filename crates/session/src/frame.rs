@@ -340,6 +340,8 @@ impl Outgoing {
 #[derive(Debug, Default)]
 pub struct FrameWriter {
     outgoing: Outgoing,
+    /// Messages pushed; wraps.
+    pushed: u32,
 }
 
 /// An error: the message is longer than the 65,535 bytes of a frame.
@@ -349,7 +351,7 @@ pub struct TooLong;
 impl FrameWriter {
     /// Creates a writer without pending data.
     pub const fn new() -> Self {
-        Self { outgoing: Outgoing::new() }
+        Self { outgoing: Outgoing::new(), pushed: 0 }
     }
 
     /// Appends a message with its length.
@@ -362,7 +364,13 @@ impl FrameWriter {
         pending.reserve(PREFIX + message.len());
         pending.extend_from_slice(&len.to_be_bytes());
         pending.extend_from_slice(message);
+        self.pushed = self.pushed.wrapping_add(1);
         Ok(())
+    }
+
+    /// Returns the number of messages that were pushed; it wraps.
+    pub fn pushed(&self) -> u32 {
+        self.pushed
     }
 
     /// Returns how many bytes are pending.

@@ -219,9 +219,12 @@ impl<S: Side> Session<S> {
 
     /// Ends the session: the peer learns that nothing follows.
     pub fn close(&mut self, stream: &mut impl Write) {
-        if let Some(tls) = &mut self.tls {
-            tls.close(stream);
+        let Some(tls) = &mut self.tls else { return };
+        if let Some(http) = &mut self.http {
+            http.close();
+            let _ = tls.write(http.out(), stream);
         }
+        tls.close(stream);
     }
 
     /// Reports whether nothing waits to be sent.
@@ -246,6 +249,23 @@ impl<S: Side> Session<S> {
         self.frames.held() > 0
             || self.tls.as_ref().is_some_and(|tls| tls.held() > 0)
             || self.http.as_ref().is_some_and(|http| http.is_partial())
+    }
+
+    /// Returns the oldest request that waits for the client while others go on: for the rest of its
+    /// body, or for the client to take the response. Only HTTP/2 has such requests.
+    pub fn oldest_owed(&self) -> Option<u32> {
+        self.http.as_ref()?.oldest_owed()
+    }
+
+    /// Returns a number that changes with each message, or part of one, that is handed to the
+    /// transport; what the transport sends of its own does not change it.
+    pub fn replied(&self) -> u32 {
+        self.http.as_ref().map_or(self.messages.pushed(), |http| http.replied())
+    }
+
+    /// Reports whether nothing more is read from the peer.
+    pub fn has_ended(&self) -> bool {
+        self.http.as_ref().is_some_and(|http| http.has_ended())
     }
 
     /// Reports whether the stream is encrypted.

@@ -347,7 +347,7 @@ fn unread(mut server: ServerSession, start: &[u8], queries: impl Fn(u32) -> Vec<
 
 #[test]
 fn a_client_that_reads_nothing_is_not_read_from() {
-    const GET: &[u8] = b"GET /dns-query?dns=AAAA HTTP/1.1\r\n\r\n";
+    const GET: &[u8] = b"GET /dns-query?dns=AAAA HTTP/1.1\r\nHost: x\r\n\r\n";
     const IN_PATH: &[u8] = b"\x82\x87\x44\x13/dns-query?dns=AAAA";
     let config = server_config();
     let https = || ServerSession::accept_https(&config).unwrap();

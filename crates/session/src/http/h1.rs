@@ -17,10 +17,12 @@ use crate::frame::{Outgoing, trim};
 const MAX_FIELD_COUNT: usize = 64;
 /// Most octets before the body.
 const MAX_HEAD: usize = 16 << 10;
-/// Most reads in which a request arrives: each of them reads its head again.
+/// Most pieces in which the head of a request arrives: each of them is reason to read it again.
 const MAX_PIECES: u32 = 64;
 /// Most requests without a query before the next query. The last of them ends the connection.
 pub(super) const MAX_REJECTED: u32 = 64;
+/// Lets a client send its body (RFC 9110 §10.1.1).
+const CONTINUE: &[u8] = b"HTTP/1.1 100 \r\n\r\n";
 /// What a connection is at its end.
 const CLOSE: &str = "Connection: close\r\n";
 
@@ -42,8 +44,12 @@ pub(crate) struct Http1 {
     /// Whether a complete request may wait in `held`.
     is_stopped: bool,
     pieces: u32,
+    /// Octets of the first request in `held`, once its head is complete.
+    needed: usize,
     /// Requests without a query since the last query.
     rejected: u32,
+    /// Responses sent; wraps.
+    pub(super) replied: u32,
     has_ended: bool,
 }
 
@@ -124,6 +130,10 @@ impl Http1 {
         octets: &[u8],
         deliver: &mut impl FnMut(&[u8], &mut Replies<'_>) -> ControlFlow<()>,
     ) -> Progress {
+        if octets.len() < self.needed {
+            return Progress::Incomplete;
+        }
+        let is_continued = std::mem::take(&mut self.needed) > 0;
         let mut fields = [EMPTY_HEADER; MAX_FIELD_COUNT];
         let mut request = Request::new(&mut fields);
         let head_len = match request.parse(octets) {
@@ -132,7 +142,7 @@ impl Http1 {
             Ok(_) | Err(Error::TooManyHeaders) => return self.end(Status::LargeFields),
             Err(_) => return self.end(Status::BadRequest),
         };
-        let (head, is_last) = match read_head(&request) {
+        let Http1Head { head, is_last, expects } = match read_head(&request) {
             Ok(read) => read,
             Err(status) => return self.end(status),
         };
@@ -140,7 +150,13 @@ impl Http1 {
         if body_len > MAX_MESSAGE {
             return self.end(Status::LargeBody);
         }
-        let Some(body) = octets.get(head_len..head_len + body_len) else { return self.piece() };
+        let Some(body) = octets.get(head_len..head_len + body_len) else {
+            self.needed = head_len + body_len;
+            if expects == Expects::Continue && !is_continued {
+                self.out.end().extend_from_slice(CONTINUE);
+            }
+            return Progress::Incomplete;
+        };
         self.pieces = 0;
         let has_length = head.content_length.is_some();
         self.has_ended = is_last;
@@ -192,6 +208,7 @@ impl Http1 {
     }
 
     fn respond(&mut self, status: Status, body: &[u8], request: PendingRequest) {
+        self.replied = self.replied.wrapping_add(1);
         let out = self.out.end();
         let mut text = |part: &str| out.extend_from_slice(part.as_bytes());
         text("HTTP/1.1 ");
@@ -217,12 +234,28 @@ impl Http1 {
     }
 }
 
-/// Reads the fields. Returns whether the connection ends after the request, too.
-fn read_head(request: &Request<'_, '_>) -> Result<(RequestHead, bool), Status> {
+/// What the client waits for before it sends the body.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Expects {
+    Nothing,
+    Continue,
+}
+
+/// The head of a request.
+struct Http1Head {
+    head: RequestHead,
+    /// Whether the connection ends after the request.
+    is_last: bool,
+    expects: Expects,
+}
+
+/// Reads the fields.
+fn read_head(request: &Request<'_, '_>) -> Result<Http1Head, Status> {
     let mut head = RequestHead::default();
     head.field(FieldName::Method, request.method.unwrap_or_default().as_bytes());
-    head.field(FieldName::Path, request.path.unwrap_or_default().as_bytes());
-    let mut is_last = request.version == Some(0);
+    head.field(FieldName::Path, origin_form(request.path.unwrap_or_default()).as_bytes());
+    let is_old = request.version == Some(0);
+    let (mut is_last, mut expects, mut hosts) = (is_old, Expects::Nothing, 0);
     for Header { name, value } in request.headers.iter() {
         if name.eq_ignore_ascii_case("content-type") {
             head.field(FieldName::ContentType, value);
@@ -233,7 +266,34 @@ fn read_head(request: &Request<'_, '_>) -> Result<(RequestHead, bool), Status> {
             return Err(Status::NoLength);
         } else if name.eq_ignore_ascii_case("connection") {
             is_last |= value.trim_ascii().eq_ignore_ascii_case(b"close");
+        } else if name.eq_ignore_ascii_case("host") {
+            hosts += 1;
+        } else if name.eq_ignore_ascii_case("expect")
+            && value.trim_ascii().eq_ignore_ascii_case(b"100-continue")
+            && !is_old
+        {
+            expects = Expects::Continue;
         }
     }
-    if head.is_malformed { Err(Status::BadRequest) } else { Ok((head, is_last)) }
+    // RFC 9112 §3.2.
+    let lacks_host = hosts == 0 && !is_old;
+    if head.is_malformed || lacks_host || hosts > 1 {
+        return Err(Status::BadRequest);
+    }
+    Ok(Http1Head { head, is_last, expects })
+}
+
+/// Returns the path and the parameters of a target, which may have scheme and host before them (RFC
+/// 9112 §3.2.2).
+fn origin_form(target: &str) -> &str {
+    let has_scheme = |scheme: &&str| {
+        target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    };
+    match ["https://", "http://"].iter().find(|scheme| has_scheme(scheme)) {
+        Some(scheme) => {
+            let rest = &target[scheme.len()..];
+            rest.find('/').map_or("/", |at| &rest[at..])
+        }
+        None => target,
+    }
 }

@@ -113,6 +113,8 @@ pub(crate) struct Http2 {
     /// What the client takes of all streams, and of a new one.
     window: i64,
     first_window: i64,
+    /// Parts of responses sent; wraps.
+    pub(super) replied: u32,
     pub(crate) out: Outgoing,
 }
 
@@ -132,6 +134,7 @@ impl Default for Http2 {
             budget: MAX_BUDGET,
             window: WINDOW,
             first_window: WINDOW,
+            replied: 0,
             out: Outgoing::default(),
         }
     }
@@ -155,6 +158,13 @@ impl Http2 {
     pub(crate) fn is_partial(&self) -> bool {
         let is_receiving = |one: &OpenStream| matches!(one.state, StreamState::Receiving(_));
         !self.held.is_empty() || self.block.is_some() || self.streams.iter().any(is_receiving)
+    }
+
+    /// Returns the oldest stream that waits for the client: for the rest of a body, or for a
+    /// window.
+    pub(crate) fn oldest_owed(&self) -> Option<u32> {
+        let owed = self.streams.iter().filter(|one| !matches!(one.state, StreamState::Waiting));
+        owed.map(|one| one.id).min()
     }
 
     /// Returns the octets of bodies and responses that are kept.
@@ -556,6 +566,7 @@ impl Http2 {
         let body = if stream.extent == ResponseExtent::Whole { message } else { &[] };
         let end = if body.is_empty() { StreamEnd::Here } else { StreamEnd::Later };
         self.head(id, Status::Ok, message, end);
+        self.replied = self.replied.wrapping_add(1);
         let sent = self.send(id, body, &mut stream.window);
         let rest = &body[sent..];
         if rest.is_empty() {
@@ -631,6 +642,7 @@ impl Http2 {
             let mut rest = mem::take(rest);
             let sent = self.send(id, &rest, &mut window);
             self.kept -= sent;
+            self.replied = self.replied.wrapping_add(u32::from(sent > 0));
             if sent == rest.len() {
                 self.streams.swap_remove(at);
                 continue;
@@ -663,14 +675,26 @@ impl Http2 {
         self.put(RST_STREAM, 0, id, &(code as u32).to_be_bytes());
     }
 
-    /// Ends the connection.
+    /// Ends the connection by a fault of the client.
     fn end(&mut self, code: Code) {
         if self.has_ended() {
             return;
         }
-        self.phase = Phase::Ended;
         let is_excess = code == Code::EnhanceYourCalm;
         self.fault = Some(if is_excess { HttpEnd::Excess } else { HttpEnd::Protocol });
+        self.go_away(code);
+    }
+
+    /// Ends the connection: the client can repeat the requests after the last one elsewhere (RFC
+    /// 9113 §6.8).
+    pub(crate) fn close(&mut self) {
+        if matches!(self.phase, Phase::Settings | Phase::Open) {
+            self.go_away(Code::NoError);
+        }
+    }
+
+    fn go_away(&mut self, code: Code) {
+        self.phase = Phase::Ended;
         (self.streams, self.block, self.kept) = (Vec::new(), None, 0);
         let mut payload = [0; 8];
         payload[..4].copy_from_slice(&self.last.to_be_bytes());

@@ -149,6 +149,25 @@ impl Http {
         }
     }
 
+    /// Returns the oldest request that waits for the client; see [`Session::oldest_owed`].
+    ///
+    /// [`Session::oldest_owed`]: crate::session::Session::oldest_owed
+    pub(crate) fn oldest_owed(&self) -> Option<u32> {
+        match &self.0 {
+            Version::Two(http) => http.oldest_owed(),
+            Version::Unknown(..) | Version::One(_) => None,
+        }
+    }
+
+    /// Returns the number of parts of responses sent; it wraps.
+    pub(crate) fn replied(&self) -> u32 {
+        match &self.0 {
+            Version::Unknown(..) => 0,
+            Version::One(http) => http.replied,
+            Version::Two(http) => http.replied,
+        }
+    }
+
     /// Takes octets and delivers the queries that are complete. After a break, the rest is kept
     /// for [`Self::resume`].
     pub fn take(
@@ -202,6 +221,13 @@ impl Http {
         match &self.0 {
             Version::Two(http) => http.fault(),
             Version::Unknown(..) | Version::One(_) => None,
+        }
+    }
+
+    /// Ends the connection: the client learns which requests were processed.
+    pub(crate) fn close(&mut self) {
+        if let Version::Two(http) = &mut self.0 {
+            http.close();
         }
     }
 

@@ -270,12 +270,13 @@ fn floods_of_frames_end_the_connection() {
     client.send(&(0..10_000).flat_map(|n| frame(1, 5, 2 * n + 1, block)).collect::<Vec<u8>>());
     let sent = frames(client.http.out().unwritten()).len();
     assert_eq!((goaway(&mut client), sent), (Some(11), MAX_BUDGET as usize));
-    let head = b"GET / HTTP/1.1\r\n\r\n";
+    let head = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
     let (client, text) = one(Then::Answer, &head.repeat(10_000));
     assert_eq!(text.matches("HTTP/1.1 404 ").count(), MAX_REJECTED as usize);
     assert_eq!((text.matches("close").count(), client.http.has_ended()), (1, true));
     // Queries allow more of them.
-    let round = [&head.repeat(10)[..], b"GET /dns-query?dns=AAAA HTTP/1.1\r\n\r\n"].concat();
+    let round =
+        [&head.repeat(10)[..], b"GET /dns-query?dns=AAAA HTTP/1.1\r\nhost: x\r\n\r\n"].concat();
     let (client, _) = one(Then::Answer, &round.repeat(100));
     assert_eq!((client.messages.len(), client.http.has_ended()), (100, false));
     // Empty DATA, and bodies of single octets.
@@ -338,6 +339,36 @@ fn windows_of_one_octet_delay_only_their_client() {
         assert_eq!(kinds(&client.out()), [(0, is_last, 1)]);
     }
     assert_eq!(client.two_mut().kept_octets(), 0);
+}
+
+#[test]
+fn a_request_that_waits_for_the_client_is_known_while_others_go_on() {
+    let mut client = Client::two(Then::Answer);
+    client.send(&[frame(1, 4, 1, POST), frame(0, 0, 1, b"\0"), post(3, QUERY)].concat());
+    assert_eq!(client.http.oldest_owed(), Some(1));
+    client.send(&frame(4, 0, 0, &[0, 4, 0, 0, 0, 0]));
+    client.send(&[frame(0, 1, 1, &QUERY[1..]), post(5, QUERY)].concat());
+    // Responses that wait for a window.
+    assert_eq!(client.http.oldest_owed(), Some(1));
+    client.send(&frame(8, 0, 1, &[0, 0, 1, 0]));
+    assert_eq!(client.http.oldest_owed(), Some(5));
+    client.send(&frame(8, 0, 5, &[0, 0, 1, 0]));
+    assert_eq!(client.http.oldest_owed(), None);
+}
+
+#[test]
+fn only_responses_count_as_replies() {
+    let mut client = Client::two(Then::Answer);
+    let before = client.http.replied();
+    client.send(&[frame(6, 0, 0, &[0; 8]), frame(4, 0, 0, &[0, 4, 0, 0, 0, 1])].concat());
+    assert_eq!(client.http.replied(), before);
+    client.send(&post(1, QUERY));
+    assert_ne!(client.http.replied(), before);
+    let before = client.http.replied();
+    client.send(&frame(8, 0, 0, &[0, 0, 0, 1]));
+    assert_eq!(client.http.replied(), before);
+    client.send(&frame(8, 0, 1, &[0, 0, 0, 1]));
+    assert_ne!(client.http.replied(), before);
 }
 
 #[test]
@@ -449,14 +480,14 @@ fn requests_of_http_1_are_answered_in_their_order() {
 
 #[test]
 fn requests_of_http_1_without_a_query_get_a_status() {
-    let long = format!("GET /dns-query?dns={} HTTP/1.1\r\n\r\n", "A".repeat(9_000));
+    let long = format!("GET /dns-query?dns={} HTTP/1.1\r\nhost: x\r\n\r\n", "A".repeat(9_000));
     let huge = format!("GET /{}", "A".repeat(100_000));
     let fields = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100));
     let chunked = post_one("Transfer-Encoding: chunked\r\n", b"0\r\n\r\n");
     for (request, status, has_ended) in [
-        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "404", false),
-        (b"GET /dns-query HTTP/1.1\r\nconnection: Close\r\n\r\n".to_vec(), "400", true),
-        (b"PUT /dns-query HTTP/1.1\r\n\r\n".to_vec(), "405", false),
+        (b"GET / HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), "404", false),
+        (b"GET /dns-query HTTP/1.1\r\nhost: x\r\nconnection: Close\r\n\r\n".to_vec(), "400", true),
+        (b"PUT /dns-query HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), "405", false),
         (post_one("", b""), "411", true),
         (post_one("Content-Length: 70000\r\n", b""), "413", true),
         (post_one("Content-Length: x\r\n", b""), "400", true),
@@ -465,6 +496,8 @@ fn requests_of_http_1_without_a_query_get_a_status() {
         (huge.into_bytes(), "431", true),
         (fields.into_bytes(), "431", true),
         (b"\x16\x03\x01 no HTTP".to_vec(), "400", true),
+        (b"GET /dns-query?dns=AAAA HTTP/1.1\r\n\r\n".to_vec(), "400", true),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nhost: y\r\n\r\n".to_vec(), "400", true),
     ] {
         let (client, text) = one(Then::Answer, &request);
         assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{status}: {text}");
@@ -482,4 +515,50 @@ fn a_request_of_single_octets_ends_the_connection_before_it_costs_much() {
     }
     assert!(String::from_utf8_lossy(&client.out()).starts_with("HTTP/1.1 408 "));
     assert!(client.http.has_ended());
+}
+
+#[test]
+fn the_target_of_http_1_may_name_the_host() {
+    for target in ["https://dns.example/dns-query", "HTTP://x:1/dns-query", "/dns-query"] {
+        let request = format!("GET {target}?dns=AAAA HTTP/1.1\r\nHost: x\r\n\r\n");
+        let (client, _) = one(Then::Answer, request.as_bytes());
+        assert_eq!(client.messages, [[0; 3]], "{target}");
+    }
+    let (_, text) = one(Then::Answer, b"GET https://dns-query HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(text.starts_with("HTTP/1.1 404 "), "{text}");
+}
+
+#[test]
+fn a_client_that_expects_it_is_asked_for_the_body_once() {
+    let octets = post_one("Content-Length: 19\r\nExpect: 100-Continue\r\n", QUERY);
+    let head = octets.len() - QUERY.len();
+    let (mut client, text) = one(Then::Answer, &octets[..head]);
+    assert_eq!(text, "HTTP/1.1 100 \r\n\r\n");
+    client.send(&octets[head..=head]);
+    assert_eq!(client.out(), b"");
+    client.send(&octets[head + 1..]);
+    assert!(client.out().starts_with(b"HTTP/1.1 200 "));
+    // A body that is there needs no question.
+    assert!(one(Then::Answer, &octets).1.starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_body_may_arrive_in_any_number_of_pieces() {
+    let body = vec![7; 20_000];
+    let octets = post_one("Content-Length: 20000\r\n", &body);
+    let mut client = Client::new(Then::Answer);
+    octets.chunks(100).for_each(|piece| client.send(piece));
+    assert_eq!(client.messages, [body]);
+}
+
+#[test]
+fn the_end_of_a_connection_names_the_last_request() {
+    let mut client = Client::two(Then::Answer);
+    client.send(&post(5, QUERY));
+    let _ = client.out();
+    client.http.close();
+    let out = client.out();
+    assert_eq!(kinds(&out), [(7, 0, 0)]);
+    assert_eq!(frames(&out)[0].3, [0, 0, 0, 5, 0, 0, 0, 0]);
+    assert_eq!(client.http.fault(), None);
 }

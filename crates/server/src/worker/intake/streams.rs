@@ -46,7 +46,7 @@ const MAX_HANDSHAKES: u32 = 8;
 pub(crate) struct Patience {
     /// With nothing in flight.
     pub(crate) idle_ms: u64,
-    /// For a query that has begun to arrive.
+    /// For a query that has begun to arrive, and for a response that waits for a window of HTTP/2.
     pub(crate) read_ms: u64,
 }
 
@@ -77,6 +77,13 @@ pub(crate) struct StreamClient {
     pub(crate) entrance: Entrance,
 }
 
+/// A request that waits for the rest of its body, or for the client to take the response.
+#[derive(Clone, Copy)]
+struct OwedRequest {
+    request: u32,
+    since_ms: u64,
+}
+
 struct Connection {
     stream: TcpStream,
     client: StreamClient,
@@ -84,9 +91,14 @@ struct Connection {
     /// When the connection began, while its handshake is incomplete.
     handshake_since_ms: Option<u64>,
     in_flight: u16,
-    /// The last time that octets were sent, or that a query arrived while no replies waited for
-    /// the client to read.
+    /// The last time that octets of replies were sent, or that a query arrived while no replies
+    /// waited for the client to read. What TLS and HTTP send without a query does not count.
     active_ms: u64,
+    /// The number of replies that [`Self::write`] has seen, and whether octets of them wait.
+    replied: u32,
+    sends_replies: bool,
+    /// The oldest request that waits for the client while others go on, and since when.
+    owed: Option<OwedRequest>,
     /// When the first part of an incomplete frame arrived.
     piece_since_ms: Option<u64>,
     /// Whether writing waits for the client to read.
@@ -207,6 +219,9 @@ impl Streams {
             handshake_since_ms: is_handshaking.then_some(now_ms),
             in_flight: 0,
             active_ms: now_ms,
+            replied: 0,
+            sends_replies: false,
+            owed: None,
             piece_since_ms: None,
             blocked: false,
             paused: false,
@@ -247,6 +262,7 @@ impl Streams {
             }
         }
         if let Some(kind) = connection.ended_handshake() {
+            connection.active_ms = now_ms;
             let place = usize::from(kind == HandshakeKind::Resumed);
             self.handshakes[place] += 1;
             self.forget_handshake(ip);
@@ -312,6 +328,7 @@ impl Streams {
                 self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
             let Some(connection) = connection else { continue };
             let written = connection.write(now_ms);
+            connection.half_closed |= connection.session.has_ended();
             // A client that neither reads nor sends is gone.
             let over = connection.half_closed && (connection.is_quiet() || connection.blocked);
             if written.is_err() || over {
@@ -452,15 +469,27 @@ impl Connection {
 
     /// Writes all waiting replies in one call.
     fn write(&mut self, now_ms: u64) -> io::Result<()> {
+        self.note_owed(now_ms);
         if self.session.is_empty() {
             return Ok(());
         }
-        let before = self.session.unsent();
+        let (before, replied) = (self.session.unsent(), self.session.replied());
+        self.sends_replies |= replied != self.replied;
+        self.replied = replied;
         self.blocked = self.session.write(&mut self.stream)? == WriteState::Blocked;
-        if !self.blocked || self.session.unsent() < before {
+        if self.sends_replies && (!self.blocked || self.session.unsent() < before) {
             self.active_ms = now_ms;
         }
+        self.sends_replies &= self.blocked;
         Ok(())
+    }
+
+    /// Notes since when the oldest request waits for the client.
+    fn note_owed(&mut self, now_ms: u64) {
+        let request = self.session.oldest_owed();
+        let known = self.owed.filter(|owed| Some(owed.request) == request);
+        self.owed =
+            known.or_else(|| request.map(|request| OwedRequest { request, since_ms: now_ms }));
     }
 
     /// Updates the interest at the poller if it has changed.
@@ -488,8 +517,9 @@ impl Connection {
         let slow_query = self.piece_since_ms.is_some_and(|since| late(since, patience.read_ms));
         let quiet_ms =
             if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
+        let slow_request = self.owed.is_some_and(|owed| late(owed.since_ms, patience.read_ms));
         let slow_handshake = self.handshake_since_ms.is_some_and(|since| late(since, HANDSHAKE_MS));
-        slow_query || slow_handshake || late(self.active_ms, quiet_ms)
+        slow_query || slow_request || slow_handshake || late(self.active_ms, quiet_ms)
     }
 }
 
