@@ -179,24 +179,21 @@ pub enum KeyAdvice {
     Known(Vec<String>),
 }
 
-/// An error in a line of a file with root servers.
+/// An error in a line of a file with root servers, without the text of the line.
 #[derive(Debug, Error)]
 pub enum HintFault {
-    /// The owner is missing or malformed.
-    #[error("{0:?} is not a name")]
-    NotAName(String),
-    /// The owner is not a domain name.
-    #[error(transparent)]
-    Owner(SettingError),
+    /// The owner is no domain name.
+    #[error("the owner is not a name")]
+    NotAName,
     /// There is no such record type.
-    #[error("{0:?} is not a record type")]
-    UnknownType(String),
+    #[error("there is no such record type")]
+    UnknownType,
     /// The first record has no owner.
     #[error("the record has no owner")]
     NoOwner,
     /// The data of the record is malformed.
-    #[error(transparent)]
-    Data(#[from] RdataError),
+    #[error("the data does not fit the record type")]
+    Data,
     /// The record belongs to no root server.
     #[error("expected NS records of the root, A and AAAA records")]
     OtherRecord,
