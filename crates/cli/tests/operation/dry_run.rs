@@ -175,6 +175,12 @@ fn the_running_server_predicts_the_same_as_the_command() {
     // A list without a copy counts as empty, and the reply says so.
     fs::write(&file, format!("{}{missing}", fs::read_to_string(&file).unwrap())).unwrap();
     assert_eq!(dry_run(&["--running"])["lists-without-copy"], serde_json::json!(["far"]));
+    // A list of the same name from another source is another list.
+    let moved = new.replace("name = \"new\"", "name = \"present\"");
+    site.configure(upstream.addr, "", &format!("{ON}{moved}"));
+    fs::rename(site.file(), &file).unwrap();
+    let predicted = changes_of_server(&dry_run(&["--running"]), "newly-blocked");
+    assert!(predicted.contains_key("l4.example."), "{predicted:?}");
     fs::write(&file, "[cache]\nsize = \"much\"\n").unwrap();
     let refused = site.avocet(&["policy", "dry-run", path, "--running"]);
     assert!(!refused.status.success());

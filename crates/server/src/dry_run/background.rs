@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use avocet_config::Config;
-use avocet_config::policy::PolicyConfig;
+use avocet_config::policy::{ListSource, PolicyConfig};
 use avocet_control::ControlError;
 use avocet_control::dry_run::{DryRunChanges, DryRunClient, DryRunFound, DryRunLimit, DryRunName};
 use avocet_control::log_fault::LogFault;
@@ -157,9 +157,14 @@ fn lists(
     config: &Config,
     state: &Snapshot,
 ) -> Result<(Option<Arc<Lists>>, Vec<String>), StateError> {
-    let in_force = state.parts.lists.as_ref();
+    let sources = |config: &Config| -> Vec<ListSource> {
+        config.policy.lists.iter().map(|list| list.source.clone()).collect()
+    };
+    let has_same_sources = sources(config) == sources(&state.config);
+    let in_force = state.parts.lists.as_ref().filter(|_| has_same_sources);
     if let Some(lists) = in_force.filter(|lists| lists.belong_to(&config.policy)) {
-        return Ok((Some(lists.clone()), Vec::new()));
+        let absent = lists.making().lists.iter().filter(|list| list.stamp.is_none());
+        return Ok((Some(lists.clone()), absent.map(|list| list.name.clone()).collect()));
     }
     let mut secret = [0; 32];
     // Without it, the compilation has a constant key for its seconds.

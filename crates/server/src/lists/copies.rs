@@ -99,6 +99,11 @@ impl Head {
 }
 
 impl Copy {
+    /// Returns the properties of the text.
+    pub(crate) fn head(&self) -> &Head {
+        &self.head
+    }
+
     /// The text.
     pub(crate) fn text(&self) -> &[u8] {
         self.octets.get(self.begins..).unwrap_or_default()

@@ -357,7 +357,7 @@ pub(crate) fn check(data: &Path, list: &ListConfig) -> Result<Option<Report>, Co
 }
 
 /// Opens the text of a list for a command outside the server: the current file, or the last good
-/// copy of a fetched list, if there is one.
+/// copy of a fetched list, if there is one from the same source.
 ///
 /// # Errors
 ///
@@ -370,6 +370,7 @@ pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Re
         CopyError::Io(error) => error,
         damaged => io::Error::other(damaged.to_string()),
     })?;
+    let copy = copy.filter(|copy| copy.head().source == source_text(list));
     Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 
