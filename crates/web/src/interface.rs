@@ -46,9 +46,17 @@ impl EmbeddedFile {
         }
     }
 
+    /// Returns the entity tag: the name if it has a digest, or a digest of the content.
+    fn tag(&self) -> String {
+        match self.path.strip_prefix(HASHED) {
+            Some(name) => format!("\"{name}\""),
+            None => format!("\"{}\"", &fingerprint(&[self.packed])[..32]),
+        }
+    }
+
     /// Returns the file, compressed if the browser takes that, or that the browser has it already.
     fn response(&self, head: &Parts) -> Response<Body> {
-        let tag = format!("\"{}\"", &fingerprint(&[self.packed])[..32]);
+        let tag = self.tag();
         let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
         let caching = match self.path.starts_with(HASHED) {
             true => "public, max-age=31536000, immutable",
