@@ -31,6 +31,13 @@ pub(super) struct Fired<'p> {
 }
 
 impl Policy {
+    /// Reports whether a policy zone tests the name servers of a name.
+    #[must_use]
+    pub fn tests_name_servers(&self) -> bool {
+        let zones = self.lists.as_ref().map(|lists| lists.zones());
+        zones.is_some_and(has_server_triggers)
+    }
+
     /// Returns the zones, and the set that applies to a profile.
     pub(super) fn zones_for(&self, profile: u16) -> Option<(&Zones, ZoneSet)> {
         let in_force =
@@ -244,10 +251,14 @@ fn fired_at<'p>(
         fired[1] = fired[1].or_else(|| on_services((zones, in_force), found));
         fired[2] = zones.on_answer_addresses(in_force, || found.addresses.iter().copied());
     }
-    if zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress) {
+    if has_server_triggers(zones) {
         let servers = (answered.servers)(name);
         fired[3] = zones.on_nsnames(in_force, || servers.names.iter().map(|name| name.wire()));
         fired[4] = zones.on_nsaddresses(in_force, || servers.addresses.iter().copied());
     }
     fired
+}
+
+fn has_server_triggers(zones: &Zones) -> bool {
+    zones.has(TriggerKind::NsName) || zones.has(TriggerKind::NsAddress)
 }

@@ -26,6 +26,9 @@ use crate::trace::Why;
 pub(crate) const MAX_NS: usize = 13;
 /// Most addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
+/// Shortest life of a cached delegation: with none, policies could not test the servers of an answer
+/// that outlives it.
+const MIN_DELEGATION_SECS: u32 = 1;
 /// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;
 
@@ -293,15 +296,18 @@ impl Walker {
         addresses
     }
 
-    /// Caches a delegation and its glue with their TTLs.
+    /// Caches a delegation and its glue with their TTLs, which are at least
+    /// [`MIN_DELEGATION_SECS`].
     pub(crate) fn keep_delegation(&self, cut: &Cut, ttl_secs: u32, glue: &[Rrset]) {
         let how = Stored { side: Side::Delegation, rank: Rank::Additional, with_do: false };
         let CutServers::Named(servers) = &cut.servers else { return };
+        let ttl_secs = ttl_secs.max(MIN_DELEGATION_SECS);
         let mut ns = Rrset::empty(cut.zone.clone(), Rtype::NS, ttl_secs);
         ns.records = servers.iter().map(|server| server.name.as_ref().into()).collect();
         self.io.note(Note::Store(ns, how));
         for set in glue {
-            self.io.note(Note::Store(set.clone(), how));
+            let ttl_secs = set.ttl_secs.max(MIN_DELEGATION_SECS);
+            self.io.note(Note::Store(Rrset { ttl_secs, ..set.clone() }, how));
         }
         if !glue.is_empty() {
             return;

@@ -528,11 +528,16 @@ fn folded(name: &str) -> Result<FoldedNameBuf, ControlError> {
 
 /// Removes a name from the caches, with all final answers: one may contain the name behind an
 /// alias. They are assembled again from the RRset cache.
+///
+/// If policy zones test name servers, all names below are removed too: the flush removes the
+/// delegation that these tests need for their answers.
 fn flush(running: &Running, name: &FoldedNameBuf, extent: Extent) -> Flushed {
     let shared = &running.shared;
+    let needs_delegations =
+        shared.snapshot().policy.as_ref().is_some_and(|policy| policy.tests_name_servers());
     let rrsets = match extent {
-        Extent::Name => shared.name_server.rrsets.flush_name(name.view()),
-        Extent::Tree => shared.name_server.rrsets.flush(name.view()),
+        Extent::Name if !needs_delegations => shared.name_server.rrsets.flush_name(name.view()),
+        _ => shared.name_server.rrsets.flush(name.view()),
     };
     shared.name_server.failures.flush(name.view());
     // An NSEC range around this name may deny other names, and its keys may validate them.
