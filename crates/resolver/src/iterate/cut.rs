@@ -26,8 +26,8 @@ use crate::trace::Why;
 pub(crate) const MAX_NS: usize = 13;
 /// Most addresses that are used for one server.
 pub(crate) const MAX_ADDRESSES: usize = 6;
-/// Shortest life of a cached delegation: with none, policies could not test the servers of an answer
-/// that outlives it.
+/// Shortest life of a cached delegation: with none, policies could not test the servers of an
+/// answer that outlives it.
 const MIN_DELEGATION_SECS: u32 = 1;
 /// Seconds between priming queries (RFC 8109).
 const PRIMED_SECS: u32 = 86_400;

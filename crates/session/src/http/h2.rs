@@ -19,6 +19,7 @@ use super::frames::{
     MAX_BLOCK, MAX_PAYLOAD, PING, PREFACE, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, StreamEnd,
     WINDOW_UPDATE, WITH_PRIORITY, unpadded, write_frame, write_head,
 };
+use super::h2_stream::{Block, OpenStream, StreamState};
 use super::hpack::{FieldDecoder, MAX_FIELDS};
 use super::request::{RequestHead, RequestVerdict, ResponseExtent, Status};
 use super::{Replies, ReplyPlace, response};
@@ -61,34 +62,6 @@ pub enum HttpEnd {
     Protocol,
     /// It reaches a limit on what is no query.
     Excess,
-}
-
-#[derive(Debug)]
-enum StreamState {
-    /// The body is incomplete.
-    Receiving(Vec<u8>),
-    /// The query has no response yet.
-    Waiting,
-    /// The rest of a response waits for a window.
-    Sending(Vec<u8>),
-}
-
-#[derive(Debug)]
-struct OpenStream {
-    id: u32,
-    /// What the client takes of it.
-    window: i64,
-    extent: ResponseExtent,
-    state: StreamState,
-}
-
-/// A header block whose continuations are missing.
-#[derive(Debug)]
-struct Block {
-    id: u32,
-    end: StreamEnd,
-    octets: Vec<u8>,
-    continuations: u32,
 }
 
 /// A connection.

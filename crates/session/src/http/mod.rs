@@ -7,6 +7,7 @@ mod ask;
 mod frames;
 mod h1;
 mod h2;
+mod h2_stream;
 mod hpack;
 mod huffman;
 mod request;
