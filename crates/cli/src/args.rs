@@ -18,6 +18,7 @@ use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
 use crate::log_args::LogArgs;
 use crate::requests::RequestsArgs;
+use crate::session::SessionArgs;
 use crate::top::TopArgs;
 use crate::zone::ZoneArgs;
 
@@ -83,6 +84,8 @@ pub(crate) enum Command {
     User(UserArgs),
     /// Manage the tokens of the HTTP API
     Token(TokenArgs),
+    /// List the sessions of users in browsers, or end one
+    Session(SessionArgs),
     /// Print shell completions
     Completions {
         /// The shell

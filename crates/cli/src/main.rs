@@ -39,6 +39,7 @@ mod query;
 mod requests;
 mod revisions;
 mod running;
+mod session;
 mod span;
 mod state;
 mod switches;
@@ -99,6 +100,7 @@ fn run() -> Result<ExitCode, CommandError> {
         Command::Restore(args) => Ok(backup::restore(&args)),
         Command::User(args) => Ok(running::user(&args)),
         Command::Token(args) => Ok(running::token(&args)),
+        Command::Session(args) => Ok(session::session(&args)),
         Command::Top(args) => Ok(top::run(&args)),
         Command::Zone(args) => zone::run(&args),
         Command::Completions { shell } => pages::completions(shell),

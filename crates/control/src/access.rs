@@ -349,6 +349,8 @@ pub enum AccessFault {
     UnknownUser(String),
     /// No token has the identifier.
     UnknownToken(String),
+    /// No session has the identifier.
+    UnknownSession(String),
     /// Nobody could change users any more.
     LastAdmin,
     /// There are too many users or tokens: the limit.
@@ -375,7 +377,9 @@ impl AccessFault {
             | Self::LimitedAdmin
             | Self::InvalidLimits(_)
             | Self::Lifetime(_) => ErrorCode::InvalidValue,
-            Self::UnknownUser(_) | Self::UnknownToken(_) => ErrorCode::NotFound,
+            Self::UnknownUser(_) | Self::UnknownToken(_) | Self::UnknownSession(_) => {
+                ErrorCode::NotFound
+            }
             Self::UserExists(_) | Self::LastAdmin => ErrorCode::Conflict,
             Self::TooMany(_) => ErrorCode::LimitReached,
             Self::Unsaved(_) => ErrorCode::Unavailable,
@@ -391,6 +395,7 @@ impl AccessFault {
             Self::NoScopes => "name at least one scope",
             Self::UnknownUser(_) => "see `avocet user list`",
             Self::UnknownToken(_) => "see `avocet token list`",
+            Self::UnknownSession(_) => "see `avocet session list`",
             _ => return None,
         })
     }
@@ -409,6 +414,7 @@ impl fmt::Display for AccessFault {
             Self::UserExists(name) => write!(f, "there is already a user {name:?}"),
             Self::UnknownUser(name) => write!(f, "there is no user {name:?}"),
             Self::UnknownToken(id) => write!(f, "there is no token {id:?}"),
+            Self::UnknownSession(id) => write!(f, "there is no session {id:?}"),
             Self::LastAdmin => f.write_str("this is the last user with the role admin"),
             Self::TooMany(most) => write!(f, "there are already {most}"),
             Self::LimitedAdmin => f.write_str("an admin cannot be limited to groups or zones"),

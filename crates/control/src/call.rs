@@ -43,6 +43,7 @@ use crate::revisions::{
     ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
     RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
+use crate::session::{SessionEnd, SessionEnded, SessionList, SessionsReport};
 use crate::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use crate::status::ServerStatus;
 use crate::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
@@ -245,6 +246,12 @@ pub trait Control {
 
     /// Revokes an API token.
     fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError>;
+
+    /// Returns all sessions of users.
+    fn session_list(&self, request: SessionList) -> Result<SessionsReport, ControlError>;
+
+    /// Ends a session.
+    fn session_end(&self, request: SessionEnd) -> Result<SessionEnded, ControlError>;
 }
 
 /// Whether a request changes something.
@@ -475,6 +482,10 @@ calls! {
     TokenCreate => token_create -> TokenCreated;
     /// Revokes an API token.
     TokenRevoke => token_revoke -> TokenRevoked;
+    /// All sessions of users.
+    SessionList => session_list -> SessionsReport;
+    /// Ends a session.
+    SessionEnd => session_end -> SessionEnded;
 }
 
 impl Request {
@@ -510,7 +521,8 @@ impl Request {
             | Self::ZoneRecords(_)
             | Self::ZoneExport(_)
             | Self::UserList(_)
-            | Self::TokenList(_) => Effect::Reads,
+            | Self::TokenList(_)
+            | Self::SessionList(_) => Effect::Reads,
             Self::Backup(_) => Effect::Reveals,
             Self::Flush(_)
             | Self::FlushTree(_)
@@ -533,7 +545,8 @@ impl Request {
             | Self::UserChange(_)
             | Self::UserRemove(_)
             | Self::TokenCreate(_)
-            | Self::TokenRevoke(_) => Effect::Changes,
+            | Self::TokenRevoke(_)
+            | Self::SessionEnd(_) => Effect::Changes,
         }
     }
 }

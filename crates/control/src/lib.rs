@@ -38,6 +38,7 @@ pub mod reload;
 pub mod request;
 pub mod revisions;
 pub mod schema;
+pub mod session;
 pub mod statistics;
 pub mod status;
 pub mod trace;

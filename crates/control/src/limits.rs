@@ -18,12 +18,14 @@ pub struct UserLimits {
 }
 
 /// Requests that every user may send whose role permits them: they reveal no queries of clients.
-const OPEN: [&str; 12] = [
+const OPEN: [&str; 14] = [
     "anchors",
     "config-history",
     "lists-check",
     "lists-status",
     "nta-list",
+    "session-end",
+    "session-list",
     "stats",
     "status",
     "switches",

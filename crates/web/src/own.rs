@@ -2,14 +2,18 @@
 
 use std::net::IpAddr;
 
-use avocet_control::access::{AccessScope, Secret, UserReport};
+use avocet_control::ControlError;
+use avocet_control::access::{AccessFault, AccessScope, Secret, UserReport};
 use avocet_control::limits::UserLimits;
+use avocet_control::session::{SessionEnd, SessionEnded, SessionList, SessionsReport, UserSession};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::access::{Access, BegunSession, GivenRole, Login, Principal, Proof, SecondFactorBegun};
+use crate::access::{
+    Access, BegunSession, GivenRole, Login, Principal, Proof, SecondFactorBegun, public_id_of,
+};
 use crate::audit::{AuditEntry, AuditLog, MAX_ENTRIES};
 use crate::caller::Surroundings;
 use crate::oidc::{BegunFlow, Flow, FlowReturn, OidcFault, ProviderRequest};
@@ -80,6 +84,8 @@ struct LoginWays {
 /// Who is logged in.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 struct SessionReport {
+    /// The identifier of the session, as `/api/v1/sessions` shows it.
+    id: String,
     /// The name of the user.
     name: String,
     /// What the user may do.
@@ -194,6 +200,8 @@ pub(crate) fn perform(
             access.log_out(session()?.reveal());
             Ok(cleared())
         }
+        OwnCall::SessionList => list_sessions(&read(fields)?, context),
+        OwnCall::SessionRemove => remove_session(&read(fields)?, context),
         OwnCall::ProviderBegin => {
             let NoFields {} = read(fields)?;
             begin_at_provider(context)
@@ -235,6 +243,44 @@ pub(crate) fn perform(
     }
 }
 
+/// Returns the sessions of the author, or all if it has a scope.
+fn visible(context: &OwnContext<'_>, for_all: AccessScope) -> Vec<UserSession> {
+    let mut sessions = context.access.session_list().sessions;
+    if context.author.is_some_and(|author| author.scopes.contains(&for_all)) {
+        return sessions;
+    }
+    // A user of the provider may have the name of another user.
+    let own = context.session.map(|session| public_id_of(session.reveal()));
+    let own = sessions.iter().find(|session| Some(&session.id) == own.as_ref()).cloned();
+    let is_own = |session: &UserSession| {
+        own.as_ref()
+            .is_some_and(|own| (&own.user, own.by_provider) == (&session.user, session.by_provider))
+    };
+    sessions.retain(is_own);
+    sessions
+}
+
+/// Shows the sessions that the author may see.
+fn list_sessions(
+    SessionList {}: &SessionList,
+    context: &OwnContext<'_>,
+) -> Result<OwnReply, Problem> {
+    Ok(plain(&SessionsReport { sessions: visible(context, AccessScope::AccessRead) }))
+}
+
+/// Ends a session that the author may end.
+fn remove_session(request: &SessionEnd, context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
+    let may_end = visible(context, AccessScope::AccessWrite);
+    if !may_end.iter().any(|session| session.id == request.id) {
+        let fault = AccessFault::UnknownSession(request.id.clone());
+        return Err(ControlError::from(fault).into());
+    }
+    let ended = context.access.session_end(&request.id).map_err(ControlError::from)?;
+    let is_own = context.session.is_some_and(|own| public_id_of(own.reveal()) == ended.id);
+    let cookie = if is_own { CookieChange::Clear } else { CookieChange::None };
+    Ok(OwnReply { content: OwnContent::Json(json(&ended)), cookie })
+}
+
 /// Returns entries of the audit log.
 fn newest(query: &AuditQuery, audit: &AuditLog) -> Result<Vec<AuditEntry>, Problem> {
     let limit = query.limit.map_or(100, |limit| limit.min(MAX_ENTRIES as u64) as usize);
@@ -273,7 +319,7 @@ fn finish(back: &FlowReturn, context: &OwnContext<'_>) -> Result<OwnReply, Probl
         }
     })?;
     let given = GivenRole { role: login.role, provider: settings.identity() };
-    let begun = access.log_in_by_provider(&login.name, given)?;
+    let begun = access.log_in_by_provider(&login.name, given, from)?;
     end_former(context);
     let (content, cookie) = (OwnContent::LoggedIn(login.name), CookieChange::EndFlow(begun));
     Ok(OwnReply { content, cookie })
@@ -286,7 +332,9 @@ fn cleared() -> OwnReply {
 fn show(context: &OwnContext<'_>) -> Result<OwnReply, Problem> {
     match context.author {
         Some(Principal { name, scopes, limits, proof: Proof::Session(csrf) }) => {
+            let id = context.session.map_or("", Secret::reveal);
             Ok(plain(&SessionReport {
+                id: public_id_of(id),
                 name: name.clone(),
                 scopes: scopes.clone(),
                 limits: limits.clone(),
@@ -301,7 +349,8 @@ fn begin(access: &Access, begun: BegunSession) -> Result<OwnReply, Problem> {
     let principal = access.of_session(begun.id.reveal());
     let Principal { name, scopes, limits, .. } =
         principal.ok_or_else(|| UNAUTHENTICATED.of("the session has ended already"))?;
-    let report = SessionReport { name, scopes, limits, csrf: begun.csrf.clone() };
+    let id = public_id_of(begun.id.reveal());
+    let report = SessionReport { id, name, scopes, limits, csrf: begun.csrf.clone() };
     let content = OwnContent::Json(json(&report));
     Ok(OwnReply { content, cookie: CookieChange::Set(begun) })
 }
@@ -337,6 +386,8 @@ pub(crate) fn schemas(call: OwnCall, generator: &mut SchemaGenerator) -> OwnSche
         OwnCall::SessionShow => of::<NoFields, SessionReport>(generator),
         OwnCall::SessionBegin => of::<Login, SessionReport>(generator),
         OwnCall::SessionEnd => of::<NoFields, Done>(generator),
+        OwnCall::SessionList => of::<SessionList, SessionsReport>(generator),
+        OwnCall::SessionRemove => of::<SessionEnd, SessionEnded>(generator),
         OwnCall::ProviderBegin => of::<NoFields, ()>(generator),
         OwnCall::ProviderFinish => of::<FlowReturn, String>(generator),
         OwnCall::SetUp => of::<SetUp, UserReport>(generator),

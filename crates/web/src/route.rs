@@ -90,6 +90,10 @@ pub enum OwnCall {
     SessionBegin,
     /// Logs out.
     SessionEnd,
+    /// Shows the own sessions, or all.
+    SessionList,
+    /// Ends a session.
+    SessionRemove,
     /// Begins a log-in by the provider.
     ProviderBegin,
     /// Ends it.
@@ -187,6 +191,8 @@ impl Route {
         match self.does {
             Does::Call(command, _) | Does::Upload(command) => Some(command),
             Does::Entries(call) => Some(call.command()),
+            Does::Own(OwnCall::SessionList) => Some("session-list"),
+            Does::Own(OwnCall::SessionRemove) => Some("session-end"),
             Does::Own(_) => None,
         }
     }
@@ -243,6 +249,9 @@ use Verb::{Delete, Get, Post, Put};
 
 /// The fields of the status that concern health.
 const HEALTH: &[&str] = &["healthy", "serving", "warnings"];
+
+/// What one route does, in words.
+const OWN_SESSIONS: &str = "Show the own sessions; those of all users with the scope access:read";
 
 /// All routes.
 pub const ROUTES: &[Route] = &[
@@ -582,6 +591,8 @@ pub const ROUTES: &[Route] = &[
     Route::own(Get, "/session", Needs::Session, OwnCall::SessionShow, "Show who is logged in"),
     Route::own(Post, "/session", Needs::Nothing, OwnCall::SessionBegin, "Log in"),
     Route::own(Delete, "/session", Needs::Session, OwnCall::SessionEnd, "Log out"),
+    Route::own(Get, "/sessions", Needs::Session, OwnCall::SessionList, OWN_SESSIONS),
+    Route::own(Delete, "/sessions", Needs::Session, OwnCall::SessionRemove, "End a session"),
     Route::own(
         Get,
         "/session/oidc",

@@ -37,6 +37,7 @@ use avocet_control::revisions::{
     ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
     RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
+use avocet_control::session::{SessionEnd, SessionEnded, SessionList, SessionsReport};
 use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
@@ -441,6 +442,14 @@ impl Control for Running {
 
     fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
         Ok(self.web.access.token_revoke(&request.id)?)
+    }
+
+    fn session_list(&self, SessionList {}: SessionList) -> Result<SessionsReport, ControlError> {
+        Ok(self.web.access.session_list())
+    }
+
+    fn session_end(&self, request: SessionEnd) -> Result<SessionEnded, ControlError> {
+        Ok(self.web.access.session_end(&request.id)?)
     }
 }
 

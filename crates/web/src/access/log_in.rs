@@ -87,7 +87,7 @@ impl Access {
         let now = self.now();
         let mut state = self.state();
         state.throttle.succeeded(&sources);
-        Ok(state.sessions.begin(&SessionUser::of(&login.name, None), now)?)
+        Ok(state.sessions.begin(&SessionUser::of(&login.name, None, from), now)?)
     }
 
     /// Begins a session for a user of a provider.
@@ -98,9 +98,10 @@ impl Access {
         &self,
         name: &str,
         given: GivenRole,
+        from: IpAddr,
     ) -> Result<BegunSession, LoginFault> {
         let now = self.now();
-        Ok(self.state().sessions.begin(&SessionUser::of(name, Some(given)), now)?)
+        Ok(self.state().sessions.begin(&SessionUser::of(name, Some(given), from), now)?)
     }
 
     /// Refuses an address from which too many answers of a provider were wrong.

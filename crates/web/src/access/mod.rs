@@ -24,6 +24,7 @@ use avocet_control::access::{
     UserAdd, UserChange, UserRemoved, UserReport, UsersReport,
 };
 use avocet_control::limits::UserLimits;
+use avocet_control::session::{SessionEnded, SessionsReport, UserSession};
 use data_encoding::HEXLOWER;
 
 pub use file::check;
@@ -33,8 +34,8 @@ use password::PasswordHash;
 use secrets::{Digest, digest_of};
 pub(crate) use secrets::{is_equal, random, random_text};
 pub use session::BegunSession;
-pub(crate) use session::GivenRole;
 use session::Sessions;
+pub(crate) use session::{GivenRole, public_id_of};
 use throttle::Throttle;
 pub use throttle::network_of;
 #[cfg(test)]
@@ -267,6 +268,26 @@ impl Access {
     pub fn session_count(&self) -> usize {
         let now = self.now();
         self.state().sessions.count(now)
+    }
+
+    /// Returns all sessions that have not ended.
+    pub fn session_list(&self) -> SessionsReport {
+        let now = self.now();
+        SessionsReport { sessions: self.state().sessions.report(now) }
+    }
+
+    /// Ends a session by its public identifier.
+    ///
+    /// # Errors
+    /// There is no such session.
+    pub fn session_end(&self, id: &str) -> Result<SessionEnded, AccessFault> {
+        let mut state = self.state();
+        let sessions = state.sessions.report(self.now());
+        let found = sessions.into_iter().find(|session| session.id == id);
+        let UserSession { id, user, .. } =
+            found.ok_or_else(|| AccessFault::UnknownSession(id.to_owned()))?;
+        state.sessions.end_public(&id);
+        Ok(SessionEnded { id, user })
     }
 
     /// Returns all tokens that have not expired.

@@ -1,8 +1,11 @@
 //! Sessions of users in browsers. They are in memory only: a restart ends them.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 
 use avocet_control::access::{AccessFault, Role, Secret};
+use avocet_control::session::UserSession;
+use data_encoding::HEXLOWER;
 
 use super::secrets::{Digest, digest_of, is_equal, random_text};
 
@@ -15,9 +18,14 @@ const IDLE_SECS: u64 = 3600;
 /// Longest duration of a session in seconds.
 const LIFETIME_SECS: u64 = 12 * 3600;
 
+/// Octets of a digest in the public identifier of a session.
+const ID_OCTETS: usize = 8;
+
 /// A session.
 pub(crate) struct Session {
     pub(crate) user: String,
+    /// The address of the log-in.
+    from: IpAddr,
     /// The role, if a provider gave it: then the user is not in the file.
     pub(crate) given: Option<GivenRole>,
     /// The value that each change has to repeat in `X-CSRF-Token`.
@@ -40,12 +48,14 @@ pub(crate) struct GivenRole {
 pub(crate) struct SessionUser<'a> {
     name: &'a str,
     given: Option<GivenRole>,
+    from: IpAddr,
 }
 
 impl<'a> SessionUser<'a> {
-    /// Returns the user of this name, with the role that a provider gave.
-    pub(crate) const fn of(name: &'a str, given: Option<GivenRole>) -> Self {
-        Self { name, given }
+    /// Returns the user of this name, with the role that a provider gave, and the address of the
+    /// log-in.
+    pub(crate) const fn of(name: &'a str, given: Option<GivenRole>, from: IpAddr) -> Self {
+        Self { name, given, from }
     }
 }
 
@@ -86,6 +96,7 @@ impl Sessions {
         let session = Session {
             user: user.name.to_owned(),
             given: user.given.clone(),
+            from: user.from,
             csrf: csrf.clone(),
             began: now,
             used: now,
@@ -126,6 +137,20 @@ impl Sessions {
         self.0.retain(|_, session| !session.given.as_ref().is_some_and(of_other));
     }
 
+    /// Returns the sessions that have not ended, the last used first.
+    pub(crate) fn report(&self, now: u64) -> Vec<UserSession> {
+        let alive = self.0.iter().filter(|(_, session)| session.is_alive(now));
+        let mut all: Vec<_> =
+            alive.map(|(digest, session)| session.report(public_id(digest))).collect();
+        all.sort_by(|a, b| b.used_at.cmp(&a.used_at).then_with(|| a.id.cmp(&b.id)));
+        all
+    }
+
+    /// Ends the session with a public identifier.
+    pub(crate) fn end_public(&mut self, id: &str) {
+        self.0.retain(|digest, _| public_id(digest) != id);
+    }
+
     /// Returns the number of sessions that have not ended.
     pub(crate) fn count(&self, now: u64) -> usize {
         self.0.values().filter(|session| session.is_alive(now)).count()
@@ -142,7 +167,30 @@ impl Sessions {
     }
 }
 
+/// Returns the public identifier of the session with a secret one: a part of its digest, from which
+/// nobody finds the secret.
+pub(crate) fn public_id_of(id: &str) -> String {
+    public_id(&digest_of(id))
+}
+
+fn public_id(digest: &Digest) -> String {
+    HEXLOWER.encode(digest.get(..ID_OCTETS).unwrap_or_default())
+}
+
 impl Session {
+    fn report(&self, id: String) -> UserSession {
+        let ends_at = (self.used + IDLE_SECS).min(self.began + LIFETIME_SECS);
+        UserSession {
+            id,
+            user: self.user.clone(),
+            by_provider: self.given.is_some(),
+            from: self.from,
+            began_at: self.began,
+            used_at: self.used,
+            ends_at,
+        }
+    }
+
     fn is_alive(&self, now: u64) -> bool {
         now.saturating_sub(self.used) < IDLE_SECS && now.saturating_sub(self.began) < LIFETIME_SECS
     }
@@ -163,7 +211,7 @@ mod tests {
     use super::*;
 
     fn begin(sessions: &mut Sessions, user: &str, now: u64) -> BegunSession {
-        sessions.begin(&SessionUser::of(user, None), now).unwrap()
+        sessions.begin(&SessionUser::of(user, None, IpAddr::from([127, 0, 0, 1])), now).unwrap()
     }
 
     #[test]

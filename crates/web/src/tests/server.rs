@@ -34,6 +34,7 @@ use avocet_control::revisions::{
     ConfigRollback, ConfigShow, ConfigText, RevisionAccepted, RevisionConfirmed,
     RevisionDifference, RevisionText, Revisions, ShownConfig,
 };
+use avocet_control::session::{SessionEnd, SessionEnded, SessionList, SessionsReport};
 use avocet_control::statistics::{LogOverview, LogSeries, LogStatistics, LogSteps, OutcomeCounts};
 use avocet_control::status::ServerStatus;
 use avocet_control::trust::{AnchorsReport, NegativeAdded, NegativeAnchors, NegativeRemoved};
@@ -454,5 +455,13 @@ impl Control for Remembering {
     fn token_revoke(&self, request: TokenRevoke) -> Result<TokenRevoked, ControlError> {
         self.saw(request.clone());
         Ok(self.access.token_revoke(&request.id)?)
+    }
+
+    fn session_list(&self, _: SessionList) -> Result<SessionsReport, ControlError> {
+        Ok(self.access.session_list())
+    }
+
+    fn session_end(&self, request: SessionEnd) -> Result<SessionEnded, ControlError> {
+        Ok(self.access.session_end(&request.id)?)
     }
 }

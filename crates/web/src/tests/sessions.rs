@@ -169,3 +169,40 @@ fn a_token_has_no_session() {
     let put = Sent::new("PUT", "/api/v1/session/password").token(&token).json(&fields);
     site.send(put).check(401, "unauthenticated");
 }
+
+#[test]
+fn users_see_and_end_their_own_sessions_and_admins_all() {
+    let site = Site::new();
+    site.add("bob", Role::Viewer);
+    let (ada, bob) = (site.log_in("ada"), site.log_in("bob"));
+    site.pass(5);
+    let phone = site.log_in("bob");
+    let list = |browser: &Browser| {
+        let reply = site.send(Sent::new("GET", "/api/v1/sessions").by(browser));
+        reply.json()["sessions"].as_array().unwrap().clone()
+    };
+    let id = |browser: &Browser| {
+        let shown = site.send(Sent::new("GET", "/api/v1/session").by(browser)).json();
+        shown["id"].as_str().unwrap().to_owned()
+    };
+    let end = |browser: &Browser, id: &str| {
+        site.send(Sent::new("DELETE", &format!("/api/v1/sessions?id={id}")).by(browser))
+    };
+    let (of_ada, of_bob, of_phone) = (id(&ada), id(&bob), id(&phone));
+    let of_bobs = list(&bob);
+    assert_eq!(of_bobs.len(), 2);
+    assert!(of_bobs.iter().all(|one| one["user"] == "bob" && one["from"] == "10.0.0.7"));
+    assert_eq!(list(&ada).len(), 3);
+    end(&bob, &of_ada).check(404, "not-found");
+    end(&bob, "").check(404, "not-found");
+    assert_eq!(end(&bob, &of_phone).json(), json!({"id": of_phone, "user": "bob"}));
+    site.send(Sent::new("GET", "/api/v1/session").by(&phone)).check(401, "unauthenticated");
+    // The own one: the cookie goes, too.
+    let own = end(&bob, &of_bob);
+    assert!(own.header("set-cookie").contains("Max-Age=0"), "{own:?}");
+    let bob = site.log_in("bob");
+    assert_eq!(end(&ada, &id(&bob)).status, 200);
+    assert_eq!(list(&ada).len(), 1);
+    let token = site.token(&[avocet_control::access::AccessScope::AccessRead]);
+    site.send(Sent::new("GET", "/api/v1/sessions").token(&token)).check(401, "unauthenticated");
+}
