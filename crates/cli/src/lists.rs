@@ -36,6 +36,15 @@ fn list_text(list: &ListStatus) -> String {
     }
     let (fetched, next) = (moment(list.fetched_at), moment(list.next_at));
     let _ = writeln!(text, "  fetched {fetched}, next {next}");
+    if let Some(share) = &list.share {
+        let _ = writeln!(
+            text,
+            "  has the names of {} blocked queries since {}, {} of them are in no other list",
+            share.queries,
+            moment(Some(share.since)),
+            share.alone
+        );
+    }
     if let Some(error) = &list.error {
         let _ = writeln!(text, "  failed {} times in a row: {error}", list.failures_in_row);
     }

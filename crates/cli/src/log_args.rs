@@ -163,6 +163,8 @@ pub(crate) enum LogTop {
     Rules,
     /// Lists with the name
     Lists,
+    /// Lists of blocked queries with this list alone
+    LoneLists,
     /// Upstreams that answered
     Upstreams,
     /// QTYPEs
@@ -181,6 +183,7 @@ impl LogTop {
             Self::BlockedClients => RankingKind::BlockedClients,
             Self::Rules => RankingKind::Rules,
             Self::Lists => RankingKind::Lists,
+            Self::LoneLists => RankingKind::LoneLists,
             Self::Upstreams => RankingKind::Upstreams,
             Self::Types => RankingKind::Types,
             Self::Rcodes => RankingKind::Rcodes,

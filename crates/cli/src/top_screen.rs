@@ -7,12 +7,13 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::top_feed::TopReports;
 
 /// The rankings in the order of the key Tab.
-const RANKINGS: [RankingKind; 9] = [
+const RANKINGS: [RankingKind; 10] = [
     RankingKind::Names,
     RankingKind::BlockedNames,
     RankingKind::Clients,
     RankingKind::BlockedClients,
     RankingKind::Lists,
+    RankingKind::LoneLists,
     RankingKind::Rules,
     RankingKind::Upstreams,
     RankingKind::Types,

@@ -261,6 +261,7 @@ fn title(kind: RankingKind) -> &'static str {
         RankingKind::Clients => "clients",
         RankingKind::Rules => "rules",
         RankingKind::Lists => "lists",
+        RankingKind::LoneLists => "lists that alone have a name",
         RankingKind::Upstreams => "upstreams that answered",
         RankingKind::BlockedNames => "blocked names",
         RankingKind::BlockedClients => "clients with blocked queries",

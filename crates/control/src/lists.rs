@@ -55,6 +55,23 @@ pub struct ListStatus {
     pub failures_in_row: u32,
     /// The reason for the last failure.
     pub error: Option<String>,
+    /// How much of the query log it blocks; none without a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<ListShare>,
+}
+
+/// How much of the query log a list blocks, over up to thirty days.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ListShare {
+    /// The Unix second from which queries count: the start of a day, in UTC.
+    pub since: u64,
+    /// Blocked, rewritten and dropped queries with a name that the list has.
+    pub queries: u64,
+    /// Those that are blocked because of this list only: no other list has the name, and no rule
+    /// decided. If the list blocks the name behind an alias, other lists are not searched for it.
+    pub alone: u64,
+    /// By how much the number of those may be too high.
+    pub error: u64,
 }
 
 words! {

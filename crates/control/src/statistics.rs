@@ -123,6 +123,8 @@ words! {
         BlockedNames = "blocked-names",
         /// Addresses of clients whose queries were blocked.
         BlockedClients = "blocked-clients",
+        /// Lists of blocked queries that have this list alone, and no rule that decided.
+        LoneLists = "lone-lists",
     }
 }
 

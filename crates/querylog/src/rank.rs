@@ -46,7 +46,12 @@ pub fn rank(
             match ranking.column().map(|column| entry.text(column)) {
                 Some("") => {}
                 Some(text) => ranked.top.add(text, 1, KEPT),
-                None => entry.set(Set::Lists).iter().for_each(|list| ranked.top.add(list, 1, KEPT)),
+                None => {
+                    let lists = entry.set(Set::Lists);
+                    if ranking.takes_lists(lists.len(), entry.text(Text::Rule)) {
+                        lists.iter().for_each(|list| ranked.top.add(list, 1, KEPT));
+                    }
+                }
             }
         }
         broken.extend(page.broken);

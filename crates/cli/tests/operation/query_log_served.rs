@@ -303,3 +303,29 @@ fn the_load_has_the_workers_the_memory_and_the_writer_of_the_log() {
         assert!(text.contains(part), "{part:?} in:\n{text}");
     }
 }
+
+#[test]
+fn lists_show_what_only_they_block() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    let mut tables = ON.to_owned();
+    for (name, text) in [("ads", "both.example\nads.example\n"), ("more", "both.example\n")] {
+        let file = site.directory.join(name);
+        fs::write(&file, text).unwrap();
+        tables += &format!("[[list]]\nname = \"{name}\"\nfile = \"{}\"\n", file.display());
+    }
+    site.configure(upstream.addr, "", &tables);
+    let _server = site.start();
+    for name in ["both.example", "ads.example", "ads.example", "www.example"] {
+        site.ask_any(name);
+    }
+    wait_for_written(&site, 4.0);
+    let report = json_of(&site, &["lists", "status"]);
+    let share = |place: usize| {
+        let share = &report["lists"][place]["share"];
+        (share["queries"].as_u64().unwrap(), share["alone"].as_u64().unwrap(), &share["error"])
+    };
+    assert_eq!((share(0), share(1)), ((3, 2, &json!(0)), (1, 0, &json!(0))));
+    let text = site.avocet_text(&["lists", "status"]);
+    assert!(text.contains("  has the names of 3 blocked queries since "), "{text}");
+    assert!(text.contains(", 2 of them are in no other list\n"), "{text}");
+}

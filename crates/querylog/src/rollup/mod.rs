@@ -47,6 +47,8 @@ pub enum Ranking {
     BlockedQnames = 7,
     /// Addresses of clients whose queries were blocked.
     BlockedClients = 8,
+    /// Lists of blocked queries with this list alone and without a rule: only it blocks the name.
+    LoneLists = 9,
 }
 
 impl Ranking {
@@ -61,6 +63,7 @@ impl Ranking {
         Self::Upstreams,
         Self::BlockedQnames,
         Self::BlockedClients,
+        Self::LoneLists,
     ];
 
     /// Returns the column with the texts, or `None` for the set of lists.
@@ -71,19 +74,24 @@ impl Ranking {
             Self::Qnames | Self::BlockedQnames => Text::Qname,
             Self::Clients | Self::BlockedClients => Text::Client,
             Self::Rules => Text::Rule,
-            Self::Lists => return None,
+            Self::Lists | Self::LoneLists => return None,
             Self::Upstreams => Text::Upstream,
         })
     }
 
     /// Reports whether entries with an outcome count.
     pub(crate) fn takes(self, outcome: Option<Outcome>) -> bool {
-        !matches!(self, Self::BlockedQnames | Self::BlockedClients)
+        !matches!(self, Self::BlockedQnames | Self::BlockedClients | Self::LoneLists)
             || outcome == Some(Outcome::Blocked)
+    }
+
+    /// Reports whether this number of lists counts for an entry that a rule decided, or none.
+    pub(crate) fn takes_lists(self, lists: usize, rule: &str) -> bool {
+        self != Self::LoneLists || lists == 1 && rule.is_empty()
     }
 }
 
-const RANKINGS: usize = 9;
+const RANKINGS: usize = 10;
 /// The rankings of a minute: the others are kept for hours and days.
 const SMALL_RANKINGS: usize = 2;
 /// Classes of the histogram: the class `n` has the delays of less than 2 to the power `n`
@@ -239,6 +247,13 @@ impl Rollups {
         Totals::sum(start_us, self.series(period, time_us), Period::Day.open_texts())
     }
 
+    /// Returns the sum of one top over the periods in a time range.
+    #[must_use]
+    pub fn top(&self, period: Period, time_us: std::ops::Range<u64>, ranking: Ranking) -> Top {
+        let tops = self.series(period, time_us).map(|totals| totals.top(ranking));
+        Top::sum(tops, Period::Day.open_texts())
+    }
+
     /// Reports whether no period of this length that begins at a time or later was forgotten.
     #[must_use]
     pub fn reaches(&self, period: Period, time_us: u64) -> bool {
@@ -273,7 +288,13 @@ impl Rollups {
             totals.count(outcome, entry.int(Int::Delay).filter(|_| has_reply));
             for ranking in period.rankings().iter().filter(|ranking| ranking.takes(outcome)) {
                 let one = ranking.column().map(|text| [entry.text(text).to_owned()]);
-                let texts = one.as_ref().map_or(entry.set(Set::Lists), |one| one.as_slice());
+                let texts = match &one {
+                    Some(one) => one.as_slice(),
+                    None => entry.set(Set::Lists),
+                };
+                if one.is_none() && !ranking.takes_lists(texts.len(), entry.text(Text::Rule)) {
+                    continue;
+                }
                 for text in texts.iter().filter(|text| !text.is_empty()) {
                     totals.tops[*ranking as usize].add(text, 1, period.open_texts());
                 }
@@ -328,9 +349,13 @@ impl Tallies {
                 let tallies: &mut Vec<u32> = &mut texts[ranking as usize];
                 match ranking.column() {
                     Some(text) => tallies[row.texts[text as usize] as usize] += 1,
-                    None => sets[row.sets[Set::Lists as usize] as usize]
-                        .iter()
-                        .for_each(|list| tallies[*list as usize] += 1),
+                    None => {
+                        let lists = sets[row.sets[Set::Lists as usize] as usize];
+                        let rule = batch.texts.get(row.texts[Text::Rule as usize]);
+                        if ranking.takes_lists(lists.len(), rule) {
+                            lists.iter().for_each(|list| tallies[*list as usize] += 1);
+                        }
+                    }
                 }
             }
         }

@@ -14,7 +14,9 @@ use super::{Period, RANKINGS, Rollups, Totals};
 use crate::error::LogError;
 use crate::varint;
 
-const MAGIC: [u8; 4] = *b"AVQT";
+const MAGIC: [u8; 4] = *b"AVQU";
+/// The same of files without the last ranking, which a server before this one wrote.
+const EARLIER_MAGIC: [u8; 4] = *b"AVQT";
 /// Octets of the file before compression: far more than the bounds of the roll-ups allow.
 const MAX_OCTETS: usize = 1 << 26;
 const LEVEL: i32 = 3;
@@ -77,7 +79,10 @@ impl Rollups {
 }
 
 fn read(file: &[u8]) -> Option<Rollups> {
-    let content = file.strip_prefix(&MAGIC)?;
+    let (content, rankings) = match file.strip_prefix(&MAGIC) {
+        Some(content) => (content, RANKINGS),
+        None => (file.strip_prefix(&EARLIER_MAGIC)?, RANKINGS - 1),
+    };
     let (crc, content) = content.split_first_chunk()?;
     let (len, content) = content.split_first_chunk()?;
     let len = u32::from_le_bytes(*len) as usize;
@@ -89,7 +94,7 @@ fn read(file: &[u8]) -> Option<Rollups> {
     let mut rollups = Rollups { end_id: varint::take(&mut rest)?, ..Rollups::default() };
     for period in Period::ALL {
         for _ in 0..varint::take(&mut rest)? {
-            rollups.periods[period as usize].push_back(Arc::new(take_totals(&mut rest)?));
+            rollups.periods[period as usize].push_back(Arc::new(take_totals(&mut rest, rankings)?));
         }
     }
     Some(rollups)
@@ -111,13 +116,13 @@ fn put_totals(out: &mut Vec<u8>, totals: &Totals) {
     }
 }
 
-fn take_totals(rest: &mut &[u8]) -> Option<Totals> {
+fn take_totals(rest: &mut &[u8], rankings: usize) -> Option<Totals> {
     let mut totals = Totals::new(varint::take(rest)?);
     totals.entries = varint::take(rest)?;
     for count in totals.outcomes.iter_mut().chain(&mut totals.delays) {
         *count = varint::take(rest)?;
     }
-    for index in 0..RANKINGS {
+    for index in 0..rankings {
         let mut top = Top { floor: varint::take(rest)?, ..Top::default() };
         for _ in 0..varint::take(rest)? {
             let text = str::from_utf8(varint::take_octets(rest)?).ok()?.into();
@@ -127,4 +132,29 @@ fn take_totals(rest: &mut &[u8]) -> Option<Totals> {
         totals.tops[index] = top;
     }
     Some(totals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_file_of_a_server_without_the_last_ranking_is_read() {
+        let scratch = Scratch::create();
+        let mut rollups = Rollups { end_id: 3, ..Rollups::default() };
+        rollups.totals(Period::Minute, 0).entries = 7;
+        rollups.store(&scratch.0).unwrap();
+        let path = Rollups::path(&scratch.0);
+        let file = fs::read(&path).unwrap();
+        let mut raw = zstd::bulk::decompress(&file[12..], MAX_OCTETS).unwrap();
+        // An empty top has two octets of zero, and so do the counts of hours and days.
+        assert!(raw.ends_with(&[0; 4]));
+        raw.truncate(raw.len() - 2);
+        let content = zstd::bulk::compress(&raw, LEVEL).unwrap();
+        let (crc, len) = (crc32fast::hash(&content), raw.len() as u32);
+        let earlier = [&EARLIER_MAGIC[..], &crc.to_le_bytes(), &len.to_le_bytes(), &content];
+        fs::write(&path, earlier.concat()).unwrap();
+        assert_eq!(Rollups::load(&scratch.0), rollups);
+    }
 }

@@ -6,7 +6,7 @@ use avocet_testkit::Chance;
 
 use super::*;
 use crate::scratch::{Numbered, Scratch};
-use crate::{Entry, Facts, Privacy, Writer, WriterOptions};
+use crate::{Entry, Facts, Filter, Label, Labels, LogReader, Privacy, Writer, WriterOptions};
 
 const HOUR_US: u64 = 3_600_000_000;
 const START_US: u64 = 480_000 * HOUR_US;
@@ -112,4 +112,55 @@ fn periods_are_bounded_and_a_clock_that_jumps_is_followed() {
     rollups.totals(Period::Minute, 5000 * Period::Minute.us()).entries = 7;
     assert_eq!(rollups.totals(Period::Minute, 5000 * Period::Minute.us()).entries, 7);
     assert_eq!(minutes(&rollups).len(), 1440);
+}
+
+#[test]
+fn a_list_counts_alone_if_no_other_list_and_no_rule_blocks() {
+    let scratch = Scratch::create();
+    let mut writer = Writer::open(options(&scratch, 1000), START_US).unwrap();
+    let cases: [(Outcome, u16, &[u16]); 6] = [
+        (Outcome::Blocked, 0, &[1]),
+        (Outcome::Blocked, 0, &[1]),
+        (Outcome::Blocked, 0, &[1, 2]),
+        (Outcome::Blocked, 5, &[2]),
+        (Outcome::Rewritten, 0, &[2]),
+        (Outcome::Blocked, 0, &[]),
+    ];
+    for (outcome, rule, lists) in cases {
+        let facts = Facts {
+            rule,
+            revision: 1,
+            outcome,
+            privacy: Privacy::Full,
+            ..Facts::of(START_US, [192, 0, 2, 1].into())
+        };
+        let entry = Entry { facts, qname: b"\x01a\x00", lists, answer: b"" };
+        writer.add(&entry, &OneText, START_US).unwrap();
+    }
+    let rollups = writer.rollups();
+    writer.close(START_US).unwrap();
+    let check = |rollups: &Rollups| {
+        let top = |ranking| rollups.top(Period::Day, 0..u64::MAX, ranking).texts(9);
+        let one = |text: &str, count| TopText { text: text.to_owned(), count, error: 0 };
+        assert_eq!(top(Ranking::LoneLists), [one("List 1", 2)]);
+        assert_eq!(top(Ranking::Lists), [one("List 1", 3), one("List 2", 3)]);
+    };
+    check(&rollups.lock().unwrap());
+    let reader = LogReader::open(scratch.0.clone()).unwrap();
+    let ranked = crate::rank(&reader, &Filter::default(), Ranking::LoneLists, |_| {});
+    assert_eq!(ranked.top.texts(9).len(), 1);
+    // Counted again from the entries.
+    fs::remove_file(scratch.0.join("rollups")).unwrap();
+    check(&Rollups::read(&scratch.0).unwrap());
+}
+
+/// Labels with a text for each number but zero.
+struct OneText;
+
+impl Labels for OneText {
+    fn texts(&self, _: u32, label: Label, number: u16, found: &mut dyn FnMut(&str)) {
+        if number > 0 {
+            found(&format!("{label:?} {number}"));
+        }
+    }
 }

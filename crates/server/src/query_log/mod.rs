@@ -13,6 +13,7 @@
 pub(crate) mod files;
 pub(crate) mod filter;
 pub(crate) mod followers;
+pub(crate) mod list_shares;
 pub(crate) mod overview;
 pub(crate) mod rates;
 pub(crate) mod searches;

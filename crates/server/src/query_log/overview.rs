@@ -18,7 +18,7 @@ const USUAL_STEPS: u64 = 100;
 const USUAL_SECS: u64 = 86_400;
 
 /// The rankings with their words.
-const KINDS: [(Ranking, RankingKind); 9] = [
+const KINDS: [(Ranking, RankingKind); 10] = [
     (Ranking::Qtypes, RankingKind::Types),
     (Ranking::Rcodes, RankingKind::Rcodes),
     (Ranking::Qnames, RankingKind::Names),
@@ -28,6 +28,7 @@ const KINDS: [(Ranking, RankingKind); 9] = [
     (Ranking::Upstreams, RankingKind::Upstreams),
     (Ranking::BlockedQnames, RankingKind::BlockedNames),
     (Ranking::BlockedClients, RankingKind::BlockedClients),
+    (Ranking::LoneLists, RankingKind::LoneLists),
 ];
 
 /// A time in Unix seconds.

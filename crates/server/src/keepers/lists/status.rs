@@ -1,6 +1,7 @@
 //! The state of lists, for the commands and for metrics.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
 use avocet_config::policy::{ListConfig, ListKind, ListSource};
 use avocet_config::recurse::Mode;
@@ -9,12 +10,14 @@ use avocet_control::lists::{
     BrokenLine, ImageStatus, ListPurpose, ListReport, ListStatus, ListsReport, PassedOverLine,
     TriggerCounts,
 };
+use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::policy::load::{Compiled, idle_triggers};
 use avocet_nameserver::snapshot::Snapshot;
 use avocet_policy::list::Format;
 use avocet_policy::rpz::TriggerKind;
 
 use crate::lists::store::{check as check_copy, digest, source_text};
+use crate::query_log::list_shares::ListShares;
 use crate::running::Running;
 
 /// The compiled list in force.
@@ -38,7 +41,14 @@ pub(crate) fn image(state: &Snapshot) -> Option<ImageStatus> {
 /// Returns all lists and the image.
 pub(crate) fn of_all(running: &Running) -> ListsReport {
     let state = running.shared.snapshot();
-    let lists = state.config.policy.lists.iter().map(|list| of_one(running, &state, list));
+    let shares = running.query_log.written().and_then(|log| {
+        let rollups = log.rollups.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ListShares::of(&rollups, wall_secs())
+    });
+    let lists = state.config.policy.lists.iter().map(|list| {
+        let share = shares.as_ref().map(|shares| shares.of_list(&list.name));
+        ListStatus { share, ..of_one(running, &state, list) }
+    });
     ListsReport { lists: lists.collect(), image: image(&state) }
 }
 
@@ -68,6 +78,7 @@ fn of_one(running: &Running, state: &Snapshot, list: &ListConfig) -> ListStatus 
         next_at: some_time(source.due_at_secs).filter(|_| is_fetched),
         failures_in_row: source.failures_in_row,
         error: source.error,
+        share: None,
     }
 }
 
