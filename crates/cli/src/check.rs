@@ -88,11 +88,12 @@ fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
 fn fault_of_files(config: &Config) -> Option<String> {
     let geo = GeoDatabase::of(&config.policy).err().map(|fault| fault.to_string());
     let certificate = || avocet_server::fault_of_certificates(config);
+    let upstream = || avocet_server::fault_of_upstreams(config);
+    let refused = |fault: CertificateFault| (!fault.is_of_permission()).then_some(fault);
     geo.or_else(|| {
-        Some(certificate()?)
-            .filter(|fault| !fault.is_of_permission())
-            .map(|fault| format!("[[certificate]]: {fault}"))
+        certificate().and_then(refused).map(|fault| format!("[[certificate]]: {fault}"))
     })
+    .or_else(|| upstream().and_then(refused).map(|fault| format!("[[forward]]: {fault}")))
 }
 
 /// The report of `avocet check --json`.
@@ -135,6 +136,10 @@ fn warnings(config: &Config) -> Vec<String> {
     }
     warnings.extend(avocet_server::open_keys(config));
     let unreadable = avocet_server::fault_of_certificates(config);
+    warnings.extend(
+        unreadable.filter(CertificateFault::is_of_permission).map(|fault| fault.to_string()),
+    );
+    let unreadable = avocet_server::fault_of_upstreams(config);
     warnings.extend(
         unreadable.filter(CertificateFault::is_of_permission).map(|fault| fault.to_string()),
     );

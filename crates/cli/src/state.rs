@@ -56,8 +56,10 @@ fn list_text(list: &ListStatus) -> String {
 
 fn upstream_text(one: &UpstreamStatus) -> String {
     let rtt = one.rtt_ms.map_or_else(String::new, |rtt| format!(", {rtt} ms on average"));
+    let name = one.name.as_ref().map_or_else(String::new, |name| format!("{name}@"));
+    let fault = one.tls_error.as_ref().map_or_else(String::new, |fault| format!(", {fault}"));
     format!(
-        "upstream {}://{}: {}, {} queries, {} failures{rtt}",
+        "upstream {}://{name}{}: {}, {} queries, {} failures{rtt}{fault}",
         one.transport, one.address, one.state, one.queries, one.failures
     )
 }

@@ -300,9 +300,10 @@ fn upstream(one: &UpstreamStatus) -> Line<'static> {
         "{:>9}  {} {}{rtt}, {} failures",
         one.queries, one.transport, one.address, one.failures
     );
-    match one.state {
-        UpstreamState::Asked => Line::from(text),
-        UpstreamState::Avoided => Line::from(format!("{text}, {}", one.state)).red(),
+    match (&one.tls_error, one.state) {
+        (Some(error), _) => Line::from(format!("{text}, {error}")).red(),
+        (None, UpstreamState::Asked) => Line::from(text),
+        (None, UpstreamState::Avoided) => Line::from(format!("{text}, {}", one.state)).red(),
     }
 }
 

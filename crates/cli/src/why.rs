@@ -226,6 +226,7 @@ fn sentence(event: &TraceEvent) -> String {
         TraceEvent::Unreachable { server } => {
             format!("{} cannot be reached", without_port(server))
         }
+        TraceEvent::TlsFailed { server, why } => format!("{server}: {why}"),
         TraceEvent::Taken(class) => class_text(class),
         TraceEvent::NoReply { why } => why.clone(),
         TraceEvent::Alias { name } => format!("alias: continuing with {name}"),
@@ -265,6 +266,7 @@ fn ask(query: &SentQuery) -> String {
     let server = without_port(&query.server);
     let by = match query.transport {
         UpstreamTransport::Tcp => " by TCP",
+        UpstreamTransport::Tls => " by TLS",
         UpstreamTransport::Udp => "",
     };
     let plain = if query.edns { "" } else { ", without EDNS" };

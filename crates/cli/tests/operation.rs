@@ -80,6 +80,8 @@ mod tables;
 mod take_over;
 #[path = "operation/tls.rs"]
 mod tls;
+#[path = "operation/tls_upstream.rs"]
+mod tls_upstream;
 #[path = "operation/top.rs"]
 mod top;
 #[path = "operation/upstream.rs"]

@@ -75,7 +75,7 @@ fn certificate(
 }
 
 /// Returns a host name in lower case without final dot; `None` if it cannot be one.
-fn host_name(text: &str) -> Option<String> {
+pub(super) fn host_name(text: &str) -> Option<String> {
     let name = text.trim_end_matches('.').to_ascii_lowercase();
     let labels = name.strip_prefix("*.").unwrap_or(&name);
     let is_label = |label: &str| {

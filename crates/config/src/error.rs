@@ -133,8 +133,16 @@ pub enum SettingError {
         source: ServerFault,
     },
     /// The transport of a server is not supported.
-    #[error("\"{0}://\" is not a supported transport; use \"udp://\" or \"tcp://\"")]
+    #[error(
+        "\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\""
+    )]
     UnsupportedTransport(String),
+    /// A server with TLS has a name and no address.
+    #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\"")]
+    NoAddressOfName(String),
+    /// The name of a server with TLS cannot be in a certificate.
+    #[error("{0:?} is not a host name; write \"tls://NAME@ADDRESS\" or \"tls://ADDRESS\"")]
+    NameOfServer(String),
     /// The protocol of a listening address is not supported.
     #[error(
         "\"{0}://\" is not a supported protocol of a listener; use an address alone for UDP \

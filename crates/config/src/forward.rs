@@ -17,7 +17,7 @@ use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
-use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream};
+use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream, upstream_tls};
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -143,9 +143,10 @@ fn system_rule(path: &Path, listen: &[SocketAddr], check: &mut Check) -> Forward
 fn rule(
     zone: RuleZone,
     upstreams: Vec<Upstream>,
-    spec: ForwardSpec,
+    mut spec: ForwardSpec,
     check: &mut Check,
 ) -> ForwardConfig {
+    let tls = upstream_tls::read(&mut spec, &upstreams, check);
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);
@@ -162,6 +163,7 @@ fn rule(
         ecs: check.take(spec.ecs).map_or(EcsPolicy::Strip, |text| text.0),
         timeout_min: Duration::from_millis(min.into()),
         timeout_max: Duration::from_millis(max.into()),
+        tls,
     }
 }
 

@@ -56,12 +56,14 @@ mod show_policy;
 mod source;
 mod spec;
 pub mod upstream;
+pub mod upstream_tls;
 pub mod validate;
 pub mod web;
 pub mod zone;
 
 pub use access::access_keys_between;
 use certificate::CertificateConfig;
+use upstream_tls::UpstreamTls;
 use dns64::Dns64Config;
 pub use error::{HintFault, KeyAdvice, SettingError};
 pub use listen::{Listen, Protocol};
@@ -283,15 +285,19 @@ pub struct ForwardConfig {
     pub timeout_min: Duration,
     /// Longest timeout of a query to one server.
     pub timeout_max: Duration,
+    /// What servers with TLS must prove.
+    pub tls: UpstreamTls,
 }
 
 /// A server that queries are forwarded to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Upstream {
     /// The address of the server.
     pub addr: SocketAddr,
     /// The transport of queries.
     pub transport: UpstreamTransport,
+    /// The host name in its certificate; `None` for its address, and without TLS.
+    pub name: Option<Box<str>>,
 }
 
 /// The transport of queries to a server.
@@ -301,6 +307,8 @@ pub enum UpstreamTransport {
     Udp,
     /// TCP only.
     Tcp,
+    /// TLS only (RFC 7858).
+    Tls,
 }
 
 /// The order in which the servers of a rule are queried.

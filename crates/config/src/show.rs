@@ -15,7 +15,7 @@ use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
     ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log,
-    show_policy, web, zone,
+    show_policy, upstream_tls, web, zone,
 };
 
 impl Config {
@@ -239,6 +239,9 @@ fn forward(rule: &ForwardConfig) -> Table {
     if !rule.exception {
         let upstreams: Vec<Value> = rule.upstreams.iter().map(upstream).collect();
         out.insert("upstreams".to_owned(), upstreams.into());
+        if rule.peers().next().is_some() {
+            upstream_tls::show(&rule.tls, &mut out);
+        }
     }
     out
 }
@@ -247,8 +250,12 @@ fn upstream(upstream: &Upstream) -> Value {
     let scheme = match upstream.transport {
         UpstreamTransport::Udp => "udp",
         UpstreamTransport::Tcp => "tcp",
+        UpstreamTransport::Tls => "tls",
     };
-    format!("{scheme}://{}", upstream.addr).into()
+    match &upstream.name {
+        Some(name) => format!("{scheme}://{name}@{}", upstream.addr).into(),
+        None => format!("{scheme}://{}", upstream.addr).into(),
+    }
 }
 
 fn cache(cache: &CacheConfig) -> Table {

@@ -2,28 +2,56 @@
 
 use std::net::SocketAddr;
 
-use avocet_policy::rule::{SERVER_FORM, ServerFault, server_address};
+use avocet_policy::rule::{SERVER_FORM, ServerFault, WrittenAddress, server_address};
 
+use super::certificate::host_name;
 use super::error::SettingError;
 use super::setting::FromText;
 use super::{Upstream, UpstreamTransport};
 
+/// The port of DNS over TLS (RFC 7858 §3.1).
+const TLS_PORT: u16 = 853;
+
 impl FromText for Upstream {
     const EXPECTED: &'static str = "a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
                                     \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP \
-                                    only";
+                                    only, or as \"tls://dns.example@192.0.2.1\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (transport, rest) = match text.split_once("://") {
             None => (UpstreamTransport::Udp, text),
             Some(("udp", rest)) => (UpstreamTransport::Udp, rest),
             Some(("tcp", rest)) => (UpstreamTransport::Tcp, rest),
+            Some(("tls", rest)) => return over_tls(rest),
             Some((scheme, _)) => {
                 return Err(Some(SettingError::UnsupportedTransport(scheme.to_owned())));
             }
         };
-        Ok(Self { addr: server(rest)?, transport })
+        Ok(Self { addr: server(rest)?, transport, name: None })
     }
+}
+
+/// Reads `dns.example@192.0.2.1`, or the address alone, both with or without port. An address
+/// before the `@` is followed by a port, as elsewhere.
+fn over_tls(text: &str) -> Result<Upstream, Option<SettingError>> {
+    let is_address = |text: &str| WrittenAddress::read(text, interface_index).is_some();
+    let (name, address) = match text.split_once('@') {
+        Some((name, address)) if !is_address(name) => (Some(name), address),
+        _ => (None, text),
+    };
+    let name = match name.map(|name| (name, host_name(name))) {
+        None => None,
+        Some((_, Some(name))) if !name.starts_with("*.") => Some(name.into()),
+        Some((name, _)) => return Err(Some(SettingError::NameOfServer(name.to_owned()))),
+    };
+    if name.is_none() && !is_address(text) && host_name(text).is_some() {
+        return Err(Some(SettingError::NoAddressOfName(text.to_owned())));
+    }
+    let mut addr = server(address)?;
+    if WrittenAddress::read(address, interface_index).is_some_and(|written| !written.has_port) {
+        addr.set_port(TLS_PORT);
+    }
+    Ok(Upstream { addr, transport: UpstreamTransport::Tls, name })
 }
 
 /// A server with a fixed transport.

@@ -32,7 +32,7 @@ pub struct HttpsConfig {
 }
 
 /// The files of a certificate, in PEM.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CertificateFiles {
     /// The certificate, followed by those of its issuers.
     pub chain: PathBuf,

@@ -86,6 +86,10 @@ pub struct UpstreamStatus {
     pub address: SocketAddr,
     /// The transport.
     pub transport: UpstreamTransport,
+    /// The host name in its certificate, if TLS must prove one.
+    pub name: Option<String>,
+    /// Why TLS fails.
+    pub tls_error: Option<String>,
     /// Queries to it.
     pub queries: u64,
     /// Responses from it.
@@ -103,6 +107,8 @@ words! {
     pub enum UpstreamTransport {
         /// TCP.
         Tcp = "tcp",
+        /// TLS.
+        Tls = "tls",
         /// UDP, and TCP for truncated responses.
         Udp = "udp",
     }

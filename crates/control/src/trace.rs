@@ -128,6 +128,13 @@ pub enum TraceEvent {
         /// The address and port of the server.
         server: String,
     },
+    /// TLS to the server failed; it gets no query without TLS.
+    TlsFailed {
+        /// The address and port of the server.
+        server: String,
+        /// The reason.
+        why: String,
+    },
     /// How the response was classified.
     Taken(ReplyClass),
     /// No server of the zone gave a usable response.

@@ -1,11 +1,10 @@
 //! The output of the resolver: what its driver must do, in order. The driver executes the list and
 //! clears it.
 
-use std::net::SocketAddr;
 use std::ops::Range;
 
 use crate::answer::{Answers, Resolved};
-use crate::exchange::endpoint::{EndpointId, SocketId};
+use crate::exchange::endpoint::{Endpoint, EndpointId, SocketId};
 
 /// One instruction to the driver.
 #[derive(Clone, Debug)]
@@ -15,8 +14,8 @@ pub enum Action {
         /// The socket or connection to send from. If it is not open, the driver opens it, connected
         /// to the server: a UDP socket from a random port, from 1024 to 65535.
         socket: SocketId,
-        /// The address of the server.
-        to: SocketAddr,
+        /// The server.
+        to: Endpoint,
         /// Whether to close the socket first and open it again with another port.
         renew: bool,
         /// The message in the octets of [`Actions`]; over TCP without its length.
@@ -26,6 +25,13 @@ pub enum Action {
     Close {
         /// The socket or connection.
         socket: SocketId,
+    },
+    /// Keep a connection open while it is idle for this long: the server allows it (RFC 7828).
+    KeepIdle {
+        /// The connection.
+        socket: SocketId,
+        /// Milliseconds; zero to close it once nothing is outstanding.
+        idle_ms: u32,
     },
     /// Close the pool and the connection of a server: the plan no longer has it and no query is
     /// outstanding. Another server may get its number.

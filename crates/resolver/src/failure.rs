@@ -2,6 +2,8 @@
 
 use avocet_wire::Ede;
 
+use crate::exchange::endpoint::TlsFault;
+
 /// Why a task has no answer so far. Later variants are more specific.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Failure {
@@ -9,6 +11,8 @@ pub(crate) enum Failure {
     Silence,
     /// A network error at each attempt.
     Network,
+    /// TLS to an upstream failed.
+    Tls(TlsFault),
     /// No usable response.
     Unusable,
     /// REFUSED.
@@ -47,6 +51,7 @@ impl Failure {
         match self {
             Self::Silence => (Ede::NO_REACHABLE_AUTHORITY, "no upstream answered in time"),
             Self::Network => (Ede::NETWORK_ERROR, "no upstream could be reached"),
+            Self::Tls(fault) => (Ede::NETWORK_ERROR, fault.text()),
             Self::Unusable => (Ede::INVALID_DATA, "no upstream sent a usable response"),
             Self::Refused => (Ede::NO_REACHABLE_AUTHORITY, "the upstreams refused the query"),
             Self::Servfail(None) => {

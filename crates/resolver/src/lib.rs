@@ -45,7 +45,8 @@ mod validation;
 
 pub use crate::exchange::breaker::BreakerState;
 pub use crate::exchange::endpoint::{
-    Endpoint, EndpointId, MAX_RACE, SocketFault, SocketId, SocketSlot, Strategy, Transport,
+    Carrier, Endpoint, EndpointId, MAX_RACE, PeerId, SocketFault, SocketId, SocketSlot, Strategy,
+    TlsFault, Transport,
 };
 pub use crate::plan::Ask;
 pub use crate::validation::Validation;

@@ -1,5 +1,7 @@
 //! The counters of a resolver. One thread owns these plain numbers; the server adds them up.
 
+use crate::exchange::endpoint::TlsFault;
+
 /// Upper bounds in ms of the buckets of [`UpstreamCounters::rtt_buckets`]; the last has none.
 pub const RTT_BUCKETS_MS: [u64; 11] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000];
 
@@ -150,8 +152,12 @@ impl Default for Counters {
 pub struct UpstreamCounters {
     /// Queries sent, over TCP included.
     pub queries: u64,
-    /// Queries sent over TCP.
+    /// Queries sent over TCP without TLS.
     pub tcp: u64,
+    /// Queries sent over TLS.
+    pub tls: u64,
+    /// How often TLS failed, in the order of [`TlsFault::ALL`].
+    pub tls_faults: [u64; TlsFault::ALL.len()],
     /// Usable responses.
     pub replies: u64,
     /// Sum of their round-trip times in ms.

@@ -19,7 +19,21 @@ pub(crate) struct OptOf<'a> {
     pub(crate) cookie: &'a [u8],
     /// Data of the client subnet option; empty for none.
     pub(crate) ecs: &'a [u8],
+    pub(crate) privacy: Privacy,
 }
+
+/// Whether the length of a query tells what it asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Privacy {
+    /// The query can be read anyway.
+    None,
+    /// The query is padded to a multiple of [`BLOCK`] octets (RFC 7830, RFC 8467 §4.1), and asks
+    /// how long an idle connection may be kept (RFC 7828 §3.2.1): padding makes that free.
+    Padded,
+}
+
+/// Octets of a block of padding for queries (RFC 8467 §4.1).
+const BLOCK: usize = 128;
 
 /// Appends a query with these header flags and this question to `out`.
 pub(crate) fn write(
@@ -29,6 +43,7 @@ pub(crate) fn write(
     question: &[u8],
     opt: Option<&OptOf<'_>>,
 ) {
+    let start = out.len();
     let additional = u16::from(opt.is_some());
     let header = [id, flags, 1, 0, 0, additional].map(u16::to_be_bytes);
     out.extend_from_slice(header.as_flattened());
@@ -46,7 +61,22 @@ pub(crate) fn write(
             out.extend_from_slice(fixed.as_flattened());
             out.extend_from_slice(data);
         }
+        if opt.privacy == Privacy::Padded {
+            pad(out, start, len);
+        }
     }
+}
+
+/// Appends the keepalive option and padding to the query from `start`, whose last record is an OPT
+/// with `len` octets of options.
+fn pad(out: &mut Vec<u8>, start: usize, len: usize) {
+    let rdlen_at = out.len() - len - 2;
+    let padding = (out.len() - start + 8).next_multiple_of(BLOCK) - (out.len() - start + 8);
+    let fixed = [option::TCP_KEEPALIVE, 0, option::PADDING, padding as u16].map(u16::to_be_bytes);
+    out.extend_from_slice(fixed.as_flattened());
+    out.resize(out.len() + padding, 0);
+    let len = (len + 8 + padding) as u16;
+    out[rdlen_at..rdlen_at + 2].copy_from_slice(&len.to_be_bytes());
 }
 
 /// The highest bit of each octet.
@@ -119,7 +149,13 @@ mod tests {
     #[test]
     fn the_query_says_what_was_asked_and_nothing_of_the_client() {
         let mut out = Vec::new();
-        let opt = OptOf { udp_size: UDP_SIZE, dnssec_ok: true, cookie: b"12345678", ecs: &[] };
+        let opt = OptOf {
+            udp_size: UDP_SIZE,
+            dnssec_ok: true,
+            cookie: b"12345678",
+            ecs: &[],
+            privacy: Privacy::None,
+        };
         write(&mut out, 0x1234, RD | CD, QUESTION, Some(&opt));
         let view = QueryView::parse(&out).unwrap();
         assert_eq!((view.header().id, view.header().flags), (0x1234, RD | CD));
@@ -130,6 +166,27 @@ mod tests {
         out.clear();
         write(&mut out, 7, RD, QUESTION, None);
         assert_eq!(out.len(), 12 + QUESTION.len());
+    }
+
+    /// RFC 8467 §4.1: "Clients SHOULD pad queries to the closest multiple of 128 octets."
+    #[test]
+    fn a_padded_query_has_a_multiple_of_128_octets_and_asks_for_keepalive() {
+        for cookie in 0..BLOCK {
+            let cookie = vec![7; cookie];
+            let privacy = Privacy::Padded;
+            let opt =
+                OptOf { udp_size: UDP_SIZE, dnssec_ok: false, cookie: &cookie, ecs: &[], privacy };
+            let mut out = vec![9; 33];
+            write(&mut out, 1, RD, QUESTION, Some(&opt));
+            let message = &out[33..];
+            assert!(message.len().is_multiple_of(BLOCK), "{} octets", message.len());
+            let edns = QueryView::parse(message).unwrap().edns.unwrap();
+            let options: Vec<_> = edns.raw_options().map(Result::unwrap).collect();
+            let options = &options[usize::from(!cookie.is_empty())..];
+            assert_eq!(options[0], (option::TCP_KEEPALIVE, &[][..]));
+            assert!(options[1].0 == option::PADDING && options[1].1.iter().all(|one| *one == 0));
+            assert!(options.len() == 2 && options[1].1.len() < BLOCK);
+        }
     }
 
     #[test]

@@ -83,6 +83,8 @@ pub(crate) struct ReplyOpt {
     pub(crate) ede: Option<u16>,
     /// AGENT DOMAIN of the report channel option (RFC 9567 §5).
     pub(crate) agent: Option<FoldedNameBuf>,
+    /// How long the connection may be idle, in units of 100 ms (RFC 7828).
+    pub(crate) keepalive: Option<u16>,
     /// SCOPE PREFIX-LENGTH of the client subnet option.
     pub(crate) ecs_scope: Option<u8>,
 }
@@ -160,6 +162,7 @@ impl Reply {
         self.opt.cookie.clear();
         (self.opt.rcode_high, self.opt.ede, self.opt.ecs_scope, self.opt.agent) =
             (0, None, None, None);
+        self.opt.keepalive = None;
         let mut records = view.records().map_err(|_| Malformed::Message)?;
         let mut hops = Hops::of_message(view.octets().len());
         let mut taken = [0; 3];
@@ -258,6 +261,10 @@ impl Reply {
                 option::REPORT_CHANNEL => {
                     let agent = FoldedNameBuf::from_wire(data).ok();
                     self.opt.agent = agent.filter(|agent| *agent != FoldedNameBuf::ROOT);
+                }
+                option::TCP_KEEPALIVE => {
+                    let units = data.first_chunk().filter(|_| data.len() == 2);
+                    self.opt.keepalive = units.map(|units| u16::from_be_bytes(*units));
                 }
                 option::ECS => self.opt.ecs_scope = data.get(3).copied(),
                 _ => {}

@@ -58,6 +58,12 @@ pub enum CertificateFault {
         /// The reason.
         source: CertificateError,
     },
+    /// The system trusts no authority.
+    #[error(
+        "the system has no authorities for certificates: install the package ca-certificates, or \
+         set `ca` or `pins`"
+    )]
+    NoAuthorities,
     /// The cryptography of TLS cannot be used.
     #[error("TLS cannot be used: {0}")]
     Cryptography(rustls::Error),

@@ -26,6 +26,9 @@ pub(crate) enum BackgroundError {
     /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateFault),
+    /// TLS to an upstream cannot be used.
+    #[error("[[forward]]: {0}")]
+    Upstream(CertificateFault),
     /// The configuration file changes while it is read.
     #[error("{} is being written; try again when it is complete", .0.display())]
     BeingWritten(PathBuf),

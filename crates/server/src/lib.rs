@@ -28,6 +28,7 @@ mod tap;
 mod trace;
 mod trust;
 mod turns;
+mod upstream_tls;
 mod worker;
 
 pub use certificates::{CertificateFault, fault_of_certificates, open_keys};
@@ -44,3 +45,4 @@ pub use running::ports::own_reserved_ports;
 pub use running::{OperationError, fault_of_certificate, fault_of_leases, fault_of_neighbours};
 pub use serve::{Start, StartError, run};
 pub use trust::negative::MAX_LIFETIME_SECS;
+pub use upstream_tls::fault_of_upstreams;

@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use avocet_resolver::{BreakerState, Counters, EndpointId, Transport, UpstreamCounters};
+use avocet_resolver::{BreakerState, Counters, EndpointId, TlsFault, Transport, UpstreamCounters};
+
+/// What the query log writes before the address of an upstream with TLS.
+pub(crate) const LOGGED_TLS: &str = "tls://";
 
 /// The state of one worker's resolver at its last sweep.
 #[derive(Default)]
@@ -23,10 +26,22 @@ pub(crate) struct UpstreamReport {
     pub(crate) addr: SocketAddr,
     /// Its transport.
     pub(crate) transport: Transport,
+    /// Why TLS fails.
+    pub(crate) tls_fault: Option<TlsFault>,
     /// Its counters.
     pub(crate) counters: UpstreamCounters,
     /// The state of its circuit breaker.
     pub(crate) breaker: BreakerState,
+}
+
+impl UpstreamReport {
+    /// Returns the upstream as the query log has it.
+    pub(crate) fn logged(&self) -> String {
+        match self.transport {
+            Transport::Udp | Transport::Tcp => self.addr.to_string(),
+            Transport::Tls(_) => format!("{LOGGED_TLS}{}", self.addr),
+        }
+    }
 }
 
 /// Numbers of open sockets, for metrics.
@@ -36,8 +51,10 @@ pub(crate) struct SocketCounts {
     pub(crate) pooled: u64,
     /// Open UDP sockets for single queries.
     pub(crate) fresh: u64,
-    /// Open TCP connections.
+    /// Kept TCP connections without TLS.
     pub(crate) streams: u64,
+    /// Kept connections with TLS.
+    pub(crate) tls: u64,
     /// Open UDP sockets and TCP connections to authoritative servers, each for one query.
     pub(crate) authorities: u64,
 }

@@ -37,6 +37,7 @@ use crate::running::ports::own_reserved_ports;
 use crate::running::reload::without_missing_families;
 use crate::running::{OperationError, switches};
 use crate::state::Shared;
+use crate::upstream_tls::UpstreamPeers;
 use crate::worker::{Listeners, Setup, Worker, WorkerRings};
 
 /// Octets of a worker's ring for the query log: about 25,000 entries, more than a worker writes
@@ -108,6 +109,8 @@ pub enum StartError {
     NotADirectory(PathBuf),
     /// A certificate of a listener cannot be used.
     Certificate(CertificateFault),
+    /// TLS to an upstream cannot be used.
+    Upstream(CertificateFault),
     /// The server cannot be operated.
     Operation(OperationError),
     /// A restore is incomplete.
@@ -127,6 +130,7 @@ impl fmt::Display for StartError {
                 write!(f, "{} is a file; [data] directory must be a directory", path.display())
             }
             Self::Certificate(fault) => write!(f, "[[certificate]]: {fault}"),
+            Self::Upstream(fault) => write!(f, "[[forward]]: {fault}"),
             Self::Operation(error) => error.fmt(f),
             Self::Restore(error) => write!(f, "cannot complete the restore: {error}"),
             Self::TakeOver(error) => error.fmt(f),
@@ -143,7 +147,7 @@ impl std::error::Error for StartError {
             Self::NotADirectory(_) => None,
             Self::Restore(error) => Some(error),
             Self::Operation(error) => error.source(),
-            Self::Certificate(fault) => fault.source(),
+            Self::Certificate(fault) | Self::Upstream(fault) => fault.source(),
             Self::TakeOver(error) => error.source(),
         }
     }
@@ -188,6 +192,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let open_files =
         process::raise_open_files().map_err(system("raise the limit of open files"))?;
     let tls = TlsListeners::load(&config).map_err(StartError::Certificate)?;
+    let peers = UpstreamPeers::load(&config).map_err(StartError::Upstream)?;
     warn_of_open_keys(&config);
     create_directory(&config)?;
     process::keep_files_private();
@@ -225,7 +230,7 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
     let snapshot = Snapshot::first(config, &secrets, parts).map_err(StartError::State)?;
     let key = random::<32>()?;
-    let shared = Shared::new(snapshot, mailboxes, key, tls)
+    let shared = Shared::new(snapshot, mailboxes, key, (tls, peers))
         .map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let (ends, rings) = (0..workers).map(|_| rings()).unzip();
@@ -625,6 +630,7 @@ mod tests {
             let snapshot =
                 Snapshot::first(config, &draw_secrets().unwrap(), Parts::new([8; 32])).unwrap();
             let tls = TlsListeners::load(&snapshot.config).unwrap();
+            let tls = (tls, UpstreamPeers::default());
             let shared = Arc::new(Shared::new(snapshot, mailboxes, [7; 32], tls).unwrap());
             let seats = seats(pollers, sockets, vec![rings().0]);
             let threads = start_workers(&shared, seats, 1024).unwrap();

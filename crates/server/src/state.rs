@@ -14,6 +14,7 @@ use crate::connections::ConnectionCounts;
 use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
+use crate::upstream_tls::UpstreamPeers;
 
 /// The state that lives as long as the process.
 pub(crate) struct Shared {
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) quiet: Vec<AtomicBool>,
     /// What clients with TLS are shown.
     pub(crate) tls: TlsListeners,
+    /// The upstreams with TLS.
+    pub(crate) upstream_peers: Arc<UpstreamPeers>,
     /// The TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
 }
@@ -42,7 +45,7 @@ impl Shared {
         snapshot: Snapshot,
         mailboxes: Vec<Mailbox>,
         secret: [u8; 32],
-        tls: TlsListeners,
+        (tls, upstream_peers): (TlsListeners, UpstreamPeers),
     ) -> Result<Self, BudgetTooSmall> {
         Ok(Self {
             name_server: NameServer::new(snapshot, mailboxes.len(), secret)?,
@@ -52,6 +55,7 @@ impl Shared {
             quiet: mailboxes.iter().map(|_| AtomicBool::new(false)).collect(),
             mailboxes,
             tls,
+            upstream_peers: Arc::new(upstream_peers),
             connections: ConnectionCounts::default(),
         })
     }

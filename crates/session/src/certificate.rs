@@ -8,7 +8,7 @@ use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, ServerConfig};
 use thiserror::Error as ThisError;
 
@@ -73,6 +73,11 @@ impl Certificate {
         let key = Arc::new(key.map_err(CertificateError::Unusable)?);
         let names = if names.is_empty() { own } else { names.to_vec() };
         Ok(Self { key, names: names.iter().map(|name| name.to_ascii_lowercase()).collect() })
+    }
+
+    /// Returns it as a client shows it.
+    pub(crate) fn for_servers(&self) -> Arc<SingleCertAndKey> {
+        Arc::new(SingleCertAndKey::from(self.key.clone()))
     }
 
     /// Returns the names for which it is shown, in lower case.

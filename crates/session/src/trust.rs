@@ -12,6 +12,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
+use crate::certificate::Certificate;
 use crate::tls::provider;
 
 /// Octets of a pin: SHA-256 of a SubjectPublicKeyInfo (RFC 7858 §4.2).
@@ -24,6 +25,8 @@ pub enum Trust {
     Authorities(RootCertStore),
     /// Its key is one of these.
     Pins(Vec<[u8; PIN_LEN]>),
+    /// Both of these.
+    AuthoritiesAndPins(RootCertStore, Vec<[u8; PIN_LEN]>),
     /// Not at all.
     Nobody,
 }
@@ -47,22 +50,42 @@ pub fn authorities(text: &[u8]) -> io::Result<RootCertStore> {
 /// # Errors
 /// There is no authority.
 pub fn client(trust: Trust, alpn: &[&[u8]]) -> Result<Arc<ClientConfig>, Error> {
+    client_showing(trust, None, alpn)
+}
+
+/// Returns the configuration of a client that speaks one of these protocols, and shows a
+/// certificate to servers that want one.
+///
+/// # Errors
+/// There is no authority.
+pub fn client_showing(
+    trust: Trust,
+    shown: Option<&Certificate>,
+    alpn: &[&[u8]],
+) -> Result<Arc<ClientConfig>, Error> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
+    let authorities = |roots: RootCertStore| {
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
+            .build()
+            .map_err(|error| Error::General(error.to_string()))
+    };
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
-        Trust::Authorities(roots) => {
-            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone())
-                .build()
-                .map_err(|error| Error::General(error.to_string()))?
+        Trust::Authorities(roots) => authorities(roots)?,
+        Trust::Pins(pins) => Arc::new(Pinned { pins, algorithms, authorities: None }),
+        Trust::AuthoritiesAndPins(roots, pins) => {
+            Arc::new(Pinned { pins, algorithms, authorities: Some(authorities(roots)?) })
         }
-        Trust::Pins(pins) => Arc::new(Pinned { pins, algorithms }),
         Trust::Nobody => Arc::new(Anyone(algorithms)),
     };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match shown {
+        None => config.with_no_client_auth(),
+        Some(shown) => config.with_client_cert_resolver(shown.for_servers()),
+    };
     config.alpn_protocols = alpn.iter().map(|one| one.to_vec()).collect();
     Ok(Arc::new(config))
 }
@@ -80,11 +103,13 @@ pub fn pin(certificate: &CertificateDer<'_>) -> Result<[u8; PIN_LEN], Error> {
     octets.map_err(|_| Error::General("SHA-256 has 32 octets".to_owned()))
 }
 
-/// Accepts the certificates with known keys (RFC 8310 §8.2), whatever else they say.
+/// Accepts the certificates with known keys (RFC 8310 §8.2), whatever else they say unless it asks
+/// authorities as well.
 #[derive(Debug)]
 struct Pinned {
     pins: Vec<[u8; PIN_LEN]>,
     algorithms: WebPkiSupportedAlgorithms,
+    authorities: Option<Arc<WebPkiServerVerifier>>,
 }
 
 /// Accepts each certificate: the connection is encrypted, but its other end is unknown.
@@ -95,15 +120,21 @@ impl ServerCertVerifier for Pinned {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if self.pins.contains(&pin(end_entity)?) {
-            return Ok(ServerCertVerified::assertion());
+        if !self.pins.contains(&pin(end_entity)?) {
+            let fault = CertificateError::ApplicationVerificationFailure;
+            return Err(Error::InvalidCertificate(fault));
         }
-        Err(Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure))
+        match &self.authorities {
+            None => Ok(ServerCertVerified::assertion()),
+            Some(authorities) => {
+                authorities.verify_server_cert(end_entity, intermediates, server_name, ocsp, now)
+            }
+        }
     }
 
     fn verify_tls12_signature(

@@ -104,6 +104,8 @@ pub struct Response {
     agent: Option<Vec<u8>>,
     /// SCOPE PREFIX-LENGTH of a client subnet option.
     scope: Option<u8>,
+    /// TIMEOUT of the keepalive option.
+    keepalive: Option<u16>,
 }
 
 impl Response {
@@ -122,6 +124,7 @@ impl Response {
             ede: None,
             agent: None,
             scope: None,
+            keepalive: None,
         }
     }
 
@@ -209,6 +212,13 @@ impl Response {
         self
     }
 
+    /// Sets how long the connection may be idle, in units of 100 ms (RFC 7828).
+    #[must_use]
+    pub fn keepalive(mut self, units: u16) -> Self {
+        self.keepalive = Some(units);
+        self
+    }
+
     /// Sets another ID.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
@@ -251,8 +261,9 @@ impl Response {
                 scope_prefix,
                 address: &[192, 0, 2],
             });
+            let keepalive = self.keepalive.map(|units| EdnsOption::TcpKeepalive(Some(units)));
             let options: Vec<_> =
-                cookie.into_iter().chain(ede).chain(agent).chain(subnet).collect();
+                cookie.into_iter().chain(ede).chain(agent).chain(subnet).chain(keepalive).collect();
             builder.opt(&fields, &options).expect("room");
         }
         let len = builder.finish();

@@ -8,6 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
     "server",
     &[
         "certificates",
+        "upstream_tls",
         "error",
         "connections",
         "mailbox",

@@ -114,7 +114,7 @@ fn rule(forward: &ForwardConfig) -> ZoneRule {
     ZoneRule {
         zone: forward.zone.clone(),
         exception: forward.exception,
-        upstreams: forward.upstreams.iter().map(upstream).collect(),
+        upstreams: forward.upstreams.iter().map(|one| upstream(forward, one)).collect(),
         strategy: match forward.strategy {
             config::Strategy::Ordered => avocet_resolver::Strategy::Ordered,
             config::Strategy::RoundRobin => avocet_resolver::Strategy::RoundRobin,
@@ -133,14 +133,15 @@ fn rule(forward: &ForwardConfig) -> ZoneRule {
     }
 }
 
-fn upstream(upstream: &config::Upstream) -> Endpoint {
-    Endpoint {
-        addr: upstream.addr,
-        transport: match upstream.transport {
-            config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
-            config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
-        },
-    }
+fn upstream(forward: &ForwardConfig, upstream: &config::Upstream) -> Endpoint {
+    let transport = match upstream.transport {
+        config::UpstreamTransport::Udp => avocet_resolver::Transport::Udp,
+        config::UpstreamTransport::Tcp => avocet_resolver::Transport::Tcp,
+        config::UpstreamTransport::Tls => {
+            avocet_resolver::Transport::Tls(forward.peer(upstream).id())
+        }
+    };
+    Endpoint { addr: upstream.addr, transport }
 }
 
 /// Returns what answers are validated with; `None` where validation is off.

@@ -14,6 +14,32 @@ pub enum Transport {
     Udp,
     /// TCP only.
     Tcp,
+    /// TLS only (RFC 7858), to a server that proves to be this peer.
+    Tls(PeerId),
+}
+
+/// The number of what a server with TLS must prove: its name, and the authorities or keys that
+/// vouch for it. Equal numbers mean equal demands, in all plans.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PeerId(pub u64);
+
+/// What carries one query: a server that is queried over UDP may be queried over TCP as well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carrier {
+    /// A datagram.
+    Udp,
+    /// A connection.
+    Tcp,
+    /// A connection with TLS.
+    Tls,
+}
+
+impl Carrier {
+    /// Returns whether it is a connection.
+    #[must_use]
+    pub fn is_stream(self) -> bool {
+        self != Self::Udp
+    }
 }
 
 /// The address and transport of a server. Two endpoints that differ in one field are two servers:
@@ -30,7 +56,15 @@ pub struct Endpoint {
 /// walk's CPU time.
 impl Hash for Endpoint {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let tail = u64::from(self.addr.port()) << 8 | self.transport as u64;
+        let kind = match self.transport {
+            Transport::Udp => 0,
+            Transport::Tcp => 1,
+            Transport::Tls(peer) => {
+                state.write_u64(peer.0);
+                2
+            }
+        };
+        let tail = u64::from(self.addr.port()) << 8 | kind;
         match self.addr.ip() {
             IpAddr::V4(ip) => state.write_u64(u64::from(ip.to_bits()) << 32 | tail),
             IpAddr::V6(ip) => {
@@ -70,14 +104,14 @@ pub enum SocketSlot {
     /// A UDP socket for one query. The numbers of [`SocketSlot::Single`] and
     /// [`SocketSlot::SingleStream`] are drawn together and are unique over all endpoints.
     Single(u32),
-    /// The kept TCP connection, shared by queries.
+    /// The kept connection, shared by queries.
     Stream,
-    /// A TCP connection for one query.
+    /// A connection for one query.
     SingleStream(u32),
 }
 
 impl SocketSlot {
-    /// Returns whether it is a TCP connection.
+    /// Returns whether it is a connection, with or without TLS.
     #[must_use]
     pub fn is_stream(self) -> bool {
         matches!(self, Self::Stream | Self::SingleStream(_))
@@ -106,6 +140,83 @@ pub enum SocketFault {
     Shortage,
     /// The driver closed the UDP socket because its port must be avoided: no reply can arrive.
     Withdrawn,
+    /// TLS failed: the server is not queried over this connection, and not without TLS either.
+    Tls(TlsFault),
+}
+
+/// Why TLS to a server failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum TlsFault {
+    /// The certificate has another name.
+    Name,
+    /// No trusted authority has issued the certificate.
+    Issuer,
+    /// The certificate has expired.
+    Expired,
+    /// The certificate is not valid yet.
+    Early,
+    /// The key is none of those that are pinned.
+    Pin,
+    /// The certificate cannot be used for another reason.
+    Certificate,
+    /// The server refused with an alert.
+    Alert,
+    /// What the server sent is not TLS, or breaks its rules.
+    Protocol,
+    /// The handshake took too long.
+    Slow,
+    /// This host has no settings for the server: its files could not be read.
+    Unset,
+}
+
+impl TlsFault {
+    /// All faults, in the order of counters.
+    pub const ALL: [Self; 10] = [
+        Self::Name,
+        Self::Issuer,
+        Self::Expired,
+        Self::Early,
+        Self::Pin,
+        Self::Certificate,
+        Self::Alert,
+        Self::Protocol,
+        Self::Slow,
+        Self::Unset,
+    ];
+
+    /// Returns a word for it, for metrics and scripts.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Issuer => "issuer",
+            Self::Expired => "expired",
+            Self::Early => "not-yet-valid",
+            Self::Pin => "pin",
+            Self::Certificate => "certificate",
+            Self::Alert => "alert",
+            Self::Protocol => "protocol",
+            Self::Slow => "timeout",
+            Self::Unset => "settings",
+        }
+    }
+
+    /// Returns the sentence for people.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Name => "TLS upstream: its certificate has another name",
+            Self::Issuer => "TLS upstream: no trusted authority issued its certificate",
+            Self::Expired => "TLS upstream: its certificate has expired",
+            Self::Early => "TLS upstream: its certificate is not valid yet",
+            Self::Pin => "TLS upstream: its key is not pinned",
+            Self::Certificate => "TLS upstream: its certificate cannot be used",
+            Self::Alert => "TLS upstream: it refused the handshake",
+            Self::Protocol => "TLS upstream: it does not speak TLS",
+            Self::Slow => "TLS upstream: the handshake took too long",
+            Self::Unset => "TLS upstream: the settings of this server cannot be used",
+        }
+    }
 }
 
 /// The order in which the servers of a rule are queried.

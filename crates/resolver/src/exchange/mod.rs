@@ -48,6 +48,13 @@
 //! counted and dropped, and the query stays outstanding. If only the letter case differs, the query
 //! is repeated over TCP.
 //!
+//! # TLS
+//!
+//! A server with TLS is only ever queried over TLS (RFC 8310 §5): no failure leads to UDP or TCP.
+//! Its queries, those of walks too, share the kept connection, unless [`streams::Streams`] has
+//! reason to open others. They have no cookie, as the connection proves more, and are padded
+//! (RFC 8467).
+//!
 //! # Time
 //!
 //! A query without a reply at its due time is *overdue*: another server is queried, and a late
@@ -72,13 +79,14 @@ pub(crate) mod receive;
 pub(crate) mod rtt;
 pub(crate) mod send;
 pub(crate) mod server;
+pub(crate) mod streams;
 pub(crate) mod timers;
 pub(crate) mod wheel;
 
 use chacha20::ChaCha12Rng;
 
 use crate::action::{Action, Actions};
-use endpoint::{Endpoint, EndpointId, SocketSlot};
+use endpoint::{Endpoint, EndpointId, SocketSlot, TlsFault};
 use loss::Loss;
 use pending::{Closing, Pending};
 use server::{Server, Servers};
@@ -110,9 +118,11 @@ pub(crate) struct Exchange {
     /// Servers of `plain` that were merely silent with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,
-    /// Whether a query was sent again because the kept connection was closed.
-    pub(crate) stream_retried: bool,
+    /// How often queries were sent again because the kept connection was closed.
+    pub(crate) stream_retries: u8,
     pub(crate) any_unreachable: bool,
+    /// Why TLS to one of the servers failed.
+    pub(crate) tls_fault: Option<TlsFault>,
     pub(crate) any_unusable: bool,
 }
 
@@ -197,7 +207,9 @@ impl Exchanges {
         server.outstanding -= 1;
         match socket.slot {
             SocketSlot::Stream => {}
-            SocketSlot::Single(_) | SocketSlot::SingleStream(_) => {
+            SocketSlot::Single(_) => actions.list.push(Action::Close { socket }),
+            SocketSlot::SingleStream(_) => {
+                server.streams.singles -= 1;
                 actions.list.push(Action::Close { socket });
             }
             SocketSlot::Pooled(slot) => {

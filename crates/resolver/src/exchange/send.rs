@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use chacha20::rand_core::Rng;
 
-use super::endpoint::{EndpointId, SocketId, SocketSlot, Transport};
+use super::endpoint::{Carrier, EndpointId, SocketId, SocketSlot, Transport};
 use super::pending::Owner;
 use super::rtt::Rtt;
 use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
-use crate::query::{self, OptOf};
+use crate::query::{self, OptOf, Privacy};
 
 /// Fewest unpredictable bits of a query from a pool (RFC 5452 §9). A query with fewer letters gets
 /// its own socket.
@@ -105,7 +105,7 @@ pub(crate) struct QueryOrder {
 /// A sent query.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    pub(crate) over_tcp: bool,
+    pub(crate) carrier: Carrier,
     pub(crate) with_edns: bool,
     pub(crate) socket: DrawnSocket,
 }
@@ -122,7 +122,7 @@ pub(crate) struct DrawnSocket {
 
 /// The form of one query.
 struct QueryForm {
-    over_tcp: bool,
+    carrier: Carrier,
     with_edns: bool,
     with_cookie: bool,
     exact_case: bool,
@@ -158,43 +158,55 @@ impl Exchanges {
         exchange.sends += u32::from(weight == Weight::Counts);
         let server = &mut self.servers[server];
         server.outstanding += 1;
-        let to = server.endpoint.addr;
+        match socket.slot {
+            SocketSlot::Stream => server.streams.asked(now_ms),
+            SocketSlot::SingleStream(_) => server.streams.singles += 1,
+            SocketSlot::Pooled(_) | SocketSlot::Single(_) => {}
+        }
+        let to = server.endpoint;
         actions.list.push(Action::Send { socket, to, renew: drawn.renew, octets });
-        let QueryForm { over_tcp, with_edns, .. } = form;
-        Sent { over_tcp, with_edns, socket: drawn }
+        let QueryForm { carrier, with_edns, .. } = form;
+        Sent { carrier, with_edns, socket: drawn }
     }
 
     /// Decides the form of a query to a server.
     fn form(&self, exchange: &mut Exchange, order: &QueryOrder, terms: &Terms<'_>) -> QueryForm {
         let server = &self.servers[order.server];
         let bit = 1 << order.place;
-        let may_drop_edns = terms.plain_round.is_some_and(|round| exchange.round >= round);
+        let carrier = match server.endpoint.transport {
+            Transport::Tls(_) => Carrier::Tls,
+            Transport::Tcp => Carrier::Tcp,
+            Transport::Udp if exchange.by_tcp & bit != 0 => Carrier::Tcp,
+            Transport::Udp => Carrier::Udp,
+        };
+        // Silence on a connection with TLS has other reasons.
+        let may_drop_edns = carrier != Carrier::Tls
+            && terms.plain_round.is_some_and(|round| exchange.round >= round);
         if may_drop_edns && !server.speaks_edns && exchange.plain & bit == 0 {
             exchange.plain |= bit;
             exchange.guessed_plain |= bit;
         }
-        let over_tcp = server.endpoint.transport == Transport::Tcp || exchange.by_tcp & bit != 0;
-        let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
         let is_measured = server.rtt.smoothed_ms().is_some();
         let Longest { measured_ms, blind_ms } = terms.longest;
-        let wait_ms = timeout(&server.rtt, exchange.round, terms.timeout_ms, transport);
+        let wait_ms = timeout(&server.rtt, exchange.round, terms.timeout_ms, carrier);
         let longest_ms = if is_measured { measured_ms } else { blind_ms };
         let with_edns = server.takes_edns(order.now_ms) && exchange.plain & bit == 0;
         QueryForm {
-            over_tcp,
+            carrier,
             with_edns,
             with_cookie: with_edns
-                && match terms.cookies {
-                    Cookies::Off => false,
-                    Cookies::OverUdp => !over_tcp,
-                    Cookies::Always => true,
+                && match (terms.cookies, carrier) {
+                    // A cookie would only tell one client from others.
+                    (Cookies::Off, _) | (_, Carrier::Tls) => false,
+                    (Cookies::OverUdp, carrier) => !carrier.is_stream(),
+                    (Cookies::Always, _) => true,
                 },
-            exact_case: !over_tcp
+            exact_case: !carrier.is_stream()
                 && terms.case_randomisation
                 && exchange.lower_case & bit == 0
                 && server.keeps_case(order.now_ms),
             // A late reply is still accepted.
-            wait_ms: if over_tcp { wait_ms } else { wait_ms.min(longest_ms) },
+            wait_ms: if carrier.is_stream() { wait_ms } else { wait_ms.min(longest_ms) },
         }
     }
 
@@ -220,11 +232,16 @@ impl Exchanges {
         at: u32,
     ) -> DrawnSocket {
         let single = SINGLE_PORT_BITS + ID_BITS + letters;
-        let (slot, bits) = match (sockets, form.over_tcp) {
-            (Sockets::Shared, true) => (SocketSlot::Stream, u32::MAX),
-            (Sockets::Single, true) => (SocketSlot::SingleStream(at), u32::MAX),
-            (Sockets::Single, false) => (SocketSlot::Single(at), single),
-            (Sockets::Shared, false) => {
+        let (slot, bits) = match (sockets, form.carrier) {
+            (Sockets::Shared, Carrier::Tcp) | (_, Carrier::Tls) => {
+                let is_single = self.servers[order.server].streams.wants_single(order.now_ms);
+                let slot =
+                    if is_single { SocketSlot::SingleStream(at) } else { SocketSlot::Stream };
+                (slot, u32::MAX)
+            }
+            (Sockets::Single, Carrier::Tcp) => (SocketSlot::SingleStream(at), u32::MAX),
+            (Sockets::Single, Carrier::Udp) => (SocketSlot::Single(at), single),
+            (Sockets::Shared, Carrier::Udp) => {
                 let pinned = self.servers[order.server].pinned.as_mut();
                 let drawn = pinned.and_then(|pinned| {
                     let bits = ID_BITS + pinned.pool.bits() + letters;
@@ -265,7 +282,9 @@ impl Exchanges {
         let cookie =
             if form.with_cookie { self.servers[query.server()].cookie.octets() } else { &[] };
         let Terms { udp_size, dnssec_ok, ecs, .. } = *terms;
-        let opt = OptOf { udp_size, dnssec_ok, cookie, ecs };
+        let is_encrypted = form.carrier == Carrier::Tls;
+        let privacy = if is_encrypted { Privacy::Padded } else { Privacy::None };
+        let opt = OptOf { udp_size, dnssec_ok, cookie, ecs, privacy };
         let start = actions.octets.len();
         let opt = form.with_edns.then_some(&opt);
         query::write(&mut actions.octets, query.id, terms.flags, &query.question, opt);
@@ -273,9 +292,9 @@ impl Exchanges {
     }
 }
 
-fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), transport: Transport) -> u32 {
+fn timeout(rtt: &Rtt, round: u32, (min, max): (u32, u32), carrier: Carrier) -> u32 {
     let measured = rtt.timeout_ms();
-    if transport == Transport::Tcp {
+    if carrier.is_stream() {
         return (measured * 4).clamp(TCP_TIMEOUT_MS.0, TCP_TIMEOUT_MS.1);
     }
     let doubled = measured.clamp(min, max) << round.min(6);

@@ -9,9 +9,10 @@ use std::collections::HashMap;
 
 use super::breaker::{Breaker, BreakerState};
 use super::cookie::Cookie;
-use super::endpoint::{Endpoint, EndpointId, Transport};
+use super::endpoint::{Endpoint, EndpointId, TlsFault, Transport};
 use super::pool::Pool;
 use super::rtt::Rtt;
+use super::streams::Streams;
 use crate::metrics::UpstreamCounters;
 
 /// Most servers in the table that are not pinned, per resolver, unless more have outstanding
@@ -25,7 +26,7 @@ const ZONE_MS: u64 = 900_000;
 /// Lifetime in ms of the record that a server lacks an ability (Unbound: 15 minutes). Then one
 /// query tests it again, which costs less than to do without EDNS or 0x20 for long after the server
 /// was repaired.
-const INABILITY_MS: u64 = 900_000;
+pub(crate) const INABILITY_MS: u64 = 900_000;
 /// As [`INABILITY_MS`], if silence is the only evidence, which may be chance.
 const GUESSED_INABILITY_MS: u64 = 60_000;
 /// How often in a row only queries without EDNS must be answered for that conclusion.
@@ -59,6 +60,7 @@ pub(crate) struct Server {
     used: bool,
     /// Outstanding queries.
     pub(crate) outstanding: u32,
+    pub(crate) streams: Streams,
     /// The additional state of a pinned server.
     pub(crate) pinned: Option<Box<Pinned>>,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Pinned {
     pub(crate) pool: Pool,
     /// Counters of forwarded queries.
     pub(crate) counters: UpstreamCounters,
+    /// Why TLS failed, unless a reply has arrived since.
+    pub(crate) tls_fault: Option<TlsFault>,
 }
 
 impl Server {
@@ -90,6 +94,7 @@ impl Server {
             unsigned: Zones::default(),
             used: true,
             outstanding: 0,
+            streams: Streams::default(),
             pinned: None,
         }
     }
@@ -98,6 +103,9 @@ impl Server {
     pub(crate) fn replied(&mut self, now_ms: u64, rtt_ms: u64) {
         self.rtt.sample(rtt_ms);
         self.breaker.succeeded(now_ms);
+        if let Some(pinned) = &mut self.pinned {
+            pinned.tls_fault = None;
+        }
     }
 
     /// Records a query that was not answered in time, or did not reach the server.
@@ -110,6 +118,14 @@ impl Server {
             // The operator may have replaced the server at this address. A server from a delegation
             // keeps the record: silence is no reason to do without signatures.
             self.speaks_edns = false;
+        }
+    }
+
+    /// Records that TLS failed.
+    pub(crate) fn note_tls_fault(&mut self, fault: TlsFault) {
+        if let Some(pinned) = &mut self.pinned {
+            pinned.tls_fault = Some(fault);
+            pinned.counters.tls_faults[fault as usize] += 1;
         }
     }
 
@@ -286,7 +302,8 @@ impl Servers {
             return id;
         }
         let (pool, counters) = (Pool::new(pool_size), UpstreamCounters::default());
-        self[id].pinned = Some(Box::new(Pinned { is_planned: true, pool, counters }));
+        let pinned = Pinned { is_planned: true, pool, counters, tls_fault: None };
+        self[id].pinned = Some(Box::new(pinned));
         self.pinned += 1;
         id
     }

@@ -622,6 +622,7 @@ fn failure_of(why: NotFetched) -> Failure {
     match why {
         NotFetched::Silence(_) | NotFetched::Unsent => Failure::Silence,
         NotFetched::Unreachable => Failure::Network,
+        NotFetched::Tls(fault) => Failure::Tls(fault),
         NotFetched::Unusable => Failure::Unusable,
         NotFetched::NoServers => Failure::NoServers,
         NotFetched::Exhausted => Failure::TooManyQueries,

@@ -5,7 +5,7 @@ use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, QuestionBuf, Rcode, Rtype};
 
 use super::rrset::Name;
-use crate::exchange::endpoint::{Endpoint, Strategy};
+use crate::exchange::endpoint::{Endpoint, Strategy, TlsFault};
 use crate::read::Reply;
 
 /// Most servers of one inquiry: one bit each in the sets of an exchange.
@@ -148,6 +148,8 @@ pub(crate) enum NotFetched {
     Unsent,
     /// The network reported that the servers are unreachable.
     Unreachable,
+    /// TLS to a server failed.
+    Tls(TlsFault),
     /// The received message was no usable reply.
     Unusable,
     /// No server may be queried.

@@ -67,6 +67,7 @@ impl Walker {
         self.io.record(Step::NoReply(match why {
             NotFetched::Silence(_) => "no server answered",
             NotFetched::Unreachable => "no server could be reached",
+            NotFetched::Tls(fault) => fault.text(),
             NotFetched::Unusable => "no reply could be used",
             NotFetched::NoServers => "no server may be asked",
             NotFetched::Exhausted => return self.tell_limit("queries for one question"),

@@ -141,15 +141,19 @@ impl<W> Resolver<W> {
     /// Ends a fetch without further servers.
     pub(super) fn complete_in_vain(&mut self, fetch_at: u32, cx: &mut Context<'_, W>) {
         let Some(fetch) = self.fetches.get(fetch_at) else { return };
-        let Exchange { sends, unsent, any_unusable, any_unreachable, .. } = fetch.exchange;
+        let Exchange { sends, unsent, any_unusable, any_unreachable, tls_fault, .. } =
+            fetch.exchange;
         let why = match fetch {
             _ if sends == unsent => NotFetched::Unsent,
             fetch if fetch.waiters.iter().all(|&at| !self.tasks[at].may_ask()) => {
                 NotFetched::Exhausted
             }
             _ if any_unusable => NotFetched::Unusable,
-            _ if any_unreachable => NotFetched::Unreachable,
-            _ => NotFetched::Silence(sends - unsent),
+            _ => match tls_fault {
+                Some(fault) => NotFetched::Tls(fault),
+                None if any_unreachable => NotFetched::Unreachable,
+                None => NotFetched::Silence(sends - unsent),
+            },
         };
         if why == NotFetched::Exhausted {
             fetch.waiters.iter().for_each(|&at| self.tasks[at].note(Failure::TooManyQueries));
@@ -207,6 +211,7 @@ impl<W> Resolver<W> {
             rcode: reply.rcode(view),
             has_opt: reply.has_opt,
             has_our_cookie: self.exchanges.learn_cookie(query_at, &reply.opt().cookie),
+            keepalive: reply.opt().keepalive,
         };
         let Some(rcode) = self.settle_form(query_at, form, cx) else { return };
         let query = self.exchanges.pending[query_at].clone();

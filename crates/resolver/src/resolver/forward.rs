@@ -109,6 +109,7 @@ impl<W> Resolver<W> {
             rcode: self.reply.rcode(view),
             has_opt: self.reply.has_opt,
             has_our_cookie: self.exchanges.learn_cookie(query_at, &self.reply.opt().cookie),
+            keepalive: self.reply.opt().keepalive,
         };
         if let Some(rcode) = self.settle_form(query_at, form, cx) {
             self.learn_case(query_at, rcode, cx.now_ms);

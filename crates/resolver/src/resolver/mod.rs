@@ -31,7 +31,7 @@ use crate::assemble::Assembler;
 use crate::bound::Bound;
 use crate::exchange::Exchanges;
 use crate::exchange::breaker::BreakerState;
-use crate::exchange::endpoint::{Endpoint, EndpointId};
+use crate::exchange::endpoint::{Endpoint, EndpointId, TlsFault};
 use crate::exchange::server::Servers;
 use crate::iterate::fetches::Fetches;
 use crate::iterate::gaps::Gaps;
@@ -130,6 +130,8 @@ pub struct UpstreamReport<'a> {
     pub rtt_ms: Option<u32>,
     /// Outstanding queries.
     pub outstanding: u32,
+    /// Why TLS failed, unless a reply has arrived since.
+    pub tls_fault: Option<TlsFault>,
     /// Its counters.
     pub counters: &'a UpstreamCounters,
 }
@@ -335,6 +337,7 @@ impl<W> Resolver<W> {
             state: server.breaker.state(),
             rtt_ms: server.rtt.smoothed_ms(),
             outstanding: server.outstanding,
+            tls_fault: pinned.tls_fault,
             counters: &pinned.counters,
         })
     }

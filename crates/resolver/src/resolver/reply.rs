@@ -5,6 +5,7 @@ use avocet_wire::Rcode;
 
 use super::send::Repeat;
 use super::{Context, Resolver};
+use crate::action::Action;
 use crate::exchange::endpoint::{SocketFault, SocketId, SocketSlot};
 use crate::exchange::pending::{Closing, Owner};
 use crate::exchange::receive::{Edns, Received};
@@ -15,6 +16,13 @@ use crate::trace::{Reaction, Step};
 /// How long a shortage of descriptors or buffers is expected to last, in ms.
 const UNSENT_WAIT_MS: u64 = 50;
 
+/// How often a question is sent again after the server closed a connection on which it had answered
+/// other questions.
+const MAX_STREAM_RETRIES: u8 = 4;
+
+/// Milliseconds of the unit of the keepalive option (RFC 7828 §3.1).
+const KEEPALIVE_UNIT_MS: u32 = 100;
+
 /// The evidence of a reply about the form of its query.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyForm {
@@ -22,11 +30,16 @@ pub(super) struct ReplyForm {
     pub(super) has_opt: bool,
     /// Whether its cookie is ours, or it has none.
     pub(super) has_our_cookie: bool,
+    /// How long its connection may be idle, in units of 100 ms.
+    pub(super) keepalive: Option<u16>,
 }
 
 impl<W> Resolver<W> {
     /// Takes a message from a socket or connection.
     pub fn received(&mut self, socket: SocketId, octets: &[u8], cx: &mut Context<'_, W>) {
+        if socket.slot == SocketSlot::Stream {
+            self.exchanges.servers[socket.endpoint].streams.heard();
+        }
         match self.exchanges.receive(socket, octets, cx.now_ms) {
             Received::Malformed => self.counters.malformed += 1,
             Received::Foreign => self.counters.foreign += 1,
@@ -52,6 +65,9 @@ impl<W> Resolver<W> {
     /// Records that a socket or connection yields no reply. Sockets are connected, so that a forged
     /// ICMP message must know the port (S3).
     pub fn failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
+        if let SocketFault::Tls(fault) = fault {
+            self.exchanges.servers[socket.endpoint].note_tls_fault(fault);
+        }
         match (fault, socket.slot) {
             (SocketFault::Shortage, _) => {
                 self.unsent(socket, cx.now_ms);
@@ -60,12 +76,12 @@ impl<W> Resolver<W> {
             (_, SocketSlot::Stream) => self.stream_failed(socket, fault, cx),
             (_, SocketSlot::Single(_) | SocketSlot::SingleStream(_)) => {
                 if let Some(query_at) = self.exchanges.pending.on_socket(socket, |_| true) {
-                    self.unreachable(query_at, cx);
+                    self.unreachable(query_at, fault, cx);
                 }
             }
             (_, SocketSlot::Pooled(_)) => {
                 while let Some(query_at) = self.exchanges.pending.on_socket(socket, |_| true) {
-                    self.unreachable(query_at, cx);
+                    self.unreachable(query_at, fault, cx);
                 }
             }
         }
@@ -86,32 +102,39 @@ impl<W> Resolver<W> {
 
     /// Ends the queries of a kept connection that was closed or could not be made.
     fn stream_failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
-        for (query_at, id) in self.exchanges.pending.on_stream(socket.endpoint) {
+        let outstanding = self.exchanges.pending.on_stream(socket.endpoint);
+        let server = &mut self.exchanges.servers[socket.endpoint];
+        let most = if server.streams.ended(outstanding.len(), cx.now_ms) {
+            MAX_STREAM_RETRIES
+        } else {
+            1
+        };
+        for (query_at, id) in outstanding {
             // An earlier step of the loop may have ended this query.
             if self.exchanges.pending.find(socket, id) != Some(query_at) {
                 continue;
             }
             let query = &self.exchanges.pending[query_at];
             let (owner, place) = (query.owner, query.place);
-            let is_first = self.with_exchange(owner, |exchanges, exchange, _| {
-                let is_first = fault == SocketFault::Closed && !exchange.stream_retried;
-                if is_first {
+            let is_retried = self.with_exchange(owner, |exchanges, exchange, _| {
+                let is_retried = fault == SocketFault::Closed && exchange.stream_retries < most;
+                if is_retried {
                     // RFC 7766 §6.2.3: a server may close an idle connection at that moment.
-                    exchange.stream_retried = true;
+                    exchange.stream_retries += 1;
                     exchanges.end(exchange, query_at, Closing::Answered, cx.actions);
                 }
-                is_first
+                is_retried
             });
-            match is_first {
+            match is_retried {
                 Some(true) if self.ask(owner, place, Weight::Counts, cx) => self.rearm(owner),
                 Some(true) => self.advance(owner, cx),
-                _ => self.unreachable(query_at, cx),
+                _ => self.unreachable(query_at, fault, cx),
             }
         }
     }
 
     /// Ends a query that did not reach its server, which is not queried again.
-    fn unreachable(&mut self, query_at: u32, cx: &mut Context<'_, W>) {
+    fn unreachable(&mut self, query_at: u32, fault: SocketFault, cx: &mut Context<'_, W>) {
         let query = &self.exchanges.pending[query_at];
         let (owner, sent_ms) = (query.owner, query.sent_ms);
         let server = &mut self.exchanges.servers[query.server()];
@@ -120,9 +143,12 @@ impl<W> Resolver<W> {
             Owner::Fetch(_) => self.counters.unreachable += 1,
             _ => server.counters().into_iter().for_each(|counters| counters.network_errors += 1),
         }
-        let step = Step::Unreachable(server.endpoint.addr);
+        let (step, failure) = match fault {
+            SocketFault::Tls(fault) => (Step::Tls(server.endpoint.addr, fault), Failure::Tls(fault)),
+            _ => (Step::Unreachable(server.endpoint.addr), Failure::Network),
+        };
         self.record(owner, cx.now_ms, step);
-        self.give_up(query_at, Failure::Network, cx);
+        self.give_up(query_at, failure, cx);
     }
 
     /// Handles a reply without a question that rejects EDNS: without it, the server may answer. If
@@ -158,13 +184,17 @@ impl<W> Resolver<W> {
         form: ReplyForm,
         cx: &mut Context<'_, W>,
     ) -> Option<Rcode> {
-        let ReplyForm { rcode, has_opt, has_our_cookie } = form;
+        let ReplyForm { rcode, has_opt, has_our_cookie, keepalive } = form;
         if !has_our_cookie {
             self.counters.near_misses += 1;
             return None;
         }
         let query = &self.exchanges.pending[query_at];
         let (owner, server, with_edns) = (query.owner, query.server(), query.with_edns);
+        if let (SocketSlot::Stream, Some(units)) = (query.socket.slot, keepalive) {
+            let idle_ms = u32::from(units) * KEEPALIVE_UNIT_MS;
+            cx.actions.list.push(Action::KeepIdle { socket: query.socket, idle_ms });
+        }
         match rcode {
             Rcode::BADCOOKIE if with_edns => {
                 self.note_reply(query_at, Reaction::BadCookie, cx);

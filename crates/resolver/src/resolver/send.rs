@@ -3,7 +3,7 @@
 
 use super::choose::Pick;
 use super::{Context, Resolver};
-use crate::exchange::endpoint::{EndpointId, SocketSlot};
+use crate::exchange::endpoint::{Carrier, EndpointId, SocketSlot};
 use crate::exchange::pending::{Closing, Owner};
 use crate::exchange::send::{Sent, Weight};
 use crate::exchange::{Candidates, Exchange, Exchanges};
@@ -112,16 +112,16 @@ impl<W> Resolver<W> {
         let Some((server, sent)) = sent else { return false };
         self.count_sent(owner, server, &sent);
         let server = self.exchanges.servers[server].endpoint.addr;
-        let Sent { over_tcp, with_edns, .. } = sent;
+        let Sent { carrier, with_edns, .. } = sent;
         let step = match owner {
             Owner::Fetch(at) => self.fetches.get(at).map(|fetch| {
                 let (zone, name) = (fetch.inquiry.zone.clone(), fetch.inquiry.qname.clone());
                 let (zone, name, rtype) = (Some(zone), Some(name), fetch.inquiry.qtype);
-                Step::Sent { server, zone, name, rtype, over_tcp, with_edns }
+                Step::Sent { server, zone, name, rtype, carrier, with_edns }
             }),
             Owner::Task(at) => {
                 let rtype = self.tasks[at].target_type();
-                Some(Step::Sent { server, zone: None, name: None, rtype, over_tcp, with_edns })
+                Some(Step::Sent { server, zone: None, name: None, rtype, carrier, with_edns })
             }
             Owner::Nobody => None,
         };
@@ -135,12 +135,13 @@ impl<W> Resolver<W> {
         let counters = &mut self.counters;
         if let Owner::Fetch(_) = owner {
             counters.sent += 1;
-            counters.sent_by_tcp += u64::from(sent.over_tcp);
+            counters.sent_by_tcp += u64::from(sent.carrier.is_stream());
             return;
         }
         if let Some(counters) = self.exchanges.servers[server].counters() {
             counters.queries += 1;
-            counters.tcp += u64::from(sent.over_tcp);
+            counters.tcp += u64::from(sent.carrier == Carrier::Tcp);
+            counters.tls += u64::from(sent.carrier == Carrier::Tls);
         }
         let is_single = matches!(sent.socket.slot, SocketSlot::Single(_));
         counters.fresh_sockets += u64::from(is_single);
@@ -189,8 +190,11 @@ impl<W> Resolver<W> {
         self.with_exchange(owner, |exchanges, exchange, _| {
             exchanges.end(exchange, query_at, Closing::Answered, cx.actions);
             exchange.failed |= 1 << place;
-            exchange.any_unreachable |= failure == Failure::Network;
-            exchange.any_unusable |= failure != Failure::Network;
+            match failure {
+                Failure::Network => exchange.any_unreachable = true,
+                Failure::Tls(fault) => exchange.tls_fault = Some(fault),
+                _ => exchange.any_unusable = true,
+            }
         });
         self.advance(owner, cx);
     }

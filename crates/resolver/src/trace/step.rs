@@ -6,6 +6,7 @@ use avocet_cache::Security;
 use avocet_dnssec::{Reason, Verdict};
 use avocet_wire::{Rcode, Rtype};
 
+use crate::exchange::endpoint::{Carrier, TlsFault};
 use crate::iterate::rrset::Name;
 
 /// An event during the resolution of a question. Names are folded, in wire format.
@@ -54,8 +55,8 @@ pub enum Step {
         name: Option<Name>,
         /// The QTYPE.
         rtype: Rtype,
-        /// Whether it was sent over TCP.
-        over_tcp: bool,
+        /// How it was sent.
+        carrier: Carrier,
         /// Whether it has an OPT record.
         with_edns: bool,
     },
@@ -93,6 +94,8 @@ pub enum Step {
     },
     /// The network rejected a query, or its connection broke.
     Unreachable(SocketAddr),
+    /// TLS to a server failed.
+    Tls(SocketAddr, TlsFault),
     /// The evaluation of the response.
     Taken(Taken),
     /// No server sent a usable response.

@@ -14,9 +14,9 @@ fn words(trace: &Trace) -> Vec<String> {
             Step::Addresses(found) => format!("found {found}"),
             Step::Cached { name, rtype, .. } => format!("cached {} {rtype}", shown(name)),
             Step::Cut { zone, .. } => format!("cut {}", shown(zone)),
-            Step::Sent { server, name, over_tcp, .. } => {
+            Step::Sent { server, name, carrier, .. } => {
                 let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
-                format!("ask {} {name}{}", server.ip(), if *over_tcp { " tcp" } else { "" })
+                format!("ask {} {name}{}", server.ip(), if carrier.is_stream() { " tcp" } else { "" })
             }
             Step::Replied { reaction: Reaction::Message(rcode), rtt_ms, .. } => {
                 format!("{rcode} {rtt_ms} ms")

@@ -432,7 +432,7 @@ impl World {
         for action in actions.list.clone() {
             match action {
                 Action::Send { socket, to, octets, .. } => {
-                    self.send(socket, to, &actions.octets[octets]);
+                    self.send(socket, to.addr, &actions.octets[octets]);
                 }
                 Action::Close { socket } => {
                     assert!(self.open.remove(&socket).is_some(), "closed what was open");

@@ -10,4 +10,5 @@ mod letters;
 mod limits;
 mod servers;
 mod spoofing;
+mod tls;
 mod world;

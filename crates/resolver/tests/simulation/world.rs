@@ -7,7 +7,7 @@ use std::sync::Arc;
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
     Action, Actions, Ask, Context, EcsPolicy, Endpoint, EndpointId, Plan, Resolved, Resolver,
-    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, Transport, ZoneRule,
+    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, TlsFault, Transport, ZoneRule,
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;
@@ -29,6 +29,10 @@ pub(crate) enum Tcp {
     Silent,
     /// Accepted, and closed when a query comes.
     Closes,
+    /// Closed after each answer.
+    ClosesAfterAnswer,
+    /// Accepted; TLS fails.
+    Tls(TlsFault),
 }
 
 pub(crate) struct Server {
@@ -83,6 +87,7 @@ pub(crate) struct World {
     /// Waiters that got stale data, and when.
     pub(crate) overdue: Vec<(u32, u64)>,
     pub(crate) forgotten: Vec<EndpointId>,
+    pub(crate) kept_idle: Vec<(SocketId, u32)>,
     pub(crate) dnssec_ok: bool,
     pub(crate) ecs: Vec<u8>,
     pub(crate) client: Option<IpAddr>,
@@ -137,6 +142,7 @@ impl World {
             answers: Vec::new(),
             overdue: Vec::new(),
             forgotten: Vec::new(),
+            kept_idle: Vec::new(),
             dnssec_ok: false,
             ecs: Vec::new(),
             client: None,
@@ -259,6 +265,10 @@ impl World {
                 self.with(|resolver, cx| resolver.received(socket.id, &octets, cx));
             }
             Event::Fault { socket, fault } if self.is_open(socket) => {
+                if socket.id.slot == SocketSlot::Stream {
+                    // What is under way on this connection is lost; another gets another number.
+                    self.incarnations.remove(&socket.id);
+                }
                 self.with(|resolver, cx| resolver.failed(socket.id, fault, cx));
             }
             Event::ToUs { .. } | Event::Fault { .. } => {}
@@ -279,17 +289,23 @@ impl World {
             }
             (true, Tcp::Refused) => Some(SocketFault::Unreachable),
             (true, Tcp::Closes) => Some(SocketFault::Closed),
+            (true, Tcp::Tls(fault)) => Some(SocketFault::Tls(fault)),
             (true, Tcp::Silent) => return,
             _ => None,
         };
         if let Some(fault) = fault {
             return self.net.schedule(Event::Fault { socket, fault }, 10);
         }
+        let closes = over_tcp && server.tcp == Tcp::ClosesAfterAnswer;
         for (after_ms, octets) in (server.script)(&Query::read(octets, over_tcp)) {
             let event = Event::ToUs { socket, octets };
             match over_tcp {
                 false => self.net.send(&event, after_ms),
                 true => self.net.schedule(event, after_ms + 10),
+            }
+            if closes {
+                let fault = Event::Fault { socket, fault: SocketFault::Closed };
+                self.net.schedule(fault, after_ms + 10);
             }
         }
     }
@@ -301,11 +317,12 @@ impl World {
             match action.clone() {
                 Action::Send { socket, to, renew, octets } => {
                     self.open(socket, renew);
-                    self.send(socket, to, &actions.octets[octets]);
+                    self.send(socket, to.addr, &actions.octets[octets]);
                 }
                 Action::Close { socket } => {
                     assert!(self.incarnations.remove(&socket).is_some(), "closed what was open");
                 }
+                Action::KeepIdle { socket, idle_ms } => self.kept_idle.push((socket, idle_ms)),
                 Action::Forget { endpoint } => {
                     self.forgotten.push(endpoint);
                     self.incarnations.retain(|socket, _| socket.endpoint != endpoint);
@@ -365,6 +382,11 @@ impl World {
     /// A datagram that comes to a socket now, whoever sent it.
     pub(crate) fn inject(&mut self, socket: SocketId, octets: &[u8]) {
         self.with(|resolver, cx| resolver.received(socket, octets, cx));
+    }
+
+    pub(crate) fn fail(&mut self, socket: SocketId, fault: SocketFault) {
+        self.incarnations.remove(&socket);
+        self.with(|resolver, cx| resolver.failed(socket, fault, cx));
     }
 
     pub(crate) fn socket_error(&mut self, socket: SocketId) {

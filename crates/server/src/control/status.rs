@@ -12,7 +12,7 @@ use avocet_control::status::{
 };
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::metrics::Stage;
-use avocet_resolver::{BreakerState, Transport};
+use avocet_resolver::{BreakerState, TlsFault, Transport};
 
 use super::zones;
 use crate::backup;
@@ -72,6 +72,9 @@ fn queries(running: &Running) -> QueryCounts {
     }
 }
 
+/// What tells an upstream from others: address, transport and name.
+type UpstreamKey = ((SocketAddr, UpstreamTransport), Option<String>);
+
 /// An upstream, summed over all workers.
 #[derive(Default)]
 struct UpstreamSums {
@@ -79,6 +82,7 @@ struct UpstreamSums {
     replies: u64,
     failures: u64,
     rtt_sum_ms: u64,
+    tls_fault: Option<TlsFault>,
     /// Number of workers that avoid it.
     open: usize,
     workers: usize,
@@ -92,15 +96,22 @@ impl UpstreamSums {
         self.failures +=
             counters.timeouts + counters.network_errors + counters.servfail + counters.refused;
         self.rtt_sum_ms += counters.rtt_sum_ms;
+        self.tls_fault = self.tls_fault.or(report.tls_fault);
         self.open += usize::from(report.breaker == BreakerState::Open);
         self.workers += 1;
     }
 
-    fn status(self, address: SocketAddr, transport: UpstreamTransport) -> UpstreamStatus {
+    fn status(
+        self,
+        (address, transport): (SocketAddr, UpstreamTransport),
+        name: Option<String>,
+    ) -> UpstreamStatus {
         let is_avoided = self.open == self.workers;
         UpstreamStatus {
             address,
             transport,
+            name,
+            tls_error: self.tls_fault.map(|fault| fault.text().to_owned()),
             queries: self.queries,
             replies: self.replies,
             failures: self.failures,
@@ -112,18 +123,20 @@ impl UpstreamSums {
 
 /// Returns the upstreams of forwarding rules, with the counts of all workers.
 fn upstreams(running: &Running) -> Vec<UpstreamStatus> {
-    let mut all: BTreeMap<(SocketAddr, UpstreamTransport), UpstreamSums> = BTreeMap::new();
+    let mut all: BTreeMap<UpstreamKey, UpstreamSums> = BTreeMap::new();
     for report in &running.shared.resolver_reports {
         let report = report.lock().unwrap_or_else(PoisonError::into_inner);
         for one in &report.upstreams {
             let transport = match one.transport {
                 Transport::Udp => UpstreamTransport::Udp,
                 Transport::Tcp => UpstreamTransport::Tcp,
+                Transport::Tls(_) => UpstreamTransport::Tls,
             };
-            all.entry((one.addr, transport)).or_default().add(one);
+            let name = running.shared.upstream_peers.host_name(one.transport);
+            all.entry(((one.addr, transport), name)).or_default().add(one);
         }
     }
-    all.into_iter().map(|((address, transport), sums)| sums.status(address, transport)).collect()
+    all.into_iter().map(|((server, name), sums)| sums.status(server, name)).collect()
 }
 
 /// Returns the lists that are not in force or cannot be fetched, and the failing upstreams.
@@ -139,9 +152,12 @@ fn troubles(lists: &[ListStatus], upstreams: &[UpstreamStatus]) -> Vec<String> {
             (true, None) => None,
         }
     };
-    let of_upstream = |one: &UpstreamStatus| match one.state {
-        UpstreamState::Asked => None,
-        UpstreamState::Avoided => Some(format!("the upstream {} does not respond", one.address)),
+    let of_upstream = |one: &UpstreamStatus| match (&one.tls_error, one.state) {
+        (Some(error), _) => Some(format!("the upstream {} gets no queries: {error}", one.address)),
+        (None, UpstreamState::Asked) => None,
+        (None, UpstreamState::Avoided) => {
+            Some(format!("the upstream {} does not respond", one.address))
+        }
     };
     let of_lists = lists.iter().filter_map(of_list);
     of_lists.chain(upstreams.iter().filter_map(of_upstream)).collect()

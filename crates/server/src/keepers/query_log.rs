@@ -111,7 +111,7 @@ impl LogWork {
         self.upstreams_due = Instant::now() + UPSTREAMS_AFTER;
         for (worker, report) in shared.resolver_reports.iter().enumerate() {
             let report = report.lock().unwrap_or_else(PoisonError::into_inner);
-            let upstreams = report.upstreams.iter().map(|one| (one.id.0, one.addr.to_string()));
+            let upstreams = report.upstreams.iter().map(|one| (one.id.0, one.logged()));
             self.states.learn_upstreams(worker, upstreams);
         }
     }

@@ -1,6 +1,8 @@
 //! Whether an entry of the query log is among those that a client asks for: as it is logged, and in
 //! the files.
 
+use std::net::SocketAddr;
+
 use avocet_config::name::typed_name;
 use avocet_control::ControlError;
 use avocet_control::log::{LogEntry, LogFilter};
@@ -9,6 +11,8 @@ use avocet_querylog::column::{Set, Text};
 use avocet_querylog::{Condition, Filter};
 use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 use ipnet::IpNet;
+
+use crate::resolver_report::LOGGED_TLS;
 
 /// A filter with its names in the form of entries.
 pub(crate) struct EntryFilter {
@@ -57,10 +61,17 @@ impl EntryFilter {
             && kind.is_none_or(|wanted| wanted == entry.kind)
             && is(rule, entry.rule.as_deref())
             && list.as_ref().is_none_or(|wanted| entry.lists.contains(wanted))
-            && upstream.is_none_or(|wanted| entry.upstream.as_ref() == Some(&wanted.to_string()))
+            && upstream.is_none_or(|wanted| {
+                entry.upstream.as_ref().is_some_and(|one| logged(wanted).contains(one))
+            })
             && from.is_none_or(|from| time >= from)
             && to.is_none_or(|to| time < to)
     }
+}
+
+/// Returns the texts that an upstream has in the log.
+fn logged(upstream: SocketAddr) -> [String; 2] {
+    [upstream.to_string(), format!("{LOGGED_TLS}{upstream}")]
 }
 
 /// Returns the filter of a search in the files. An address finds the client with this address, or
@@ -90,7 +101,7 @@ pub fn stored_filter(filter: &LogFilter) -> Result<Filter, ControlError> {
         is(Text::Outcome, kind.map(|kind| kind.text().to_owned())),
         is(Text::Rule, rule.clone()),
         list.clone().map(|list| Condition::Has(Set::Lists, list)),
-        is(Text::Upstream, upstream.map(|upstream| upstream.to_string())),
+        upstream.map(|upstream| Condition::Is(Text::Upstream, logged(upstream).to_vec())),
     ];
     let micros = |secs: u64| secs.saturating_mul(1_000_000);
     let time_us = from.map_or(0, micros)..to.map_or(u64::MAX, micros);

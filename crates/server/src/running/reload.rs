@@ -41,6 +41,7 @@ use crate::running::removed::Removed;
 use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
 use crate::running::revisions::{Change, FileWrite, Revisions};
 use crate::state::Shared;
+use crate::upstream_tls;
 
 /// Most readings of a file that changes while it is read.
 const MAX_READS: usize = 8;
@@ -286,6 +287,7 @@ impl Reloader {
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
         let tls = self.shared.tls.read(&config)?;
+        let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         let read = self.zones.read(&config.zones);
         let zones = read.zones();
         if !zones.changed_to(&unconfigured.zones).is_empty() {
@@ -307,6 +309,7 @@ impl Reloader {
         let probation_secs = probation_secs.max(old.config.revisions.probation_secs);
         self.zones.put(read);
         self.shared.tls.put(tls);
+        self.shared.upstream_peers.put(peers);
         self.shared.replace(snapshot);
         self.revisions.came_into_force((text, &kept), change.origin, probation_secs);
         self.drop_below(&zones, &old, unconfigured);

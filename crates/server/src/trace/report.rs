@@ -10,7 +10,7 @@ use avocet_control::trace::{
     TraceEvent, TraceReport, TraceStep, ValidatedData, ValidationResult,
 };
 use avocet_dnssec::{Reason, Verdict};
-use avocet_resolver::{Event, Find, Reaction, Step, Taken, Trace, Why};
+use avocet_resolver::{Carrier, Event, Find, Reaction, Step, Taken, Trace, Why};
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{MessageView, Question, Rtype, rdata};
 
@@ -69,13 +69,17 @@ fn trace_event(step: &Step) -> TraceEvent {
         Step::Cut { zone, servers, addresses } => {
             TraceEvent::Cut { zone: shown(zone), servers: *servers, addresses: *addresses }
         }
-        Step::Sent { server, zone, name, rtype, over_tcp, with_edns } => {
+        Step::Sent { server, zone, name, rtype, carrier, with_edns } => {
             TraceEvent::Ask(SentQuery {
                 server: server.to_string(),
                 zone: zone.as_ref().map(|zone| shown(zone)),
                 name: name.as_ref().map(|name| shown(name)),
                 rtype: rtype.to_string(),
-                transport: if *over_tcp { UpstreamTransport::Tcp } else { UpstreamTransport::Udp },
+                transport: match carrier {
+                    Carrier::Udp => UpstreamTransport::Udp,
+                    Carrier::Tcp => UpstreamTransport::Tcp,
+                    Carrier::Tls => UpstreamTransport::Tls,
+                },
                 edns: *with_edns,
             })
         }
@@ -91,6 +95,9 @@ fn trace_event(step: &Step) -> TraceEvent {
             TraceEvent::Silent { server: server.to_string(), after_ms: *after_ms }
         }
         Step::Unreachable(server) => TraceEvent::Unreachable { server: server.to_string() },
+        Step::Tls(server, fault) => {
+            TraceEvent::TlsFailed { server: server.to_string(), why: fault.text().to_owned() }
+        }
         Step::Taken(taken) => TraceEvent::Taken(reply_class(taken)),
         Step::NoReply(why) => TraceEvent::NoReply { why: (*why).to_owned() },
         Step::Alias(to) => TraceEvent::Alias { name: shown(to) },

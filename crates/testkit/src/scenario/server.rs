@@ -253,8 +253,15 @@ impl Server {
                 let octets = actions.octets[octets].to_vec();
                 let over_tcp = socket.slot.is_stream();
                 let transport = if over_tcp { Transport::Tcp } else { Transport::Udp };
-                effects.push(Effect::Ask { line: line_of(socket), server, octets, transport });
+                effects.push(Effect::Ask {
+                    line: line_of(socket),
+                    server: server.addr,
+                    octets,
+                    transport,
+                });
             }
+            // Connections of the simulation stay open.
+            Action::KeepIdle { .. } => {}
             Action::Close { socket } => effects.push(Effect::Close { line: line_of(socket) }),
             Action::Overdue { waiters } => {
                 for client in &actions.waiters[waiters] {

@@ -12,12 +12,12 @@ pub(super) fn steps(trace: &Trace) -> Vec<String> {
             Step::Cut { zone, addresses, .. } => {
                 format!("cut {}, {addresses} addresses", shown(zone))
             }
-            Step::Sent { server, name, rtype, over_tcp, .. } => {
+            Step::Sent { server, name, rtype, carrier, .. } => {
                 let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
                 format!(
                     "ask {} {name} {rtype}{}",
                     server.ip(),
-                    if *over_tcp { " by TCP" } else { "" }
+                    if carrier.is_stream() { " by TCP" } else { "" }
                 )
             }
             Step::Replied { server, reaction, .. } => format!("{}: {reaction:?}", server.ip()),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use avocet_dnssec::Limit;
-use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, Transport, UpstreamCounters};
+use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, TlsFault, Transport, UpstreamCounters};
 
 use crate::http::exposition::{Exposition, MetricType};
 use crate::state::Shared;
@@ -16,6 +16,7 @@ pub(super) struct Resolvers {
     pooled: u64,
     fresh: u64,
     streams: u64,
+    tls: u64,
     authorities: u64,
     /// Counters, and the number of workers with an open circuit breaker.
     upstreams: BTreeMap<String, (UpstreamCounters, u64)>,
@@ -30,14 +31,17 @@ impl Resolvers {
             sum.pooled += report.sockets.pooled;
             sum.fresh += report.sockets.fresh;
             sum.streams += report.sockets.streams;
+            sum.tls += report.sockets.tls;
             sum.authorities += report.sockets.authorities;
             for upstream in &report.upstreams {
-                let scheme = match upstream.transport {
-                    Transport::Udp => "udp",
-                    Transport::Tcp => "tcp",
+                let name = shared.upstream_peers.host_name(upstream.transport);
+                let shown = match (upstream.transport, name) {
+                    (Transport::Udp, _) => format!("udp://{}", upstream.addr),
+                    (Transport::Tcp, _) => format!("tcp://{}", upstream.addr),
+                    (Transport::Tls(_), None) => format!("tls://{}", upstream.addr),
+                    (Transport::Tls(_), Some(name)) => format!("tls://{name}@{}", upstream.addr),
                 };
-                let (counters, open) =
-                    sum.upstreams.entry(format!("{scheme}://{}", upstream.addr)).or_default();
+                let (counters, open) = sum.upstreams.entry(shown).or_default();
                 add(counters, &upstream.counters);
                 *open += u64::from(upstream.breaker == BreakerState::Open);
             }
@@ -120,6 +124,7 @@ impl Resolvers {
         family.sample(&[("kind", "pool")], self.pooled);
         family.sample(&[("kind", "single")], self.fresh);
         family.sample(&[("kind", "stream")], self.streams);
+        family.sample(&[("kind", "tls")], self.tls);
         family.sample(&[("kind", "authority")], self.authorities);
         self.write_recursion(metrics);
         let mut family = metrics.family(
@@ -195,14 +200,19 @@ impl Resolvers {
 
     pub(super) fn write_upstreams(&self, metrics: &mut Exposition) {
         type Count = fn(&UpstreamCounters) -> u64;
-        let counters: [(&str, &str, Count); 4] = [
+        let counters: [(&str, &str, Count); 5] = [
             ("avocet_upstream_queries_total", "Queries sent to an upstream.", |counters| {
                 counters.queries
             }),
             (
                 "avocet_upstream_tcp_queries_total",
-                "Queries sent to an upstream over TCP.",
+                "Queries sent to an upstream over TCP without TLS.",
                 |counters| counters.tcp,
+            ),
+            (
+                "avocet_upstream_tls_queries_total",
+                "Queries sent to an upstream over TLS.",
+                |counters| counters.tls,
             ),
             (
                 "avocet_upstream_plain_queries_total",
@@ -246,6 +256,18 @@ impl Resolvers {
                 family.sample(&[("upstream", upstream), ("reason", reason)], count(counters));
             }
         }
+        let mut family = metrics.family(
+            "avocet_upstream_tls_failures_total",
+            MetricType::Counter,
+            "Connections to an upstream that TLS ended, by reason.",
+        );
+        let with_tls = |upstream: &&String| upstream.starts_with("tls://");
+        for upstream in self.upstreams.keys().filter(with_tls) {
+            let counters = &self.upstreams[upstream].0;
+            for (fault, count) in TlsFault::ALL.iter().zip(counters.tls_faults) {
+                family.sample(&[("upstream", upstream), ("reason", fault.word())], count);
+            }
+        }
         let bounds = RTT_BUCKETS_MS.map(|bound| bound as f64 / 1e3);
         let mut family = metrics.family(
             "avocet_upstream_rtt_seconds",
@@ -262,6 +284,8 @@ impl Resolvers {
 fn add(sum: &mut UpstreamCounters, other: &UpstreamCounters) {
     sum.queries += other.queries;
     sum.tcp += other.tcp;
+    sum.tls += other.tls;
+    sum.tls_faults.iter_mut().zip(other.tls_faults).for_each(|(sum, count)| *sum += count);
     sum.replies += other.replies;
     sum.rtt_sum_ms += other.rtt_sum_ms;
     sum.rtt_buckets.iter_mut().zip(other.rtt_buckets).for_each(|(sum, count)| *sum += count);

@@ -52,6 +52,7 @@ impl Resolution {
                 self.upstreams.send(turn.poller, query, &actions.octets, turn.time.millis());
             }
             Action::Close { socket } => self.upstreams.close(*socket),
+            Action::KeepIdle { socket, idle_ms } => self.upstreams.keep_idle(*socket, *idle_ms),
             Action::Forget { endpoint } => self.upstreams.forget(*endpoint),
             Action::Overdue { waiters } => {
                 for waiter in &actions.waiters[waiters.clone()] {

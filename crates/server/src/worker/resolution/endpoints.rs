@@ -7,56 +7,39 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
-use std::ops::ControlFlow;
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Interest, Poller, Trigger};
-use avocet_io::process;
 use avocet_io::upstream::UpstreamSocket;
 use avocet_io::uring::{BATCH, SyscallBatch};
-use avocet_resolver::{EndpointId, SocketFault, SocketId, SocketSlot};
-use avocet_session::frame::{FrameReader, FrameWriter, ReadBuffer, ReadState, WriteState};
+use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId, SocketSlot};
+use avocet_session::frame::ReadBuffer;
 use chacha20::rand_core::Rng;
 
+use super::connection::{Connection, fault_of};
 use super::source::open_socket;
 use crate::resolver_report::SocketCounts;
+use crate::upstream_tls::UpstreamPeers;
 use crate::worker::token::Token;
 
 /// Sockets opened ahead of need in one turn, about 5 us each.
 const WARM_AT_ONCE: usize = 8;
-/// Milliseconds without traffic after which a kept connection is closed.
-const IDLE_MS: u64 = 20_000;
-/// Milliseconds without a message after a query, after which a kept connection is dead: longer than
-/// the wait for a reply, and far shorter than the timeout of the system.
-const SILENT_MS: u64 = 6_000;
-
-/// A TCP connection to a server.
-struct Stream {
-    tcp: TcpStream,
-    reader: FrameReader,
-    writer: FrameWriter,
-    interest: Interest,
-    active_ms: u64,
-    /// When the first query after the last received message was sent.
-    asked_ms: Option<u64>,
-}
-
 /// The sockets and the connection that are kept open to one server.
 struct KeptSockets {
     addr: SocketAddr,
     /// Number of slots that were opened ahead of need.
     warmed: u32,
     pool: Vec<Option<UpstreamSocket>>,
-    stream: Option<Stream>,
+    stream: Option<Connection>,
 }
 
 /// A socket or connection for one query.
 enum SingleSocket {
     Datagram(UpstreamSocket),
-    Stream(Box<Stream>),
+    Stream(Box<Connection>),
 }
 
 /// A datagram to send.
@@ -84,12 +67,19 @@ pub(super) struct Endpoints {
     buffer: ReadBuffer,
     /// `None` if io_uring is not available.
     batch: Option<SyscallBatch>,
+    /// The settings of TLS.
+    peers: Arc<UpstreamPeers>,
 }
 
 impl Endpoints {
     /// Creates an empty set. Each pool has `pool_size` sockets. At most `budget` UDP sockets and
     /// connections for one query are open at a time, on these ports.
-    pub(super) fn new(pool_size: u32, budget: usize, ports: Arc<SourcePorts>) -> Self {
+    pub(super) fn new(
+        pool_size: u32,
+        budget: usize,
+        ports: Arc<SourcePorts>,
+        peers: Arc<UpstreamPeers>,
+    ) -> Self {
         Self {
             kept: Vec::new(),
             singles: HashMap::new(),
@@ -100,6 +90,7 @@ impl Endpoints {
             victim: (0, 0),
             buffer: ReadBuffer::new(),
             batch: SyscallBatch::new(),
+            peers,
         }
     }
 
@@ -319,32 +310,31 @@ impl Endpoints {
     pub(super) fn send_stream(
         &mut self,
         poller: &Poller,
-        (id, addr): (SocketId, SocketAddr),
+        (id, to): (SocketId, Endpoint),
         octets: &[u8],
         now_ms: u64,
     ) -> io::Result<()> {
         if let Some(number) = id.slot.single() {
             self.make_room()?;
-            let mut stream = Stream::connect(poller, (id, addr), now_ms)?;
-            stream.push(poller, id, octets)?;
+            let mut stream = Connection::open(poller, (id, to), &self.peers, now_ms)?;
+            stream.push(poller, id, (octets, now_ms))?;
             let single = SingleSocket::Stream(Box::new(stream));
             self.singles.insert(number, (id.endpoint, single));
             return Ok(());
         }
         let is_new = self.kept.get(id.endpoint.0 as usize).is_none_or(Option::is_none);
         let pool_size = u32::from(self.pool_size);
-        let entry = self.entry(id.endpoint, addr);
+        let peers = self.peers.clone();
+        let entry = self.entry(id.endpoint, to.addr);
         if is_new {
             // A server whose first query uses TCP needs no pool.
             entry.warmed = pool_size;
         }
         let stream = match &mut entry.stream {
             Some(stream) => stream,
-            None => entry.stream.insert(Stream::connect(poller, (id, addr), now_ms)?),
+            None => entry.stream.insert(Connection::open(poller, (id, to), &peers, now_ms)?),
         };
-        stream.active_ms = now_ms;
-        stream.asked_ms.get_or_insert(now_ms);
-        stream.push(poller, id, octets)
+        stream.push(poller, id, (octets, now_ms))
     }
 
     /// Writes to and reads from a connection, and passes each message to `deliver`. Returns the
@@ -366,11 +356,7 @@ impl Endpoints {
             },
             None => kept.get_mut(id.endpoint.0 as usize)?.as_mut()?.stream.as_mut()?,
         };
-        let fault = match stream.drive(poller, event, buffer, (now_ms, deliver)) {
-            Ok(ReadState::Closed) => SocketFault::Closed,
-            Ok(_) => return None,
-            Err(error) => fault_of(id, &error),
-        };
+        let fault = stream.drive(poller, (id, event), buffer, (now_ms, deliver))?;
         if let Some(Some(entry)) = kept.get_mut(id.endpoint.0 as usize)
             && id.slot == SocketSlot::Stream
         {
@@ -379,18 +365,31 @@ impl Endpoints {
         Some(fault)
     }
 
-    /// Closes kept connections that are idle or dead, and adds their servers to `closed`.
-    pub(super) fn expire(&mut self, now_ms: u64, closed: &mut Vec<EndpointId>) {
+    /// Keeps the connection to a server open while it is idle for this long.
+    pub(super) fn keep_idle(&mut self, id: SocketId, idle_ms: u32) {
+        let entry = self.kept.get_mut(id.endpoint.0 as usize).and_then(Option::as_mut);
+        if let Some(stream) = entry.and_then(|entry| entry.stream.as_mut()) {
+            stream.keep_idle(idle_ms);
+        }
+    }
+
+    /// Closes connections that are idle or dead, and adds them to `closed`.
+    pub(super) fn expire(&mut self, now_ms: u64, closed: &mut Vec<(SocketId, SocketFault)>) {
         for (number, entry) in self.kept.iter_mut().enumerate() {
             let Some(entry) = entry else { continue };
-            let is_over = |stream: &Stream| {
-                let is_dead =
-                    stream.asked_ms.is_some_and(|asked| now_ms.saturating_sub(asked) > SILENT_MS);
-                is_dead || now_ms.saturating_sub(stream.active_ms) > IDLE_MS
+            let Some(fault) = entry.stream.as_ref().and_then(|stream| stream.end_at(now_ms)) else {
+                continue;
             };
-            if entry.stream.as_ref().is_some_and(is_over) {
-                entry.stream = None;
-                closed.push(EndpointId(number as u32));
+            entry.stream.take().into_iter().for_each(|mut stream| stream.close());
+            let endpoint = EndpointId(number as u32);
+            closed.push((SocketId { endpoint, slot: SocketSlot::Stream }, fault));
+        }
+        for (number, (endpoint, single)) in &self.singles {
+            if let SingleSocket::Stream(stream) = single
+                && let Some(fault @ SocketFault::Tls(_)) = stream.end_at(now_ms)
+            {
+                let slot = SocketSlot::SingleStream(*number);
+                closed.push((SocketId { endpoint: *endpoint, slot }, fault));
             }
         }
     }
@@ -400,7 +399,9 @@ impl Endpoints {
     pub(super) fn counts(&self, is_upstream: impl Fn(EndpointId) -> bool) -> SocketCounts {
         let mut counts = SocketCounts { pooled: self.pooled as u64, ..SocketCounts::default() };
         for entry in self.kept.iter().flatten() {
-            counts.streams += u64::from(entry.stream.is_some());
+            let stream = entry.stream.as_ref().map(Connection::is_encrypted);
+            counts.streams += u64::from(stream == Some(false));
+            counts.tls += u64::from(stream == Some(true));
         }
         for (endpoint, _) in self.singles.values() {
             let kind =
@@ -448,19 +449,6 @@ fn find<'s>(
     }
 }
 
-/// Returns the meaning of an error on a socket or connection for its queries.
-pub(super) fn fault_of(id: SocketId, error: &io::Error) -> SocketFault {
-    match id.slot {
-        SocketSlot::Stream if error.kind() == io::ErrorKind::ConnectionRefused => {
-            SocketFault::Unreachable
-        }
-        // The connection may have been closed while it was idle.
-        SocketSlot::Stream => SocketFault::Closed,
-        _ if process::is_shortage(error) => SocketFault::Shortage,
-        _ => SocketFault::Unreachable,
-    }
-}
-
 impl KeptSockets {
     fn open(
         &mut self,
@@ -474,64 +462,6 @@ impl KeptSockets {
         poller.add(&socket, Token::Server(id).pack(), Interest::Read, Trigger::Level)?;
         self.pool[usize::from(slot)] = Some(socket);
         Ok(())
-    }
-}
-
-impl Stream {
-    fn connect(
-        poller: &Poller,
-        (id, addr): (SocketId, SocketAddr),
-        now_ms: u64,
-    ) -> io::Result<Self> {
-        let tcp = avocet_io::tcp::connect(addr, None)?;
-        poller.add(&tcp, Token::Server(id).pack(), Interest::ReadWrite, Trigger::Level)?;
-        Ok(Self {
-            tcp,
-            reader: FrameReader::new(),
-            writer: FrameWriter::new(),
-            interest: Interest::ReadWrite,
-            active_ms: now_ms,
-            asked_ms: None,
-        })
-    }
-
-    fn push(&mut self, poller: &Poller, id: SocketId, octets: &[u8]) -> io::Result<()> {
-        self.writer.push(octets).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        if self.interest == Interest::Read {
-            self.interest = Interest::ReadWrite;
-            poller.modify(
-                &self.tcp,
-                Token::Server(id).pack(),
-                Interest::ReadWrite,
-                Trigger::Level,
-            )?;
-        }
-        Ok(())
-    }
-
-    fn drive(
-        &mut self,
-        poller: &Poller,
-        event: Event,
-        buffer: &mut ReadBuffer,
-        (now_ms, deliver): (u64, &mut impl FnMut(&[u8])),
-    ) -> io::Result<ReadState> {
-        if let Some(error) = self.tcp.take_error()? {
-            return Err(error);
-        }
-        if event.is_writable()
-            && self.writer.write(&mut self.tcp)? == WriteState::Drained
-            && self.interest != Interest::Read
-        {
-            self.interest = Interest::Read;
-            poller.modify(&self.tcp, event.token(), Interest::Read, Trigger::Level)?;
-        }
-        self.reader.read(&mut self.tcp, buffer, &mut |message| {
-            self.active_ms = now_ms;
-            self.asked_ms = None;
-            deliver(message);
-            ControlFlow::Continue(())
-        })
     }
 }
 

@@ -23,6 +23,7 @@
 //! neither sends to a client nor counts its query.
 
 mod act;
+mod connection;
 mod endpoints;
 mod recover;
 mod share;
@@ -42,7 +43,7 @@ use avocet_nameserver::query::miss::{Miss, Waiter};
 use avocet_nameserver::query::scratch::Scratch;
 use avocet_nameserver::query::{QueryContext, Seen};
 use avocet_nameserver::snapshot::Snapshot;
-use avocet_resolver::{Actions, Context, Resolver, SocketFault, SocketId, SocketSlot};
+use avocet_resolver::{Actions, Context, Resolver, SocketFault, SocketId};
 use avocet_wire::MAX_MESSAGE;
 use chacha20::ChaCha12Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
@@ -116,7 +117,12 @@ impl Resolution {
             wanted: TraceOrders::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
-            upstreams: Upstreams::new(limits, state.ports.clone(), port_draws(&mut rng)),
+            upstreams: Upstreams::new(
+                limits,
+                state.ports.clone(),
+                shared.upstream_peers.clone(),
+                port_draws(&mut rng),
+            ),
             limits,
             rng,
             state,
@@ -236,10 +242,9 @@ impl Resolution {
 
     /// Closes idle connections to servers, and publishes the counts of the resolver.
     pub(crate) fn sweep<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
-        for endpoint in self.upstreams.expire(turn.time.millis()) {
-            let id = SocketId { endpoint, slot: SocketSlot::Stream };
+        for (id, fault) in self.upstreams.expire(turn.time.millis()) {
             let Self { resolver, shared, actions, .. } = self;
-            resolver.failed(id, SocketFault::Closed, &mut context(shared, actions, turn.time));
+            resolver.failed(id, fault, &mut context(shared, actions, turn.time));
         }
         self.report();
         self.act(turn);
@@ -251,6 +256,7 @@ impl Resolution {
             id: upstream.id,
             addr: upstream.endpoint.addr,
             transport: upstream.endpoint.transport,
+            tls_fault: upstream.tls_fault,
             counters: *upstream.counters,
             breaker: upstream.state,
         });

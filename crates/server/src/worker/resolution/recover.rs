@@ -21,7 +21,12 @@ impl Resolution {
         let draws = port_draws(&mut self.rng);
         let pool_size = self.limits.pool_size as usize;
         self.resolver = Resolver::new(self.state.plan.clone(), seed, pool_size);
-        self.upstreams = Upstreams::new(self.limits, self.state.ports.clone(), draws);
+        self.upstreams = Upstreams::new(
+            self.limits,
+            self.state.ports.clone(),
+            self.shared.upstream_peers.clone(),
+            draws,
+        );
         self.shares = Shares::new(shares_key);
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());

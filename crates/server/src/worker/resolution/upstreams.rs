@@ -5,17 +5,18 @@
 //! readable sockets of one turn, so that few system calls send and receive them.
 
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
 use avocet_config::ports::SourcePorts;
 use avocet_io::poll::{Event, Poller};
-use avocet_resolver::{EndpointId, SocketFault, SocketId};
+use avocet_resolver::{Endpoint, EndpointId, SocketFault, SocketId};
 use chacha20::ChaCha12Rng;
 
-use super::endpoints::{Endpoints, Query, fault_of};
+use super::connection::fault_of;
+use super::endpoints::{Endpoints, Query};
 use crate::resolver_report::SocketCounts;
+use crate::upstream_tls::UpstreamPeers;
 
 /// Limits of the sockets towards servers.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ pub(super) struct Outbound {
     /// The socket.
     pub(super) socket: SocketId,
     /// The server.
-    pub(super) to: SocketAddr,
+    pub(super) to: Endpoint,
     /// Whether the socket needs another port.
     pub(super) renew: bool,
     /// The message, within the octets of the actions.
@@ -55,9 +56,14 @@ pub(super) struct Outbound {
 
 impl Upstreams {
     /// No socket is open. `rng` draws from the ports.
-    pub(super) fn new(limits: SocketLimits, ports: Arc<SourcePorts>, rng: ChaCha12Rng) -> Self {
+    pub(super) fn new(
+        limits: SocketLimits,
+        ports: Arc<SourcePorts>,
+        peers: Arc<UpstreamPeers>,
+        rng: ChaCha12Rng,
+    ) -> Self {
         Self {
-            endpoints: Endpoints::new(limits.pool_size, limits.open, ports),
+            endpoints: Endpoints::new(limits.pool_size, limits.open, ports, peers),
             rng,
             prepared: Vec::new(),
             faults: Vec::new(),
@@ -78,7 +84,7 @@ impl Upstreams {
             if renew {
                 endpoints.close(socket);
             }
-            endpoints.prepare(poller, (socket, to), rng)
+            endpoints.prepare(poller, (socket, to.addr), rng)
         };
         if let Err(error) = sent {
             self.faults.push((socket, fault_of(socket, &error)));
@@ -91,6 +97,11 @@ impl Upstreams {
         self.endpoints.close(socket);
         self.prepared.retain(|(prepared, _)| *prepared != socket);
         self.faults.retain(|(faulty, _)| *faulty != socket);
+    }
+
+    /// Keeps a connection open while it is idle for this long.
+    pub(super) fn keep_idle(&mut self, socket: SocketId, idle_ms: u32) {
+        self.endpoints.keep_idle(socket, idle_ms);
     }
 
     /// Closes everything that is kept open towards a server.
@@ -163,8 +174,8 @@ impl Upstreams {
         self.is_warming
     }
 
-    /// Closes kept connections that are idle or dead, and returns their servers.
-    pub(super) fn expire(&mut self, now_ms: u64) -> Vec<EndpointId> {
+    /// Closes connections that are idle or dead, and returns them.
+    pub(super) fn expire(&mut self, now_ms: u64) -> Vec<(SocketId, SocketFault)> {
         let mut closed = Vec::new();
         self.endpoints.expire(now_ms, &mut closed);
         closed
