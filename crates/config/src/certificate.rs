@@ -6,15 +6,14 @@ use std::path::Path;
 
 use toml::{Spanned, Table, Value};
 
+use super::certificate_files::CertificateFiles;
 use super::check::Check;
+use super::host_name::host_name;
 use super::policy::TableHeader;
 use super::spec::CertificateSpec;
-use super::web::CertificateFiles;
 
 /// Most certificates.
 const MAX_CERTIFICATES: usize = 64;
-/// Octets of the longest host name (RFC 1035 §2.3.4).
-const MAX_HOST_NAME: usize = 253;
 
 /// One `[[certificate]]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,17 +71,6 @@ fn certificate(
         names,
         files: CertificateFiles { chain: check.path(chain), key: check.path(key) },
     })
-}
-
-/// Returns a host name in lower case without final dot; `None` if it cannot be one.
-pub(super) fn host_name(text: &str) -> Option<String> {
-    let name = text.trim_end_matches('.').to_ascii_lowercase();
-    let labels = name.strip_prefix("*.").unwrap_or(&name);
-    let is_label = |label: &str| {
-        let is_octet = |octet: u8| octet.is_ascii_alphanumeric() || b"-_".contains(&octet);
-        !label.is_empty() && label.len() <= 63 && label.bytes().all(is_octet)
-    };
-    (name.len() <= MAX_HOST_NAME && labels.split('.').all(is_label)).then_some(name)
 }
 
 /// Adds a fault if a listener with TLS at `at` has no certificate to show.

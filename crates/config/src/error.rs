@@ -133,9 +133,7 @@ pub enum SettingError {
         source: ServerFault,
     },
     /// The transport of a server is not supported.
-    #[error(
-        "\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\""
-    )]
+    #[error("\"{0}://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\"")]
     UnsupportedTransport(String),
     /// A server with TLS has a name and no address.
     #[error("{0:?} has no address; write \"tls://NAME@ADDRESS\"")]

@@ -17,7 +17,7 @@ use super::name::{Name, ROOT, shown};
 use super::recurse::Mode;
 use super::setting::{FromText, List, Setting, Text, Written};
 use super::spec::ForwardSpec;
-use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream, upstream_tls};
+use super::{EcsPolicy, ForwardConfig, Strategy, Upstream, named_file, upstream, upstream_proof};
 
 /// The file with this machine's name servers.
 const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -146,7 +146,7 @@ fn rule(
     mut spec: ForwardSpec,
     check: &mut Check,
 ) -> ForwardConfig {
-    let tls = upstream_tls::read(&mut spec, &upstreams, check);
+    let tls = upstream_proof::read(&mut spec, &upstreams, check);
     let max_span = spec.timeout_max_ms.span();
     let min_span = spec.timeout_min_ms.span();
     let min = check.take(spec.timeout_min_ms).map_or(TIMEOUT_MIN_MS, |ms| ms.0);

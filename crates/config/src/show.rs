@@ -15,7 +15,7 @@ use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
     ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log,
-    show_policy, upstream_tls, web, zone,
+    show_policy, upstream_proof, web, zone,
 };
 
 impl Config {
@@ -239,9 +239,7 @@ fn forward(rule: &ForwardConfig) -> Table {
     if !rule.exception {
         let upstreams: Vec<Value> = rule.upstreams.iter().map(upstream).collect();
         out.insert("upstreams".to_owned(), upstreams.into());
-        if rule.peers().next().is_some() {
-            upstream_tls::show(&rule.tls, &mut out);
-        }
+        upstream_proof::show(&rule.tls, &mut out);
     }
     out
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use avocet_policy::rule::{SERVER_FORM, ServerFault, WrittenAddress, server_address};
 
-use super::certificate::host_name;
 use super::error::SettingError;
+use super::host_name::host_name;
 use super::setting::FromText;
 use super::{Upstream, UpstreamTransport};
 

@@ -2,25 +2,19 @@
 //! `client-key` and `authentication` of a `[[forward]]` (RFC 7858, RFC 8310).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::mem;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
 use avocet_resolver::PeerId;
 use data_encoding::BASE64;
-use toml::{Table, Value};
 
-use super::check::Check;
+use super::certificate_files::CertificateFiles;
 use super::error::SettingError;
-use super::setting::{FromText, List, Setting, Text};
-use super::spec::ForwardSpec;
-use super::web::CertificateFiles;
+use super::setting::FromText;
 use super::{ForwardConfig, Upstream, UpstreamTransport};
 
 /// Octets of a pin: SHA-256 of a SubjectPublicKeyInfo.
 const PIN_LEN: usize = 32;
-/// Most pins of a rule.
-const MAX_PINS: usize = 64;
 
 /// What the servers with TLS of a rule must prove.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -41,7 +35,7 @@ pub enum Authentication {
     /// A server without proof gets no query.
     #[default]
     Strict,
-    /// Each certificate is accepted: queries are encrypted, but nobody knows for whom.
+    /// Each certificate is accepted: queries are encrypted, but perhaps for an attacker.
     Opportunistic,
 }
 
@@ -113,93 +107,6 @@ impl ForwardConfig {
     /// Returns the servers with TLS of this rule.
     pub fn peers(&self) -> impl Iterator<Item = TlsPeer> + '_ {
         let upstreams = self.upstreams.iter();
-        upstreams
-            .filter(|one| one.transport == UpstreamTransport::Tls)
-            .map(|one| self.peer(one))
+        upstreams.filter(|one| one.transport == UpstreamTransport::Tls).map(|one| self.peer(one))
     }
-}
-
-/// Reads the keys of a rule about TLS.
-pub(super) fn read(
-    spec: &mut ForwardSpec,
-    upstreams: &[Upstream],
-    check: &mut Check,
-) -> UpstreamTls {
-    let places = [
-        ("ca", spec.ca.span()),
-        ("pins", spec.pins.span()),
-        ("client-cert", spec.client_cert.span()),
-        ("client-key", spec.client_key.span()),
-        ("authentication", spec.authentication.span()),
-    ];
-    let is_used = upstreams.iter().any(|one| one.transport == UpstreamTransport::Tls);
-    for (key, span) in places.iter().filter(|_| !is_used) {
-        if let Some(at) = span {
-            check.doubt(at.clone(), format!("`{key}` has no effect: no server has tls://"));
-        }
-    }
-    let authentication =
-        check.take(mem::take(&mut spec.authentication)).map_or_else(Default::default, |one| one.0);
-    let [ca_at, pins_at, ..] = places.map(|(_, span)| span);
-    if let Some(at) = ca_at.or(pins_at).filter(|_| authentication == Authentication::Opportunistic)
-    {
-        let message = "authentication = \"opportunistic\" accepts each certificate; remove it, or \
-                       `ca` and `pins`";
-        check.fault(at, message);
-    }
-    UpstreamTls {
-        authentication,
-        ca: check.optional_path(mem::take(&mut spec.ca)),
-        pins: pins(mem::take(&mut spec.pins), check),
-        client: client(spec, check),
-    }
-}
-
-fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
-    let span = setting.span();
-    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
-    if let Some(at) = span.filter(|_| items.len() > MAX_PINS) {
-        check.fault(at, format!("more than {MAX_PINS} pins"));
-    }
-    items.into_iter().map(|item| item.into_inner().0).collect()
-}
-
-/// Reads the certificate that this server shows to others.
-fn client(spec: &mut ForwardSpec, check: &mut Check) -> Option<CertificateFiles> {
-    let (chain_at, key_at) = (spec.client_cert.span(), spec.client_key.span());
-    let chain = check.optional_path(mem::take(&mut spec.client_cert));
-    let key = check.optional_path(mem::take(&mut spec.client_key));
-    match (chain, key) {
-        (Some(chain), Some(key)) => Some(CertificateFiles { chain, key }),
-        (None, None) => None,
-        (Some(_), None) => {
-            check.fault(chain_at.unwrap_or_default(), "`client-cert` needs `client-key`");
-            None
-        }
-        (None, Some(_)) => {
-            check.fault(key_at.unwrap_or_default(), "`client-key` needs `client-cert`");
-            None
-        }
-    }
-}
-
-/// Adds the keys to the table of a rule, as the file would have them.
-pub(super) fn show(tls: &UpstreamTls, out: &mut Table) {
-    let path = |path: Option<&PathBuf>| {
-        Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
-    };
-    let authentication = match tls.authentication {
-        Authentication::Strict => "strict",
-        Authentication::Opportunistic => "opportunistic",
-    };
-    let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
-    let client = tls.client.as_ref();
-    let shown = [
-        ("authentication", authentication.into()),
-        ("ca", path(tls.ca.as_ref())),
-        ("pins", Value::Array(pins.collect())),
-        ("client-cert", path(client.map(|files| &files.chain))),
-        ("client-key", path(client.map(|files| &files.key))),
-    ];
-    out.extend(shown.map(|(key, value)| (key.to_owned(), value)));
 }

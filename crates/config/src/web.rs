@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use toml::{Table, Value};
 
+use super::certificate_files::CertificateFiles;
 use super::check::Check;
 use super::spec::WebSpec;
 use super::validate::local_address;
@@ -29,15 +30,6 @@ pub struct HttpsConfig {
     pub address: SocketAddr,
     /// The files of its certificate.
     pub certificate: CertificateFiles,
-}
-
-/// The files of a certificate, in PEM.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct CertificateFiles {
-    /// The certificate, followed by those of its issuers.
-    pub chain: PathBuf,
-    /// The private key.
-    pub key: PathBuf,
 }
 
 /// Returns the configuration of the table.

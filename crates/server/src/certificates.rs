@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fs, io};
 
 use avocet_config::certificate::CertificateConfig;
-use avocet_config::web::CertificateFiles;
+use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::{Config, OpenAddress, Protocol};
 use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::{fmt, io};
 
 use avocet_config::Config;
+use avocet_config::certificate_files::CertificateFiles;
 use avocet_config::upstream_tls::{Authentication, PeerName, TlsPeer, UpstreamTls};
-use avocet_config::web::CertificateFiles;
 use avocet_io::file::read_regular;
 use avocet_resolver::{PeerId, Transport};
 use avocet_session::certificate::{ALPN_DOT, Certificate};

@@ -71,8 +71,7 @@ impl TlsUpstream {
                 let mut state = shared.lock().unwrap();
                 state.open.push(stream.try_clone().unwrap());
                 state.accepted += 1;
-                let (manner, config, sender) =
-                    (state.manner, state.config.clone(), sender.clone());
+                let (manner, config, sender) = (state.manner, state.config.clone(), sender.clone());
                 thread::spawn(move || serve(stream, manner, config, &sender));
             }
         });
@@ -115,9 +114,11 @@ fn serve(
 ) {
     // The client may end the connection at any point.
     let _ = match manner {
-        Manner::Silent => stream.read(&mut [0; 1]).map(drop).and_then(|()| loop {
-            if stream.read(&mut [0; 4096])? == 0 {
-                return Ok(());
+        Manner::Silent => stream.read(&mut [0; 1]).map(drop).and_then(|()| {
+            loop {
+                if stream.read(&mut [0; 4096])? == 0 {
+                    return Ok(());
+                }
             }
         }),
         Manner::Plain => stream.write_all(b"220 mail.example ESMTP\r\n"),

@@ -27,7 +27,7 @@ fn servers_are_addresses_with_or_without_port_and_scheme() {
         let rule = rule(&format!("upstreams = [\"{written}\"]"));
         assert_eq!(
             rule.upstreams,
-            [Upstream { addr: addr.parse().unwrap(), transport }],
+            [Upstream { addr: addr.parse().unwrap(), transport, name: None }],
             "{written}"
         );
     }
@@ -74,7 +74,8 @@ fn stubs_and_rules_take_the_forms_of_forwards() {
 #[test]
 fn what_is_no_server_is_refused() {
     let expected = "expected a server such as \"192.0.2.1\", \"192.0.2.1:5353\" or \
-                    \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP only, found";
+                    \"[2001:db8::1]:5353\", with the prefix \"tcp://\" for TCP only, or as \
+                    \"tls://dns.example@192.0.2.1\", found";
     let cases = [
         ("dns.example", format!("{expected} \"dns.example\"")),
         ("1.1.1.1:", format!("{expected} \"1.1.1.1:\"")),
@@ -83,9 +84,26 @@ fn what_is_no_server_is_refused() {
         ("fe80::1%nosuchinterface", format!("{expected} \"fe80::1%nosuchinterface\"")),
         ("", format!("{expected} \"\"")),
         (
-            "tls://1.1.1.1",
-            "\"tls://\" is not a supported transport; use \"udp://\" or \"tcp://\"".to_owned(),
+            "quic://1.1.1.1",
+            "\"quic://\" is not a supported transport; use \"udp://\", \"tcp://\" or \"tls://\""
+                .to_owned(),
         ),
+        (
+            "tls://dns.example",
+            "\"dns.example\" has no address; write \"tls://NAME@ADDRESS\"".to_owned(),
+        ),
+        (
+            "tls://*.example@192.0.2.1",
+            "\"*.example\" is not a host name; write \"tls://NAME@ADDRESS\" or \"tls://ADDRESS\""
+                .to_owned(),
+        ),
+        (
+            "tls://@192.0.2.1",
+            "\"\" is not a host name; write \"tls://NAME@ADDRESS\" or \"tls://ADDRESS\"".to_owned(),
+        ),
+        ("tls://dns.example@", format!("{expected} \"tls://dns.example@\"")),
+        ("tls://dns.example@x", format!("{expected} \"tls://dns.example@x\"")),
+        ("tls://", format!("{expected} \"tls://\"")),
         ("1.1.1.1:0", "\"1.1.1.1:0\" has port 0; the port of DNS is 53".to_owned()),
         ("0.0.0.0", "\"0.0.0.0\" is not the address of one server".to_owned()),
         ("ff02::fb", "\"ff02::fb\" is not the address of one server".to_owned()),
@@ -268,4 +286,90 @@ fn resolv_conf_gives_its_servers_without_ourselves() {
     std::fs::remove_dir_all(&directory).unwrap();
     let error = rule("127.0.0.1:53").unwrap_err().to_string();
     assert!(error.contains("resolv.conf cannot be read: "), "{error}");
+}
+
+#[test]
+fn servers_with_tls_have_a_name_an_address_or_both() {
+    for (written, addr, name) in [
+        ("tls://dns.example@192.0.2.1", "192.0.2.1:853", Some("dns.example")),
+        ("tls://DNS.Example.@192.0.2.1:8853", "192.0.2.1:8853", Some("dns.example")),
+        ("tls://dns.example@192.0.2.1@8853", "192.0.2.1:8853", Some("dns.example")),
+        ("tls://dns.example@[2001:db8::1]:853", "[2001:db8::1]:853", Some("dns.example")),
+        ("tls://dns.example@2001:db8::1", "[2001:db8::1]:853", Some("dns.example")),
+        ("tls://192.0.2.1", "192.0.2.1:853", None),
+        ("tls://192.0.2.1@8853", "192.0.2.1:8853", None),
+        ("tls://192.0.2.1:53", "192.0.2.1:53", None),
+    ] {
+        let rule = rule(&format!("upstreams = [\"{written}\"]"));
+        let [Upstream { addr: found, transport, name: of }] = &rule.upstreams[..] else {
+            panic!("{written}")
+        };
+        assert_eq!((*found, *transport), (addr.parse().unwrap(), UpstreamTransport::Tls));
+        assert_eq!(of.as_deref(), name, "{written}");
+    }
+}
+
+#[test]
+fn what_servers_with_tls_must_prove_makes_their_identity() {
+    let pin = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    let id = |server: &str, keys: &str| {
+        let rule = rule(&format!("upstreams = [\"tls://{server}\"]\n{keys}"));
+        rule.peer(&rule.upstreams[0]).id()
+    };
+    let plain = id("dns.example@192.0.2.1", "");
+    assert_eq!(plain, id("DNS.example.@192.0.2.1:8853", "authentication = \"strict\""));
+    for (server, keys) in [
+        ("other.example@192.0.2.1", String::new()),
+        ("192.0.2.1", String::new()),
+        ("dns.example@192.0.2.1", "ca = \"ca.pem\"".to_owned()),
+        ("dns.example@192.0.2.1", format!("pins = [\"{pin}\"]")),
+        ("dns.example@192.0.2.1", "authentication = \"opportunistic\"".to_owned()),
+        ("dns.example@192.0.2.1", "client-cert = \"c\"\nclient-key = \"k\"".to_owned()),
+    ] {
+        assert_ne!(plain, id(server, &keys), "{server} {keys}");
+    }
+    let rule = rule(&format!("upstreams = [\"tls://192.0.2.1\"]\nca = \"\"\npins = [\"{pin}\"]"));
+    assert_eq!((rule.tls.ca, rule.tls.pins), (None, vec![upstream_tls::Pin([0; 32])]));
+}
+
+#[test]
+fn wrong_settings_of_tls_are_refused() {
+    let server = "zone = \".\"\nupstreams = [\"tls://192.0.2.1\"]\n";
+    let pin = "expected the SHA-256 digest of a public key in base64, 44 characters long, found";
+    let contradiction = "authentication = \"opportunistic\" accepts each certificate; remove it, or \
+                         `ca` and `pins`";
+    let cases = [
+        (format!("{server}pins = [\"AAAA\"]"), format!("4:9: {pin} \"AAAA\"")),
+        (format!("{server}pins = [\"{{}}\"]"), format!("4:9: {pin} \"{{}}\"")),
+        (
+            format!("{server}authentication = \"lax\""),
+            "4:18: expected \"strict\" or \"opportunistic\", found \"lax\"".to_owned(),
+        ),
+        (
+            format!("{server}ca = \"x\"\nauthentication = \"opportunistic\""),
+            format!("4:6: {contradiction}"),
+        ),
+        (
+            format!("{server}client-cert = \"x\""),
+            "4:15: `client-cert` needs `client-key`".to_owned(),
+        ),
+        (
+            format!("{server}client-key = \"x\""),
+            "4:14: `client-key` needs `client-cert`".to_owned(),
+        ),
+    ];
+    refuses(&cases);
+}
+
+#[test]
+fn settings_of_tls_are_shown_and_read_again() {
+    let text = "[[forward]]\nzone = \".\"\nupstreams = [\"tls://dns.example@192.0.2.1\"]\n\
+                ca = \"/ca.pem\"\n[resolver]\nmode = \"forward\"\n";
+    let config = read_with(text, &[]).unwrap();
+    let shown = toml::to_string(&config.effective()).unwrap();
+    assert!(shown.contains("\"tls://dns.example@192.0.2.1:853\""), "{shown}");
+    assert_eq!(read_with(&shown, &[]).unwrap().forwards, config.forwards);
+    let idle = "[[forward]]\nzone = \".\"\nupstreams = [\"192.0.2.1\"]\nca = \"/ca.pem\"\n";
+    let doubts = read_with(idle, &[]).unwrap().doubts;
+    assert!(doubts[0].ends_with("`ca` has no effect: no server has tls://"), "{doubts:?}");
 }

@@ -104,11 +104,8 @@ impl<W> Resolver<W> {
     fn stream_failed(&mut self, socket: SocketId, fault: SocketFault, cx: &mut Context<'_, W>) {
         let outstanding = self.exchanges.pending.on_stream(socket.endpoint);
         let server = &mut self.exchanges.servers[socket.endpoint];
-        let most = if server.streams.ended(outstanding.len(), cx.now_ms) {
-            MAX_STREAM_RETRIES
-        } else {
-            1
-        };
+        let most =
+            if server.streams.ended(outstanding.len(), cx.now_ms) { MAX_STREAM_RETRIES } else { 1 };
         for (query_at, id) in outstanding {
             // An earlier step of the loop may have ended this query.
             if self.exchanges.pending.find(socket, id) != Some(query_at) {
@@ -144,7 +141,9 @@ impl<W> Resolver<W> {
             _ => server.counters().into_iter().for_each(|counters| counters.network_errors += 1),
         }
         let (step, failure) = match fault {
-            SocketFault::Tls(fault) => (Step::Tls(server.endpoint.addr, fault), Failure::Tls(fault)),
+            SocketFault::Tls(fault) => {
+                (Step::Tls(server.endpoint.addr, fault), Failure::Tls(fault))
+            }
             _ => (Step::Unreachable(server.endpoint.addr), Failure::Network),
         };
         self.record(owner, cx.now_ms, step);

@@ -16,7 +16,11 @@ fn words(trace: &Trace) -> Vec<String> {
             Step::Cut { zone, .. } => format!("cut {}", shown(zone)),
             Step::Sent { server, name, carrier, .. } => {
                 let name = name.as_ref().map(|name| shown(name)).unwrap_or_default();
-                format!("ask {} {name}{}", server.ip(), if carrier.is_stream() { " tcp" } else { "" })
+                format!(
+                    "ask {} {name}{}",
+                    server.ip(),
+                    if carrier.is_stream() { " tcp" } else { "" }
+                )
             }
             Step::Replied { reaction: Reaction::Message(rcode), rtt_ms, .. } => {
                 format!("{rcode} {rtt_ms} ms")

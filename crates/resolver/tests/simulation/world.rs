@@ -7,7 +7,8 @@ use std::sync::Arc;
 use avocet_cache::{FailureCache, RrsetCache, TtlBounds};
 use avocet_resolver::{
     Action, Actions, Ask, Context, EcsPolicy, Endpoint, EndpointId, Plan, Resolved, Resolver,
-    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, TlsFault, Transport, ZoneRule,
+    Settings, SocketFault, SocketId, SocketSlot, Strategy, Submitted, TlsFault, Transport,
+    ZoneRule,
 };
 use avocet_testkit::{Chance, Faults, Network, Query, name, question};
 use avocet_wire::hash::HashKey;

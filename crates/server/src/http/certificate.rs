@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use avocet_config::web::CertificateFiles;
+use avocet_config::certificate_files::CertificateFiles;
 use avocet_nameserver::file_watch::FileFingerprint;
 use rustls::ServerConfig;
 

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use avocet_config::web::{CertificateFiles, WebConfig};
+use avocet_config::certificate_files::CertificateFiles;
+use avocet_config::web::WebConfig;
 use avocet_io::file::read_regular;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;

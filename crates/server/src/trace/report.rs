@@ -75,11 +75,7 @@ fn trace_event(step: &Step) -> TraceEvent {
                 zone: zone.as_ref().map(|zone| shown(zone)),
                 name: name.as_ref().map(|name| shown(name)),
                 rtype: rtype.to_string(),
-                transport: match carrier {
-                    Carrier::Udp => UpstreamTransport::Udp,
-                    Carrier::Tcp => UpstreamTransport::Tcp,
-                    Carrier::Tls => UpstreamTransport::Tls,
-                },
+                transport: transport_of(*carrier),
                 edns: *with_edns,
             })
         }
@@ -142,6 +138,14 @@ const fn cache_find(find: Find) -> CacheFind {
         Find::Nodata => CacheFind::Nodata,
         Find::Nxdomain => CacheFind::Nxdomain,
         Find::Gap => CacheFind::Gap,
+    }
+}
+
+fn transport_of(carrier: Carrier) -> UpstreamTransport {
+    match carrier {
+        Carrier::Udp => UpstreamTransport::Udp,
+        Carrier::Tcp => UpstreamTransport::Tcp,
+        Carrier::Tls => UpstreamTransport::Tls,
     }
 }
 

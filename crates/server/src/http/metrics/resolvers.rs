@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::PoisonError;
 
 use avocet_dnssec::Limit;
-use avocet_resolver::{BreakerState, Counters, RTT_BUCKETS_MS, TlsFault, Transport, UpstreamCounters};
+use avocet_resolver::{
+    BreakerState, Counters, RTT_BUCKETS_MS, TlsFault, Transport, UpstreamCounters,
+};
 
 use crate::http::exposition::{Exposition, MetricType};
 use crate::state::Shared;
@@ -198,6 +200,21 @@ impl Resolvers {
         }
     }
 
+    fn write_tls_failures(&self, metrics: &mut Exposition) {
+        let mut family = metrics.family(
+            "avocet_upstream_tls_failures_total",
+            MetricType::Counter,
+            "Connections to an upstream that TLS ended, by reason.",
+        );
+        let with_tls = |upstream: &&String| upstream.starts_with("tls://");
+        for upstream in self.upstreams.keys().filter(with_tls) {
+            let counters = &self.upstreams[upstream].0;
+            for (fault, count) in TlsFault::ALL.iter().zip(counters.tls_faults) {
+                family.sample(&[("upstream", upstream), ("reason", fault.word())], count);
+            }
+        }
+    }
+
     pub(super) fn write_upstreams(&self, metrics: &mut Exposition) {
         type Count = fn(&UpstreamCounters) -> u64;
         let counters: [(&str, &str, Count); 5] = [
@@ -256,18 +273,7 @@ impl Resolvers {
                 family.sample(&[("upstream", upstream), ("reason", reason)], count(counters));
             }
         }
-        let mut family = metrics.family(
-            "avocet_upstream_tls_failures_total",
-            MetricType::Counter,
-            "Connections to an upstream that TLS ended, by reason.",
-        );
-        let with_tls = |upstream: &&String| upstream.starts_with("tls://");
-        for upstream in self.upstreams.keys().filter(with_tls) {
-            let counters = &self.upstreams[upstream].0;
-            for (fault, count) in TlsFault::ALL.iter().zip(counters.tls_faults) {
-                family.sample(&[("upstream", upstream), ("reason", fault.word())], count);
-            }
-        }
+        self.write_tls_failures(metrics);
         let bounds = RTT_BUCKETS_MS.map(|bound| bound as f64 / 1e3);
         let mut family = metrics.family(
             "avocet_upstream_rtt_seconds",

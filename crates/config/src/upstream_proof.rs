@@ -1,0 +1,105 @@
+//! Reads and shows the keys of a `[[forward]]` that say what its servers with TLS must prove.
+
+use std::mem;
+use std::path::PathBuf;
+
+use data_encoding::BASE64;
+use toml::{Table, Value};
+
+use super::certificate_files::CertificateFiles;
+use super::check::Check;
+use super::setting::{List, Setting, Text};
+use super::spec::ForwardSpec;
+use super::upstream_tls::{Authentication, Pin, UpstreamTls};
+use super::{Upstream, UpstreamTransport};
+
+/// Most pins of a rule.
+const MAX_PINS: usize = 64;
+
+/// Reads the keys of a rule about TLS.
+pub(super) fn read(
+    spec: &mut ForwardSpec,
+    upstreams: &[Upstream],
+    check: &mut Check,
+) -> UpstreamTls {
+    let [ca_at, pins_at, client_at, authentication_at] =
+        [spec.ca.span(), spec.pins.span(), spec.client_cert.span(), spec.authentication.span()];
+    let authentication =
+        check.take(mem::take(&mut spec.authentication)).map_or_else(Default::default, |one| one.0);
+    let tls = UpstreamTls {
+        authentication,
+        ca: check.optional_path(mem::take(&mut spec.ca)),
+        pins: pins(mem::take(&mut spec.pins), check),
+        client: client(spec, check),
+    };
+    let is_lax = tls.authentication == Authentication::Opportunistic;
+    let (has_ca, has_pins) = (tls.ca.is_some(), !tls.pins.is_empty());
+    let proof = ca_at.clone().filter(|_| has_ca).or(pins_at.clone().filter(|_| has_pins));
+    if let Some(at) = proof.filter(|_| is_lax) {
+        let message = "authentication = \"opportunistic\" accepts each certificate; remove it, or \
+                       `ca` and `pins`";
+        check.fault(at, message);
+    }
+    let set = [
+        ("ca", ca_at, has_ca),
+        ("pins", pins_at, has_pins),
+        ("client-cert", client_at, tls.client.is_some()),
+        ("authentication", authentication_at, is_lax),
+    ];
+    if upstreams.iter().all(|one| one.transport != UpstreamTransport::Tls) {
+        for (key, at, _) in set.into_iter().filter(|(.., is_set)| *is_set) {
+            let message = format!("`{key}` has no effect: no server has tls://");
+            check.doubt(at.unwrap_or_default(), message);
+        }
+    }
+    tls
+}
+
+fn pins(setting: Setting<List<Text<Pin>>>, check: &mut Check) -> Vec<Pin> {
+    let span = setting.span();
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    if let Some(at) = span.filter(|_| items.len() > MAX_PINS) {
+        check.fault(at, format!("more than {MAX_PINS} pins"));
+    }
+    items.into_iter().map(|item| item.into_inner().0).collect()
+}
+
+/// Reads the certificate that this server shows to others.
+fn client(spec: &mut ForwardSpec, check: &mut Check) -> Option<CertificateFiles> {
+    let (chain_at, key_at) = (spec.client_cert.span(), spec.client_key.span());
+    let chain = check.optional_path(mem::take(&mut spec.client_cert));
+    let key = check.optional_path(mem::take(&mut spec.client_key));
+    match (chain, key) {
+        (Some(chain), Some(key)) => Some(CertificateFiles { chain, key }),
+        (None, None) => None,
+        (Some(_), None) => {
+            check.fault(chain_at.unwrap_or_default(), "`client-cert` needs `client-key`");
+            None
+        }
+        (None, Some(_)) => {
+            check.fault(key_at.unwrap_or_default(), "`client-key` needs `client-cert`");
+            None
+        }
+    }
+}
+
+/// Adds the keys to the table of a rule, as the file would have them.
+pub(super) fn show(tls: &UpstreamTls, out: &mut Table) {
+    let path = |path: Option<&PathBuf>| {
+        Value::from(path.map_or_else(String::new, |path| path.to_string_lossy().into_owned()))
+    };
+    let authentication = match tls.authentication {
+        Authentication::Strict => "strict",
+        Authentication::Opportunistic => "opportunistic",
+    };
+    let pins = tls.pins.iter().map(|pin| Value::from(BASE64.encode(&pin.0)));
+    let client = tls.client.as_ref();
+    let shown = [
+        ("authentication", authentication.into()),
+        ("ca", path(tls.ca.as_ref())),
+        ("pins", Value::Array(pins.collect())),
+        ("client-cert", path(client.map(|files| &files.chain))),
+        ("client-key", path(client.map(|files| &files.key))),
+    ];
+    out.extend(shown.map(|(key, value)| (key.to_owned(), value)));
+}
