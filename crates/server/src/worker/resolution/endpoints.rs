@@ -470,9 +470,11 @@ mod tests {
     use std::collections::HashSet;
 
     use avocet_config::ports::AvoidPorts;
+    use avocet_resolver::Transport;
     use chacha20::ChaCha12Rng;
     use chacha20::rand_core::SeedableRng;
 
+    use super::super::connection::SILENT_MS;
     use super::*;
 
     fn ports(ranges: &str) -> Arc<SourcePorts> {
@@ -492,7 +494,7 @@ mod tests {
     #[test]
     fn a_pooled_socket_makes_room_for_a_single_one() {
         let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
-        let mut endpoints = Endpoints::new(16, 1, any_port());
+        let mut endpoints = Endpoints::new(16, 1, any_port(), Arc::default());
         let addr = "127.0.0.1:9".parse().unwrap();
         let pooled = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(7) };
         endpoints.prepare(&poller, (pooled, addr), &mut rng).unwrap();
@@ -506,7 +508,7 @@ mod tests {
     #[test]
     fn too_many_open_sockets_are_no_fault_of_the_server() {
         let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
-        let mut endpoints = Endpoints::new(16, 1, any_port());
+        let mut endpoints = Endpoints::new(16, 1, any_port(), Arc::default());
         let addr = "127.0.0.1:9".parse().unwrap();
         endpoints.prepare(&poller, (single(0), addr), &mut rng).unwrap();
         let second = endpoints.prepare(&poller, (single(1), addr), &mut rng);
@@ -521,7 +523,7 @@ mod tests {
     #[test]
     fn sockets_on_ports_that_are_avoided_from_now_on_are_closed() {
         let (poller, mut rng) = (Poller::new().unwrap(), ChaCha12Rng::from_seed([3; 32]));
-        let mut endpoints = Endpoints::new(16, 64, any_port());
+        let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
         let addr = "127.0.0.1:9".parse().unwrap();
         let pooled = |slot| SocketId { endpoint: EndpointId(0), slot: SocketSlot::Pooled(slot) };
         for number in 0..16 {
@@ -548,12 +550,12 @@ mod tests {
     #[test]
     fn a_stream_on_which_nothing_is_answered_is_closed_and_needs_no_pool() {
         let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = server.local_addr().unwrap();
+        let to = Endpoint { addr: server.local_addr().unwrap(), transport: Transport::Tcp };
         let poller = Poller::new().unwrap();
-        let mut endpoints = Endpoints::new(16, 64, any_port());
+        let mut endpoints = Endpoints::new(16, 64, any_port(), Arc::default());
         let id = SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream };
         for now_ms in [0, SILENT_MS / 2, SILENT_MS] {
-            endpoints.send_stream(&poller, (id, addr), b"query", now_ms).unwrap();
+            endpoints.send_stream(&poller, (id, to), b"query", now_ms).unwrap();
         }
         assert!(!endpoints.warm(&poller, &mut ChaCha12Rng::from_seed([1; 32])));
         let counts = endpoints.counts(|_| true);
@@ -562,6 +564,9 @@ mod tests {
         endpoints.expire(SILENT_MS, &mut closed);
         assert!(closed.is_empty());
         endpoints.expire(SILENT_MS + 1, &mut closed);
-        assert_eq!((closed, endpoints.counts(|_| true).streams), (vec![id.endpoint], 0));
+        assert_eq!(
+            (closed, endpoints.counts(|_| true).streams),
+            (vec![(id, SocketFault::Closed)], 0)
+        );
     }
 }
