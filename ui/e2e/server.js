@@ -73,12 +73,14 @@ export class Server {
   #upstream = new Upstream();
   #clients = new Map();
   #token;
+  #env;
   log = [];
 
   /** Starts a server. `config` is TOML after the basic settings, `script` that of the upstream,
-   *  and `files` are those of the directory. */
-  static async start({ config = HOUSEHOLD, script, files = FILES, users = true, log = true } = {}) {
+   *  `files` are those of the directory, and `env` adds to the environment of the process. */
+  static async start({ config = HOUSEHOLD, script, files = FILES, users = true, log = true, env } = {}) {
     const server = new Server();
+    server.#env = { ...process.env, ...env };
     server.directory = await mkdtemp(path.join(os.tmpdir(), 'avocet-ui-'));
     const upstream = await server.#upstream.start(script);
     for (const [name, text] of Object.entries(files)) {
@@ -129,6 +131,7 @@ ${config}`;
   async #run() {
     this.#process = spawn(BINARY, ['serve', '--config', this.file], {
       stdio: ['ignore', 'ignore', 'pipe'],
+      env: this.#env,
     });
     const lines = readline.createInterface({ input: this.#process.stderr });
     await new Promise((done, fail) => {
