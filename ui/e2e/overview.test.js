@@ -70,7 +70,7 @@ test('a pause for everybody takes two clicks and has an undo; a viewer has none'
   const visitor = await Visitor.arrive(server);
   const { page } = visitor;
   await visitor.logIn('operator', '/');
-  await page.getByRole('button', { name: 'Filtering' }).click();
+  await page.getByRole('banner').getByRole('button', { name: 'Filtering' }).click();
   await page.getByRole('menuitem', { name: /15.min/ }).click();
   await page.getByText('Filtering is paused for').waitFor();
   await page.getByText(/Paused, .* left/).waitFor();
@@ -81,7 +81,7 @@ test('a pause for everybody takes two clicks and has an undo; a viewer has none'
   const viewer = await Visitor.arrive(server);
   await viewer.logIn('viewer', '/');
   await viewer.page.getByText('Filtering is on', { exact: true }).waitFor();
-  assert.equal(await viewer.page.getByRole('button', { name: 'Filtering' }).count(), 0);
+  assert.equal(await viewer.page.getByRole('banner').getByRole('button').filter({ hasText: 'Filtering' }).count(), 0);
   await viewer.leave();
 });
 

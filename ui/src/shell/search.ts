@@ -32,6 +32,20 @@ function pages(written: string): Hit[] {
     }));
 }
 
+/** A rule that would block a name: its editor shows what it would change. */
+function ruleFor(name: string): Hit[] {
+  if (!session.may('config:write') || !name.includes('.')) return [];
+  const rule = { name: text.search.blockRule(name), when: `qname.under(${JSON.stringify(name)})` };
+  return [
+    {
+      icon: 'filtering',
+      title: rule.name,
+      hint: text.search.wouldChange,
+      href: href('/filtering/rules', { new: 'yes', ...rule }),
+    },
+  ];
+}
+
 function queries(written: string): Hit[] {
   if (!session.may('queries:read') || /\s/.test(written)) return [];
   const isAddress = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]+)$/i.test(written);
@@ -49,6 +63,7 @@ function queries(written: string): Hit[] {
             hint: text.search.blockedBelow,
             href: href('/queries', { under: written, kind: 'blocked' }),
           },
+          ...ruleFor(written),
         ]),
   ];
 }

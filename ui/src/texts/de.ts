@@ -42,6 +42,8 @@ export const de: Texts = {
     setting: 'Einstellung',
     below: 'Anfragen danach und darunter',
     blockedBelow: 'blockierte Anfragen darunter',
+    wouldChange: 'Was würde Blockieren ändern?',
+    blockRule: (name) => `${name} blockieren`,
     ofClient: 'Anfragen dieses Clients',
   },
   shield: {
@@ -220,6 +222,7 @@ export const de: Texts = {
     perSecond: 'Anfragen je Sekunde',
     brush: 'Ziehen wählt eine Zeit',
     noneYet: 'Keine in dieser Zeit.',
+    justBlocked: 'Gerade blockiert',
     rankings: {
       types: 'Typen',
       rcodes: 'Antwortcodes',
@@ -555,6 +558,7 @@ export const de: Texts = {
       forWhom: 'Für wen',
       catalogue: 'Aus dem Katalog',
       own: 'Mit Adresse',
+      suggested: 'Mit einem Klick hinzufügen:',
       catalogueHint: 'Bekannte öffentliche Listen. Über den Inhalt entscheiden die Herausgeber.',
       have: 'Hinzugefügt',
       licence: (licence: string) => `Lizenz: ${licence}`,

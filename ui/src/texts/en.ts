@@ -43,6 +43,8 @@ export const en = {
     setting: 'setting',
     below: 'queries for it and names below',
     blockedBelow: 'blocked queries below it',
+    wouldChange: 'what would a block change?',
+    blockRule: (name: string) => `block ${name}`,
     ofClient: 'queries of this client',
   },
   /** The state of filtering in the top bar. */
@@ -231,6 +233,7 @@ export const en = {
     perSecond: 'Queries per second',
     brush: 'Drag to choose a time',
     noneYet: 'None in this time.',
+    justBlocked: 'Just blocked',
     rankings: {
       types: 'Types',
       rcodes: 'Response codes',
@@ -566,6 +569,7 @@ export const en = {
       forWhom: 'For whom',
       catalogue: 'From the catalogue',
       own: 'By address',
+      suggested: 'Add with one click:',
       catalogueHint: 'Well-known public lists. Their publishers decide on their content.',
       have: 'Added',
       licence: (licence: string) => `Licence: ${licence}`,

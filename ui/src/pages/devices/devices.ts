@@ -19,6 +19,9 @@ export interface Device {
   lastSeen: number | null;
 }
 
+/** What a pause needs to know of a device. */
+export type Pausable = Pick<Device, 'key' | 'name' | 'addresses'>;
+
 /** What is known of an address. */
 interface Seen {
   name: string | null;
@@ -141,13 +144,13 @@ export function merged(entry: ClientEntry, other: string, tables: ConfigTables):
 }
 
 /** Returns the clients that a pause of a device is for. */
-export function scopeOf(device: Device): Scope {
+export function scopeOf(device: Pausable): Scope {
   if (device.name) return { client: device.name ?? device.key };
   return { address: device.addresses[0] ?? device.key };
 }
 
 /** Returns the pause that is for this device alone. */
-export function pauseOf(device: Device, pauses: readonly PauseInForce[]): PauseInForce | undefined {
+export function pauseOf(device: Pausable, pauses: readonly PauseInForce[]): PauseInForce | undefined {
   return pauses.find(({ scope }) => {
     if (typeof scope === 'string') return false;
     if ('client' in scope) return scope.client === device.name;

@@ -3,9 +3,11 @@
 import { get, isAborted, ProblemError } from '../../api/client';
 import type {
   AnchorsReport,
+  LogEntry,
   LogOverview,
   LogSteps,
   OutcomeKind,
+  PauseInForce,
   Revisions,
   ServerStatus,
 } from '../../api/schema';
@@ -27,6 +29,8 @@ export const KINDS: OutcomeKind[] = [
 const MAIN: OutcomeKind[] = ['answered', 'blocked'];
 /** Texts of each ranking. */
 const TEXTS = 8;
+/** Blocked queries that the overview shows. */
+const LATEST = 6;
 /** Milliseconds between two looks at the counts of the server, and the looks that live keeps. */
 const LIVE_PAUSE = 2000;
 const LIVE_LOOKS = 91;
@@ -72,6 +76,11 @@ export class Overview {
   series = $state.raw<LogSteps | null>(null);
   revisions = $state.raw<Revisions | null>(null);
   anchors = $state.raw<AnchorsReport | null>(null);
+  /** The latest blocked queries, if the user may see queries. */
+  latest = $state.raw<LogEntry[]>([]);
+  pauses = $state.raw<PauseInForce[]>([]);
+  /** Names of clients by their addresses. */
+  clients = $state.raw<ReadonlyMap<string, string>>(new Map());
   looks = $state.raw<Look[]>([]);
   failure = $state.raw<unknown>(null);
   isLogOff = $state(false);
@@ -103,24 +112,47 @@ export class Overview {
     this.#reads += 1;
     const names = session.may('queries:read');
     try {
-      const [status, series, statistics] = await Promise.all([
+      const blocked = { kind: 'blocked', limit: LATEST } as const;
+      const [status, series, statistics, latest] = await Promise.all([
         get('/status', {}, { signal }),
         this.#logged(get('/series', { from, to, step }, { signal })),
         names ? this.#logged(get('/statistics', { from, to, limit: TEXTS }, { signal })) : null,
+        names ? this.#logged(get('/queries', blocked, { signal })) : null,
       ]);
       this.status = status;
       this.series = series;
       this.statistics = statistics;
+      this.latest = latest?.queries ?? [];
       this.failure = null;
       if (isRare) {
         [this.revisions, this.anchors] = await Promise.all([
           get('/config/revisions', { limit: 8 }, { signal }),
           get('/trust/anchors', {}, { signal }),
+          this.readPauses(signal),
+          this.#readClients(signal),
         ]);
       }
     } catch (error) {
       if (!isAborted(error)) this.failure = error;
     }
+  }
+
+  /** Reads which clients have a pause. */
+  async readPauses(signal?: AbortSignal): Promise<void> {
+    this.pauses = (await get('/policy', {}, signal ? { signal } : {})).pauses;
+  }
+
+  /** Reads the names of clients: those of the configuration, or those in the latest queries. */
+  async #readClients(signal: AbortSignal): Promise<void> {
+    if (!session.may('config:read')) {
+      this.clients = new Map(
+        this.latest.flatMap((one) => (one.client && one['client-name'] ? [[one.client, one['client-name']]] : [])),
+      );
+      return;
+    }
+    const { entries } = await get('/clients', {}, { signal });
+    const owned = entries.flatMap(({ settings: { name, ids } }) => ids.map((id) => [id, name] as const));
+    this.clients = new Map(owned);
   }
 
   /** Waits for counts of the query log, which may be off. */
