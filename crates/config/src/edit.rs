@@ -10,6 +10,8 @@
 //! The name of a table is its `name` or `zone`; that of a `[[record]]` is followed by its type, as
 //! in `record[nas.lan A]`. A table that is added gets them from the key.
 
+mod client_names;
+
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, table};
 
 /// A change of one key.
@@ -46,19 +48,36 @@ pub enum EditError {
     /// The key or table to change does not exist.
     #[error("`{0}` is not in the file")]
     Missing(String),
+    /// Something names a client that the edits rename or remove.
+    #[error(
+        "{by} names the client `{client}`: change it first, or with the same request; without the \
+             client, the name would be that of any host"
+    )]
+    ClientInUse {
+        /// The client.
+        client: String,
+        /// The group or rule.
+        by: String,
+    },
 }
 
 /// Returns the text with all edits, in order.
 ///
 /// # Errors
-/// The text, a key or a value is malformed, or a key to remove is missing.
+/// The text, a key or a value is malformed, a key to remove is missing, or a group or rule names a
+/// client that is removed.
 pub fn edited(text: &str, edits: &[KeyEdit<'_>]) -> Result<String, EditError> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         EditError::NotToml(error.message().replace('\n', ", "))
     })?;
+    let clients = client_names::clients(&document);
     for edit in edits {
+        if let Some((old, new)) = new_name_of_client(edit)? {
+            client_names::rename(&mut document, old, &new);
+        }
         apply(&mut document, edit)?;
     }
+    client_names::check(&document, &clients)?;
     Ok(document.to_string())
 }
 
@@ -88,6 +107,22 @@ impl<'k> KeyPath<'k> {
             None => end.is_empty().then_some(Self::Entry { table, name }),
         }
     }
+}
+
+/// Returns the name of a client and the one that an edit gives to it.
+fn new_name_of_client<'e>(edit: &KeyEdit<'e>) -> Result<Option<(&'e str, String)>, EditError> {
+    let new = match (KeyPath::read(edit.key), edit.value) {
+        (Some(KeyPath::InEntry { table: "client", name, key: "name" }), Some(text)) => {
+            value(text)?.as_str().map(|new| (name, new.to_owned()))
+        }
+        (Some(KeyPath::Entry { table: "client", name }), Some(text)) => {
+            let value = value(text)?;
+            let new = value.as_inline_table().and_then(|table| table.get("name")?.as_str());
+            new.map(|new| (name, new.to_owned()))
+        }
+        _ => None,
+    };
+    Ok(new.filter(|(old, new)| old != new))
 }
 
 fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError> {

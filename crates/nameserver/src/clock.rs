@@ -51,7 +51,10 @@ pub enum WallClock {
     /// It was not set, or by too little to matter.
     WentOn,
     /// It was set: the seconds of wall time have changed.
-    WasSet,
+    WasSet {
+        /// By how many seconds; negative if it was set back.
+        by_secs: i64,
+    },
 }
 
 impl Clock {
@@ -106,7 +109,10 @@ impl Clock {
         self.apart.store(apart, Ordering::Relaxed);
         let offset = (apart + SECOND / 2).div_euclid(SECOND);
         let before = self.wall_offset.swap(offset, Ordering::Relaxed);
-        if before == offset { WallClock::WentOn } else { WallClock::WasSet }
+        match offset - before {
+            0 => WallClock::WentOn,
+            by_secs => WallClock::WasSet { by_secs },
+        }
     }
 
     fn at(&self, boot: i64) -> Moment {
@@ -189,8 +195,8 @@ mod tests {
         Look { passed_ms, set_ms, expected: WallClock::WentOn, wall_secs }
     }
 
-    fn was_set(passed_ms: i64, set_ms: i64, wall_secs: i64) -> Look {
-        Look { passed_ms, set_ms, expected: WallClock::WasSet, wall_secs }
+    fn was_set(by_secs: i64, [passed_ms, set_ms, wall_secs]: [i64; 3]) -> Look {
+        Look { passed_ms, set_ms, expected: WallClock::WasSet { by_secs }, wall_secs }
     }
 
     #[track_caller]
@@ -222,19 +228,24 @@ mod tests {
     fn a_step_changes_wall_time_and_leaves_the_monotonic_count_alone() {
         check(&[
             went_on(0, 0, 0),
-            was_set(1_000, -7_200_000, 1 - 7_200),
+            was_set(-7_200, [1_000, -7_200_000, 1 - 7_200]),
             went_on(2_000, -7_200_000, 2 - 7_200),
         ]);
         check(&[
-            was_set(0, 7_200_400, 7_200),
+            was_set(7_200, [0, 7_200_400, 7_200]),
             went_on(1_000, 7_200_600, 7_201),
-            was_set(2_000, 7_200_700, 7_203),
+            was_set(1, [2_000, 7_200_700, 7_203]),
         ]);
     }
 
     #[test]
     fn small_steps_that_add_up_are_followed_by_whole_seconds() {
-        check(&[went_on(0, 200, 0), went_on(0, 400, 0), went_on(0, 600, 0), was_set(0, 800, 1)]);
+        check(&[
+            went_on(0, 200, 0),
+            went_on(0, 400, 0),
+            went_on(0, 600, 0),
+            was_set(1, [0, 800, 1]),
+        ]);
     }
 
     #[test]

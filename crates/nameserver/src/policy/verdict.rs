@@ -9,7 +9,7 @@ use avocet_policy::rule::{
     Target, Verdict, rebinds, safe_name,
 };
 use avocet_resolver::NameServers;
-use avocet_wire::{Class, FoldedName, NameBuf, Rcode};
+use avocet_wire::{Class, FoldedName, NameBuf, Rcode, Rtype};
 
 use super::names::AnswerTargets;
 use super::ruling::{
@@ -411,8 +411,11 @@ impl Policy {
             }
             Action::Redirect(target, ttl_secs) => self.redirected(asked, (target, *ttl_secs), why),
             Action::SafeSearch => match safe_name(&asked.qname) {
-                Some(safe) => self.redirected(asked, (&safe.target, None), why),
-                None => QuestionVerdict::Pass,
+                // Mail to these domains and proofs of ownership need the other types.
+                Some(safe) if leads_to_address(asked.qtype) => {
+                    self.redirected(asked, (&safe.target, None), why)
+                }
+                _ => QuestionVerdict::Pass,
             },
             Action::Drop => QuestionVerdict::Drop,
             Action::Truncate => QuestionVerdict::Truncate,
@@ -663,4 +666,9 @@ fn rename(
         }
         _ => QuestionVerdict::Pass,
     }
+}
+
+/// Returns whether a client finds the addresses of a site by records of this type.
+fn leads_to_address(qtype: Rtype) -> bool {
+    matches!(qtype, Rtype::A | Rtype::AAAA | Rtype::CNAME | Rtype::SVCB | Rtype::HTTPS | Rtype::ANY)
 }

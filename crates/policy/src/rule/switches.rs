@@ -121,6 +121,13 @@ impl Switches {
         self.grants.retain(|grant| grant.until > now);
     }
 
+    /// Lets all of them end this much earlier.
+    pub fn end_earlier(&mut self, secs: u64) {
+        let pauses = self.pauses.iter_mut().map(|pause| &mut pause.until);
+        let ends = pauses.chain(self.grants.iter_mut().map(|grant| &mut grant.until));
+        ends.for_each(|until| *until = until.saturating_sub(secs));
+    }
+
     /// Returns the next Unix second after `now` at which one of them ends.
     #[must_use]
     pub fn next_boundary(&self, now: u64) -> Option<u64> {
@@ -191,6 +198,9 @@ mod tests {
             (switches.pauses.len(), switches.next_boundary(10), switches.next_boundary(50)),
             (1, Some(50), Some(70))
         );
+        let mut earlier = switches.clone();
+        earlier.end_earlier(20);
+        assert_eq!((earlier.next_boundary(10), earlier.next_boundary(30)), (Some(30), Some(50)));
         switches.expire(50);
         assert!(switches.pauses.is_empty() && switches.grants.len() == 1);
         assert!(switches.revoke("a.example", &kids) && !switches.revoke("a.example", &kids));

@@ -12,6 +12,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use avocet_config::policy::ListConfig;
 use avocet_nameserver::disk;
@@ -19,12 +20,20 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::fetch::MAX_LIST_BYTES;
+use super::store::source_text;
 
 /// Most octets of a head.
 const MAX_HEAD: usize = 16 << 10;
 /// Most octets of texts that are kept in memory because the disk cannot be written.
 const MAX_UNSAVED: usize = 512 << 20;
 const EXTENSION: &str = "list";
+/// The extension of copies whose list is no longer configured.
+const RETIRED: &str = "retired";
+/// How long these are kept: a change that removed or renamed a list may be undone.
+const RETIRED_SECS: u64 = 30 * 86_400;
+/// Most of them, and their octets.
+const MAX_RETIRED: usize = 64;
+const MAX_RETIRED_OCTETS: u64 = 256 << 20;
 
 /// The properties of a copy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -99,11 +108,6 @@ impl Head {
 }
 
 impl Copy {
-    /// Returns the properties of the text.
-    pub(crate) fn head(&self) -> &Head {
-        &self.head
-    }
-
     /// The text.
     pub(crate) fn text(&self) -> &[u8] {
         self.octets.get(self.begins..).unwrap_or_default()
@@ -123,6 +127,13 @@ impl AsRef<[u8]> for Copy {
     fn as_ref(&self) -> &[u8] {
         self.text()
     }
+}
+
+fn read_head(path: &Path) -> Option<Head> {
+    let mut line = Vec::new();
+    let file = File::open(path).ok()?;
+    BufReader::new(file.take(MAX_HEAD as u64)).read_until(b'\n', &mut line).ok()?;
+    serde_json::from_slice(&line).ok()
 }
 
 /// All copies. Those that cannot be written to disk are kept in memory.
@@ -188,10 +199,7 @@ impl Copies {
         if let Some((head, _)) = self.unsaved.get(&list.name) {
             return Some(head.clone());
         }
-        let mut line = Vec::new();
-        let file = File::open(self.path(&list.name)).ok()?;
-        BufReader::new(file.take(MAX_HEAD as u64)).read_until(b'\n', &mut line).ok()?;
-        serde_json::from_slice(&line).ok()
+        read_head(&self.path(&list.name))
     }
 
     /// Removes the copy of a list.
@@ -200,18 +208,66 @@ impl Copies {
         let _ = fs::remove_file(self.path(&list.name));
     }
 
-    /// Removes the copies of lists that are no longer configured.
+    /// Gives lists without a copy that of another name with the same source: they were renamed, or
+    /// removed and added again.
+    pub(crate) fn adopt(&mut self, lists: &[ListConfig]) {
+        let missing: Vec<&ListConfig> =
+            lists.iter().filter(|list| self.head(list).is_none()).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
+        let unwanted = self.files(&[EXTENSION, RETIRED]).filter(|path| !wanted.contains(path));
+        let mut left: Vec<(String, PathBuf)> =
+            unwanted.filter_map(|path| Some((read_head(&path)?.source, path))).collect();
+        for list in missing {
+            let source = source_text(list);
+            let Some(at) = left.iter().position(|(known, _)| *known == source) else { continue };
+            let (_, path) = left.swap_remove(at);
+            if fs::rename(&path, self.path(&list.name)).is_ok() {
+                tracing::info!(list = list.name, "has the copy that its source had before");
+            }
+        }
+    }
+
+    /// Puts the copies of lists that are no longer configured aside, and removes the oldest of
+    /// these.
     pub(crate) fn clear(&mut self, lists: &[ListConfig]) {
         self.unsaved.retain(|name, _| lists.iter().any(|list| list.name == *name));
         let wanted: Vec<PathBuf> = lists.iter().map(|list| self.path(&list.name)).collect();
-        let Ok(files) = fs::read_dir(&self.directory) else { return };
-        for path in files.filter_map(Result::ok).map(|file| file.path()) {
-            if path.extension().is_some_and(|extension| extension == EXTENSION)
-                && !wanted.contains(&path)
-            {
+        let now = SystemTime::now();
+        for path in self.files(&[EXTENSION]).filter(|path| !wanted.contains(path)) {
+            let aside = path.with_extension(RETIRED);
+            if fs::rename(&path, &aside).is_ok() {
+                // Its age counts from now.
+                let _ = File::options().append(true).open(aside).map(|file| file.set_modified(now));
+            }
+        }
+        let mut retired: Vec<(u64, u64, PathBuf)> = self
+            .files(&[RETIRED])
+            .filter_map(|path| {
+                let metadata = fs::metadata(&path).ok()?;
+                let age = now.duration_since(metadata.modified().ok()?).unwrap_or_default();
+                Some((age.as_secs(), metadata.len(), path))
+            })
+            .collect();
+        retired.sort();
+        let mut octets = 0;
+        for (place, (age_secs, len, path)) in retired.iter().enumerate() {
+            octets += len;
+            if place >= MAX_RETIRED || octets > MAX_RETIRED_OCTETS || *age_secs > RETIRED_SECS {
                 let _ = fs::remove_file(path);
             }
         }
+    }
+
+    /// Returns the files with one of these extensions.
+    fn files(&self, extensions: &'static [&'static str]) -> impl Iterator<Item = PathBuf> {
+        let files = fs::read_dir(&self.directory).into_iter().flatten().filter_map(Result::ok);
+        files.map(|file| file.path()).filter(|path| {
+            let extension = path.extension().and_then(|extension| extension.to_str());
+            extension.is_some_and(|extension| extensions.contains(&extension))
+        })
     }
 
     /// Uses the safe characters of the name, and a hash that distinguishes names with the same

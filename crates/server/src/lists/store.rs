@@ -80,6 +80,7 @@ impl Store {
         if config.lists.is_empty() {
             return None;
         }
+        self.copies.adopt(&config.lists);
         // An image is not used if the files that it was made of have changed.
         for (list, path) in files(config) {
             if self.is_other_than_copy(list, path) {
@@ -175,6 +176,7 @@ impl Store {
         secret: [u8; 32],
     ) -> Result<Lists, ImageError> {
         let began = Instant::now();
+        self.copies.adopt(&config.lists);
         let mut stamps = HashMap::with_capacity(config.lists.len());
         let Compilation { octets, zones, reports } = load::compile(config, secret, |list| {
             let copy = self.copies.open(list).map_err(|error| io::Error::other(error.to_string()));
@@ -370,7 +372,7 @@ pub fn open_text(data: &Path, list: &ListConfig) -> io::Result<Option<Box<dyn Re
         CopyError::Io(error) => error,
         damaged => io::Error::other(damaged.to_string()),
     })?;
-    let copy = copy.filter(|copy| copy.head().source == source_text(list));
+    let copy = copy.filter(|copy| copy.head.source == source_text(list));
     Ok(copy.map(|copy| Box::new(Cursor::<Copy>::new(copy)) as Box<dyn Read>))
 }
 

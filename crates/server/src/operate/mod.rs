@@ -379,8 +379,8 @@ impl Operation {
             self.running.cache_file.save(shared);
             self.save_due = now.saturating_add(interval);
         }
-        if shared.name_server.clock.follow_wall_clock() == WallClock::WasSet {
-            self.running.follow_wall_clock();
+        if let WallClock::WasSet { by_secs } = shared.name_server.clock.follow_wall_clock() {
+            self.running.follow_wall_clock(by_secs);
         }
         self.running.lists.leisure.hurry();
         let retired = shared.name_server.take_retired();

@@ -169,9 +169,15 @@ impl Running {
     }
 
     /// Follows a change of the wall clock: drops answers that are cached until a schedule, pause or
-    /// grant ends, because their end was computed with the previous time.
-    pub(crate) fn follow_wall_clock(&self) {
-        tracing::info!("the clock was set; schedules, pauses and grants use the new time");
+    /// grant ends, because their end was computed with the previous time. If the clock was set
+    /// back, pauses, grants and a probation end as much earlier: none of them becomes longer.
+    pub(crate) fn follow_wall_clock(&self, by_secs: i64) {
+        tracing::info!(by_secs, "the clock was set; schedules use the new time");
+        if by_secs < 0 {
+            let back_secs = by_secs.unsigned_abs();
+            switches::end_earlier(self, back_secs);
+            self.reloader.revisions.end_probation_earlier(back_secs);
+        }
         let state = self.shared.snapshot();
         let goes_by_time = |policy: &Arc<Policy>| {
             policy.goes_by_time() || state.parts.switches != Switches::default()

@@ -259,6 +259,14 @@ impl Revisions {
         state.set_probation(probation);
     }
 
+    /// Lets a probation end this much earlier in wall time.
+    pub(crate) fn end_probation_earlier(&self, secs: u64) {
+        let mut state = self.state();
+        let Some(mut probation) = state.probation.clone() else { return };
+        probation.until_secs = probation.until_secs.saturating_sub(secs);
+        state.set_probation(Some(probation));
+    }
+
     /// Ends the probation; returns the revision that was on probation.
     pub(crate) fn confirm(&self) -> Option<u32> {
         let mut state = self.state();

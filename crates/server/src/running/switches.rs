@@ -80,6 +80,19 @@ pub(crate) fn save_again(running: &Running) -> Option<String> {
     })
 }
 
+/// Lets pauses and grants end earlier in wall time, because the clock was set back.
+pub(crate) fn end_earlier(running: &Running, back_secs: u64) {
+    let ended = running.reloader.try_change_policy(|config, parts| {
+        parts.switches.end_earlier(back_secs);
+        parts.switches.expire(wall_secs());
+        running.unsaved_switches.save(&config.data.directory, &parts.switches);
+        Ok(())
+    });
+    if let Err(error) = ended {
+        tracing::error!(%error, "pauses and grants end late");
+    }
+}
+
 /// A change by a control client.
 pub(crate) enum Change {
     /// Begin a pause.

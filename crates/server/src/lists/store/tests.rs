@@ -217,7 +217,7 @@ fn where_nothing_can_be_written_lists_are_in_force_all_the_same() {
 }
 
 #[test]
-fn copies_of_lists_that_are_no_more_are_removed() {
+fn copies_of_lists_that_are_no_more_are_put_aside() {
     let data = Data::new("clear");
     let (a, b) = (data.file("a", "a.example\n"), data.file("b", "b.example\n"));
     data.store().load(&policy(&[("a", from_file(&a)), ("b", from_file(&b))]), SECRET).unwrap();
@@ -228,4 +228,36 @@ fn copies_of_lists_that_are_no_more_are_removed() {
         .map(|file| file.unwrap().file_name().into_string().unwrap());
     let mut copies: Vec<String> = names.filter(|name| name.contains(".list")).collect();
     assert_eq!((copies.len(), copies.remove(0).starts_with("b-")), (1, true));
+}
+
+#[test]
+fn a_list_that_was_renamed_or_removed_for_a_while_has_its_copy() {
+    let data = Data::new("renamed");
+    let path = data.file("a", "a.example\nb.example\n");
+    let other = data.file("other", "c.example\n");
+    let of = |name: &str| policy(&[(name, from_file(&path))]);
+    let names = |config: &PolicyConfig| data.store().load(config, SECRET).unwrap().names();
+    assert_eq!(names(&of("ads")), 2);
+    // Only the copy has the text from now on.
+    fs::remove_file(&path).unwrap();
+    assert_eq!(names(&of("adverts")), 2, "renamed");
+    assert_eq!(names(&policy(&[("other", from_file(&other))])), 1);
+    assert_eq!(names(&of("adverts")), 2, "added again");
+    assert_eq!(names(&of("ads")), 2, "and named as before");
+}
+
+#[test]
+fn the_oldest_copies_of_lists_that_are_no_more_are_removed() {
+    let data = Data::new("retired");
+    let path = data.file("a", "a.example\n");
+    for n in 0..70 {
+        let _ = data.store().load(&policy(&[(&format!("l{n}"), from_file(&path))]), SECRET);
+        fs::copy(&path, data.0.join(format!("a{n}"))).unwrap();
+        let other = from_file(&data.0.join(format!("a{n}")));
+        data.store().load(&policy(&[(&format!("m{n}"), other)]), SECRET).unwrap();
+    }
+    let files = fs::read_dir(data.0.join("lists")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let retired = paths.filter(|path| path.extension().is_some_and(|it| it == "retired")).count();
+    assert_eq!(retired, 64);
 }

@@ -185,6 +185,16 @@ fn a_change_that_is_invalid_changes_nothing() {
 }
 
 #[test]
+fn a_probation_is_no_longer_if_the_clock_is_set_back() {
+    let site = Site::new("probation-clock", &format!("{TEXT}{ON_PROBATION}"));
+    let reloader = site.start();
+    set(&reloader, "policy.block-ttl-secs", "30").unwrap();
+    let before = reloader.revisions.probation().unwrap().until_secs;
+    reloader.revisions.end_probation_earlier(3_600);
+    assert_eq!(reloader.revisions.probation().unwrap().until_secs, before - 3_600);
+}
+
+#[test]
 fn a_revision_that_nobody_confirms_is_rolled_back_in_time() {
     let site = Site::new("probation", &format!("{TEXT}{ON_PROBATION}"));
     let reloader = site.start();
