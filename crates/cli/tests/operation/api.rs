@@ -158,6 +158,18 @@ fn users_of_the_command_line_are_kept_and_recorded() {
 }
 
 #[test]
+fn a_damaged_file_of_users_is_a_warning() {
+    let (site, upstream) = (Site::new(), Upstream::start());
+    site.configure(upstream.addr, "", "");
+    fs::create_dir_all(site.data()).unwrap();
+    fs::write(site.data().join("access.json"), "{\"users\": [").unwrap();
+    let _server = site.start();
+    let text = site.avocet_text(&["status"]);
+    assert!(text.contains("\nwarning: nobody can log in: "), "{text}");
+    assert_eq!(site.metric("avocet_condition{condition=\"access\"}"), 1.0);
+}
+
+#[test]
 fn a_body_that_never_ends_does_not_hold_a_connection() {
     let (site, upstream) = (Site::new(), Upstream::start());
     site.configure(upstream.addr, "", "");

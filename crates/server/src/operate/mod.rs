@@ -229,6 +229,7 @@ impl Operation {
     pub(crate) fn run(mut self, workers: Vec<JoinHandle<()>>) -> Result<(), OperationError> {
         let mut events = Events::with_capacity(16);
         self.running.note_waiting_restore();
+        self.running.note_access_fault();
         // Not earlier: a server that is taken over maintains the same lists until it ends.
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;

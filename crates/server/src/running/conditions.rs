@@ -30,6 +30,8 @@ pub(crate) enum Condition {
     State,
     /// A backup waits for the next start, which replaces the state.
     Restore,
+    /// The file of users and tokens cannot be read, so that nobody can log in.
+    Access,
     /// A panic interrupted the maintenance of lists.
     Lists,
     /// A panic interrupted the thread of the query log.
@@ -49,7 +51,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 17] = [
+const ALL: [Condition; 18] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
@@ -59,6 +61,7 @@ const ALL: [Condition; 17] = [
     Condition::Certificate,
     Condition::State,
     Condition::Restore,
+    Condition::Access,
     Condition::Lists,
     Condition::QueryLog,
     Condition::QueryLogFiles,
@@ -82,6 +85,7 @@ impl Condition {
             Self::Certificate => "certificate",
             Self::State => "state",
             Self::Restore => "restore",
+            Self::Access => "access",
             Self::Lists => "lists",
             Self::QueryLog => "query-log",
             Self::QueryLogFiles => "query-log-files",

@@ -214,6 +214,13 @@ impl Running {
         self.conditions.set(Condition::Restore, text);
     }
 
+    /// Sets the condition that nobody can log in, because the file of users was damaged at the
+    /// start.
+    pub(crate) fn note_access_fault(&self) {
+        let text = self.web.access.fault().map(|fault| format!("nobody can log in: {fault}"));
+        self.conditions.set(Condition::Access, text);
+    }
+
     /// Returns the reason to send queries to another server; `None` if they are served.
     pub(crate) fn unready(&self) -> Option<String> {
         let has_turned = self.shared.metrics.iter().all(|worker| worker.turned_at_secs.value() > 0);

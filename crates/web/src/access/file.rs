@@ -108,7 +108,6 @@ impl AccessFile {
                      without users",
                     path.display()
                 );
-                tracing::error!("nobody can log in: {fault}");
                 (Self { path, fault: Some(fault) }, StoredAccess::default())
             }
         }

@@ -132,6 +132,12 @@ impl Access {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns why the file of users and tokens could not be read at the start: then nobody can log
+    /// in.
+    pub fn fault(&self) -> Option<&str> {
+        self.file.fault()
+    }
+
     /// Returns the present time in Unix seconds.
     pub(crate) fn now(&self) -> u64 {
         (self.clock)()
