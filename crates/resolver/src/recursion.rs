@@ -108,9 +108,18 @@ impl Stubs {
     }
 }
 
+/// The networks in which a delegation may have its servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AddressReach {
+    /// The Internet, and private networks only if [`Recursion::query_private`] says so.
+    Internet,
+    /// Also private networks, except loopback: the delegation is below a stub zone.
+    Private,
+}
+
 /// Whether this address may be queried: never one of our own, or one that is not a host address
 /// (S24).
-pub(crate) fn may_ask(recursion: &Recursion, addr: SocketAddr) -> bool {
+pub(crate) fn may_ask(recursion: &Recursion, reach: AddressReach, addr: SocketAddr) -> bool {
     let ip = addr.ip().to_canonical();
     let is_host = !ip.is_unspecified() && !ip.is_multicast() && ip != IpAddr::from([255; 4]);
     let family = if ip.is_ipv4() { recursion.ipv4 } else { recursion.ipv6 };
@@ -118,7 +127,12 @@ pub(crate) fn may_ask(recursion: &Recursion, addr: SocketAddr) -> bool {
         let same = own.ip().to_canonical() == ip || own.ip().is_unspecified() && ip.is_loopback();
         same && own.port() == addr.port()
     });
-    is_host && family && !is_own && (recursion.query_private || !Scope::Internal.contains(ip))
+    let is_reachable = match reach {
+        _ if recursion.query_private || !Scope::Internal.contains(ip) => true,
+        AddressReach::Internet => false,
+        AddressReach::Private => !ip.is_loopback(),
+    };
+    is_host && family && !is_own && is_reachable
 }
 
 #[cfg(test)]
@@ -147,9 +161,14 @@ mod tests {
 
     #[track_caller]
     fn check(recursion: &Recursion, asked: &[&str], spared: &[&str]) {
+        check_within(recursion, AddressReach::Internet, asked, spared);
+    }
+
+    #[track_caller]
+    fn check_within(recursion: &Recursion, reach: AddressReach, asked: &[&str], spared: &[&str]) {
         for (addrs, expected) in [(asked, true), (spared, false)] {
             for addr in addrs {
-                assert_eq!(may_ask(recursion, addr.parse().unwrap()), expected, "{addr}");
+                assert_eq!(may_ask(recursion, reach, addr.parse().unwrap()), expected, "{addr}");
             }
         }
     }
@@ -175,6 +194,8 @@ mod tests {
         );
         let open = Recursion { query_private: true, ..recursion() };
         check(&open, &private, &never);
+        check_within(&recursion(), AddressReach::Private, &private, &never);
+        check_within(&recursion(), AddressReach::Private, &[], &["127.0.0.2:53", "[::1]:53"]);
         check(&Recursion { ipv6: false, ..recursion() }, &["192.0.2.1:53"], &["[2001:db8::1]:53"]);
     }
 }

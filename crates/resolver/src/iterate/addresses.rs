@@ -17,8 +17,9 @@ use super::fetch::Extent;
 use super::frame::Frame;
 use super::part::Ending;
 use super::rrset::{Denial, Name, Side};
+use crate::configured::Configured;
 use crate::failure::Failure;
-use crate::recursion::may_ask;
+use crate::recursion::{AddressReach, may_ask};
 use crate::scrub::MAX_ALIASES;
 use crate::trace::{Step, Why};
 
@@ -84,9 +85,32 @@ impl Walker {
         wanted.into_iter().filter(|(is_wanted, _)| *is_wanted).map(|(_, rtype)| rtype)
     }
 
-    /// Whether any of these addresses may be queried.
-    pub(super) fn any_to_ask(&self, addresses: &[IpAddr]) -> bool {
-        addresses.iter().any(|ip| may_ask(self.recursion(), SocketAddr::new(*ip, DNS_PORT)))
+    /// Returns where this server of a delegated zone may be. Below a stub zone, which the operator
+    /// configured, servers are often private. Nobody outside decides their addresses: the stub zone
+    /// delegates the zone, and the server's name is in a configured zone, too.
+    fn reach(&self, zone: &Name, server: &Name) -> AddressReach {
+        // A rule or a stub zone for the root would contain everybody.
+        let configured = |name: &Name| {
+            self.plan.configured(name.view()).filter(|configured| configured.apex_len() > 1)
+        };
+        // A delegation of the stub zone itself comes from its parent.
+        let is_below_stub = matches!(
+            configured(zone),
+            Some(Configured::Stub(_, apex_len)) if zone.len() > usize::from(apex_len)
+        );
+        let is_private = is_below_stub && configured(server).is_some();
+        if is_private { AddressReach::Private } else { AddressReach::Internet }
+    }
+
+    /// Whether this address of a server of a delegated zone may be queried.
+    pub(super) fn is_to_be_asked(&self, zone: &Name, server: &Name, addr: SocketAddr) -> bool {
+        may_ask(self.recursion(), self.reach(zone, server), addr)
+    }
+
+    /// Whether any of these addresses of a server of a delegated zone may be queried.
+    pub(super) fn any_to_ask(&self, zone: &Name, server: &Name, addresses: &[IpAddr]) -> bool {
+        let mut addrs = addresses.iter().map(|ip| SocketAddr::new(*ip, DNS_PORT));
+        addrs.any(|addr| self.is_to_be_asked(zone, server, addr))
     }
 
     /// The next look-up of this server, with its reason; `None` if nothing is left.
@@ -101,7 +125,8 @@ impl Walker {
             return None;
         }
         let next = self.families().map(|rtype| look_up(rtype, Extent::Part)).find(is_open)?;
-        if !self.any_to_ask(&server.addresses) && !self.any_to_ask(&server.spare) {
+        let any = |addresses| self.any_to_ask(&cut.zone, &server.name, addresses);
+        if !any(&server.addresses) && !any(&server.spare) {
             return Some((Need::NoAddress, next));
         }
         // The owner of a name within the zone is the party that did not answer.
@@ -196,10 +221,8 @@ impl Walker {
         glue.retain(|address| !addresses.contains(address) && !server.addresses.contains(address));
         server.addresses.extend(addresses);
         server.spare = glue;
-        let is_found = {
-            let new = server.addresses[before..].to_vec();
-            self.any_to_ask(&new)
-        };
+        let new = server.addresses[before..].to_vec();
+        let is_found = self.any_to_ask(&cut.zone, &look_up.server, &new);
         if !is_found {
             self.failed_servers += costs;
         }

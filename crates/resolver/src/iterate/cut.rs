@@ -19,7 +19,6 @@ use super::rrset::{CachedAnswer, Most, Name, Rrset, Side, Stored, Ungrouped, gro
 use crate::configured::Configured;
 use crate::exchange::endpoint::{Endpoint, Strategy};
 use crate::read::folded_target;
-use crate::recursion::may_ask;
 use crate::trace::Why;
 
 /// Most servers that are used from one delegation (BIND: 13, CVE-2026-3592).
@@ -273,7 +272,8 @@ impl Walker {
             let Some(name) = name_of_server(target) else { continue };
             let glue = self.known_addresses(Side::Delegation, &name).await;
             let own = self.known_addresses(Side::Zone, &name).await;
-            let (addresses, spare) = if self.any_to_ask(&own) { (own, glue) } else { (glue, own) };
+            let is_own_usable = self.any_to_ask(zone, &name, &own);
+            let (addresses, spare) = if is_own_usable { (own, glue) } else { (glue, own) };
             servers.push(NameServer { name, addresses, spare });
         }
         // The root has no parent that could remove it.
@@ -337,6 +337,7 @@ impl Walker {
     /// Extracts the delegation of a referral, and caches it.
     pub(crate) fn take_referral(&mut self, zone: Name, asked: &Cut, fetched: &Fetched) -> Cut {
         let mut cut = Cut::from_referral(zone, &asked.zone, fetched);
+        self.drop_glue_of_stubs(&mut cut, asked);
         let ns = fetched
             .reply
             .records()
@@ -366,6 +367,18 @@ impl Walker {
         cut
     }
 
+    /// Removes glue of servers in stub zones below the zone whose servers gave it: those of the
+    /// stub zone give their addresses.
+    fn drop_glue_of_stubs(&self, cut: &mut Cut, asked: &Cut) {
+        let CutServers::Named(servers) = &mut cut.servers else { return };
+        for server in servers {
+            let stub = self.plan.stubs.nearest(server.name.view());
+            if stub.is_some_and(|(_, apex_len)| usize::from(apex_len) > asked.zone.len()) {
+                server.addresses.clear();
+            }
+        }
+    }
+
     /// The known addresses of a cut that may be queried.
     pub(crate) fn candidates(&self, cut: &Cut) -> Vec<Endpoint> {
         let mut candidates = Vec::new();
@@ -376,13 +389,15 @@ impl Walker {
                 );
             }
             CutServers::Named(servers) => {
-                for ip in servers.iter().flat_map(|server| &server.addresses) {
-                    let addr = SocketAddr::new(*ip, DNS_PORT);
+                let all = servers.iter().flat_map(|server| {
+                    server.addresses.iter().map(|ip| (&server.name, SocketAddr::new(*ip, DNS_PORT)))
+                });
+                for (server, addr) in all {
                     let candidate = Endpoint::plain(addr);
                     let is_new = !candidates.contains(&candidate);
                     if is_new
                         && candidates.len() < MAX_CANDIDATES
-                        && may_ask(self.recursion(), addr)
+                        && self.is_to_be_asked(&cut.zone, server, addr)
                     {
                         candidates.push(candidate);
                     }

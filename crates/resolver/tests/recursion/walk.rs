@@ -297,6 +297,62 @@ fn stub_zones_are_asked_where_the_configuration_says() {
     assert_eq!(world.take_sent(), ["9: www.corp. A"]);
 }
 
+/// The stub zone corp. with a server at .9, which delegates a.corp. with glue, b.corp. to a server
+/// within corp. and c.corp. to one elsewhere.
+fn world_with_private_delegations() -> World {
+    let stub =
+        StubZone { zone: name("corp.").into(), servers: vec!["192.0.2.9:53".parse().unwrap()] };
+    let mut world = World::new(Recursion { stubs: vec![stub], ..recursion() });
+    let zone: &[(&str, &[&str])] = &[
+        ("*a.corp. A", &["au a.corp. 300 NS ns.a.corp.", "ad ns.a.corp. 300 A 10.0.0.1"]),
+        ("*b.corp. A", &["au b.corp. 300 NS host.corp."]),
+        ("host.corp. A", &["an host.corp. 300 A 10.0.0.2"]),
+        ("*c.corp. A", &["au c.corp. 300 NS ns.elsewhere."]),
+        ("*d.corp. A", &["au d.corp. 300 NS ns.d.corp.", "ad ns.d.corp. 300 A 127.0.0.1"]),
+    ];
+    world.serve(9, authority("corp.", zone));
+    let root: &[(&str, &[&str])] = &[
+        ("ns.elsewhere. A", &["an ns.elsewhere. 300 A 10.0.0.3"]),
+        ("*evil. A", &["au evil. 300 NS ns.a.corp.", "au evil. 300 NS host.corp."]),
+        ("*worse. A", &["au worse. 300 NS ns.worse.", "ad ns.worse. 300 A 10.0.0.4"]),
+        // The parent of the stub zone adds an address.
+        ("corp. DS", &["au corp. 300 NS host.corp.", "ad host.corp. 300 A 10.0.0.66"]),
+    ];
+    world.serve(1, authority(".", root));
+    world
+}
+
+/// Resolves an address and returns the queries for it to private addresses.
+fn private_queries(world: &mut World, what: &str) -> Vec<String> {
+    world.resolve(what);
+    let is_private = |sent: &String| sent.starts_with("10.") || sent.starts_with("127.");
+    let sent = world.take_sent().into_iter();
+    sent.filter(|sent| is_private(sent) && sent.ends_with(what)).collect()
+}
+
+#[test]
+fn below_a_stub_zone_servers_may_be_private() {
+    let mut world = world_with_private_delegations();
+    for (what, server) in [("www.a.corp. A", "10.0.0.1"), ("www.b.corp. A", "10.0.0.2")] {
+        let sent = private_queries(&mut world, what);
+        assert!(!sent.is_empty() && sent.iter().all(|sent| sent.starts_with(server)), "{sent:?}");
+    }
+}
+
+#[test]
+fn nobody_else_reaches_private_addresses_by_a_stub_zone() {
+    let mut world = world_with_private_delegations();
+    world.resolve("corp. DS");
+    world.resolve("www.a.corp. A");
+    world.resolve("host.corp. A");
+    world.take_sent();
+    for what in ["www.c.corp. A", "www.d.corp. A", "www.evil. A", "www.worse. A"] {
+        assert_eq!(private_queries(&mut world, what), [""; 0], "{what}");
+    }
+    let sent = private_queries(&mut world, "www.b.corp. A");
+    assert!(sent.iter().all(|sent| sent.starts_with("10.0.0.2")), "{sent:?}");
+}
+
 #[test]
 fn the_root_is_primed_once() {
     let mut world = World::new(Recursion { priming: true, ..recursion() });
