@@ -287,6 +287,12 @@ impl Reply {
         self.entries.iter().map(|entry| self.record(entry))
     }
 
+    /// Returns whether it has NSEC or NSEC3 records.
+    pub(crate) fn has_proof(&self) -> bool {
+        let mut authority = self.section(RecordSection::Authority);
+        authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
+    }
+
     /// Returns the records of one section without iterating over the others.
     pub(crate) fn section(
         &self,

@@ -115,6 +115,8 @@ pub(crate) struct Exchange {
     pub(crate) lower_case: u64,
     /// Servers with errors that may be due to mixed case.
     pub(crate) minding_case: u64,
+    /// The server whose denial of a name in mixed case is verified.
+    pub(crate) denied: u64,
     /// Servers of `plain` that were merely silent with EDNS.
     pub(crate) guessed_plain: u64,
     pub(crate) bad_cookies: u8,

@@ -50,6 +50,8 @@ pub(crate) struct Server {
     /// Whether it has found a name in mixed case, or denied one in lower case as well.
     pub(crate) finds_any_case: bool,
     fails_any_case_until_ms: u64,
+    /// How often it answered only in lower case, without a word in mixed case.
+    case_guesses: u32,
     fails_edns_until_ms: u64,
     /// Whether it has answered a query with EDNS by a reply with EDNS.
     pub(crate) speaks_edns: bool,
@@ -87,6 +89,7 @@ impl Server {
             folds_case_until_ms: 0,
             finds_any_case: false,
             fails_any_case_until_ms: 0,
+            case_guesses: 0,
             fails_edns_until_ms: 0,
             speaks_edns: false,
             guesses: 0,
@@ -180,6 +183,22 @@ impl Server {
     /// found a name in mixed case, or that returns errors in lower case as well.
     pub(crate) fn may_mind_case(&self, now_ms: u64) -> bool {
         !self.finds_any_case && now_ms >= self.fails_any_case_until_ms
+    }
+
+    /// Returns whether its silence may be due to mixed case.
+    pub(crate) fn may_drop_mixed_case(&self, now_ms: u64) -> bool {
+        self.endpoint.transport == Transport::Udp
+            && self.keeps_case(now_ms)
+            && self.may_mind_case(now_ms)
+    }
+
+    /// Records that it answered in lower case after silence in mixed case, which may be due to a
+    /// lost query.
+    pub(crate) fn guess_folded_case(&mut self, now_ms: u64) {
+        self.case_guesses += 1;
+        if self.case_guesses >= GUESSES && !self.finds_any_case {
+            self.note_folded_case(now_ms);
+        }
     }
 
     /// Records that it returned an error in lower case as in mixed case.

@@ -1,7 +1,6 @@
 //! One question to the servers of one zone: the inquiry and its result.
 
 use avocet_wire::header::{AA, RA};
-use avocet_wire::view::RecordSection;
 use avocet_wire::{Class, QuestionBuf, Rcode, Rtype};
 
 use super::rrset::Name;
@@ -130,8 +129,7 @@ impl Fetched {
 
     /// Returns whether it has NSEC or NSEC3 records.
     pub(crate) fn has_proof(&self) -> bool {
-        let mut authority = self.reply.section(RecordSection::Authority);
-        authority.any(|record| matches!(record.rtype, Rtype::NSEC | Rtype::NSEC3))
+        self.reply.has_proof()
     }
 
     pub(crate) fn offers_recursion(&self) -> bool {

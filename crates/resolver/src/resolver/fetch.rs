@@ -243,7 +243,7 @@ impl<W> Resolver<W> {
         if is_mixed && is_denied {
             // The root servers are known to find all letter cases.
             let is_open = fetch.inquiry.is_of_client
-                && fetch.inquiry.zone.len() > 1
+                && (fetch.inquiry.zone.len() > 1 || fetch.inquiry.manner.recursion_desired)
                 && fetch.denied.is_none();
             return is_open && !server.finds_any_case && !fetched.has_proof();
         }

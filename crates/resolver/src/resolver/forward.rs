@@ -6,6 +6,7 @@ use avocet_wire::{MessageView, Rcode, Rtype};
 
 use super::end::FoundAnswer;
 use super::reply::ReplyForm;
+use super::send::Repeat;
 use super::{Context, Resolver};
 use crate::answer::Source;
 use crate::exchange::Exchanges;
@@ -26,7 +27,10 @@ const PLAIN_ROUND: u32 = 2;
 /// half queries each, so that the second round is the last certain one.
 const PLAIN_ROUND_OF_MANY: u32 = 1;
 
-/// Most upstreams of a question that are queried again in lower case.
+/// The round from which names are in lower case, because an upstream may drop queries in mixed
+/// case. Port and ID have at least 31 unpredictable bits.
+const LOWER_CASE_ROUND: u32 = 1;
+/// Most upstreams of a question that are queried again in lower case after errors.
 const MAX_LOWER_CASE: u32 = 2;
 
 impl<W> Resolver<W> {
@@ -63,6 +67,12 @@ impl<W> Resolver<W> {
             self.exchanges.servers[server].breaker.take_probe(cx.now_ms);
         }
         task.sends += 1;
+        let is_case_in_doubt = task.exchange.round >= LOWER_CASE_ROUND
+            && rule.case_randomisation
+            && self.exchanges.servers[server].may_drop_mixed_case(cx.now_ms);
+        if is_case_in_doubt {
+            task.exchange.lower_case |= 1 << place;
+        }
         let are_plain = task.exchange.round >= PLAIN_ROUND_OF_MANY
             && nobody_speaks_edns(&self.exchanges, upstreams);
         let terms = Terms {
@@ -113,11 +123,34 @@ impl<W> Resolver<W> {
         };
         if let Some(rcode) = self.settle_form(query_at, form, cx) {
             self.learn_case(query_at, rcode, cx.now_ms);
+            if self.doubts_forwarded_denial(query_at, rcode, cx.now_ms) {
+                return self.repeat(query_at, Repeat::LowerCase, cx);
+            }
             self.judge(query_at, rcode, cx);
         }
     }
 
-    /// Records whether an upstream returns errors for names in mixed case.
+    /// Returns whether an NXDOMAIN may be due to the mixed case of the name, and is to be verified
+    /// in lower case: once for a target, and of an upstream that has found no such name so far.
+    fn doubts_forwarded_denial(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) -> bool {
+        let query = &self.exchanges.pending[query_at];
+        let Owner::Task(at) = query.owner else { return false };
+        let task = &mut self.tasks[at];
+        let bit = 1 << query.place;
+        let is_in_doubt = rcode == Rcode::NXDOMAIN
+            && query.is_mixed()
+            && self.exchanges.servers[query.server()].may_mind_case(now_ms)
+            && task.exchange.denied == 0
+            && task.exchange.lower_case & bit == 0
+            && task.may_ask()
+            && !self.reply.has_proof();
+        if is_in_doubt {
+            task.exchange.denied = bit;
+        }
+        is_in_doubt
+    }
+
+    /// Records whether an upstream returns errors for names in mixed case, denies or drops them.
     fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
         let query = &self.exchanges.pending[query_at];
         let (is_mixed, bit) = (query.is_mixed(), 1 << query.place);
@@ -132,7 +165,14 @@ impl<W> Resolver<W> {
             }
         } else if exchange.lower_case & bit != 0 {
             match rcode {
-                Rcode::NOERROR | Rcode::NXDOMAIN => server.note_folded_case(now_ms),
+                // If both replies are equal, mixed case is safe.
+                Rcode::NXDOMAIN if exchange.denied & bit != 0 => server.finds_any_case = true,
+                Rcode::NOERROR | Rcode::NXDOMAIN
+                    if (exchange.minding_case | exchange.denied) & bit != 0 =>
+                {
+                    server.note_folded_case(now_ms);
+                }
+                Rcode::NOERROR | Rcode::NXDOMAIN => server.guess_folded_case(now_ms),
                 _ => server.note_failed_any_case(now_ms),
             }
         }
@@ -143,7 +183,8 @@ impl<W> Resolver<W> {
     pub(super) fn ask_in_lower_case(&mut self, at: u32, cx: &mut Context<'_, W>) -> bool {
         let exchange = &mut self.tasks[at].exchange;
         let left = exchange.minding_case & !exchange.lower_case;
-        if left == 0 || exchange.lower_case.count_ones() >= MAX_LOWER_CASE {
+        let asked = exchange.minding_case & exchange.lower_case;
+        if left == 0 || asked.count_ones() >= MAX_LOWER_CASE {
             return false;
         }
         let place = left.trailing_zeros() as u8;

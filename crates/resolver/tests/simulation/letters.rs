@@ -1,4 +1,4 @@
-//! Forwarders that give errors to names in mixed case, and answer in lower case.
+//! Forwarders that give errors to names in mixed case, drop or deny them, and answer in lower case.
 
 use avocet_testkit::{Faults, Query};
 use avocet_wire::Rcode;
@@ -81,4 +81,77 @@ fn servers_that_fail_in_any_case_are_asked_in_lower_case_no_more_than_once() {
         assert_eq!(ask(&mut world, 1), (Rcode::SERVFAIL, 3 + 1), "the third one");
         assert_eq!(ask(&mut world, 2), (Rcode::SERVFAIL, 3), "all three are known");
     }
+}
+
+/// A server that drops names in mixed case.
+fn drops_mixed(query: &Query) -> Vec<(u64, Vec<u8>)> {
+    let is_mixed = query.question[..query.question.len() - 4].iter().any(u8::is_ascii_uppercase);
+    if is_mixed { Vec::new() } else { vec![(0, address(query).octets())] }
+}
+
+#[test]
+fn a_server_that_drops_mixed_case_is_asked_in_lower_case_and_remembered_after_a_few_questions() {
+    for count in 1..=3 {
+        let lasts: Vec<u8> = (1..=count).collect();
+        let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &lasts)]));
+        lasts.iter().for_each(|&last| world.serve(last, drops_mixed));
+        let silent = usize::from(count);
+        for host in 0..3 {
+            let (rcode, sent) = ask(&mut world, host);
+            assert_eq!(rcode, Rcode::NOERROR);
+            // A silent server is probed in addition.
+            assert!((silent + 1..=silent + 2).contains(&sent), "{sent} to {count}");
+        }
+        if count == 1 {
+            assert!(world.sent.iter().all(|sent| sent.query.edns.is_some()));
+            assert_eq!(ask(&mut world, 3), (Rcode::NOERROR, 1), "it is asked in lower case now");
+        }
+    }
+}
+
+#[test]
+fn no_server_that_found_a_name_in_mixed_case_is_asked_in_lower_case_when_it_is_silent() {
+    let mut world = world(&[Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR }]);
+    ask(&mut world, 0);
+    world.serve(1, |_| Vec::new());
+    assert_eq!(ask(&mut world, 1).0, Rcode::SERVFAIL);
+    let is_mixed = |question: &[u8]| question.iter().any(u8::is_ascii_uppercase);
+    assert!(world.sent.iter().all(|sent| is_mixed(&sent.query.question)));
+}
+
+#[test]
+fn lower_case_adds_no_query_to_silent_servers() {
+    for count in 1..=9u8 {
+        let lasts: Vec<u8> = (1..=count).collect();
+        let mut world = World::new(1, Faults::NONE, plan(vec![rule(".", &lasts)]));
+        lasts.iter().for_each(|&last| world.serve(last, |_| Vec::new()));
+        let (rcode, sent) = ask(&mut world, 0);
+        assert_eq!(rcode, Rcode::SERVFAIL);
+        assert!(sent <= usize::from(count).max(8), "{sent} to {count}");
+    }
+}
+
+#[test]
+fn the_first_denial_of_a_name_in_mixed_case_is_verified_in_lower_case() {
+    let minds = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NOERROR };
+    let mut world_of_one = world(&[minds]);
+    assert_eq!(ask(&mut world_of_one, 0), (Rcode::NOERROR, 2));
+    assert_eq!(ask(&mut world_of_one, 1), (Rcode::NOERROR, 1), "it is asked in lower case now");
+    // A real denial costs one more query, once.
+    let denies = Says { mixed: Rcode::NXDOMAIN, lower: Rcode::NXDOMAIN };
+    let mut world_of_one = world(&[denies]);
+    assert_eq!(ask(&mut world_of_one, 0), (Rcode::NXDOMAIN, 2));
+    assert_eq!(ask(&mut world_of_one, 1), (Rcode::NXDOMAIN, 1));
+    // Who found a name is believed.
+    let mut world_of_one = world(&[Says { mixed: Rcode::NOERROR, lower: Rcode::NOERROR }]);
+    ask(&mut world_of_one, 0);
+    world_of_one.serve(1, move |query| denies.replies(query));
+    assert_eq!(ask(&mut world_of_one, 1), (Rcode::NXDOMAIN, 1));
+}
+
+#[test]
+fn a_denial_that_cannot_be_verified_is_believed_from_another_server() {
+    let mut world = world(&[Says { mixed: Rcode::NXDOMAIN, lower: Rcode::SERVFAIL }; 2]);
+    assert_eq!(ask(&mut world, 0), (Rcode::NXDOMAIN, 3));
+    assert_eq!(ask(&mut world, 1), (Rcode::NXDOMAIN, 1), "nothing is to be learnt from it");
 }
