@@ -12,7 +12,7 @@ use std::sync::Arc;
 use avocet_config::{Config, find};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::asked::Transport;
-use avocet_server::dry_run::{ChangedName, Changes, DryRunReport, PastQuery, Side};
+use avocet_server::dry_run::{ChangedName, Changes, DryRunReport, PastQuery, Side, Sides};
 use avocet_wire::Rtype;
 use serde::Serialize;
 
@@ -139,17 +139,17 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
     if args.enforce_log_only {
         then.policy.rules.iter_mut().for_each(|rule| rule.log_only = false);
     }
-    let (mut now, mut then) = (side(now)?, side(then)?);
+    let mut sides = Sides { now: side(now)?, then: side(then)? };
     let report = match (&args.queries, &args.dnstap) {
-        (Some(path), _) => of_file(path, (&mut now, &mut then))?,
-        (None, Some(path)) => dry_run_tap::of_file(path, (&mut now, &mut then))?,
-        (None, None) => dry_run_log::of_log(args, (&mut now, &mut then))?,
+        (Some(path), _) => of_file(path, &mut sides)?,
+        (None, Some(path)) => dry_run_tap::of_file(path, &mut sides)?,
+        (None, None) => dry_run_log::of_log(args, &mut sides)?,
     };
     let report = ShownReport {
         queries: report.queries,
         queries_without_answer: report.without_answer,
         entries_left_out: args.queries.is_none().then_some(report.left_out),
-        rules_on_answers: now.rules_on_answers().max(then.rules_on_answers()),
+        rules_on_answers: sides.rules_on_answers(),
         newly_blocked: ShownChanges::of(report.newly_blocked),
         freed: ShownChanges::of(report.freed),
         otherwise_changed: ShownChanges::of(report.otherwise_changed),
@@ -168,7 +168,7 @@ pub(crate) fn run(args: &PolicyDryRunArgs) -> Result<String, CommandError> {
 }
 
 /// Judges the queries in a file.
-fn of_file(path: &Path, (now, then): (&mut Side, &mut Side)) -> Result<DryRunReport, CommandError> {
+fn of_file(path: &Path, sides: &mut Sides) -> Result<DryRunReport, CommandError> {
     let file = File::open(path)
         .map_err(|source| CommandError::Unopened { path: path.to_owned(), source })?;
     let mut report = DryRunReport::default();
@@ -181,7 +181,7 @@ fn of_file(path: &Path, (now, then): (&mut Side, &mut Side)) -> Result<DryRunRep
             source: Box::new(error),
         })?;
         if let Some(query) = query {
-            report.judge(&query, (&mut *now, &mut *then));
+            report.judge(&query, sides);
         }
     }
     Ok(report)

@@ -4,7 +4,7 @@ use std::io;
 use std::ops::ControlFlow;
 
 use avocet_querylog::{Filter, LogError, LogReader};
-use avocet_server::dry_run::{DryRunReport, LoggedQueries, Side, judge_log};
+use avocet_server::dry_run::{DryRunReport, LoggedQueries, Sides, judge_log};
 
 use crate::dry_run_args::PolicyDryRunArgs;
 use crate::error::CommandError;
@@ -20,9 +20,9 @@ const STEP: u64 = 100_000;
 /// There is no log, or an argument is malformed.
 pub(crate) fn of_log(
     args: &PolicyDryRunArgs,
-    (now, then): (&mut Side, &mut Side),
+    sides: &mut Sides,
 ) -> Result<DryRunReport, CommandError> {
-    let config = now.config();
+    let config = sides.now.config();
     let directory = config.query_log.directory_in(&config.data.directory);
     let reader = match LogReader::open(directory.clone()) {
         Err(LogError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -38,7 +38,7 @@ pub(crate) fn of_log(
     let mut report = DryRunReport::default();
     let log = LoggedQueries { reader: &reader, filter: &Filter { time_us, ..Filter::default() } };
     let mut next = 0;
-    let tallied = judge_log(&log, &mut report, (now, then), |entries| {
+    let tallied = judge_log(&log, &mut report, sides, |entries| {
         if entries >= next {
             progress(&format!("{entries} entries"));
             next = entries + STEP;

@@ -10,7 +10,7 @@ use std::path::Path;
 use avocet_dnstap::{TapFile, TapMessage, TapTime, TapTransport};
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::query::asked::Transport;
-use avocet_server::dry_run::{DryRunReport, PastQuery, Side};
+use avocet_server::dry_run::{DryRunReport, PastQuery, Sides};
 use avocet_wire::{Class, MessageView, Rtype};
 
 use crate::error::CommandError;
@@ -20,10 +20,7 @@ use crate::policy::NOBODY;
 ///
 /// # Errors
 /// The file cannot be read, or is not a frame stream of dnstap.
-pub(crate) fn of_file(
-    path: &Path,
-    (now, then): (&mut Side, &mut Side),
-) -> Result<DryRunReport, CommandError> {
+pub(crate) fn of_file(path: &Path, sides: &mut Sides) -> Result<DryRunReport, CommandError> {
     let mut has_responses = false;
     each(path, |message| has_responses |= message.kind.is_sent_response())?;
     let mut report = DryRunReport::default();
@@ -34,7 +31,7 @@ pub(crate) fn of_file(
         };
         match past_query(message) {
             _ if !is_wanted => {}
-            Some(query) => report.judge(&query, (&mut *now, &mut *then)),
+            Some(query) => report.judge(&query, sides),
             None => report.left_out += 1,
         }
     })?;

@@ -152,7 +152,7 @@ fn apply(document: &mut DocumentMut, edit: &KeyEdit<'_>) -> Result<(), EditError
             let empty = || Item::ArrayOfTables(ArrayOfTables::new());
             let item = document.entry(table).or_insert_with(empty);
             let entries = item.as_array_of_tables_mut().ok_or_else(missing)?;
-            put(entries, (table, name), value.into_table());
+            put(entries, name, identity(table, name), value.into_table());
             Ok(())
         }
     }
@@ -204,14 +204,20 @@ fn identity<'n>(table: &str, name: &'n str) -> Vec<(&'static str, &'n str)> {
     }
 }
 
-/// Adds an entry to a table, or gives the one with this name the keys of another.
-fn put(entries: &mut ArrayOfTables, (table, name): (&str, &str), mut new: Table) {
+/// Adds an entry to a table, or gives the one with this name the keys of another. The keys that
+/// name it come first.
+fn put(
+    entries: &mut ArrayOfTables,
+    name: &str,
+    identity: Vec<(&'static str, &str)>,
+    mut new: Table,
+) {
     for (mut key, item) in new.iter_mut() {
         key.fmt();
         item.as_value_mut().into_iter().for_each(|value| value.decor_mut().clear());
     }
     let mut named = Table::new();
-    for (key, value) in identity(table, name) {
+    for (key, value) in identity {
         let value = new.remove(key).unwrap_or_else(|| Item::Value(value.into()));
         named.insert(key, value);
     }

@@ -139,7 +139,7 @@ impl Server {
         let facts = record.entry().facts;
         assert!(!self.inner.take_logged(&mut Record::default()), "{case} is logged twice");
         let policy = self.inner.state().policy.as_ref().unwrap();
-        let of_note = policy.ede_of(facts.rule, (facts.stage, Rcode(facts.rcode)));
+        let of_note = policy.ede_of(facts.rule, facts.stage, Rcode(facts.rcode));
         let ede = Some(facts.ede).filter(|ede| *ede != NO_EDE).or(of_note.map(|ede| ede.0));
         let sent = reply.split('[').nth(1).map(|ede| ede.split(' ').next().unwrap().to_owned());
         assert_eq!(ede.map(|ede| ede.to_string()), sent, "{case}: {reply}");

@@ -106,6 +106,15 @@ fn client_config(versions: &[&'static SupportedProtocolVersion]) -> Arc<ClientCo
     Arc::new(config)
 }
 
+/// A direction of a connection.
+#[derive(Clone, Copy)]
+enum Direction {
+    /// From the client to the server.
+    Up,
+    /// From the server to the client.
+    Down,
+}
+
 /// A client and a server that answers each query with its own octets.
 struct World {
     client: ClientSession,
@@ -137,6 +146,13 @@ impl World {
 
     fn of(versions: &[&'static SupportedProtocolVersion]) -> Self {
         Self::new(&server_config(), &client_config(versions))
+    }
+
+    fn pipe(&mut self, direction: Direction) -> &mut Pipe {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
     }
 
     /// Lets the client write and read once.
@@ -419,14 +435,13 @@ fn a_certificate_is_chosen_by_name_and_the_first_otherwise() {
 fn a_connection_may_end_at_each_octet_of_the_handshake() {
     for versions in [&[&version::TLS13][..], &[&version::TLS12]] {
         let (server, client) = (server_config(), client_config(versions));
-        for is_up in [true, false] {
+        for cut_pipe in [Direction::Up, Direction::Down] {
             let mut cut = 0;
             loop {
                 let mut world = World::new(&server, &client);
                 world.client.push(b"query");
-                let pipe = if is_up { &mut world.up } else { &mut world.down };
-                pipe.room = Some(cut);
-                if !ends_early(&mut world, is_up) {
+                world.pipe(cut_pipe).room = Some(cut);
+                if !ends_early(&mut world, cut_pipe) {
                     break;
                 }
                 cut += 1;
@@ -437,14 +452,16 @@ fn a_connection_may_end_at_each_octet_of_the_handshake() {
 }
 
 /// Runs until the direction is cut, closes it, and returns whether the reply is missing.
-fn ends_early(world: &mut World, is_up: bool) -> bool {
+fn ends_early(world: &mut World, cut: Direction) -> bool {
     for _ in 0..12 {
         let (client, server) = (world.client_turn(), world.server_turn());
         assert!(client.is_ok() && server.is_ok());
     }
-    let pipe = if is_up { &mut world.up } else { &mut world.down };
-    pipe.is_closed = true;
-    let ended = if is_up { world.server_turn() } else { world.client_turn() };
+    world.pipe(cut).is_closed = true;
+    let ended = match cut {
+        Direction::Up => world.server_turn(),
+        Direction::Down => world.client_turn(),
+    };
     assert_eq!(ended.unwrap(), ReadState::Closed);
     let mut nowhere = Pipe::default();
     world.server.close(&mut End(&mut Pipe::default(), &mut nowhere));

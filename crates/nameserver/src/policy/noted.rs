@@ -47,7 +47,7 @@ impl Policy {
 
     /// Returns the extended error of an answer with a [note](Policy::notes): that of the note, if
     /// the policy made the answer at this stage, with this RCODE. A truncated answer has none.
-    pub fn ede_of(&self, note: u16, (stage, rcode): (u8, Rcode)) -> Option<Ede> {
+    pub fn ede_of(&self, note: u16, stage: u8, rcode: Rcode) -> Option<Ede> {
         let is_made = [Stage::Blocked, Stage::Rewritten].iter().any(|made| *made as u8 == stage)
             || (stage == Stage::Limited as u8 && rcode == Rcode::REFUSED);
         let place = usize::from(note).checked_sub(1).filter(|_| is_made)?;

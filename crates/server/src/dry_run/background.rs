@@ -27,7 +27,7 @@ use avocet_querylog::{Filter, LogReader};
 
 use super::logged::{LoggedQueries, judge_log};
 use super::report::{ChangedName, Changes, DryRunReport};
-use super::side::Side;
+use super::side::{Side, Sides};
 use crate::lists::open_text;
 use crate::query_log::stored::damaged;
 use crate::running::Running;
@@ -84,16 +84,16 @@ impl Proposal {
         let refused = |error: StateError| ControlError::PolicyRefused(error.to_string());
         let failed = |error: &dyn std::fmt::Display| ControlError::QueryLog(error.to_string());
         let present = parts(state, state.parts.lists.clone(), state.parts.countries.clone());
-        let mut now = side(state.config.clone(), &present).map_err(refused)?;
+        let now = side(state.config.clone(), &present).map_err(refused)?;
         let (lists, lists_without_copy) = lists(&self.config, state).map_err(refused)?;
         let countries = countries(&self.config.policy, state).map_err(refused)?;
         let proposed = parts(state, lists, countries);
-        let mut then = side(Arc::new(self.config), &proposed).map_err(refused)?;
+        let then = side(Arc::new(self.config), &proposed).map_err(refused)?;
+        let mut sides = Sides { now, then };
         let reader = LogReader::open(self.directory).map_err(|error| failed(&error))?;
         let log = LoggedQueries { reader: &reader, filter: &self.filter };
         let (mut report, mut limits) = (DryRunReport::default(), ScanLimits::begin());
-        let scanned =
-            judge_log(&log, &mut report, (&mut now, &mut then), |entries| limits.check(entries));
+        let scanned = judge_log(&log, &mut report, &mut sides, |entries| limits.check(entries));
         Ok(DryRunFound {
             revision: self.revision,
             examined: scanned.entries,
@@ -101,7 +101,7 @@ impl Proposal {
             judged: report.queries,
             left_out: report.left_out,
             without_answer: report.without_answer,
-            rules_on_answers: now.rules_on_answers().max(then.rules_on_answers()),
+            rules_on_answers: sides.rules_on_answers(),
             newly_blocked: shown(report.newly_blocked, self.shown),
             newly_answered: shown(report.freed, self.shown),
             otherwise_changed: shown(report.otherwise_changed, self.shown),

@@ -13,7 +13,7 @@ use avocet_querylog::{EqualEntries, Filter, LogReader, Outcome, Tallied, TallyBy
 use avocet_wire::{FoldedNameBuf, Rtype, rdata};
 
 use super::report::DryRunReport;
-use super::side::{PastQuery, Side};
+use super::side::{PastQuery, Sides};
 
 /// What makes queries equal.
 const COLUMNS: [Text; 8] = [
@@ -40,17 +40,16 @@ pub struct LoggedQueries<'l> {
 pub fn judge_log(
     log: &LoggedQueries<'_>,
     report: &mut DryRunReport,
-    (now, then): (&mut Side, &mut Side),
+    sides: &mut Sides,
     mut go_on: impl FnMut(u64) -> ControlFlow<()>,
 ) -> Tallied {
-    let goes_by_time = now.goes_by_time() || then.goes_by_time();
-    let times = if goes_by_time { TallyTimes::ByMinute } else { TallyTimes::Any };
+    let times = if sides.goes_by_time() { TallyTimes::ByMinute } else { TallyTimes::Any };
     let mut entries = 0;
     let mut flow = ControlFlow::Continue(());
     log.reader.tally(log.filter, TallyBy { texts: &COLUMNS, times }, |step| {
         if let Some(equal) = step {
             match past_query(equal) {
-                Some(query) => report.judge(&query, (&mut *now, &mut *then)),
+                Some(query) => report.judge(&query, sides),
                 None => report.left_out += equal.entries,
             }
             entries += equal.entries;

@@ -14,4 +14,4 @@ mod side;
 
 pub use logged::{LoggedQueries, judge_log};
 pub use report::{ChangedName, Changes, DryRunReport};
-pub use side::{PastQuery, Side};
+pub use side::{PastQuery, Side, Sides};

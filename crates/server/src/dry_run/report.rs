@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use avocet_nameserver::policy::Treatment;
 
-use super::side::{PastQuery, Side, answer_of};
+use super::side::{PastQuery, Sides, answer_of};
 
 /// Most names, and most clients, that are kept for each kind of change: some MiB.
 const MAX_KEPT: usize = 50_000;
@@ -64,7 +64,8 @@ pub struct DryRunReport {
 
 impl DryRunReport {
     /// Adds equal queries.
-    pub fn judge(&mut self, query: &PastQuery<'_>, (now, then): (&mut Side, &mut Side)) {
+    pub fn judge(&mut self, query: &PastQuery<'_>, sides: &mut Sides) {
+        let Sides { now, then } = sides;
         let known = answer_of(query);
         let answer = query.answer.or(known.as_deref());
         self.queries += query.queries;

@@ -26,6 +26,26 @@ pub struct Side {
     scratch: Scratch,
 }
 
+/// The two configurations that are compared.
+pub struct Sides {
+    /// The one in force.
+    pub now: Side,
+    /// The proposed one.
+    pub then: Side,
+}
+
+impl Sides {
+    /// Reports whether a rule of either tests the time.
+    pub(super) fn goes_by_time(&self) -> bool {
+        self.now.goes_by_time() || self.then.goes_by_time()
+    }
+
+    /// Returns the number of rules that test answers: the larger one of the two.
+    pub fn rules_on_answers(&self) -> usize {
+        self.now.rules_on_answers().max(self.then.rules_on_answers())
+    }
+}
+
 /// Equal queries.
 pub struct PastQuery<'a> {
     /// The address of the client.

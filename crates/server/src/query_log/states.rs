@@ -128,8 +128,9 @@ impl LoggedState {
     fn ede(&self, facts: &Facts) -> u16 {
         let policy = self.state.policy.as_ref();
         let of_note = policy.filter(|_| facts.ede == NO_EDE && facts.response_size > 0);
-        let stage = (facts.stage, Rcode(facts.rcode));
-        of_note.and_then(|policy| policy.ede_of(facts.rule, stage)).map_or(facts.ede, |ede| ede.0)
+        of_note
+            .and_then(|policy| policy.ede_of(facts.rule, facts.stage, Rcode(facts.rcode)))
+            .map_or(facts.ede, |ede| ede.0)
     }
 }
 
