@@ -91,9 +91,9 @@ const COREDNS: Recipe = Recipe {
     command: "env GOMAXPROCS=%WORKERS% %COREDNS% -conf %DIRECTORY%/Corefile",
 };
 const AVOCET: Recipe = Recipe {
-    fresh: &["avocet-data"],
-    files: &[("avocet.toml", template!("avocet/avocet.toml"))],
-    command: "%AVOCET% serve --config %DIRECTORY%/avocet.toml",
+    fresh: &["%PEER%-data"],
+    files: &[("%PEER%.toml", template!("avocet/avocet.toml"))],
+    command: "%AVOCET% serve --config %DIRECTORY%/%PEER%.toml",
 };
 
 fn recipe(peer: Peer, workload: Workload) -> Recipe {
@@ -114,7 +114,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
         Peer::KnotResolver => KNOT_RESOLVER,
         Peer::Dnsmasq => DNSMASQ,
         Peer::CoreDns => COREDNS,
-        Peer::Avocet => AVOCET,
+        Peer::Earlier | Peer::Avocet => AVOCET,
     }
 }
 
@@ -128,7 +128,7 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
         Peer::KnotResolver => Some((template!("knot-resolver/blocking.conf"), Form::Policy)),
         Peer::Dnsmasq => Some((template!("dnsmasq/blocking.conf"), Form::Addresses)),
         Peer::CoreDns => Some((template!("coredns/blocking.conf"), Form::Hosts)),
-        Peer::Avocet => Some((template!("avocet/blocking.conf"), Form::Names)),
+        Peer::Earlier | Peer::Avocet => Some((template!("avocet/blocking.conf"), Form::Names)),
         _ => None,
     }
 }
@@ -149,6 +149,11 @@ pub(super) fn prepare(
     workload: Workload,
 ) -> Result<Vec<String>, String> {
     let mut words = Words::of(setup, setup.target(workload).port(), "peer");
+    words.set("PEER", peer.name());
+    if let Some(program) = Some(peer).filter(|peer| *peer == Peer::Earlier).and_then(Peer::program)
+    {
+        words.set("AVOCET", program.display().to_string());
+    }
     words.set("CONTROL", "  control-enable: no");
     words.set_address(setup.target(workload).ip());
     words.set("WORKERS", workload.workers().to_string());
@@ -198,7 +203,7 @@ fn parse_queries(statistics: &str) -> Option<u64> {
 /// Writes the files of a recipe and returns its command, with the full path of the program.
 fn write(setup: &Setup, recipe: &Recipe, words: &Words) -> Result<Vec<String>, String> {
     for name in recipe.fresh {
-        empty(&setup.file(name))?;
+        empty(&setup.file(&words.fill(name)))?;
     }
     for (name, template) in recipe.files {
         let path = setup.file(&words.fill(name));
@@ -270,7 +275,7 @@ impl Words {
             (Workload::Endurance, _) => (32, 11, 21, 100_000),
             (_, Peer::Bind9) => (4096, 0, 0, 0),
             (_, Peer::KnotResolver) => (1200, 0, 0, 0),
-            (_, Peer::Avocet) => (0, 128, 96, 0),
+            (_, Peer::Earlier | Peer::Avocet) => (0, 128, 96, 0),
             _ => (0, 1024, 1024, 2_000_000),
         };
         self.set("CACHE", octets.to_string());
@@ -338,7 +343,7 @@ mod tests {
         let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS CONTROL \
                      ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
-                     SIGNED CACHE MESSAGES RRSETS ENTRIES";
+                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

@@ -33,7 +33,8 @@ impl Options {
     ///
     /// Says which word is wrong.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
-        let (peers, workloads) = (Peer::ALL.to_vec(), Workload::ALL.to_vec());
+        let peers = Peer::ALL.iter().copied().filter(|peer| *peer != Peer::Earlier).collect();
+        let workloads = Workload::ALL.to_vec();
         let generator = Generator::Dnsperf;
         let all = Self {
             peers,

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::load::output;
 use super::options::Options;
-use super::peer::Peer;
+use super::peer::{EARLIER, Peer};
 use super::process;
 
 /// Programs that every bench needs, with their Debian packages: the upstream, the generator, core
@@ -50,6 +50,7 @@ pub(super) fn check(
         let reason = match peer {
             Peer::CoreDns if !options.build && process::coredns().exists() => None,
             Peer::CoreDns => build_coredns().err(),
+            Peer::Earlier if peer.program().is_none() => Some(format!("{EARLIER} names no binary")),
             _ => peer
                 .package()
                 .filter(|(program, _)| process::find(program).is_none())

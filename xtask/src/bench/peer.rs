@@ -6,6 +6,9 @@ use std::process::Command;
 use super::workload::Workload;
 use super::{process, recursion};
 
+/// The environment variable with the path of a binary of an earlier commit.
+pub(super) const EARLIER: &str = "AVOCET_EARLIER";
+
 /// A server to compare: Avocet or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peer {
@@ -28,6 +31,8 @@ pub(super) enum Peer {
     KnotResolver,
     Dnsmasq,
     CoreDns,
+    /// Avocet of another commit: the binary that [`EARLIER`] names.
+    Earlier,
     Avocet,
 }
 
@@ -65,6 +70,7 @@ impl Peer {
         Self::KnotResolver,
         Self::Dnsmasq,
         Self::CoreDns,
+        Self::Earlier,
         Self::Avocet,
     ];
 
@@ -87,6 +93,7 @@ impl Peer {
             Self::KnotResolver => "knot-resolver",
             Self::Dnsmasq => "dnsmasq",
             Self::CoreDns => "coredns",
+            Self::Earlier => "earlier",
             Self::Avocet => "avocet",
         }
     }
@@ -118,7 +125,12 @@ impl Peer {
             Self::Bind9 => Some(("named", "bind9")),
             Self::KnotResolver => Some(("kresd", "knot-resolver")),
             Self::Dnsmasq => Some(("dnsmasq", "dnsmasq-base")),
-            Self::Bare | Self::BareMmsg | Self::BarePool | Self::CoreDns | Self::Avocet => None,
+            Self::Bare
+            | Self::BareMmsg
+            | Self::BarePool
+            | Self::CoreDns
+            | Self::Earlier
+            | Self::Avocet => None,
         }
     }
 
@@ -166,6 +178,7 @@ impl Peer {
             | Self::Bind9
             | Self::KnotResolver
             | Self::Dnsmasq
+            | Self::Earlier
             | Self::Avocet => Some(Refusal::Nxdomain),
             Self::CoreDns => Some(Refusal::NullAddress),
             _ => None,
@@ -193,6 +206,7 @@ impl Peer {
             Self::Avocet => Some(built.join("avocet")),
             Self::Bare | Self::BareMmsg | Self::BarePool => Some(built.join("avocet-bench-bare")),
             Self::CoreDns => Some(process::coredns()),
+            Self::Earlier => std::env::var_os(EARLIER).map(PathBuf::from),
             _ => process::find(self.package()?.0),
         }
     }
