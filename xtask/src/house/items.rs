@@ -14,7 +14,7 @@ pub(super) struct Function {
     pub(super) lines: usize,
     /// Whether a parameter is a tuple of three or more values, nested tuples included.
     pub(super) takes_tuple: bool,
-    /// Whether a parameter is a `bool`.
+    /// Whether a parameter is a `bool`, or a tuple with one.
     pub(super) takes_bool: bool,
     /// The number of parameters, with each value of a tuple counted.
     pub(super) parameters: usize,
@@ -64,7 +64,7 @@ impl Visitor<'_> {
             place: format!("{} {}", self.place, signature.ident),
             lines,
             takes_tuple: takes(|ty| values(ty) > 2),
-            takes_bool: takes(|ty| matches!(ty, Type::Path(path) if path.path.is_ident("bool"))),
+            takes_bool: takes(has_bool),
             parameters: types.iter().map(|ty| values(ty)).sum(),
         });
     }
@@ -73,6 +73,17 @@ impl Visitor<'_> {
         if !is_test(attributes) {
             self.items.types.push((name.to_string(), self.place.clone()));
         }
+    }
+}
+
+/// Whether a parameter of this type is a `bool` or a tuple with one.
+fn has_bool(ty: &Type) -> bool {
+    match ty {
+        Type::Path(path) => path.path.is_ident("bool"),
+        Type::Tuple(tuple) => tuple.elems.iter().any(has_bool),
+        Type::Reference(reference) => reference.mutability.is_none() && has_bool(&reference.elem),
+        Type::Paren(paren) => has_bool(&paren.elem),
+        _ => false,
     }
 }
 
@@ -137,5 +148,18 @@ impl Visit<'_> for Visitor<'_> {
     fn visit_item_trait(&mut self, item: &syn::ItemTrait) {
         self.type_name(&item.ident, &item.attrs);
         visit::visit_item_trait(self, item);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bool_in_a_tuple_or_behind_a_reference_is_one() {
+        let has = |ty| has_bool(&syn::parse_str(ty).expect("a type"));
+        assert!(has("bool") && has("&bool") && has("(bool, &Services)") && has("(u8, (u8, bool))"));
+        // Results of a function, and fields with a name, are something else.
+        assert!(!has("&mut bool") && !has("Vec<bool>") && !has("(u8, &str)"));
     }
 }

@@ -62,7 +62,9 @@ pub(super) fn read(
         lists: defaults.lists.clone(),
         ..Group::default()
     };
-    add_group(group, (defaults.safe_search, &defaults.services), exceptions, draft);
+    let restrictions =
+        Restrictions { safe_search: defaults.safe_search, services: &defaults.services };
+    add_group(group, &restrictions, exceptions, draft);
     let mut section = root.section("clients");
     let clients: Vec<Persistent> = section
         .sections("persistent")
@@ -200,18 +202,25 @@ fn own_group(
     let name = group.name.clone();
     let services = if uses_global_services { &defaults.services } else { &own_services };
     let safe_search = if uses_global { defaults.safe_search } else { own_safe_search };
-    add_group(group, (safe_search, services), exceptions, draft);
+    add_group(group, &Restrictions { safe_search, services }, exceptions, draft);
     name
+}
+
+/// The settings of a group that are not lists.
+struct Restrictions<'s> {
+    safe_search: bool,
+    services: &'s Services,
 }
 
 /// Adds a group, and rules for the settings that are not lists. Blocked services precede safe
 /// search.
 fn add_group(
     group: Group,
-    (safe_search, services): (bool, &Services),
+    restrictions: &Restrictions<'_>,
     exceptions: &mut Exceptions,
     draft: &mut Draft,
 ) {
+    let Restrictions { safe_search, services } = *restrictions;
     if safe_search || !services.ids.is_empty() {
         let subject = format!("client.group(\"{}\")", group.name);
         // A client without filtering needs no exceptions.
