@@ -20,7 +20,7 @@ const STAGES: &[&str] = &[
 ];
 
 /// The modules that call several stages: no stage imports them either.
-const PARENTS: &[&str] = &["own", "path", "rehearsal"];
+const PARENTS: &[&str] = &["late", "own", "path", "rehearsal"];
 
 /// Finds stages that import another stage or one of [`PARENTS`], outside tests.
 pub(super) fn imports(tree: &Tree) -> Vec<Fault> {

@@ -3,7 +3,7 @@
 //! A query passes through stages. Each stage has one subject, returns a [finding] and knows no
 //! other stage. The parent, `path`, has all branches: it calls the stages in order and continues
 //! according to the finding. Its file thus shows the whole order, and each stage can be read,
-//! tested and replaced separately.
+//! tested and replaced separately. Queries that have waited enter the path again from `late`.
 //!
 //! ```text
 //!   datagram, frame                          what resolution brought, or that it takes too long
@@ -42,7 +42,7 @@
 //!
 //! A *draft* is a message in the format of the packet cache: question folded at offset 12, ID zero,
 //! no OPT. [`respond`] turns a draft into the reply for one client; every reply passes through it.
-//! Three modules call stages: `path`; [`rehearsal`], which takes the same path without side
+//! Four modules call stages: `path`; `late`; [`rehearsal`], which takes the same path without side
 //! effects, for explanations; and [`own`], through which the resolver looks up the names of this
 //! server. All other modules have types and writers that stages share. A test of `xtask` checks
 //! that no stage imports another.
@@ -61,6 +61,7 @@ pub mod decision;
 pub mod finding;
 mod hosted;
 mod judge;
+mod late;
 pub mod local;
 pub mod look_ahead;
 mod minimal_any;
@@ -84,6 +85,7 @@ pub mod witness;
 pub use context::{Client, Output, PROFILE, QueryContext, packet_hash};
 pub use decision::{Decision, Outgoing, QueryStep, Stage};
 pub use finding::Obtained;
+pub use late::{resume, share, shed};
 pub use look_ahead::Seen;
 pub use packet::still_holds;
-pub use path::{Incoming, answer, resume, share, shed};
+pub use path::{Incoming, answer};

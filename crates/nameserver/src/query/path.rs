@@ -1,14 +1,12 @@
 //! The path of a query through the stages, with all its branches.
 //!
-//! [`answer`] takes a query that has just arrived, [`resume`] one that has waited. Both pass the
+//! [`answer`] takes a query that has just arrived, `late` one that has waited. Both pass the
 //! result of a stage to [`conclude`], which returns the [`QueryStep`]; answers of other servers
 //! first pass [`settle`].
 
 use avocet_cache::{FailureKey, PacketHit, PacketKey, PacketLookup};
 use avocet_config::recurse::Mode;
-use avocet_resolver::{AskedFor, Shed};
-use avocet_wire::header::{CD, HEADER_LEN, Header, RD};
-use avocet_wire::query::QuestionKey;
+use avocet_wire::header::{CD, HEADER_LEN, RD};
 use avocet_wire::{Class, Ede, QueryView, Rcode, Rtype};
 
 use super::admission::{self, Rejection, reader};
@@ -20,11 +18,10 @@ use super::context::{
 use super::decision::{CacheState, Decision, Outgoing, QueryStep, Stage, Validated};
 use super::finding::{Basis, Finding, Lifetime, Obtained, Offer};
 use super::look_ahead::Seen;
-use super::miss::Waiter;
 use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
-use super::ttl::{self, Terms, ttl_offsets};
+use super::ttl::{self, Terms};
 use super::{hosted, judge, minimal_any, packet, rrsets};
 
 /// A client's message, as received.
@@ -298,7 +295,7 @@ fn special(cx: &QueryContext<'_>, question: &LocalQuestion<'_>, out: &mut [u8]) 
 
 /// Answers from the RRset cache; the policy evaluates the answer. A question that a rule forwards
 /// skips this stage.
-fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
+pub(super) fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
     if query.is_forwarded() {
         return Finding::Nothing;
     }
@@ -310,67 +307,11 @@ fn from_rrsets(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Find
     }
 }
 
-/// Answers a query that has waited. `obtained` is the result of resolution; without one, resolution
-/// takes long, and the client gets expired data if there is any.
-pub fn resume(
-    cx: &QueryContext<'_>,
-    waiter: &Waiter,
-    obtained: Option<&Obtained<'_>>,
-    output: Output<'_>,
-) -> QueryStep {
-    let key = QuestionKey::new(&waiter.question, &cx.shared.key, 0);
-    let query = &Query::waiting(cx, waiter, &key);
-    let judged = obtained.filter(|_| cx.state.policy.is_some()).and_then(judge::judged_part);
-    let obtained = match (&judged, obtained) {
-        (Some(part), Some(obtained)) => {
-            Some(&Obtained { message: &part.message, ttl_offsets: &part.ttl_offsets, ..*obtained })
-        }
-        _ => obtained,
-    };
-    let out = &mut *output.message;
-    let finding = match obtained.filter(|obtained| obtained.rcode != Rcode::SERVFAIL) {
-        Some(obtained) => settle(cx, query, obtained, out),
-        None => match expired(cx, query, out) {
-            Some(offer) => Finding::Answer(offer),
-            None => unresolved(cx, query, obtained, out),
-        },
-    };
-    conclude(cx, query, finding, output)
-}
-
-/// Answers a query with a question that the resolver rejected.
-pub fn shed(cx: &QueryContext<'_>, waiter: &Waiter, reason: Shed, output: Output<'_>) -> QueryStep {
-    let ede = match reason {
-        Shed::Zone => (Ede::NETWORK_ERROR, "too many queries in flight to the zone"),
-        Shed::Client => (Ede::OTHER, "too many queries from this client"),
-        Shed::Tasks | Shed::Waiters | Shed::NoRule => (Ede::OTHER, "too many queries in flight"),
-    };
-    resume(cx, waiter, Some(&Obtained::failure(Stage::Shed, ede)), output)
-}
-
-/// Stores a resolved answer for all clients if the policy does not distinguish them. Returns the
-/// answer to use for each waiting client.
-pub fn share<'a>(
-    cx: &QueryContext<'_>,
-    asked: &AskedFor,
-    obtained: Obtained<'a>,
-    waiters: &[Waiter],
-) -> Obtained<'a> {
-    if cx.state.policy.is_some() {
-        return obtained;
-    }
-    let is_current = waiters.iter().all(|waiter| waiter.epoch == cx.state.epoch);
-    if is_current && obtained.rcode != Rcode::SERVFAIL {
-        packet::keep_for_all(cx, asked, &obtained);
-    }
-    Obtained { kept_for: None, ..obtained }
-}
-
 /// Settles an answer of other servers, now or late: the policy evaluates it, and an allowed answer
 /// gets its TTLs limited and is cached for the next client of this profile.
 ///
 /// The result for the end of aliases is not evaluated: it is appended to the aliases.
-fn settle(
+pub(super) fn settle(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
     obtained: &Obtained<'_>,
@@ -401,82 +342,15 @@ fn settle(
     Finding::Answer(obtained.offer(draft).decided_by(terms.note))
 }
 
-/// Returns the expired answer to a query that has waited, or the answer of the policy in its place:
-/// the expired one may have been stored before a schedule began. Returns `None` if there is none,
-/// or if the policy withholds it.
-fn expired(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Option<Offer> {
-    let finding = if query.aliases().is_empty() {
-        match packet::look_up_expired(cx, query, out) {
-            Some(len) => {
-                let message = out[..len].to_vec();
-                settle(cx, query, &packet::obtained(&message, &ttl_offsets(&message).0), out)
-            }
-            None => from_rrsets(cx, query, out),
-        }
-    } else {
-        // The cached answer to the QNAME itself is not the one that the policy or this server
-        // gives.
-        expired_end(cx, query, out)
-    };
-    match finding {
-        Finding::Answer(offer) if offer.stage == Stage::RrsetHit => {
-            Some(Offer { stage: Stage::Stale, ..offer })
-        }
-        Finding::Answer(offer) => Some(offer),
-        _ => None,
-    }
-}
-
-/// Finds the answer for the last target of the query's aliases in the RRset cache, expired or not,
-/// and writes it after the aliases.
-#[cold]
-fn expired_end(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> Finding {
-    let Some(last) = query.aliases().last() else { return Finding::Nothing };
-    let (question, _) = question_behind(cx, query.key.question(), last);
-    let mut memory = cx.scratch.assembly();
-    match rrsets::look_up(cx, &mut memory, question.view(), key_flags(query.asked)) {
-        Some(obtained) => settle(cx, query, &obtained, out),
-        None => Finding::Nothing,
-    }
-}
-
 /// Adds the extended error for expired data (RFC 8914 §4.4 and §4.20).
 fn marked_expired(draft: Draft) -> Draft {
     let ede = if draft.rcode == Rcode::NXDOMAIN { Ede::STALE_NXDOMAIN } else { Ede::STALE_ANSWER };
     Draft { ede: Some((ede, "resolution failed or is slow")), ..draft }
 }
 
-/// Answers a question that could not be resolved, unless the policy has another answer.
-fn unresolved(
-    cx: &QueryContext<'_>,
-    query: &Query<'_>,
-    obtained: Option<&Obtained<'_>>,
-    out: &mut [u8],
-) -> Finding {
-    if query.aliases().is_empty() {
-        match judge::failure(cx, query, out) {
-            Finding::Nothing | Finding::Pass(_) => {}
-            finding => return finding,
-        }
-    }
-    let slow = Obtained::failure(Stage::Failed, (Ede::NO_REACHABLE_AUTHORITY, "no answer in time"));
-    let obtained = obtained.unwrap_or(&slow);
-    let Obtained { message, rcode, ede, .. } = *obtained;
-    // The aliases are shown even if their end cannot be resolved.
-    let draft = if Header::read(message).is_some_and(|header| header.counts[1] > 0) {
-        let ede = ede.or(slow.ede);
-        let draft = Draft { len: message.len(), rcode, ede, note: 0 };
-        copied(query, &End { message, draft }, out)
-    } else {
-        let ede = ede.or(slow.ede);
-        Draft { ede, ..draft_empty(out, Some(query.question()), Rcode::SERVFAIL) }
-    };
-    Finding::Answer(obtained.offer(draft))
-}
-
 /// Copies a message to the buffer, after the aliases that led to it. A message that exceeds the
 /// buffer is truncated.
-fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft {
+pub(super) fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft {
     let question = query.question();
     if !query.aliases().is_empty() {
         return write_behind(query.aliases(), end, question, out)
@@ -497,7 +371,7 @@ fn copied(query: &Query<'_>, end: &End<'_>, out: &mut [u8]) -> Draft {
 /// Concludes a query with the finding of the last stage, at once or late: caches an answer that was
 /// made here, follows aliases, writes the reply, or makes the query wait.
 #[inline(always)]
-fn conclude(
+pub(super) fn conclude(
     cx: &QueryContext<'_>,
     query: &Query<'_>,
     finding: Finding,

@@ -20,7 +20,7 @@ use super::miss::{Miss, Waiter, Way};
 use super::path::{self, Incoming};
 use super::scratch::Scratch;
 use super::witness::Witness;
-use super::{judge, packet, rrsets};
+use super::{judge, late, packet, rrsets};
 use crate::name_server::NameServer;
 use crate::snapshot::Snapshot;
 
@@ -111,7 +111,7 @@ impl<'s> Rehearsal<'s> {
 
     /// Continues after [`Ended::Wait`] with the result for its question.
     pub fn go_on(&self, waiter: &Waiter, obtained: &Obtained<'_>) -> Ended {
-        self.end(|output| path::resume(&self.context(), waiter, Some(obtained), output))
+        self.end(|output| late::resume(&self.context(), waiter, Some(obtained), output))
     }
 
     /// Returns what the policy decided.
