@@ -83,7 +83,14 @@ impl Counts {
     /// Counts look-ups that were cut short, and logs a warning for the first.
     #[inline]
     pub(super) fn count_cut_short(&self, look_ups: u64) {
-        if look_ups > 0 && self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
+        if look_ups > 0 {
+            self.add_cut_short(look_ups);
+        }
+    }
+
+    #[cold]
+    fn add_cut_short(&self, look_ups: u64) {
+        if self.cut_short.fetch_add(look_ups, Ordering::Relaxed) == 0 {
             tracing::warn!(
                 "a list lookup reached the work limit of a query: the remaining patterns and \
                  lines have no effect on such names (avocet_list_lookups_cut_short_total counts \
@@ -169,6 +176,12 @@ impl PendingCounts {
         self.clear();
         self.rules.extend_from_slice(noted);
         self.rules.extend(decided);
+    }
+
+    /// Reports whether there are none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.list == 0
     }
 
     /// Removes all matches.

@@ -221,7 +221,14 @@ impl Policy {
 
     /// Counts the matches of the last question: the list that decided without an answer of its own,
     /// and the rules. `note` is that of the answer, which is counted separately.
+    #[inline]
     pub fn count_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
+        if !scratch.held.is_empty() {
+            self.count_all_held(worker, scratch, note);
+        }
+    }
+
+    fn count_all_held(&self, worker: usize, scratch: &mut Scratch, note: u16) {
         if let Some(list) = scratch.held.take_list() {
             self.counted.count_note(&self.counts, worker, list);
         }

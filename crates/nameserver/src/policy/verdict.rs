@@ -43,15 +43,22 @@ struct Rooms<'a> {
 }
 
 impl Scratch {
+    /// Prepares the memory for a question. Inline: almost always nothing has changed.
+    #[inline(always)]
     pub(super) fn renew(&mut self, policy: &Policy, generation: u32, wall_secs: u64) {
         for lists in [&mut self.lists, &mut self.named_lists] {
             policy.counts.count_cut_short(lists.take_cut_short());
             lists.begin_question();
         }
         if self.generation != Some(generation) || !self.hours.is_current(wall_secs) {
-            policy.program.renew(&mut self.hours, wall_secs);
-            self.generation = Some(generation);
+            self.renew_hours(policy, generation, wall_secs);
         }
+    }
+
+    #[cold]
+    fn renew_hours(&mut self, policy: &Policy, generation: u32, wall_secs: u64) {
+        policy.program.renew(&mut self.hours, wall_secs);
+        self.generation = Some(generation);
     }
 }
 
@@ -80,23 +87,14 @@ impl Policy {
                 return QuestionRuling { verdict: limited, by, validity, note };
             }
         }
-        let (verdict, by, note) = match decided {
-            None if verdict.lifted.is_some() => (QuestionVerdict::Pass, Decider::Rule, 0),
-            None => {
-                let verdict = self.by_lists(asked, validity, scratch);
-                let mut ruling = QuestionRuling { verdict, by: Decider::List, validity, note: 0 };
-                ruling.note = scratch.note_of(&ruling.verdict);
-                return ruling;
+        match decided {
+            None if verdict.lifted.is_some() => {
+                let verdict = QuestionVerdict::Pass;
+                QuestionRuling { verdict, by: Decider::Rule, validity, note: 0 }
             }
-            Some(id) => match self.by_rule_or_lists(id, asked, validity, scratch) {
-                (verdict, Decider::Rule) => (verdict, Decider::Rule, rule_note(id)),
-                (verdict, by) => {
-                    let note = scratch.note_of(&verdict);
-                    (verdict, by, note)
-                }
-            },
-        };
-        QuestionRuling { verdict, by, validity, note }
+            None => self.ruling_of_lists(asked, validity, scratch),
+            Some(id) => self.by_rule_or_lists(id, asked, validity, scratch),
+        }
     }
 
     /// Decides on an answer.
@@ -128,8 +126,8 @@ impl Policy {
         // A rule on the question may have started to match while the query waited.
         let rule = verdict.decided.map(rule_note).unwrap_or_default();
         if let Some(id) = verdict.decided {
-            let (in_place, by) = self.by_rule_or_lists(id, asked, validity, scratch);
-            let note = if by == Decider::Rule { rule } else { scratch.note_of(&in_place) };
+            let QuestionRuling { verdict: in_place, note, .. } =
+                self.by_rule_or_lists(id, asked, validity, scratch);
             if let Some(verdict) = in_place.in_place_of_an_answer() {
                 return AnswerRuling { verdict, note };
             }
@@ -390,14 +388,28 @@ impl Policy {
         asked: &Asked<'_>,
         validity: Validity,
         scratch: &mut Scratch,
-    ) -> (QuestionVerdict<'_>, Decider) {
+    ) -> QuestionRuling<'_> {
         if self.program.rule(id).is_some_and(|rule| matches!(rule.action, Action::SafeSearch)) {
-            let listed = self.by_lists(asked, validity, scratch);
-            if !matches!(listed, QuestionVerdict::Pass) {
-                return (listed, Decider::List);
+            let listed = self.ruling_of_lists(asked, validity, scratch);
+            if !matches!(listed.verdict, QuestionVerdict::Pass) {
+                return listed;
             }
         }
-        (self.by_rule(id, asked, validity), Decider::Rule)
+        let verdict = self.by_rule(id, asked, validity);
+        QuestionRuling { verdict, by: Decider::Rule, validity, note: rule_note(id) }
+    }
+
+    #[inline(always)]
+    fn ruling_of_lists(
+        &self,
+        asked: &Asked<'_>,
+        validity: Validity,
+        scratch: &mut Scratch,
+    ) -> QuestionRuling<'_> {
+        let verdict = self.by_lists(asked, validity, scratch);
+        let mut ruling = QuestionRuling { verdict, by: Decider::List, validity, note: 0 };
+        ruling.note = scratch.note_of(&ruling.verdict);
+        ruling
     }
 
     fn by_rule(&self, id: RuleId, asked: &Asked<'_>, validity: Validity) -> QuestionVerdict<'_> {

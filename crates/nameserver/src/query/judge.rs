@@ -33,19 +33,20 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     }
     let mut scratch = cx.scratch.policy();
     let ruling = policy.question(&query.for_policy(), cx.moment(), &mut scratch);
-    let QuestionRuling { verdict, by, validity, note } = ruling;
-    let says_nothing = matches!(verdict, QuestionVerdict::Pass);
+    // The verdict stays where it is: a move of it would be a copy for each question.
+    let QuestionRuling { by, validity, note, .. } = ruling;
+    let says_nothing = matches!(ruling.verdict, QuestionVerdict::Pass);
     // Lists do not override the operator's own names.
     let is_own =
         !says_nothing && by == Decider::List && cx.state.names.local.has(query.key.qname());
     cx.scratch.tell(|witness| match is_own {
         true => witness.overruled_by_own_record(),
-        false => witness.of_policy(policy.said_of_question(&verdict, note)),
+        false => witness.of_policy(policy.said_of_question(&ruling.verdict, note)),
     });
     if is_own {
         scratch.forget_list();
     }
-    let told = match &verdict {
+    let told = match &ruling.verdict {
         QuestionVerdict::Answer(made) if made.stage != Stage::Limited && !is_own => note,
         _ => 0,
     };
@@ -54,7 +55,7 @@ pub(super) fn question(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8])
     if is_own {
         return Finding::Pass(Terms::of(validity, None, 0));
     }
-    match verdict {
+    match ruling.verdict {
         QuestionVerdict::Pass => Finding::Pass(Terms::of(validity, None, note)),
         QuestionVerdict::Answer(made) => Finding::Answer(answer_of(query, &made, out)),
         QuestionVerdict::Rename(aliases) => Finding::Aliases { aliases, note },
