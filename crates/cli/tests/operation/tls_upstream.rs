@@ -401,7 +401,7 @@ fn dnsdist_is_a_good_upstream() {
     let directory = site.directory.display();
     let config = site.directory.join("dnsdist.conf");
     let text = format!(
-        "newServer({{address=\"{}\", healthCheckMode=\"up\"}})\nsetLocal(\"{}\")\n\
+        "newServer(\"{}\"):setUp()\nsetLocal(\"{}\")\n\
          addTLSLocal(\"{tls}\", \"{directory}/dist.pem\", \"{directory}/dist.key\")\n",
         plain.addr,
         free_address()
