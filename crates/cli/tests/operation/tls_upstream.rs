@@ -388,13 +388,16 @@ fn the_faults_of_files_are_found_before_the_start() {
     }
 }
 
-/// dnsdist as the upstream, with a plain server behind it.
+/// dnsdist as the upstream, with a server behind it that it asks over TCP.
 #[test]
 fn dnsdist_is_a_good_upstream() {
     if !is_here("dnsdist") {
         return;
     }
-    let (site, plain, tls) = (Site::new(), Upstream::start(), free_address());
+    let (site, behind, plain) = (Site::new(), Site::new(), Upstream::start());
+    let tls = free_address();
+    behind.configure(plain.addr, "workers = 1", "");
+    let asked_by_dnsdist = behind.start();
     for (file, text) in [("dist.pem", ONE[0]), ("dist.key", ONE[1])] {
         fs::write(site.directory.join(file), text).unwrap();
     }
@@ -403,7 +406,7 @@ fn dnsdist_is_a_good_upstream() {
     let text = format!(
         "newServer(\"{}\"):setUp()\nsetLocal(\"{}\")\n\
          addTLSLocal(\"{tls}\", \"{directory}/dist.pem\", \"{directory}/dist.key\")\n",
-        plain.addr,
+        behind.dns,
         free_address()
     );
     fs::write(&config, text).unwrap();
@@ -424,4 +427,5 @@ fn dnsdist_is_a_good_upstream() {
     server.stop();
     dnsdist.kill().unwrap();
     dnsdist.wait().unwrap();
+    asked_by_dnsdist.stop();
 }
