@@ -51,9 +51,13 @@ fn a_device_is_known_by_the_mac_and_the_name_of_its_lease() {
     write("0 02:00:00:00:00:01 127.0.0.2 whatever *\n0 02:00:00:00:00:02 127.0.0.3 console *\n");
     site.configure(upstream.addr, "", &POLICY.replace("LEASES", &leases.display().to_string()));
     let _server = site.start();
-    becomes(&site, "127.0.0.2", BLOCKED);
-    becomes(&site, "127.0.0.3", BLOCKED);
-    becomes(&site, "127.0.0.4", ADDRESS);
+    // The leases count from the first query on.
+    for (address, answer) in
+        [("127.0.0.2", BLOCKED), ("127.0.0.3", BLOCKED), ("127.0.0.4", ADDRESS)]
+    {
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        assert_eq!(ask_patiently(&socket, site.dns, "game.example"), answer, "{address}");
+    }
     // The devices have new addresses.
     write("0 02:00:00:00:00:01 127.0.0.4 whatever *\n0 02:00:00:00:00:02 127.0.0.2 laptop *\n");
     becomes(&site, "127.0.0.4", BLOCKED);
