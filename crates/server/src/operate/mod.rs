@@ -188,9 +188,6 @@ impl Operation {
         let judged_anew = running.begin_trust();
         running.cache_file.load(&running.shared);
         running.drop_below(&judged_anew);
-        // The first query of a device has the device's policy.
-        let mut neighbours = NeighbourWatch::default();
-        neighbours.look(&running, started);
         offer_setup(&running.web.access, &config);
         let http =
             listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
@@ -216,7 +213,7 @@ impl Operation {
             successor: None,
             ending: Ending::None,
             watch: FileWatch::new(file.seen),
-            neighbours,
+            neighbours: NeighbourWatch::begin(&running, started),
             networks: NetworkWatch::default(),
             save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),
             rotation_due: started.saturating_add(COOKIE_SECRET_SECS),

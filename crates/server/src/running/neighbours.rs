@@ -28,6 +28,13 @@ pub(crate) struct NeighbourWatch {
 }
 
 impl NeighbourWatch {
+    /// Reads everything once, so that the first query of a device has the device's policy.
+    pub(crate) fn begin(running: &Running, now: u32) -> Self {
+        let mut watch = Self::default();
+        watch.look(running, now);
+        watch
+    }
+
     /// Puts changes in force. `now` is monotonic, in seconds.
     pub(crate) fn look(&mut self, running: &Running, now: u32) {
         if now < self.due {
