@@ -1,8 +1,10 @@
 //! The texts of `avocet zone list`, `show` and `reload`.
 
-use avocet_control::zones::{ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZonesReport};
+use avocet_control::zones::{
+    ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
+};
 
-use crate::span::ago;
+use crate::span::{ago, left};
 
 /// Returns the text of `avocet zone list`.
 pub(crate) fn zones_text(report: &ZonesReport) -> String {
@@ -26,7 +28,28 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
             )
         }
     };
+    if let Some(transfers) = &zone.transfers {
+        text += &format!("\n  {}", transfers_text(transfers, &zone.primaries));
+    }
     if let Some(error) = &zone.error {
+        text += &format!("\n  {error}");
+    }
+    text
+}
+
+/// Returns the state of the transfers of a zone in a line, and their error in another.
+fn transfers_text(transfers: &ZoneTransfers, primaries: &[String]) -> String {
+    let ZoneTransfers { checked_at, next_check, expires, transferred, failures, error } = transfers;
+    let mut text = format!(
+        "from {}: checked {}, next check {}, {transferred} transfers, {failures} failures",
+        primaries.join(" or "),
+        ago(*checked_at),
+        next_check.map_or_else(|| "running".to_owned(), |at| format!("in {}", left(at))),
+    );
+    if let Some(expires) = expires {
+        text += &format!(", expires in {}", left(*expires));
+    }
+    if let Some(error) = error {
         text += &format!("\n  {error}");
     }
     text

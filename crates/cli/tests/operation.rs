@@ -54,6 +54,8 @@ mod oidc;
 mod package;
 #[path = "operation/past.rs"]
 mod past;
+#[path = "operation/peers.rs"]
+mod peers;
 #[path = "operation/persist.rs"]
 mod persist;
 #[path = "operation/ports.rs"]
@@ -84,6 +86,8 @@ mod tls;
 mod tls_upstream;
 #[path = "operation/top.rs"]
 mod top;
+#[path = "operation/transfers.rs"]
+mod transfers;
 #[path = "operation/upstream.rs"]
 mod upstream;
 #[path = "operation/why.rs"]

@@ -34,6 +34,7 @@ mod error;
 mod forward;
 mod hints;
 mod host_name;
+pub mod key;
 mod known;
 mod listen;
 mod listener;
@@ -57,6 +58,7 @@ mod show;
 mod show_policy;
 mod source;
 mod spec;
+pub mod transfer;
 pub mod upstream;
 mod upstream_proof;
 pub mod upstream_tls;
@@ -108,6 +110,8 @@ pub struct Config {
     pub records: Vec<RecordConfig>,
     /// Hosted zones, each name once.
     pub zones: Vec<zone::ZoneConfig>,
+    /// `[[key]]`, each name once.
+    pub keys: Vec<key::KeyConfig>,
     /// Lists, groups, clients and rules.
     pub policy: policy::PolicyConfig,
     /// Response rate limiting; `None` if it is off.

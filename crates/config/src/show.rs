@@ -14,7 +14,7 @@ use super::recurse::{LocalRootSource, Mode};
 use super::{
     AllowConfig, CacheConfig, Config, DnssecConfig, EcsPolicy, ForwardConfig, Listen,
     ListenerConfig, LogFormat, LogLevel, RateLimitConfig, RecordConfig, RevisionsConfig,
-    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, oidc, query_log,
+    ServerConfig, Strategy, Upstream, UpstreamTransport, certificate, dnstap, key, oidc, query_log,
     show_policy, upstream_proof, web, zone,
 };
 
@@ -38,6 +38,7 @@ impl Config {
         put("forward", self.forwards.iter().map(forward).collect::<Vec<_>>().into());
         put("cache", cache(&self.cache).into());
         put("record", self.records.iter().map(record).collect::<Vec<_>>().into());
+        put("key", self.keys.iter().map(key::shown).collect::<Vec<_>>().into());
         put("zone", self.zones.iter().map(zone::shown).collect::<Vec<_>>().into());
         show_policy::policy(self, &mut put);
         put("rate-limit", rate_limit(self.rate_limit.as_ref()).into());

@@ -6,6 +6,7 @@
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_wire::Rtype;
+use avocet_zone::TsigAlgorithm;
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use super::ports::AvoidItem;
 use super::privacy::Privacy;
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
+use super::transfer::TransferRule;
 use super::upstream::ServerAddress;
 use super::upstream_tls::{Authentication, Pin};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
@@ -60,6 +62,9 @@ pub(super) struct Spec {
     /// Zones that this server hosts.
     #[schemars(with = "Vec<ZoneSpec>")]
     pub(super) zone: Vec<Spanned<ZoneSpec>>,
+    /// Keys that this server shares with others, for transaction signatures (TSIG).
+    #[schemars(with = "Vec<KeySpec>")]
+    pub(super) key: Vec<Spanned<KeySpec>>,
     /// Responses for blocked names, time zone of schedules, data about clients.
     pub(super) policy: PolicySpec,
     /// Lists of names that are blocked or allowed.
@@ -432,15 +437,41 @@ pub(super) struct RecordSpec {
 /// `[[zone]]`
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[schemars(inline, extend("required" = ["name", "file"]))]
+#[schemars(inline, extend("required" = ["name"]))]
 pub(super) struct ZoneSpec {
     /// Name of the zone.
     pub(super) name: Setting<Text<Name>>,
-    /// Master file.
+    /// Master file. That of a zone with primaries is written by the server; by default it is in the
+    /// data directory.
     pub(super) file: Setting<String>,
+    /// Servers that the zone is transferred from, as addresses with or without port, in the order
+    /// in which they are asked.
+    #[schemars(extend("default" = []))]
+    pub(super) primaries: Setting<List<Text<ServerAddress>>>,
+    /// Name of the key that signs the messages to and from the primaries; "" signs none.
+    #[schemars(extend("default" = ""))]
+    pub(super) key: Setting<String>,
     /// Seconds for which a changed file must stay the same before it is read.
     #[schemars(extend("default" = 10))]
     pub(super) settle_secs: Setting<Int<0, 3_600>>,
+    /// Servers that may transfer the zone: a network, "key NAME" for all that sign with the key, or
+    /// "192.0.2.0/24 key NAME" for both. Without it, none may.
+    #[schemars(extend("default" = []))]
+    pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
+}
+
+/// `[[key]]`
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[schemars(inline, extend("required" = ["name", "secret-file"]))]
+pub(super) struct KeySpec {
+    /// Name of the key, the same on both servers.
+    pub(super) name: Setting<Text<Name>>,
+    /// Algorithm.
+    #[schemars(extend("default" = "hmac-sha256"))]
+    pub(super) algorithm: Setting<Text<TsigAlgorithm>>,
+    /// File with the secret in base64, which only the account of the server may read.
+    pub(super) secret_file: Setting<String>,
 }
 
 /// `[rate-limit]`

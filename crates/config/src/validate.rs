@@ -22,7 +22,7 @@ use super::spec::{CacheSpec, DataSpec, LogSpec, RateLimitSpec, RevisionsSpec, Se
 use super::{
     AllowConfig, CacheConfig, Config, DEFAULT_DIRECTORY, DataConfig, LogConfig, LogFormat,
     LogLevel, RateLimitConfig, RevisionsConfig, ServeStaleConfig, ServerConfig, TcpConfig,
-    certificate, dns64, dnstap, forward, listener, oidc, policy, ports, record,
+    certificate, dns64, dnstap, forward, key, listener, oidc, policy, ports, record,
     setting::SettingFault, web, zone,
 };
 
@@ -44,7 +44,6 @@ pub(super) fn validate(
     let mode = mode.unwrap_or_else(|| {
         if forward::forwards_all(&spec.forward) { Mode::Forward } else { Mode::Recurse }
     });
-    let avoid_ports = ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check);
     let mut server_spec = spec.server;
     let local_zones = mem::take(&mut server_spec.local_zones);
     let tls_at = listener::first_tls(&server_spec.listen);
@@ -55,6 +54,7 @@ pub(super) fn validate(
     if let Some(minimal) = check.take(mem::take(&mut resolver.minimal_responses)) {
         server.minimal_responses = minimal;
     }
+    let (data, keys) = (data(spec.data, &mut check), key::keys(spec.key, &mut check));
     let certificates = certificate::certificates(spec.certificate, &mut check);
     tls_at.iter().for_each(|at| certificate::need_one(&certificates, at, &mut check));
     server.listeners = listener::listeners(spec.listener, &server, &certificates, &mut check);
@@ -79,15 +79,16 @@ pub(super) fn validate(
     let config = Config {
         is_bare,
         certificates,
+        avoid_ports: ports::avoid_ports(mem::take(&mut resolver.avoid_ports), &mut check),
         resolver: recurse::resolver(resolver, mode, &mut check),
-        avoid_ports,
         stubs,
         dnssec: recurse::dnssec(spec.dnssec, &mut check),
         dns64: dns64::dns64(spec.dns64, &mut check),
         server,
         cache: cache(spec.cache, &mut check),
         records: record::rrsets(spec.record, &mut check),
-        zones: zone::zones(spec.zone, &mut check),
+        zones: zone::zones(spec.zone, (&keys, &data.directory), &mut check),
+        keys,
         policy: policy::policy(tables, &forwards, &mut check),
         forwards,
         rate_limit: rate_limit(spec.rate_limit, &mut check),
@@ -96,7 +97,7 @@ pub(super) fn validate(
         query_log: query_log::query_log(spec.query_log, privacy, &mut check),
         dnstap: dnstap::dnstap(spec.dnstap, &mut check),
         log: log(spec.log, &mut check),
-        data: data(spec.data, &mut check),
+        data,
         revisions: revisions(spec.config, &mut check),
         doubts: Vec::new(),
     };

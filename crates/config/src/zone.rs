@@ -1,13 +1,17 @@
 //! `[[zone]]`: the zones that the server hosts.
 
-use std::path::PathBuf;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use toml::{Spanned, Table, Value};
 
 use super::check::Check;
-use super::name::shown as shown_name;
-use super::setting::Text;
+use super::key::KeyConfig;
+use super::name::{shown as shown_name, typed_name};
+use super::setting::{Setting, Text};
 use super::spec::ZoneSpec;
+use super::transfer::{self, TransferRule};
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
@@ -21,35 +25,134 @@ pub struct ZoneConfig {
     pub file: PathBuf,
     /// Seconds for which a changed file must stay the same before it is read.
     pub settle_secs: u32,
+    /// The servers that the zone is transferred from; empty if its file is written by others.
+    pub primaries: Vec<SocketAddr>,
+    /// The folded name of the key for these, in wire form.
+    pub key: Option<Box<[u8]>>,
+    /// The servers that may transfer the zone.
+    pub allow_transfer: Vec<TransferRule>,
 }
 
-/// Validates the tables. Each name occurs once.
-pub(super) fn zones(specs: Vec<Spanned<ZoneSpec>>, check: &mut Check) -> Vec<ZoneConfig> {
+impl ZoneConfig {
+    /// Returns whether the zone is transferred from other servers.
+    #[must_use]
+    pub fn is_secondary(&self) -> bool {
+        !self.primaries.is_empty()
+    }
+
+    /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
+    #[must_use]
+    pub fn hears(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
+        let is_signed = key.is_some() && self.key.as_deref() == key;
+        self.is_secondary()
+            && (is_signed || self.primaries.iter().any(|one| one.ip() == ip.to_canonical()))
+    }
+
+    /// Returns whether a client with this address and, if its request is signed, this key may
+    /// transfer the zone.
+    #[must_use]
+    pub fn may_transfer(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
+        self.allow_transfer.iter().any(|rule| rule.admits(ip, key))
+    }
+}
+
+/// Validates the tables. Each name occurs once. Copies of zones without a file are below the data
+/// directory.
+pub(super) fn zones(
+    specs: Vec<Spanned<ZoneSpec>>,
+    (keys, data): (&[KeyConfig], &Path),
+    check: &mut Check,
+) -> Vec<ZoneConfig> {
     let mut zones: Vec<ZoneConfig> = Vec::new();
     for spec in specs {
         let header = spec.span();
-        let spec = spec.into_inner();
-        let name = check.need("name", &header, spec.name);
-        let file = check.need("file", &header, spec.file);
-        let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
-        let (Some((at, Text(name))), Some((file_at, file))) = (name, file) else { continue };
-        if zones.iter().any(|zone| zone.name == name) {
-            check.fault(at, format!("the zone {} has another table", shown_name(&name)));
-        } else if file.is_empty() {
-            check.fault(file_at, "expected a file, found \"\"");
+        let Some((at, zone)) = zone(&header, spec.into_inner(), (keys, data), check) else {
+            continue;
+        };
+        if zones.iter().any(|other| other.name == zone.name) {
+            check.fault(at, format!("the zone {} has another table", shown_name(&zone.name)));
+        } else if zone.is_secondary() && zones.iter().any(|other| other.file == zone.file) {
+            let file = zone.file.display();
+            check.fault(at, format!("another zone has the file {file}, which this one replaces"));
         } else {
-            zones.push(ZoneConfig { name, file: check.path(file), settle_secs });
+            zones.push(zone);
         }
     }
     zones
 }
 
+fn zone(
+    header: &Range<usize>,
+    spec: ZoneSpec,
+    (keys, data): (&[KeyConfig], &Path),
+    check: &mut Check,
+) -> Option<(Range<usize>, ZoneConfig)> {
+    let name = check.need("name", header, spec.name);
+    let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
+    let allow_transfer = transfer::rules(spec.allow_transfer, keys, check);
+    let has_primaries = spec.primaries.span().is_some();
+    let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
+    let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
+    let key = key_of(spec.key, (keys, !primaries.is_empty()), check);
+    let file = match (spec.file.span(), has_primaries) {
+        (None, true) => None,
+        _ => Some(check.need("file", header, spec.file)?),
+    };
+    let (at, Text(name)) = name?;
+    let file = match file {
+        Some((file_at, file)) if file.is_empty() => {
+            check.fault(file_at, "expected a file, found \"\"");
+            return None;
+        }
+        Some((_, file)) => check.path(file),
+        None => data.join("zones").join(file_name(&name)),
+    };
+    Some((at, ZoneConfig { name, file, settle_secs, primaries, key, allow_transfer }))
+}
+
+/// Returns the file of a zone: its name, with other characters than those of host names in
+/// hexadecimal.
+fn file_name(zone: &[u8]) -> String {
+    let mut name = String::new();
+    for octet in shown_name(zone).bytes() {
+        match octet {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' => name.push(char::from(octet)),
+            _ => name += &format!("%{octet:02x}"),
+        }
+    }
+    name + "zone"
+}
+
+/// Reads the name of the key for the primaries.
+fn key_of(
+    setting: Setting<String>,
+    (keys, has_primaries): (&[KeyConfig], bool),
+    check: &mut Check,
+) -> Option<Box<[u8]>> {
+    let at = setting.span()?;
+    let text = check.take(setting).filter(|text| !text.is_empty())?;
+    let name = typed_name(&text).map(|name| name.to_ascii_lowercase());
+    let found = name.ok().filter(|name| keys.iter().any(|key| key.key.name().wire() == *name));
+    match found {
+        None => check.fault(at, format!("no [[key]] has the name \"{text}\"")),
+        Some(_) if !has_primaries => check.doubt(at, "without `primaries`, the key has no use"),
+        Some(name) => return Some(name.into()),
+    }
+    None
+}
+
 /// Returns a table in the syntax of the file.
 pub(super) fn shown(zone: &ZoneConfig) -> Value {
-    let entries: [(&str, Value); 3] = [
+    let rules = zone.allow_transfer.iter().map(|rule| Value::from(rule.to_string()));
+    let primaries = zone.primaries.iter().map(|one| Value::from(one.to_string()));
+    let key = zone.key.as_deref().map_or_else(String::new, shown_name);
+    let entries: [(&str, Value); 6] = [
         ("name", shown_name(&zone.name).into()),
         ("file", zone.file.to_string_lossy().into_owned().into()),
+        ("primaries", Value::Array(primaries.collect())),
+        ("key", key.into()),
         ("settle-secs", i64::from(zone.settle_secs).into()),
+        ("allow-transfer", Value::Array(rules.collect())),
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
 }

@@ -88,6 +88,28 @@ pub struct ZoneStatus {
     pub failures: u64,
     /// The first error of the last reading.
     pub error: Option<String>,
+    /// The servers that it is transferred from; empty if this server is the primary.
+    pub primaries: Vec<String>,
+    /// Its transfers, if it has primaries.
+    pub transfers: Option<ZoneTransfers>,
+}
+
+/// The transfers of a zone from its primaries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ZoneTransfers {
+    /// The Unix second of the last check in which a primary answered.
+    pub checked_at: Option<u64>,
+    /// The Unix second of the next check; none while one is in progress.
+    pub next_check: Option<u64>,
+    /// The Unix second at which the zone is no longer served.
+    pub expires: Option<u64>,
+    /// Versions that were transferred since the start.
+    pub transferred: u64,
+    /// Checks without a usable primary since the start.
+    pub failures: u64,
+    /// The errors of the last check.
+    pub error: Option<String>,
 }
 
 words! {

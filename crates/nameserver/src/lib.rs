@@ -17,11 +17,13 @@ pub mod file_watch;
 mod in_process;
 pub mod metrics;
 pub mod name_server;
+pub mod notices;
 pub mod policy;
 pub mod private_zones;
 pub mod query;
 mod query_log;
 pub mod snapshot;
+pub mod transfers;
 pub mod trust;
 pub mod zone_files;
 

@@ -12,7 +12,9 @@ use avocet_wire::hash::HashKey;
 
 use crate::callers::Callers;
 use crate::clock::Clock;
+use crate::notices::NoticeBoard;
 use crate::snapshot::{Snapshot, ttl_bounds};
+use crate::transfers::TransferLedger;
 
 /// Memory of the failure cache in bytes.
 const FAILURE_BYTES: usize = 1 << 20;
@@ -31,6 +33,10 @@ pub struct NameServer {
     pub failures: FailureCache,
     /// The clients that asked each worker lately, where the policy goes by names of clients.
     pub callers: Vec<Callers>,
+    /// The zones whose primaries sent NOTIFY.
+    pub notices: NoticeBoard,
+    /// Transfers of zones between servers.
+    pub transfers: Arc<TransferLedger>,
     /// Counts how often what was proven was dropped from the caches: workers forget what follows
     /// from it.
     forgotten: AtomicU64,
@@ -63,6 +69,8 @@ impl NameServer {
             rrsets: RrsetCache::new(cache.rrset_bytes, stale_secs, bounds, rrset_key)?,
             failures: FailureCache::new(FAILURE_BYTES, failure_key)?,
             callers: (0..workers).map(|_| Callers::default()).collect(),
+            notices: NoticeBoard::default(),
+            transfers: Arc::default(),
             revision: AtomicU64::new(1),
             forgotten: AtomicU64::new(0),
             current: Mutex::new(Arc::new(snapshot)),

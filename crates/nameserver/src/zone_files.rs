@@ -1,14 +1,17 @@
 //! The files of hosted zones: read, checked and watched. An unusable file never replaces a zone.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
-use avocet_wire::FoldedName;
+use avocet_resolver::Timers;
+use avocet_wire::{FoldedName, Rtype};
 use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity};
 
 use crate::clock::wall_secs;
@@ -42,6 +45,11 @@ pub struct ZoneFiles {
 /// The zones of a configuration that is not in force yet.
 pub struct ReadZones(KeptZones);
 
+/// The state of a zone of another server that no primary has confirmed for too long.
+const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
+/// The state of a zone of another server without a copy.
+const NO_COPY: &str = "it has not been transferred yet";
+
 /// Zones by name.
 type KeptZones = BTreeMap<Box<[u8]>, KeptZone>;
 
@@ -63,6 +71,8 @@ pub struct ZoneFileState {
     pub failures: u64,
     /// The first error of the last reading.
     pub fault: Option<String>,
+    /// The Unix second at which a zone of another server expires.
+    pub expires_at_secs: Option<u64>,
 }
 
 /// A zone and the state of its files.
@@ -128,7 +138,7 @@ impl ZoneFiles {
     pub fn watch(&self, now_secs: u64) -> bool {
         let zones: Vec<_> = self.kept().values().cloned().collect();
         let mut is_replaced = false;
-        for mut zone in zones {
+        for mut zone in zones.into_iter().filter(|zone| !zone.config.is_secondary()) {
             let is_new = zone.has_settled(now_secs) && zone.load(self.next_reading());
             is_replaced |= self.store(zone) && is_new;
         }
@@ -146,6 +156,41 @@ impl ZoneFiles {
             self.store(zone);
         }
         is_known
+    }
+
+    /// Returns the timers of the SOA record of a zone in force.
+    #[must_use]
+    pub fn timers(&self, name: &[u8]) -> Option<Timers> {
+        let zone = self.kept().get(name)?.zone.clone()?;
+        timers_of(&zone)
+    }
+
+    /// Records that a primary has the version in force.
+    ///
+    /// # Errors
+    /// The time of its file cannot be set.
+    pub fn confirm(&self, name: &[u8]) -> io::Result<()> {
+        let Some(file) = self.kept().get(name).map(|zone| zone.config.file.clone()) else {
+            return Ok(());
+        };
+        File::options()
+            .append(true)
+            .open(file)?
+            .set_modified(UNIX_EPOCH + Duration::from_secs(wall_secs()))
+    }
+
+    /// Withdraws zones of other servers that no primary has confirmed for the time in their SOA
+    /// record. Returns whether there are any.
+    pub fn expire(&self, now_secs: u64) -> bool {
+        let mut is_expired = false;
+        for zone in self.kept().values_mut() {
+            if zone.zone.is_some() && zone.expires_at_secs().is_some_and(|at| at <= now_secs) {
+                tracing::error!("zone {} has expired", shown(&zone.config.name));
+                (zone.zone, zone.fault) = (None, Some(EXPIRED.to_owned()));
+                is_expired = true;
+            }
+        }
+        is_expired
     }
 
     /// Keeps the state of a zone, unless the configuration has changed or a later reading has
@@ -183,6 +228,7 @@ impl ZoneFiles {
             loaded_at_secs: zone.loaded_at_secs,
             failures: zone.failures,
             fault: zone.fault.clone(),
+            expires_at_secs: zone.expires_at_secs(),
         };
         kept.values().map(state).collect()
     }
@@ -201,6 +247,12 @@ impl ReadZones {
     pub fn zones(&self) -> Arc<HostedZones> {
         all(&self.0)
     }
+}
+
+fn timers_of(zone: &HostedZone) -> Option<Timers> {
+    let mut sets = zone.sets_of(zone.apex())?;
+    let soa = sets.find(|set| set.rtype == Rtype::SOA)?.iter().next()?;
+    Timers::of(soa.rdata)
 }
 
 fn all(kept: &KeptZones) -> Arc<HostedZones> {
@@ -252,6 +304,10 @@ impl KeptZone {
     /// Like [`Self::load`], with a function that opens files.
     fn load_by(&mut self, reading: u64, open: OpenFile<'_>) -> bool {
         (self.reading, self.unsettled) = (reading, None);
+        if self.config.is_secondary() && !self.config.file.exists() {
+            self.fault = Some(NO_COPY.to_owned());
+            return false;
+        }
         let Some(name) = FoldedName::new(&self.config.name) else { return false };
         let seen = &mut self.seen;
         seen.clear();
@@ -274,11 +330,30 @@ impl KeptZone {
             self.failures += 1;
             return false;
         };
+        if self.expiry_of(&zone).is_some_and(|at| at <= wall_secs()) {
+            (self.zone, self.fault) = (None, Some(EXPIRED.to_owned()));
+            return false;
+        }
         let (serial, records) = (zone.serial(), zone.records());
         tracing::info!(serial, records, "zone {text} loaded");
         (self.zone, self.fault) = (Some(Arc::new(zone)), None);
         self.loaded_at_secs = Some(wall_secs());
         true
+    }
+
+    /// Returns when the zone in force expires, if it is one of another server.
+    fn expires_at_secs(&self) -> Option<u64> {
+        self.expiry_of(self.zone.as_ref()?)
+    }
+
+    /// The time of the file is that of the last confirmation.
+    fn expiry_of(&self, zone: &HostedZone) -> Option<u64> {
+        if !self.config.is_secondary() {
+            return None;
+        }
+        let confirmed = std::fs::metadata(&self.config.file).and_then(|facts| facts.modified());
+        let since = confirmed.ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+        Some(since + u64::from(timers_of(zone)?.expire_secs))
     }
 
     fn sentence(&self) -> Option<String> {
@@ -314,7 +389,14 @@ mod tests {
             let zone = zones.get(b"\x07example\x00").and_then(Option::as_ref);
             zone.map(|zone| zone.serial())
         };
-        let config = [ZoneConfig { name, file: file.clone(), settle_secs: 10 }];
+        let config = [ZoneConfig {
+            name,
+            file: file.clone(),
+            settle_secs: 10,
+            primaries: Vec::new(),
+            key: None,
+            allow_transfer: Vec::new(),
+        }];
         let files = ZoneFiles::default();
         assert_eq!(serial(&read_in_force(&files, &config)), None);
         assert!(files.fault().is_some_and(|fault| fault.contains("SERVFAIL")));
@@ -342,7 +424,18 @@ mod tests {
         let included = file.with_extension("included");
         let text = format!("@ 60 SOA ns h 1 2 3 4 5\n$INCLUDE {}\n", included.display());
         fs::write(&file, text).unwrap();
-        (ZoneConfig { name: b"\x07example\x00"[..].into(), file, settle_secs: 10 }, included)
+        let name = b"\x07example\x00"[..].into();
+        (
+            ZoneConfig {
+                name,
+                file,
+                settle_secs: 10,
+                primaries: Vec::new(),
+                key: None,
+                allow_transfer: Vec::new(),
+            },
+            included,
+        )
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod serve;
 mod state;
 mod tap;
 mod trace;
+mod transfer;
 mod trust;
 mod turns;
 mod upstream_tls;

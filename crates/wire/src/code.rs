@@ -103,6 +103,7 @@ impl Rcode {
     pub const NOTIMP: Self = Self(4);
     pub const REFUSED: Self = Self(5);
     pub const YXDOMAIN: Self = Self(6);
+    pub const NOTAUTH: Self = Self(9);
     pub const BADVERS: Self = Self(16);
     pub const BADCOOKIE: Self = Self(23);
 

@@ -97,6 +97,15 @@ impl<'a> QueryView<'a> {
         octets.get(HEADER_LEN..plain_name_end(octets)? + 4)
     }
 
+    /// Returns the first question of any message, as sent, or `None` if it has none that is
+    /// well-formed. Does not read past it.
+    #[must_use]
+    pub fn question_behind_header(octets: &'a [u8]) -> Option<&'a [u8]> {
+        let header = Header::read(octets)?;
+        let end = plain_name_end(octets)? + 4;
+        octets.get(HEADER_LEN..end).filter(|_| header.counts[0] > 0)
+    }
+
     /// Reads a query whose [`QueryView::question_of`] produced `key`, without walking the name
     /// again.
     #[inline]
@@ -186,7 +195,7 @@ fn read_rest<'a>(octets: &'a [u8], records: u64, rest: &'a [u8]) -> Option<Optio
 }
 
 /// Handles the general case: skips records in any section and finds OPT anywhere in the additional
-/// section.
+/// section. A message with TSIG is no plain query: its signature has to be verified first.
 #[cold]
 fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     let view = MessageView::new(octets).ok()?;
@@ -194,6 +203,9 @@ fn read_records(octets: &[u8]) -> Option<Option<Edns<'_>>> {
     let mut edns = None;
     for record in &mut records {
         let record = record.ok()?;
+        if record.rtype == Rtype::TSIG {
+            return None;
+        }
         if record.rtype == Rtype::OPT {
             if edns.is_some() || record.section != RecordSection::Additional {
                 return None;

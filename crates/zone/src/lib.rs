@@ -15,9 +15,12 @@ mod check;
 mod denial;
 mod fault;
 mod find;
+mod outbound;
 mod reader;
+mod serial;
 mod set;
 mod tree;
+mod tsig;
 
 use std::path::Path;
 
@@ -27,9 +30,16 @@ pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, answer};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
 pub use check::MAX_SERVED_ITERATIONS;
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
+pub use outbound::{OutboundTransfer, RecordTooLong};
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
+pub use serial::is_newer;
 pub use set::HostedZones;
 pub use tree::{HostedRecord, HostedRecords, HostedSet, HostedZone, Node};
+pub use tsig::{
+    MAX_TSIG, MAX_TSIG_SECRET, MIN_TSIG_SECRET, TsigAlgorithm, TsigError, TsigFault, TsigKey,
+    TsigMalformed, TsigRecord, TsigSigner, TsigVerifier, UntrustedReply, append_error,
+    verify_request,
+};
 
 /// Reads and checks a zone. Returns it if it has no errors, and all faults.
 ///

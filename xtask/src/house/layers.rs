@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[(
         "trust",
         "backup",
         "lists",
+        "transfer",
         "root",
         "trace",
         "query_log",

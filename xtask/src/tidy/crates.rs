@@ -60,7 +60,14 @@ const LAYERS: &[Layer] = &[
     rim("avocet-revisions", &["avocet-io"]),
     rim(
         "avocet-config",
-        &["avocet-wire", "avocet-dnssec", "avocet-policy", "avocet-resolver", "avocet-io"],
+        &[
+            "avocet-wire",
+            "avocet-dnssec",
+            "avocet-policy",
+            "avocet-resolver",
+            "avocet-io",
+            "avocet-zone",
+        ],
     ),
     rim(
         "avocet-nameserver",

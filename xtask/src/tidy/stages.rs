@@ -17,10 +17,11 @@ const STAGES: &[&str] = &[
     "packet",
     "rrsets",
     "special",
+    "transfer",
 ];
 
 /// The modules that call several stages: no stage imports them either.
-const PARENTS: &[&str] = &["late", "own", "path", "rehearsal"];
+const PARENTS: &[&str] = &["late", "own", "path", "rehearsal", "signed"];
 
 /// Finds stages that import another stage or one of [`PARENTS`], outside tests.
 pub(super) fn imports(tree: &Tree) -> Vec<Fault> {

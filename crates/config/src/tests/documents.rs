@@ -1,5 +1,9 @@
 //! Schema, example, manual and what is shown agree with what is read.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
 use serde_json::Value;
 
 use super::{FORWARD, json_schema, read_with};
@@ -23,8 +27,11 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
     let listener = "[[listener]]\nname = \"n\"\nlisten = [\"tls://[::1]:853\"]\nallow = []\ncertificate = \"a\"\n\
                     [[certificate]]\nnames = [\"a\"]\ncert = \"c\"\nkey = \"k\"\n";
     let zone = "[[zone]]\nname = \"z\"\nfile = \"z\"\n";
-    let on = format!("{text}{zone}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
+    let (key, file) = key_with_file();
+    let on = format!("{text}{zone}{key}{listener}{policy}[rate-limit]\nresponses-per-second = 1\n");
     let effective = serde_json::to_value(read_with(&on, &[]).unwrap().effective()).unwrap();
+    assert!(!effective.to_string().contains("c2VjcmV0"), "secrets are not shown");
+    fs::remove_file(file).unwrap();
     let schema = json_schema();
     let mut compared = 0;
     for (section, table) in schema["properties"].as_object().unwrap() {
@@ -48,6 +55,14 @@ fn schema_and_defaults_agree_and_each_key_is_in_both() {
         }
     }
     assert!(compared >= 40, "{compared} keys have a default");
+}
+
+/// A `[[key]]`, and the file with its secret.
+fn key_with_file() -> (String, PathBuf) {
+    let file = std::env::temp_dir().join(format!("avocet-config-secret-{}", std::process::id()));
+    fs::write(&file, "c2VjcmV0IHNlY3JldA==\n").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    (format!("[[key]]\nname = \"k\"\nsecret-file = \"{}\"\n", file.display()), file)
 }
 
 /// A size as bytes; all other values as they are.

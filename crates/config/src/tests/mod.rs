@@ -14,6 +14,7 @@ mod dns64;
 mod documents;
 mod doubts;
 mod forward;
+mod key;
 mod oidc;
 mod query_log;
 mod record;

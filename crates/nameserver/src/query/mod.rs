@@ -13,6 +13,7 @@
 //!    admission      malformed, not allowed  -> end      |  failed: expired data, policy on failures
 //!    packet         packet cache            -> end      |
 //!    chaos          class CH, meta types               |
+//!    transfer       AXFR, IXFR of hosted zones         |
 //!    judge          policy on the question              |
 //!    local          local records                       |
 //!    hosted         hosted zones                        |
@@ -42,9 +43,10 @@
 //!
 //! A *draft* is a message in the format of the packet cache: question folded at offset 12, ID zero,
 //! no OPT. [`respond`] turns a draft into the reply for one client; every reply passes through it.
-//! Four modules call stages: `path`; `late`; [`rehearsal`], which takes the same path without side
-//! effects, for explanations; and [`own`], through which the resolver looks up the names of this
-//! server. All other modules have types and writers that stages share. A test of `xtask` checks
+//! Five modules call stages: `path`; `late`; `signed`, which takes messages out of their
+//! signatures; [`rehearsal`], which takes the same path without side effects, for explanations; and
+//! [`own`], through which the resolver looks up the names of this server. All other modules have
+//! types and writers that stages share. A test of `xtask` checks
 //! that no stage imports another.
 //!
 //! [finding]: finding
@@ -66,6 +68,7 @@ pub mod local;
 pub mod look_ahead;
 mod minimal_any;
 pub mod miss;
+mod notify;
 pub mod octets;
 pub mod own;
 mod own_changes;
@@ -78,7 +81,9 @@ pub mod rehearsal;
 pub mod respond;
 mod rrsets;
 pub mod scratch;
+mod signed;
 pub mod special;
+mod transfer;
 mod ttl;
 pub mod witness;
 

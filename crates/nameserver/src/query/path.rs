@@ -22,7 +22,7 @@ use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms};
-use super::{hosted, judge, minimal_any, packet, rrsets};
+use super::{hosted, judge, minimal_any, packet, rrsets, signed, transfer};
 
 /// A client's message, as received.
 #[derive(Clone, Copy)]
@@ -49,8 +49,7 @@ pub fn answer(
     {
         Ok(view) => view,
         Err(error) => {
-            let rejection = admission::malformed(cx, octets, error, client, out);
-            return reject(cx, &rejection, client, out);
+            return signed::answer(cx, octets, error, client, Output { message: out, misses });
         }
     };
     if !cx.state.allow.admits(client.entrance, client.ip) {
@@ -240,6 +239,7 @@ fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> F
         (Class::CH, _) => {
             return cx.state.chaos.answer(&query.local(), view.question(), out);
         }
+        (Class::IN, Rtype::AXFR | Rtype::IXFR) => return transfer::answer(cx, query, out),
         (Class::IN, qtype) => match never_answered(qtype) {
             Some(refusal) => refusal,
             None => return Finding::Nothing,
@@ -250,15 +250,11 @@ fn class_and_type(cx: &QueryContext<'_>, query: &Query<'_>, out: &mut [u8]) -> F
     Finding::Answer(refusal(query, Stage::Malformed, rcode, ede, out))
 }
 
-/// Returns the response for QTYPEs without data: transfers and the meta types (RFC 6895 §3.1, RFC
-/// 8906).
+/// Returns the response for QTYPEs without data: meta types (RFC 6895 §3.1, RFC 8906).
 fn never_answered(qtype: Rtype) -> Option<(Rcode, Option<(Ede, &'static str)>)> {
     let unsupported = |text| Some((Ede::NOT_SUPPORTED, text));
     match qtype {
         Rtype::OPT | Rtype(0) => Some((Rcode::FORMERR, None)),
-        Rtype::AXFR | Rtype::IXFR => {
-            Some((Rcode::REFUSED, unsupported("zone transfers are not supported")))
-        }
         Rtype::MAILA | Rtype::MAILB | Rtype::TKEY | Rtype::TSIG => {
             Some((Rcode::NOTIMP, unsupported("this type is not supported")))
         }
@@ -555,7 +551,7 @@ fn reply_at_once(
 
 /// Ends a query that is not admitted.
 #[cold]
-fn reject(
+pub(super) fn reject(
     cx: &QueryContext<'_>,
     rejection: &Rejection<'_>,
     client: &Client<'_>,

@@ -1,13 +1,16 @@
 //! Memory that a worker reuses for each query.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::sync::Arc;
 
 use avocet_dnstap::TapSender;
 use avocet_querylog::Producer;
 use avocet_resolver::{Answers, Assembler};
+use avocet_zone::TsigKey;
 
 use super::witness::Witness;
 use crate::policy;
+use crate::transfers::TransferRest;
 
 /// Names that a worker remembers as prefetched.
 const PREFETCHES: usize = 256;
@@ -29,6 +32,10 @@ pub struct Scratch {
     log: RefCell<Option<Producer>>,
     /// The worker's end of its ring for dnstap.
     tap: RefCell<Option<TapSender>>,
+    /// The key of the message that is being answered, if it is signed.
+    signer: RefCell<Option<Arc<TsigKey>>>,
+    /// What follows the reply in the buffer, if that is the first message of a transfer.
+    transfer: Cell<Option<Box<TransferRest>>>,
     worker: usize,
     /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
@@ -47,6 +54,8 @@ impl Scratch {
             policy: RefCell::default(),
             log: RefCell::default(),
             tap: RefCell::default(),
+            signer: RefCell::default(),
+            transfer: Cell::default(),
             worker,
             witness: None,
         }
@@ -79,6 +88,27 @@ impl Scratch {
     /// Returns the worker's index.
     pub(super) fn worker(&self) -> usize {
         self.worker
+    }
+
+    /// Sets the key of the message that is being answered.
+    pub(super) fn set_signer(&self, key: Option<Arc<TsigKey>>) {
+        *self.signer.borrow_mut() = key;
+    }
+
+    /// Returns the key of the message that is being answered, if it is signed.
+    pub(super) fn signer(&self) -> Option<Arc<TsigKey>> {
+        self.signer.borrow().clone()
+    }
+
+    /// Keeps what follows the reply in the buffer.
+    pub(super) fn put_transfer(&self, rest: Box<TransferRest>) {
+        self.transfer.set(Some(rest));
+    }
+
+    /// Takes what follows the reply in the buffer, if that is the first message of a transfer.
+    #[inline]
+    pub fn take_transfer(&self) -> Option<Box<TransferRest>> {
+        self.transfer.take()
     }
 
     /// Sets the worker's end of its ring for the query log.

@@ -81,6 +81,8 @@ impl<'c> Inputs<'c> {
             records,
             // Zones are read separately; a change of theirs builds other names.
             zones: _,
+            // Signatures are checked for each message.
+            keys: _,
             policy,
             // Decided for each query or reply; the packet cache holds answers from before that.
             rate_limit: _,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use avocet_config::name::{shown, typed_name};
 use avocet_control::zones::{
     MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZonePage, ZoneRecord, ZoneRecords, ZoneState,
-    ZoneStatus, ZoneText, ZonesReport,
+    ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
 };
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::zone_files::ZoneFileState;
@@ -22,10 +22,21 @@ const TEXT: usize = 16 << 10;
 
 /// Returns the state of all zones.
 pub(super) fn status(running: &Running) -> Vec<ZoneStatus> {
-    running.reloader.zones.states().iter().map(state).collect()
+    running.reloader.zones.states().iter().map(|of| state(running, of)).collect()
 }
 
-fn state(of: &ZoneFileState) -> ZoneStatus {
+fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
+    let snapshot = running.shared.snapshot();
+    let config = snapshot.config.zones.iter().find(|zone| zone.name == of.name);
+    let primaries = config.map_or(&[][..], |zone| &zone.primaries);
+    let transfers = running.zone_watch.secondaries.state(&of.name).map(|state| ZoneTransfers {
+        checked_at: state.checked_at_secs,
+        next_check: Some(state.next_at_secs).filter(|at| *at != u64::MAX),
+        expires: of.expires_at_secs,
+        transferred: state.transfers,
+        failures: state.failures,
+        error: state.fault,
+    });
     let zone = of.zone.as_deref();
     ZoneStatus {
         name: shown(&of.name),
@@ -43,13 +54,15 @@ fn state(of: &ZoneFileState) -> ZoneStatus {
         loaded_at: of.loaded_at_secs,
         failures: of.failures,
         error: of.fault.clone(),
+        primaries: primaries.iter().map(ToString::to_string).collect(),
+        transfers,
     }
 }
 
 /// Returns the state of one zone, or of all.
 pub(super) fn report(running: &Running, name: Option<&str>) -> Result<ZonesReport, ControlError> {
     let Some(name) = name else { return Ok(ZonesReport { zones: status(running) }) };
-    Ok(ZonesReport { zones: vec![state(&find(running, name)?)] })
+    Ok(ZonesReport { zones: vec![state(running, &find(running, name)?)] })
 }
 
 /// Reads one zone, or all, and returns their state.

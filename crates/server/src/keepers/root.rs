@@ -13,12 +13,14 @@ use avocet_dnssec::Context;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::file_watch::{FileFingerprint, FileWatch};
 use avocet_resolver::{LocalRoot, Timers};
+use avocet_wire::FoldedName;
+use avocet_zone::is_newer;
 
-use crate::root::transfer::{self, TransferError};
-use crate::root::zone_file::{self, UnverifiedRecord};
+use crate::root::zone_file::{self, MAX_ZONE_OCTETS, MAX_ZONE_RECORDS};
 use crate::root::{RootKeeping, Status};
 use crate::running::Running;
 use crate::running::conditions::Condition;
+use crate::transfer::{TransferError, TransferLimits, UnverifiedRecord, ZoneSource};
 
 /// Interval between checks of the configuration, of a file and of what is due.
 const TICK: Duration = Duration::from_secs(1);
@@ -26,6 +28,12 @@ const TICK: Duration = Duration::from_secs(1);
 const LOOK_SECS: (u32, u32) = (60, 86_400);
 /// After a failure while there is no copy.
 const FIRST_RETRY: Duration = Duration::from_secs(60);
+/// The bounds of a transfer.
+const LIMITS: TransferLimits = TransferLimits {
+    octets: MAX_ZONE_OCTETS,
+    records: MAX_ZONE_RECORDS,
+    time: Duration::from_secs(120),
+};
 /// The file of transferred copies in the data directory.
 const KEPT: &str = "root.zone";
 
@@ -217,10 +225,12 @@ impl Work {
     ) -> Result<Option<Timers>, TransferError> {
         let keeping = &self.running.root;
         let is_closed = || keeping.is_closed();
+        let (apex, limits) = (FoldedName::ROOT, LIMITS);
+        let source = ZoneSource { primary, apex, key: None, limits, is_closed: &is_closed };
         let now_secs = wall_secs();
         let held = keeping.slot.at(now_secs);
         if let Some((zone, _)) = held {
-            let theirs = transfer::timers(primary, &is_closed)?;
+            let theirs = source.timers()?;
             if !is_newer(theirs.serial, zone.timers().serial) {
                 let timers = zone.timers();
                 let expires_at_secs = zone.expires_at_secs(now_secs);
@@ -233,7 +243,7 @@ impl Work {
                 return Ok(Some(timers));
             }
         }
-        let lines = transfer::zone(primary, &is_closed)?;
+        let lines = source.zone()?;
         let taken = self.take(&lines, &primary.to_string(), now_secs, config);
         if taken.is_some()
             && let Err(error) = zone_file::write(&kept(config), &lines)
@@ -256,20 +266,9 @@ fn refresh(timers: Timers) -> Duration {
     bounded(timers.refresh_secs)
 }
 
-/// Compares in serial number arithmetic (RFC 1982 §3.2).
-fn is_newer(theirs: u32, ours: u32) -> bool {
-    theirs.wrapping_sub(ours).cast_signed() > 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn serials_wrap_around() {
-        assert!(is_newer(2, 1) && is_newer(0, u32::MAX) && is_newer(1 << 30, 0));
-        assert!(!is_newer(1, 1) && !is_newer(1, 2) && !is_newer(u32::MAX, 0));
-    }
 
     #[test]
     fn timers_of_a_zone_are_taken_within_bounds() {

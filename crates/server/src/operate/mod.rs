@@ -62,6 +62,7 @@ use crate::running::persist::CacheFile;
 use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
 use crate::running::revisions::Revisions;
+use crate::running::secondaries;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
 use crate::running::zones::{self, ZoneWatch};
@@ -237,6 +238,7 @@ impl Operation {
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
             zones::start(self.running.clone()).map_err(OperationError::System)?;
+            secondaries::start(self.running.clone()).map_err(OperationError::System)?;
             let rings = std::mem::take(&mut self.rings).into_iter();
             let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
             let started = keepers::dnstap::start(self.running.clone(), tapped);
@@ -300,6 +302,7 @@ impl Operation {
         self.running.names.close();
         self.running.reach.close();
         self.running.zone_watch.close();
+        self.running.shared.name_server.notices.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {

@@ -8,7 +8,6 @@
 //! Everything runs on one thread, "root", for which no query waits. If a copy is refused, cannot be
 //! fetched or has expired, the resolver works as without a copy and queries the root's servers.
 
-pub(crate) mod transfer;
 pub(crate) mod zone_file;
 
 use std::path::Path;

@@ -7,35 +7,17 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use avocet_dnssec::zonemd::ZoneRecord;
 use avocet_nameserver::{disk, zone_files};
-use avocet_wire::{NameBuf, Rtype, rdata};
+use avocet_wire::{NameBuf, rdata};
 use avocet_zone::Faults;
 
 use crate::error::BackgroundError;
+use crate::transfer::UnverifiedRecord;
 
 /// Most octets of the zone, as text or in a transfer: the root has about two million.
 pub(crate) const MAX_ZONE_OCTETS: u64 = 32 << 20;
 /// Most records: the root has about 25,000.
 pub(crate) const MAX_ZONE_RECORDS: usize = 400_000;
-
-/// A record of an unverified zone.
-pub(crate) struct UnverifiedRecord {
-    /// Uncompressed.
-    pub(crate) owner: Box<[u8]>,
-    pub(crate) rtype: Rtype,
-    pub(crate) ttl_secs: u32,
-    /// Uncompressed.
-    pub(crate) rdata: Box<[u8]>,
-}
-
-impl UnverifiedRecord {
-    /// Borrows the record.
-    pub(crate) fn record(&self) -> ZoneRecord<'_> {
-        let Self { owner, rtype, ttl_secs, rdata } = self;
-        ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata }
-    }
-}
 
 /// Reads a zone. Also returns when the file was written, in seconds since 1970.
 ///

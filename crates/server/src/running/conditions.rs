@@ -46,6 +46,8 @@ pub(crate) enum Condition {
     DnstapReceiver,
     /// The file of a hosted zone has errors.
     Zones,
+    /// No primary of a zone is usable.
+    Primaries,
     /// A panic ended a background thread.
     Threads,
 }
@@ -69,6 +71,7 @@ const ALL: [Condition; 18] = [
     Condition::Dnstap,
     Condition::DnstapReceiver,
     Condition::Zones,
+    Condition::Primaries,
     Condition::Threads,
 ];
 
@@ -93,6 +96,7 @@ impl Condition {
             Self::Dnstap => "dnstap",
             Self::DnstapReceiver => "dnstap-receiver",
             Self::Zones => "zones",
+            Self::Primaries => "primaries",
             Self::Threads => "threads",
         }
     }

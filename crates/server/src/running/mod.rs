@@ -20,6 +20,7 @@ pub(crate) mod reload;
 pub(crate) mod removed;
 pub(crate) mod restart;
 pub(crate) mod revisions;
+pub(crate) mod secondaries;
 pub(crate) mod switches;
 pub(crate) mod trust;
 mod visits;
@@ -146,7 +147,7 @@ pub(crate) struct Running {
     pub(crate) web: WebStores,
     /// The check whether names can be resolved.
     pub(crate) reach: Reach,
-    /// The thread that watches the files of hosted zones.
+    /// The threads that watch the files of hosted zones, and the zones of other servers.
     pub(crate) zone_watch: zones::ZoneWatch,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,

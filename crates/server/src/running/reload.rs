@@ -409,6 +409,13 @@ impl Reloader {
         }
     }
 
+    /// Withdraws zones of other servers that have expired.
+    pub(crate) fn expire_zones(&self, now_secs: u64) {
+        if self.zones.expire(now_secs) {
+            self.apply_zones();
+        }
+    }
+
     /// Reads a zone, or all without a name, and puts those without errors in force. Returns whether
     /// there is such a zone.
     pub(crate) fn reload_zones(&self, name: Option<&[u8]>) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Running;
 use super::conditions::Condition;
+use super::secondaries::Secondaries;
 
 /// Time between checks of the files.
 const LOOK: Duration = Duration::from_secs(1);
@@ -15,11 +16,13 @@ const LOOK: Duration = Duration::from_secs(1);
 const FAULT: &str = "a panic ended the thread that watches the files of zones; they are read again \
                      after `avocet reload`, or after a restart of the server";
 
-/// The end of the thread.
+/// The end of the thread, and the zones that another one keeps.
 #[derive(Default)]
 pub(crate) struct ZoneWatch {
     is_closed: Mutex<bool>,
     closing: Condvar,
+    /// The zones of other servers.
+    pub(crate) secondaries: Secondaries,
 }
 
 impl ZoneWatch {

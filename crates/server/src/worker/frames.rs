@@ -39,7 +39,10 @@ impl Answer for Frames<'_> {
             rtt_ms: None,
         };
         match close(cx, self.metrics, &step.unwrap_or_else(failed), ended, message) {
-            Delivery::Message(len) => Answered::Now(&message[..len]),
+            Delivery::Message(len) => match cx.scratch.take_transfer() {
+                Some(rest) => Answered::Transfer(&message[..len], rest),
+                None => Answered::Now(&message[..len]),
+            },
             Delivery::Nothing => Answered::Never,
             Delivery::Later => Answered::Later,
         }

@@ -335,7 +335,7 @@ impl Worker {
         let (resolution, mut turn) = self.resolving();
         resolution.end_turn(&mut turn);
         self.outbox.flush();
-        self.intake.write(&self.poller, self.time.millis());
+        self.intake.write(&self.poller, self.time);
         self.resolution.warm(&self.poller);
         if self.time.millis() >= self.swept_ms + SWEEP_MS {
             self.swept_ms = self.time.millis();

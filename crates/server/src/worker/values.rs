@@ -6,6 +6,7 @@ use avocet_io::poll::Poller;
 use avocet_nameserver::clock::{Clock, Moment};
 use avocet_nameserver::query::miss::{StreamRoute, Waiter};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
+use avocet_nameserver::transfers::TransferRest;
 
 /// A moment on both clocks, which are read once for each turn and batch.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +75,8 @@ pub(crate) struct StreamReply<'r> {
 pub(crate) enum Answered<'r> {
     /// It gets this reply.
     Now(&'r [u8]),
+    /// It gets this reply, and then the messages of a transfer.
+    Transfer(&'r [u8], Box<TransferRest>),
     /// Its reply comes later, as a [`StreamReply`].
     Later,
     /// It gets no reply.

@@ -1,6 +1,9 @@
 //! Metrics of the hosted zones.
 
 use avocet_config::name::shown;
+use avocet_nameserver::transfers::{
+    NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS, TransferLedger,
+};
 use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_zone::HostedZone;
 
@@ -47,6 +50,7 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
     if zones.is_empty() {
         return;
     }
+    write_transfers(metrics, &running.shared.name_server.transfers);
     for (name, kind, help, number) in FAMILIES {
         let mut family = metrics.family(name, kind, help);
         for zone in &zones {
@@ -54,5 +58,29 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
                 family.sample(&[("zone", &shown(&zone.name))], value);
             }
         }
+    }
+}
+
+/// Writes the metrics of what happens between servers.
+fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
+    let ServerCounts { transfers, signatures, notices, received } = ledger.counts();
+    let help = "Transfers of hosted zones to other servers, by how they ended.";
+    let mut family = metrics.family("avocet_zone_transfers_out_total", MetricType::Counter, help);
+    for (result, count) in TRANSFER_RESULTS.iter().zip(transfers) {
+        family.sample(&[("result", result)], count);
+    }
+    let help = "Transfers of hosted zones to other servers that are in progress.";
+    metrics.gauge("avocet_zone_transfers_out_open", help, ledger.in_progress() as u64);
+    let help = "Transfers of zones from their primaries that were put in force.";
+    metrics.counter("avocet_zone_transfers_in_total", help, received);
+    let help = "Messages with a transaction signature (TSIG) that was refused, by its error.";
+    let mut family = metrics.family("avocet_tsig_errors_total", MetricType::Counter, help);
+    for (error, count) in SIGNATURE_ERRORS.iter().zip(signatures) {
+        family.sample(&[("error", error)], count);
+    }
+    let help = "NOTIFY messages, by whether they came from a primary of the zone.";
+    let mut family = metrics.family("avocet_zone_notifies_total", MetricType::Counter, help);
+    for (result, count) in NOTICE_RESULTS.iter().zip(notices) {
+        family.sample(&[("result", result)], count);
     }
 }

@@ -32,7 +32,7 @@ use avocet_nameserver::query::asked::Entrance;
 use avocet_session::session::ServerSession;
 
 use super::token::Token;
-use super::values::{Answer, StreamReply};
+use super::values::{Answer, StreamReply, Time};
 use super::{Listeners, Setup};
 use crate::state::Shared;
 pub(crate) use streams::Patience;
@@ -165,9 +165,9 @@ impl Intake {
     }
 
     /// Writes the replies of this turn to their connections.
-    pub(crate) fn write(&mut self, poller: &Poller, now_ms: u64) {
+    pub(crate) fn write(&mut self, poller: &Poller, time: Time) {
         let mut ended = Vec::new();
-        self.streams.flush(poller, now_ms, &mut self.resume, &mut ended);
+        self.streams.flush(poller, (time.millis(), time.wall_secs), &mut self.resume, &mut ended);
         self.forget_connections(&ended);
     }
 

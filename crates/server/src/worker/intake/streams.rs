@@ -15,6 +15,7 @@ use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
+use avocet_nameserver::transfers::TransferRest;
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::http::HttpEnd;
 use avocet_session::session::ServerSession;
@@ -35,6 +36,12 @@ const MAX_HELD: usize = 1 << 20;
 /// Most consecutive reads of one connection, so that the others have their turn.
 const MAX_READS: usize = 4;
 
+/// Octets of a transfer that may wait to be read by the client. More is made when it has read them.
+const MAX_AHEAD: usize = 64 << 10;
+/// Most messages of a transfer that are made in one turn: up to 0.1 ms, in which others wait.
+const MAX_MESSAGES: usize = 4;
+/// Milliseconds after which a transfer is cut, however little the client reads at a time.
+const TRANSFER_MS: u64 = 3_600_000;
 /// Most milliseconds from the start of a connection with TLS to the end of the handshake.
 const HANDSHAKE_MS: u64 = 5_000;
 /// Most connections read in one turn whose handshake is incomplete. A step of a handshake takes up
@@ -109,6 +116,14 @@ struct Connection {
     half_closed: bool,
     /// The interest that is registered with the poller.
     registered: Option<Interest>,
+    /// The rest of a transfer. Meanwhile nothing is read.
+    transfer: Option<RunningTransfer>,
+}
+
+/// A transfer that a connection sends.
+struct RunningTransfer {
+    rest: Box<TransferRest>,
+    since_ms: u64,
 }
 
 #[derive(Default)]
@@ -227,6 +242,7 @@ impl Streams {
             paused: false,
             half_closed: false,
             registered: Some(Interest::Read),
+            transfer: None,
         });
         self.open += 1;
         Ok(())
@@ -317,7 +333,7 @@ impl Streams {
     pub(crate) fn flush(
         &mut self,
         poller: &Poller,
-        now_ms: u64,
+        (now_ms, wall_secs): (u64, u64),
         resume: &mut Vec<u32>,
         ended: &mut Vec<IpAddr>,
     ) {
@@ -327,12 +343,17 @@ impl Streams {
             let connection =
                 self.slots.get_mut(slot as usize).and_then(|slot| slot.connection.as_mut());
             let Some(connection) = connection else { continue };
-            let written = connection.write(now_ms);
+            let written = connection.write_all(now_ms, wall_secs);
             connection.half_closed |= connection.session.has_ended();
             // A client that neither reads nor sends is gone.
             let over = connection.half_closed && (connection.is_quiet() || connection.blocked);
             if written.is_err() || over {
                 ended.extend(self.close(slot));
+                continue;
+            }
+            if connection.has_more_to_send() {
+                // The others have their turn first.
+                resume.push(slot);
                 continue;
             }
             if connection.paused && !connection.is_full() {
@@ -396,6 +417,7 @@ impl Streams {
 impl Connection {
     fn is_full(&self) -> bool {
         self.in_flight >= MAX_IN_FLIGHT
+            || self.transfer.is_some()
             || self.session.is_over(MAX_UNREAD)
             || self.session.must_wait()
     }
@@ -430,7 +452,7 @@ impl Connection {
             self.piece_since_ms = None;
             return Ok(ReadState::Stopped);
         }
-        let Self { stream, session, in_flight, active_ms, blocked, .. } = self;
+        let Self { stream, session, in_flight, active_ms, blocked, transfer, .. } = self;
         let (mut state, mut client, mut has_query) = (ReadState::Drained, *client, false);
         for _ in 0..MAX_READS {
             state = session.read(stream, buffer, &mut |frame, replies| {
@@ -445,10 +467,17 @@ impl Connection {
                 match answer.answer(frame, &client) {
                     // A reply always fits into a frame.
                     Answered::Now(message) => replies.push(message),
+                    Answered::Transfer(first, rest) => {
+                        replies.push(first);
+                        *in_flight += 1;
+                        *transfer = Some(RunningTransfer { rest, since_ms: now_ms });
+                    }
                     Answered::Later => *in_flight += 1,
                     Answered::Never => replies.refuse(),
                 }
-                let full = *in_flight >= MAX_IN_FLIGHT || replies.is_over(MAX_UNREAD);
+                let full = *in_flight >= MAX_IN_FLIGHT
+                    || transfer.is_some()
+                    || replies.is_over(MAX_UNREAD);
                 if full { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
             if state != ReadState::More {
@@ -465,6 +494,35 @@ impl Connection {
 
     fn is_quiet(&self) -> bool {
         self.in_flight == 0 && self.session.is_empty()
+    }
+
+    /// Writes all waiting replies, and the next messages of a transfer.
+    fn write_all(&mut self, now_ms: u64, wall_secs: u64) -> io::Result<()> {
+        self.write(now_ms)?;
+        let Self { session, transfer, in_flight, .. } = self;
+        let Some(running) = transfer else { return Ok(()) };
+        if session.is_over(MAX_AHEAD) {
+            return Ok(());
+        }
+        for _ in 0..MAX_MESSAGES {
+            let Some(message) = running.rest.next(wall_secs) else {
+                let is_whole = running.rest.is_whole();
+                (*transfer, *in_flight) = (None, in_flight.saturating_sub(1));
+                // Without its end, the client would wait for one.
+                return if is_whole {
+                    self.write(now_ms)
+                } else {
+                    Err(io::ErrorKind::Other.into())
+                };
+            };
+            session.push_late(0, message);
+        }
+        self.write(now_ms)
+    }
+
+    /// Returns whether a transfer continues without waiting for the client.
+    fn has_more_to_send(&self) -> bool {
+        self.transfer.is_some() && !self.blocked
     }
 
     /// Writes all waiting replies in one call.
@@ -519,7 +577,10 @@ impl Connection {
             if self.in_flight == 0 { patience.idle_ms } else { patience.idle_ms.max(LOST_MS) };
         let slow_request = self.owed.is_some_and(|owed| late(owed.since_ms, patience.read_ms));
         let slow_handshake = self.handshake_since_ms.is_some_and(|since| late(since, HANDSHAKE_MS));
-        slow_query || slow_request || slow_handshake || late(self.active_ms, quiet_ms)
+        let long_transfer =
+            self.transfer.as_ref().is_some_and(|one| late(one.since_ms, TRANSFER_MS));
+        let is_slow = slow_query || slow_request || slow_handshake;
+        is_slow || long_transfer || late(self.active_ms, quiet_ms)
     }
 }
 
@@ -593,7 +654,7 @@ mod tests {
         let mut ask = |streams: &mut Streams, now_ms| {
             client.write_all(b"\0\x03abc").unwrap();
             assert!(streams.read(0, now_ms, &mut Reply).is_none());
-            streams.flush(&poller, now_ms, &mut Vec::new(), &mut Vec::new());
+            streams.flush(&poller, (now_ms, 0), &mut Vec::new(), &mut Vec::new());
             streams.slots[0].connection.as_ref().is_some_and(|one| one.blocked)
         };
         // Until the buffers of the system are full.

@@ -1,0 +1,216 @@
+//! Transfers between this server and Knot DNS, NSD and BIND, in both directions, signed. Skipped
+//! for each program that is missing.
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::server::{Server, Site, free_address, query};
+use crate::upstream::Upstream;
+
+const SECRET: &str = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=";
+/// Hosts of the zone: their records need several messages.
+const HOSTS: usize = 2_000;
+/// Longest wait for another server.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Program {
+    Knot,
+    Nsd,
+    Bind,
+}
+
+const ALL: [Program; 3] = [Program::Knot, Program::Nsd, Program::Bind];
+
+/// What the other server is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Primary,
+    /// Of this primary.
+    Secondary(SocketAddr),
+}
+
+impl Program {
+    /// Returns the arguments, and the configuration.
+    fn setup(self, at: &Path, own: SocketAddr, role: Role) -> (&'static str, Vec<&str>, String) {
+        let (dir, port) = (at.display(), own.port());
+        match self {
+            Self::Knot => {
+                let zone = match role {
+                    Role::Primary => "    file: zone\n    acl: out\n".to_owned(),
+                    Role::Secondary(_) => "    master: avocet\n".to_owned(),
+                };
+                let remote = match role {
+                    Role::Primary => String::new(),
+                    Role::Secondary(addr) => format!(
+                        "remote:\n  - id: avocet\n    address: {}@{}\n    key: transfer\n",
+                        addr.ip(),
+                        addr.port()
+                    ),
+                };
+                let text = format!(
+                    "server:\n  listen: 127.0.0.1@{port}\n  rundir: \"{dir}\"\n  udp-workers: 1\n  \
+                     tcp-workers: 1\n  background-workers: 1\ncontrol:\n  listen: \
+                     \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
+                     storage: \"{dir}/knot\"\nkey:\n  - id: transfer\n    algorithm: \
+                     hmac-sha256\n    secret: {SECRET}\nacl:\n  - id: out\n    key: transfer\n    \
+                     action: transfer\n{remote}template:\n  - id: default\n    storage: \
+                     \"{dir}\"\nzone:\n  - domain: corp.example.\n{zone}"
+                );
+                ("knotd", vec!["-c"], text)
+            }
+            Self::Nsd => {
+                let zone = match role {
+                    Role::Primary => "  zonefile: zone\n  provide-xfr: 127.0.0.1 transfer\n".into(),
+                    Role::Secondary(addr) => format!(
+                        "  zonefile: copy\n  request-xfr: AXFR {}@{} transfer\n",
+                        addr.ip(),
+                        addr.port()
+                    ),
+                };
+                let text = format!(
+                    "server:\n  ip-address: 127.0.0.1@{port}\n  server-count: 1\n  username: \"\"\n  \
+                     zonesdir: \"{dir}\"\n  pidfile: \"{dir}/nsd.pid\"\n  xfrdir: \"{dir}\"\n  \
+                     zonelistfile: \"{dir}/zones\"\n  xfrdfile: \"\"\n  database: \"\"\n\
+                     remote-control:\n  control-enable: no\nkey:\n  name: transfer\n  algorithm: \
+                     hmac-sha256\n  secret: \"{SECRET}\"\nzone:\n  name: corp.example.\n{zone}"
+                );
+                ("nsd", vec!["-d", "-c"], text)
+            }
+            Self::Bind => {
+                let zone = match role {
+                    Role::Primary => {
+                        "type master; file \"zone\"; allow-transfer { key transfer; };".to_owned()
+                    }
+                    Role::Secondary(addr) => format!(
+                        "type slave; file \"copy\"; masters {{ {} port {} key transfer; }};",
+                        addr.ip(),
+                        addr.port()
+                    ),
+                };
+                let text = format!(
+                    "options {{ directory \"{dir}\"; listen-on port {port} {{ 127.0.0.1; }}; \
+                     listen-on-v6 {{ none; }}; recursion no; pid-file none; session-keyfile none; \
+                     lock-file none; dnssec-validation no; notify no; }};\ncontrols {{ }};\nkey \
+                     transfer {{ algorithm hmac-sha256; secret \"{SECRET}\"; }};\nzone \
+                     \"corp.example\" {{ {zone} }};\n"
+                );
+                ("named", vec!["-g", "-n", "1", "-c"], text)
+            }
+        }
+    }
+}
+
+/// A running server of another kind.
+struct Peer {
+    child: Child,
+    addr: SocketAddr,
+    site: Site,
+}
+
+impl Peer {
+    /// Starts a server; `None` if the program is missing.
+    fn start(program: Program, role: Role, zone: &str) -> Option<Self> {
+        let site = Site::new();
+        let addr = free_address();
+        let at = site.directory.clone();
+        fs::write(at.join("zone"), zone).unwrap();
+        let (name, arguments, text) = program.setup(&at, addr, role);
+        let conf = at.join("conf");
+        fs::write(&conf, text).unwrap();
+        let path = Path::new("/usr/sbin").join(name);
+        let log = fs::File::create(at.join("log")).unwrap();
+        let mut command = Command::new(if path.exists() { path } else { name.into() });
+        command.args(arguments).arg(conf).stdout(Stdio::null()).stderr(log);
+        let child = command.spawn().ok();
+        assert!(child.is_some() || std::env::var_os("CI").is_none(), "{name} is missing");
+        Some(Self { child: child?, addr, site })
+    }
+
+    /// Waits until the server has the last host of the zone.
+    fn wait_for_zone(&self) {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(self.addr).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        let (until, name) = (Instant::now() + PATIENCE, format!("h{}.corp.example", HOSTS - 1));
+        let mut reply = [0; 512];
+        loop {
+            let _ = socket.send(&query(9, &name));
+            if let Ok(len) = socket.recv(&mut reply)
+                && len > 12
+                && (reply[3] & 15, reply[7]) == (0, 1)
+            {
+                return;
+            }
+            let log = fs::read_to_string(self.site.directory.join("log")).unwrap_or_default();
+            assert!(Instant::now() < until, "no zone at {}: {log}", self.addr);
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // SIGTERM lets the parent end its child processes.
+        let _ = Command::new("kill").arg(self.child.id().to_string()).status();
+        let _ = self.child.wait();
+    }
+}
+
+fn zone_text() -> String {
+    let host = |host: usize| format!("h{host} A 10.0.{}.{}\n", host >> 8, host & 255);
+    let hosts: String = (0..HOSTS).map(host).collect();
+    format!(
+        "$ORIGIN corp.example.\n$TTL 60\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n{hosts}"
+    )
+}
+
+/// Starts this server with the zone and these settings of it.
+fn serve(settings: &str) -> (Site, Server, Upstream) {
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let (file, secret) = (site.directory.join("corp.zone"), site.directory.join("secret"));
+    fs::write(&file, zone_text()).unwrap();
+    fs::write(&secret, SECRET).unwrap();
+    fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = settings.replace("FILE", &file.display().to_string());
+    let text = format!(
+        "[[key]]\nname = \"transfer\"\nsecret-file = \"{}\"\n[[zone]]\nname = \
+         \"corp.example\"\n{settings}\n",
+        secret.display()
+    );
+    site.configure(upstream.addr, "", &text);
+    let server = site.start();
+    (site, server, upstream)
+}
+
+#[test]
+fn knot_nsd_and_bind_transfer_a_zone_from_this_server() {
+    let (site, _server, _upstream) =
+        serve("file = \"FILE\"\nallow-transfer = [\"127.0.0.1 key transfer\"]");
+    for program in ALL {
+        if let Some(peer) = Peer::start(program, Role::Secondary(site.dns), "") {
+            peer.wait_for_zone();
+        }
+    }
+    assert_eq!(site.metric("avocet_zone_transfers_out_total{result=\"refused\"}"), 0.0);
+}
+
+#[test]
+fn this_server_transfers_a_zone_from_knot_nsd_and_bind() {
+    for program in ALL {
+        let Some(peer) = Peer::start(program, Role::Primary, &zone_text()) else { continue };
+        peer.wait_for_zone();
+        let settings = format!("primaries = [\"{}\"]\nkey = \"transfer\"", peer.addr);
+        let (site, mut server, _upstream) = serve(&settings);
+        server.wait_for_line("corp.example. transferred");
+        let text = site.avocet_text(&["zone", "export", "corp.example"]);
+        assert_eq!(text.lines().count(), HOSTS + 3, "{program:?}");
+        assert_eq!(site.ask("h300.corp.example").0, [10, 0, 1, 44], "{program:?}");
+    }
+}

@@ -1,0 +1,409 @@
+//! Transfers of hosted zones to other servers, and signed messages, with dig and kdig as clients.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::server::{Server, Site, is_here, query};
+use crate::upstream::Upstream;
+
+const SECRET: &str = "c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0ISE=";
+const OTHER_SECRET: &str = "YW5vdGhlciBhbm90aGVyIGFub3RoZXIgYW5vdGhlciE=";
+/// Hosts of the zone: their records need many messages.
+const HOSTS: usize = 6_000;
+
+fn zone_text(serial: u32) -> String {
+    let host = |host: usize| format!("h{host} A 10.0.{}.{}\n", host >> 8, host & 255);
+    let hosts: String = (0..HOSTS).map(host).collect();
+    format!("$TTL 60\n@ SOA ns host {serial} 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n{hosts}")
+}
+
+/// A server with the zone `corp.example`.
+struct Primary {
+    site: Site,
+    _server: Server,
+    file: PathBuf,
+    _upstream: Upstream,
+}
+
+impl Primary {
+    /// Starts one with these items of `allow-transfer`.
+    fn start(allow: &str) -> Self {
+        let (upstream, site) = (Upstream::start(), Site::new());
+        let (file, secret) = (site.directory.join("corp.zone"), site.directory.join("secret"));
+        fs::write(&file, zone_text(1)).unwrap();
+        fs::write(&secret, format!("{SECRET}\n")).unwrap();
+        fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+        let keys: String =
+            ["hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"]
+                .map(|algorithm| {
+                    format!(
+                        "[[key]]\nname = \"{algorithm}.key\"\nalgorithm = \"{algorithm}\"\n\
+                     secret-file = \"{}\"\n",
+                        secret.display()
+                    )
+                })
+                .concat();
+        let zone = format!(
+            "{keys}[[zone]]\nname = \"corp.example\"\nfile = \"{}\"\nsettle-secs = 3600\n\
+             allow-transfer = [{allow}]\n",
+            file.display()
+        );
+        site.configure(upstream.addr, "", &zone);
+        let server = site.start();
+        Self { site, _server: server, file, _upstream: upstream }
+    }
+
+    /// Asks with a program; returns what it prints.
+    fn ask(&self, program: &str, more: &[&str]) -> String {
+        let dns = self.site.dns;
+        let (at, port) = (format!("@{}", dns.ip()), dns.port().to_string());
+        let output = Command::new(program)
+            .args([&at, "-p", &port, "+retry=0", "+time=20"])
+            .args(more)
+            .output()
+            .unwrap();
+        let text = |octets: &[u8]| String::from_utf8_lossy(octets).into_owned();
+        text(&output.stdout) + &text(&output.stderr)
+    }
+
+    fn count(&self, family: &str, label: &str) -> f64 {
+        self.site.metric(&format!("{family}{{{label}}}"))
+    }
+}
+
+/// Returns the records of a transfer as dig prints them, without order.
+fn records(text: &str) -> BTreeSet<String> {
+    let lines = text.lines().filter(|line| line.contains("\tIN\t") && !line.starts_with(';'));
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+}
+
+#[test]
+fn dig_and_kdig_transfer_the_zone_with_each_algorithm_and_verify_all_messages() {
+    if !is_here("dig") || !is_here("kdig") {
+        return;
+    }
+    let primary = Primary::start(
+        r#""key hmac-sha1.key", "key hmac-sha224.key", "127.0.0.0/8 key hmac-sha256.key",
+           "key hmac-sha384.key", "key hmac-sha512.key""#,
+    );
+    let expected: BTreeSet<_> = primary
+        .site
+        .avocet_text(&["zone", "export", "corp.example"])
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(expected.len(), HOSTS + 3);
+    let mut sent = 0;
+    for algorithm in ["hmac-sha1", "hmac-sha224", "hmac-sha256", "hmac-sha384", "hmac-sha512"] {
+        for program in ["dig", "kdig"] {
+            let key = format!("{algorithm}:{algorithm}.key:{SECRET}");
+            let text = primary.ask(program, &["-y", &key, "corp.example", "AXFR"]);
+            let found = records(&text);
+            let extra: Vec<_> =
+                found.difference(&expected).filter(|one| !one.contains("TSIG")).collect();
+            assert!(
+                found.is_superset(&expected) && extra.is_empty(),
+                "{program}: {extra:?} {}",
+                &text[..text.len().min(2_000)]
+            );
+            let lower = text.to_ascii_lowercase();
+            assert!(!lower.contains("tsig error") && !lower.contains("couldn't verify"), "{lower}");
+            sent += 1;
+            // A client may end before the server has counted: the connection ends the transfer.
+            let soa = primary.ask(program, &["-y", &key, "corp.example", "SOA"]);
+            assert!(soa.contains("NOERROR") && !soa.contains("verify"), "{soa}");
+        }
+    }
+    assert_eq!(
+        primary.count("avocet_zone_transfers_out_total", "result=\"sent\""),
+        f64::from(sent)
+    );
+    assert_eq!(primary.count("avocet_zone_transfers_out_total", "result=\"refused\""), 0.0);
+}
+
+#[test]
+fn strangers_and_wrong_signatures_are_refused_and_counted() {
+    if !is_here("dig") {
+        return;
+    }
+    let primary = Primary::start(r#""127.0.0.0/8 key hmac-sha256.key", "192.0.2.0/24""#);
+    let asks = |more: &[&str]| primary.ask("dig", more);
+    let text = asks(&["corp.example", "AXFR"]);
+    assert!(text.contains("Transfer failed") && records(&text).is_empty(), "{text}");
+    let text = asks(&["+tcp", "corp.example", "IXFR=0"]);
+    assert!(records(&text).is_empty(), "{text}");
+    for (key, error) in [
+        (format!("hmac-sha256:hmac-sha256.key:{OTHER_SECRET}"), "BADSIG"),
+        (format!("hmac-sha256:nobody:{SECRET}"), "BADKEY"),
+        (format!("hmac-sha512:hmac-sha256.key:{SECRET}"), "BADKEY"),
+    ] {
+        let text = asks(&["-y", &key, "corp.example", "SOA"]);
+        assert!(text.contains("NOTAUTH") && text.contains(error), "{text}");
+        assert!(!text.contains("ns.corp.example"), "{text}");
+    }
+    // A key that verifies, but that the zone does not name.
+    let key = format!("hmac-sha1:hmac-sha1.key:{SECRET}");
+    assert!(records(&asks(&["-y", &key, "corp.example", "AXFR"])).is_empty());
+    let text = asks(&["+notcp", "corp.example", "TYPE252", "+ignore"]);
+    assert!(!text.contains("10.0."), "{text}");
+    assert!(primary.count("avocet_zone_transfers_out_total", "result=\"refused\"") >= 3.0);
+    assert_eq!(primary.count("avocet_tsig_errors_total", "error=\"badsig\""), 1.0);
+    assert_eq!(primary.count("avocet_tsig_errors_total", "error=\"badkey\""), 2.0);
+    assert_eq!(primary.count("avocet_zone_transfers_out_total", "result=\"sent\""), 0.0);
+}
+
+/// Reads one message of a connection.
+fn receive(stream: &mut TcpStream) -> Vec<u8> {
+    let mut len = [0; 2];
+    stream.read_exact(&mut len).unwrap();
+    let mut message = vec![0; usize::from(u16::from_be_bytes(len))];
+    stream.read_exact(&mut message).unwrap();
+    message
+}
+
+/// Octets of a long record, and how many there are: more than the buffers of a connection hold.
+const LONG: (usize, usize) = (40_000, 150);
+
+/// A zone with long records, whose octets are the serial.
+fn long_zone(serial: u8) -> String {
+    let (octets, count) = LONG;
+    let data = format!("{serial:02x}").repeat(octets);
+    let record = |number: usize| format!("h{number} TYPE65400 \\# {octets} {data}\n");
+    let records: String = (0..count).map(record).collect();
+    format!("$TTL 60\n@ SOA ns host {serial} 2h 3m 4w 60\n@ NS ns\nns A 10.0.0.{serial}\n{records}")
+}
+
+#[test]
+fn a_reader_that_waits_delays_nobody_and_gets_the_version_that_it_began_with() {
+    let primary = Primary::start(r#""127.0.0.0/8""#);
+    let site = &primary.site;
+    let publish = |serial: u8| {
+        fs::write(&primary.file, long_zone(serial)).unwrap();
+        site.avocet_text(&["zone", "reload", "corp.example"]);
+        assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, serial]);
+    };
+    publish(1);
+    let mut asked = query(7, "corp.example");
+    let at = asked.len() - 4;
+    asked[at..at + 2].copy_from_slice(&252_u16.to_be_bytes());
+    let framed = [&(asked.len() as u16).to_be_bytes()[..], &asked].concat();
+    let begin = || {
+        let mut stream = TcpStream::connect(site.dns).unwrap();
+        stream.write_all(&framed).unwrap();
+        let first = receive(&mut stream);
+        (stream, first)
+    };
+    let mut readers: Vec<_> = (0..8).map(|_| begin()).collect();
+    // One more than one client may have.
+    assert_eq!(begin().1[3] & 15, 2);
+    assert_eq!(primary.count("avocet_zone_transfers_out_total", "result=\"limited\""), 1.0);
+    assert_eq!(site.metric("avocet_zone_transfers_out_open"), 8.0);
+    publish(2);
+    drop(readers.split_off(4));
+    for (reader, first) in &mut readers {
+        assert_eq!(first[3] & 15, 0);
+        let (mut long, mut is_over) = (0, false);
+        while !is_over {
+            let message = receive(reader);
+            let is_long = message.len() > LONG.0;
+            assert!(!is_long || message.ends_with(&[1; LONG.0]));
+            long += usize::from(is_long);
+            let end = [1_u32, 7_200, 180, 2_419_200, 60].map(u32::to_be_bytes).concat();
+            is_over = message.ends_with(&end);
+        }
+        assert_eq!(long, LONG.1);
+    }
+}
+
+/// A server with `corp.example` of another one.
+struct Secondary {
+    site: Site,
+    _upstream: Upstream,
+}
+
+impl Secondary {
+    /// Configures one with this primary and this secret.
+    fn of(primary: SocketAddr, secret: &str) -> Self {
+        let (upstream, site) = (Upstream::start(), Site::new());
+        let file = site.directory.join("secret");
+        fs::write(&file, secret).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        let zone = format!(
+            "[[key]]\nname = \"hmac-sha256.key\"\nsecret-file = \"{}\"\n[[zone]]\nname = \
+             \"corp.example\"\nprimaries = [\"{primary}\"]\nkey = \"hmac-sha256.key\"\n",
+            file.display()
+        );
+        site.configure(upstream.addr, "", &zone);
+        Self { site, _upstream: upstream }
+    }
+
+    /// Sends NOTIFY from an address; returns the RCODE.
+    fn notify(&self, from: &str) -> u8 {
+        let socket = UdpSocket::bind((from, 0)).unwrap();
+        let mut message = query(5, "corp.example");
+        let at = message.len() - 4;
+        message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());
+        (message[2], message[3]) = (4 << 3 | 4, 0);
+        socket.send_to(&message, self.site.dns).unwrap();
+        let mut reply = [0; 512];
+        socket.recv(&mut reply).unwrap();
+        assert_eq!((reply[1], reply[2] & 0xf8), (5, 0x80 | 4 << 3));
+        reply[3] & 15
+    }
+
+    fn zone(&self) -> serde_json::Value {
+        let text = self.site.avocet_text(&["zone", "list", "--json"]);
+        let reply: serde_json::Value = serde_json::from_str(&text).unwrap();
+        reply["zones"][0].clone()
+    }
+}
+
+/// Waits until a version is in force.
+fn transferred(server: &mut Server, serial: u32) {
+    let line = server.wait_for_line("corp.example. transferred");
+    assert!(line.contains(&format!("serial={serial}")), "{line}");
+}
+
+fn small_zone(serial: u32, expire: &str) -> String {
+    format!(
+        "$TTL 60\n@ SOA ns host {serial} 1h 5 {expire} 60\n@ NS ns\nns A 10.0.0.{}\n",
+        serial & 255
+    )
+}
+
+#[test]
+fn a_zone_follows_its_primary_after_notify_but_not_backwards_and_survives_a_restart() {
+    let primary = Primary::start(r#""key hmac-sha256.key""#);
+    let publish = |serial: u32| {
+        fs::write(&primary.file, small_zone(serial, "4w")).unwrap();
+        primary.site.avocet_text(&["zone", "reload", "corp.example"]);
+    };
+    publish(u32::MAX);
+    let secondary = Secondary::of(primary.site.dns, SECRET);
+    let site = &secondary.site;
+    let mut server = site.start();
+    transferred(&mut server, 4294967295);
+    assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, 255]);
+    // The serial wraps (RFC 1982).
+    publish(3);
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    transferred(&mut server, 3);
+    assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, 3]);
+    assert_eq!(secondary.notify("127.0.0.2"), 5);
+    publish(2);
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    server.wait_for_line("serial 2 is older than 3");
+    assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, 3]);
+    let zone = secondary.zone();
+    assert_eq!((&zone["serial"], &zone["transfers"]["transferred"]), (&3.into(), &2.into()));
+    assert!(zone["transfers"]["error"].as_str().unwrap().contains("is older"), "{zone}");
+    let list = site.avocet_text(&["zone", "list"]);
+    assert!(list.contains("2 transfers, 1 failures, expires in 27 d"), "{list}");
+    assert_eq!(site.metric("avocet_zone_notifies_total{result=\"heard\"}"), 2.0);
+    assert_eq!(site.metric("avocet_zone_notifies_total{result=\"refused\"}"), 1.0);
+    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 2.0);
+    assert!(site.http_get("/health").1.contains("no primary is usable"));
+
+    drop(primary);
+    server.stop();
+    let mut server = site.start();
+    assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, 3]);
+    server.wait_for_line("Connection refused");
+    assert_eq!(site.ask("ns.corp.example").0, [10, 0, 0, 3]);
+}
+
+#[test]
+fn a_primary_with_another_secret_is_not_followed_and_a_zone_expires() {
+    let primary = Primary::start(r#""key hmac-sha256.key""#);
+    let secondary = Secondary::of(primary.site.dns, OTHER_SECRET);
+    let mut server = secondary.site.start();
+    server.wait_for_line("the server refuses the signature of the query: BADSIG");
+    assert_eq!(secondary.site.ask_any("ns.corp.example").0 & 15, 2);
+    assert!(!secondary.site.data().join("zones/corp.example.zone").exists());
+    drop(server);
+
+    fs::write(&primary.file, small_zone(1, "2")).unwrap();
+    primary.site.avocet_text(&["zone", "reload", "corp.example"]);
+    let secondary = Secondary::of(primary.site.dns, SECRET);
+    let mut server = secondary.site.start();
+    transferred(&mut server, 1);
+    server.wait_for_line("zone corp.example. has expired");
+    assert_eq!(secondary.zone()["state"], "failed");
+}
+
+/// A primary without signatures that sends the messages of a transfer up to a place, and then ends
+/// the connection. Returns the messages that a whole transfer has.
+fn cut_transfer(listener: &TcpListener, soa: &[u8], messages: &[Vec<u8>], place: usize) {
+    let mut soa = Some(soa);
+    // A connection for the SOA record, and one for the transfer.
+    for _ in 0..2 {
+        let (mut stream, _) = listener.accept().unwrap();
+        let asked = receive(&mut stream);
+        let answers = match soa.take() {
+            Some(soa) => vec![soa.to_vec()],
+            None => messages[..place].to_vec(),
+        };
+        for mut message in answers {
+            message[..2].copy_from_slice(&asked[..2]);
+            stream.write_all(&(message.len() as u16).to_be_bytes()).unwrap();
+            stream.write_all(&message).unwrap();
+        }
+    }
+}
+
+/// A message with these answers of `corp.example`: types and data.
+fn answers(records: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut message = vec![0, 0, 0x84, 0, 0, 1, 0, records.len() as u8, 0, 0, 0, 0];
+    message.extend_from_slice(b"\x04corp\x07example\0\0\xfc\0\x01");
+    for (rtype, data) in records {
+        message.extend_from_slice(&[0xc0, 12, 0, *rtype, 0, 1, 0, 0, 0, 60, 0, data.len() as u8]);
+        message.extend_from_slice(data);
+    }
+    message
+}
+
+#[test]
+fn a_transfer_that_is_cut_at_any_message_changes_nothing() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let zone = format!(
+        "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
+        listener.local_addr().unwrap()
+    );
+    site.configure(upstream.addr, "", &zone);
+    let mut server = site.start();
+    let secondary = Secondary { site, _upstream: upstream };
+    let site = &secondary.site;
+    let of = |serial: u32| {
+        let numbers = [serial, 3_600, 3_600, 2_419_200, 60].map(u32::to_be_bytes).concat();
+        let soa = [&b"\x02ns\xc0\x0c\x01h\xc0\x0c"[..], &numbers].concat();
+        let one = |rtype, data: &[u8]| answers(&[(rtype, data)]);
+        let parts = [
+            one(6, &soa),
+            one(2, b"\x03ns1\x05other\0"),
+            one(16, &[1, serial as u8]),
+            one(16, &[1, 200]),
+            one(6, &soa),
+        ];
+        (one(6, &soa), parts.to_vec())
+    };
+    let (soa, messages) = of(1);
+    cut_transfer(&listener, &soa, &messages, messages.len());
+    transferred(&mut server, 1);
+    let held = site.avocet_text(&["zone", "export", "corp.example"]);
+    let (soa, messages) = of(2);
+    for place in 0..messages.len() {
+        assert_eq!(secondary.notify("127.0.0.1"), 0);
+        cut_transfer(&listener, &soa, &messages, place);
+        server.wait_for_line("unexpected end of file");
+        assert_eq!(site.avocet_text(&["zone", "export", "corp.example"]), held, "{place}");
+    }
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    cut_transfer(&listener, &soa, &messages, messages.len());
+    transferred(&mut server, 2);
+}

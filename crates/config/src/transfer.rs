@@ -1,0 +1,87 @@
+//! Which servers may transfer a zone.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use super::check::Check;
+use super::error::SettingError;
+use super::key::KeyConfig;
+use super::name::{shown as shown_name, typed_name};
+use super::setting::{FromText, List, Setting, Text};
+
+/// An item of `allow-transfer`: what is given must match, and one of both is given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransferRule {
+    /// The network of the client.
+    network: Option<IpNet>,
+    /// The folded name of the key that signs the request, in wire form.
+    key: Option<Box<[u8]>>,
+}
+
+impl TransferRule {
+    /// Returns whether the rule admits a client with this address and, if its request is signed,
+    /// this key.
+    #[must_use]
+    pub fn admits(&self, ip: IpAddr, key: Option<&[u8]>) -> bool {
+        let ip = ip.to_canonical();
+        self.network.is_none_or(|network| network.contains(&ip))
+            && self.key.as_deref().is_none_or(|needed| key == Some(needed))
+    }
+}
+
+impl fmt::Display for TransferRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { network, key } = self;
+        match (network, key) {
+            (Some(network), None) => network.fmt(f),
+            (Some(network), Some(key)) => write!(f, "{network} key {}", shown_name(key)),
+            (None, key) => write!(f, "key {}", shown_name(key.as_deref().unwrap_or(&[0]))),
+        }
+    }
+}
+
+impl FromText for TransferRule {
+    const EXPECTED: &'static str =
+        "a network, \"key NAME\", or both, such as \"192.0.2.0/24 key transfer\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let words: Vec<_> = text.split_ascii_whitespace().collect();
+        let (network, key) = match words[..] {
+            [network] => (Some(network), None),
+            ["key", key] => (None, Some(key)),
+            [network, "key", key] => (Some(network), Some(key)),
+            _ => return Err(None),
+        };
+        let net = |text: &str| {
+            let address = || text.parse().ok().map(|ip: IpAddr| IpNet::from(ip));
+            text.parse().ok().or_else(address).ok_or(None)
+        };
+        let network = network.map(net).transpose()?;
+        let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
+        Ok(Self { network, key: key.map(|key| key.to_ascii_lowercase().into()) })
+    }
+}
+
+/// Reads `allow-transfer`. Each key that it names must be configured.
+pub(super) fn rules(
+    setting: Setting<List<Text<TransferRule>>>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> Vec<TransferRule> {
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    let mut rules = Vec::with_capacity(items.len());
+    for item in items {
+        let (at, Text(rule)) = (item.span(), item.into_inner());
+        if let Some(name) = &rule.key
+            && !keys.iter().any(|key| key.key.name().wire() == &**name)
+        {
+            let name = shown_name(name);
+            check.fault(at, format!("no [[key]] has the name \"{name}\""));
+            continue;
+        }
+        rules.push(rule);
+    }
+    rules
+}

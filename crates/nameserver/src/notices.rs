@@ -1,0 +1,55 @@
+//! The zones whose primaries say that they have changed (NOTIFY, RFC 1996): from the workers to the
+//! thread that checks them.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Zones that are to be checked. Only names of configured zones come here, each once, so that a
+/// flood of messages takes no memory and causes one check.
+#[derive(Default)]
+pub struct NoticeBoard {
+    noted: Mutex<Noted>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Noted {
+    names: BTreeSet<Box<[u8]>>,
+    is_closed: bool,
+}
+
+impl NoticeBoard {
+    /// Notes a zone of another server.
+    pub(crate) fn note(&self, name: &[u8]) {
+        let mut noted = self.noted();
+        if !noted.names.contains(name) {
+            noted.names.insert(name.into());
+            self.arrived.notify_all();
+        }
+    }
+
+    /// Ends the waiting.
+    pub fn close(&self) {
+        self.noted().is_closed = true;
+        self.arrived.notify_all();
+    }
+
+    /// Returns whether [`Self::close`] was called.
+    pub fn is_closed(&self) -> bool {
+        self.noted().is_closed
+    }
+
+    /// Waits until a zone is noted, at most this long. Takes the names, and returns whether
+    /// [`Self::close`] was called.
+    pub fn wait(&self, most: Duration) -> (BTreeSet<Box<[u8]>>, bool) {
+        let is_idle = |noted: &mut Noted| noted.names.is_empty() && !noted.is_closed;
+        let waited = self.arrived.wait_timeout_while(self.noted(), most, is_idle);
+        let (mut noted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(&mut noted.names), noted.is_closed)
+    }
+
+    fn noted(&self) -> MutexGuard<'_, Noted> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,223 @@
+//! What happens between servers: counts, and transfers of zones to others with their limits, and
+//! the messages still to send.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use avocet_config::name::shown;
+use avocet_zone::{OutboundTransfer, TsigError, TsigSigner};
+
+/// Most transfers at the same time. Each holds a version of its zone in memory.
+const MAX_TRANSFERS: usize = 64;
+/// Most transfers at the same time to one address.
+const MAX_TRANSFERS_OF_CLIENT: usize = 8;
+
+/// A counter of something that happens between servers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServerEvent {
+    /// A transfer was sent whole.
+    Sent,
+    /// A transfer ended before its last message was written.
+    CutShort,
+    /// A transfer was refused: the zone does not allow it.
+    Refused,
+    /// A transfer was refused because too many are in progress.
+    Limited,
+    /// A message was signed with an unknown key, or with another algorithm.
+    BadKey,
+    /// The signature of a message was wrong.
+    BadSig,
+    /// A message was signed at another time.
+    BadTime,
+    /// The signature of a message was shorter than permitted.
+    BadTrunc,
+    /// A message had a malformed TSIG record.
+    MalformedTsig,
+    /// NOTIFY of a primary.
+    NoticeHeard,
+    /// NOTIFY of a server that is no primary of the zone.
+    NoticeRefused,
+    /// A zone was transferred from a primary, and put in force.
+    Received,
+}
+
+/// The names of [`ServerEvent`] in metrics, in its order: the family's label.
+pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limited"];
+/// The names of the errors of signatures in metrics, in the order of [`ServerEvent`] behind those
+/// above.
+pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
+/// The results of NOTIFY in metrics, in the order of [`ServerEvent`] behind those above.
+pub const NOTICE_RESULTS: [&str; 2] = ["heard", "refused"];
+/// Number of counters.
+const EVENTS: usize = TRANSFER_RESULTS.len() + SIGNATURE_ERRORS.len() + NOTICE_RESULTS.len() + 1;
+
+impl ServerEvent {
+    /// Returns the event for the error of a signature.
+    pub(crate) fn of_error(error: TsigError) -> Self {
+        match error {
+            TsigError::BadSig => Self::BadSig,
+            TsigError::BadTime => Self::BadTime,
+            TsigError::BadTrunc => Self::BadTrunc,
+            TsigError::BadKey | TsigError::None | TsigError::Other(_) => Self::BadKey,
+        }
+    }
+}
+
+/// The counts of [`ServerEvent`].
+pub struct ServerCounts {
+    /// By [`TRANSFER_RESULTS`].
+    pub transfers: [u64; TRANSFER_RESULTS.len()],
+    /// By [`SIGNATURE_ERRORS`].
+    pub signatures: [u64; SIGNATURE_ERRORS.len()],
+    /// By [`NOTICE_RESULTS`].
+    pub notices: [u64; NOTICE_RESULTS.len()],
+    /// Zones that were transferred from primaries.
+    pub received: u64,
+}
+
+/// The transfers in progress and counters, shared by all workers. They are rare, so one lock and
+/// shared counters are enough.
+#[derive(Default)]
+pub struct TransferLedger {
+    open: Mutex<HashMap<IpAddr, usize>>,
+    counts: [AtomicU64; EVENTS],
+}
+
+impl TransferLedger {
+    /// Counts an event.
+    pub fn count(&self, event: ServerEvent) {
+        self.counts[event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Returns all counts.
+    pub fn counts(&self) -> ServerCounts {
+        let mut counts = self.counts.iter().map(|count| count.load(Ordering::Relaxed));
+        let mut next = || counts.next().unwrap_or(0);
+        ServerCounts {
+            transfers: std::array::from_fn(|_| next()),
+            signatures: std::array::from_fn(|_| next()),
+            notices: std::array::from_fn(|_| next()),
+            received: next(),
+        }
+    }
+
+    /// Returns the number of transfers in progress.
+    pub fn in_progress(&self) -> usize {
+        self.open().values().sum()
+    }
+
+    /// Takes a place for a transfer to this address; `None` if there is none left.
+    pub fn permit(self: &Arc<Self>, ip: IpAddr) -> Option<TransferPermit> {
+        let mut open = self.open();
+        let all: usize = open.values().sum();
+        let own = open.get(&ip).copied().unwrap_or(0);
+        if all >= MAX_TRANSFERS || own >= MAX_TRANSFERS_OF_CLIENT {
+            return None;
+        }
+        open.insert(ip, own + 1);
+        Some(TransferPermit { ledger: self.clone(), ip })
+    }
+
+    fn open(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a transfer among those in progress.
+pub struct TransferPermit {
+    ledger: Arc<TransferLedger>,
+    ip: IpAddr,
+}
+
+impl Drop for TransferPermit {
+    fn drop(&mut self) {
+        let mut open = self.ledger.open();
+        if let Some(count) = open.get_mut(&self.ip) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.ip);
+            }
+        }
+    }
+}
+
+/// The messages of a transfer that follow the first one, made as the client reads them.
+pub struct TransferRest {
+    messages: OutboundTransfer,
+    signer: Option<TsigSigner>,
+    permit: TransferPermit,
+    sent: u64,
+    room: Vec<u8>,
+    is_whole: bool,
+}
+
+impl TransferRest {
+    /// Begins behind the first message.
+    pub(crate) fn new(messages: OutboundTransfer, permit: TransferPermit) -> Self {
+        Self { messages, signer: None, permit, sent: 1, room: Vec::new(), is_whole: false }
+    }
+
+    /// Signs the messages from now on.
+    pub(crate) fn sign_with(&mut self, signer: TsigSigner) {
+        self.signer = Some(signer);
+    }
+
+    /// Returns the next message; `None` behind the last one, or if the zone cannot be transferred,
+    /// so that the connection must end.
+    pub fn next(&mut self, wall_secs: u64) -> Option<&[u8]> {
+        if self.messages.is_done() {
+            self.is_whole = true;
+            return None;
+        }
+        self.messages.next(&mut self.room).ok()?;
+        if let Some(signer) = &mut self.signer {
+            signer.sign(&mut self.room, wall_secs);
+        }
+        self.sent += 1;
+        Some(&self.room)
+    }
+
+    /// Returns whether all messages were made.
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+}
+
+impl Drop for TransferRest {
+    fn drop(&mut self) {
+        let zone = self.messages.zone();
+        let (name, serial) = (shown(zone.apex().wire()), zone.serial());
+        let (client, messages) = (self.permit.ip, self.sent);
+        if self.is_whole {
+            tracing::info!(%client, serial, messages, "zone {name} transferred");
+            self.permit.ledger.count(ServerEvent::Sent);
+        } else {
+            tracing::warn!(%client, serial, messages, "the transfer of zone {name} was cut short");
+            self.permit.ledger.count(ServerEvent::CutShort);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transfers_have_a_limit_for_each_client_and_for_all() {
+        let ledger = Arc::new(TransferLedger::default());
+        let ip = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let mut held = Vec::new();
+        held.extend((0..MAX_TRANSFERS_OF_CLIENT).map(|_| ledger.permit(ip(1)).unwrap()));
+        assert!(ledger.permit(ip(1)).is_none());
+        while let Some(permit) = ledger.permit(ip(held.len() as u8)) {
+            held.push(permit);
+        }
+        assert_eq!((held.len(), ledger.in_progress()), (MAX_TRANSFERS, MAX_TRANSFERS));
+        held.truncate(1);
+        assert!(ledger.permit(ip(1)).is_some() && ledger.permit(ip(99)).is_some());
+        held.clear();
+        assert_eq!(ledger.in_progress(), 0);
+    }
+}

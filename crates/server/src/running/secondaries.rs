@@ -1,0 +1,353 @@
+//! Zones of other servers (RFC 1034 §4.3.5): when they are checked, transferred and expire.
+//!
+//! ```text
+//! due, or NOTIFY --> SOA of a primary -- same serial ---> confirmed: the file's time is now
+//!                         |    older serial: not followed, a warning
+//!                         +-- newer --> transfer --> checked as a whole --> file --> in force
+//! ```
+//! The copy is a master file that is replaced as a whole, so that a restart serves it at once. A
+//! zone that no primary has confirmed for the time in its SOA record is no longer served. Each
+//! check runs on a thread of its own, at most [`MAX_CHECKS`] at the same time: a primary that hangs
+//! delays no other zone for long.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{io, thread};
+
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::disk;
+use avocet_nameserver::transfers::ServerEvent;
+use avocet_resolver::Timers;
+use avocet_wire::master::MasterRecord;
+use avocet_wire::{Class, FoldedName, NameBuf, rdata};
+use avocet_zone::{EntryPlace, Faults, Severity, ZoneBuilder, is_newer};
+
+use super::Running;
+use super::conditions::Condition;
+use crate::transfer::{TransferError, TransferLimits, UnverifiedRecord, ZoneSource};
+
+/// Most checks at the same time.
+const MAX_CHECKS: usize = 8;
+/// Time between looks at what is due.
+const TICK: Duration = Duration::from_secs(1);
+/// Bounds of the time between two checks in seconds, regardless of the SOA record.
+const LOOK_SECS: (u32, u32) = (5, 86_400);
+/// Seconds between checks of a zone that was never transferred.
+const FIRST_RETRY_SECS: u32 = 30;
+/// Seconds from one check to the next one, however often primaries send NOTIFY.
+const NOTIFIED_SECS: u64 = 1;
+/// The bounds of a transfer: 16 million records need 2 GB while they are checked.
+const LIMITS: TransferLimits =
+    TransferLimits { octets: 1 << 30, records: 16 << 20, time: Duration::from_secs(3_600) };
+/// What a panic of the thread means.
+const FAULT: &str =
+    "a panic ended the thread that checks the primaries of zones; restart the server";
+
+/// All zones of other servers.
+#[derive(Default)]
+pub(crate) struct Secondaries {
+    zones: Mutex<BTreeMap<Box<[u8]>, SecondaryState>>,
+}
+
+/// The state of a zone of another server.
+#[derive(Clone, Default)]
+pub(crate) struct SecondaryState {
+    config: Option<ZoneConfig>,
+    is_checking: bool,
+    /// The Unix second of the last check that began.
+    began_at_secs: u64,
+    /// The Unix second of the last check in which a primary answered.
+    pub(crate) checked_at_secs: Option<u64>,
+    /// The Unix second of the next check.
+    pub(crate) next_at_secs: u64,
+    /// Transfers that were put in force.
+    pub(crate) transfers: u64,
+    /// Checks without a usable primary.
+    pub(crate) failures: u64,
+    /// The error of the last check.
+    pub(crate) fault: Option<String>,
+    /// The primary that is asked first.
+    first: usize,
+}
+
+/// The result of a check with a usable primary.
+enum Checked {
+    /// The copy in force is the latest version.
+    Confirmed(Timers),
+    /// A version was transferred and put in force.
+    Transferred(Timers),
+}
+
+impl Secondaries {
+    /// Returns the state of a zone; `None` if it is not one of another server.
+    pub(crate) fn state(&self, name: &[u8]) -> Option<SecondaryState> {
+        self.zones().get(name).cloned()
+    }
+
+    fn zones(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, SecondaryState>> {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the errors of the last checks in one sentence each.
+    fn fault(&self) -> Option<String> {
+        let zones = self.zones();
+        let faults: Vec<_> = zones
+            .iter()
+            .filter_map(|(name, state)| {
+                let fault = state.fault.as_ref()?;
+                Some(format!("zone {}: no primary is usable: {fault}", shown(name)))
+            })
+            .collect();
+        (!faults.is_empty()).then(|| faults.join("; "))
+    }
+
+    /// Takes the zones of the configuration in force. A changed one is checked at once.
+    fn follow(&self, configured: &[ZoneConfig]) {
+        let mut zones = self.zones();
+        zones.retain(|name, _| {
+            configured.iter().any(|zone| zone.is_secondary() && zone.name == *name)
+        });
+        for config in configured.iter().filter(|zone| zone.is_secondary()) {
+            let state = zones.entry(config.name.clone()).or_default();
+            if state.config.as_ref() != Some(config) {
+                state.config = Some(config.clone());
+                state.next_at_secs = 0;
+            }
+        }
+    }
+
+    /// Marks zones whose primaries sent NOTIFY as due.
+    fn note(&self, names: impl IntoIterator<Item = Box<[u8]>>) {
+        let mut zones = self.zones();
+        for name in names {
+            if let Some(state) = zones.get_mut(&name) {
+                let earliest = state.began_at_secs + NOTIFIED_SECS;
+                state.next_at_secs = state.next_at_secs.min(earliest);
+            }
+        }
+    }
+
+    /// Takes the zones that are due, as far as checks may begin.
+    fn take_due(&self, now_secs: u64) -> Vec<ZoneConfig> {
+        let mut zones = self.zones();
+        let running = zones.values().filter(|state| state.is_checking).count();
+        let mut due = Vec::new();
+        for state in zones.values_mut() {
+            if running + due.len() >= MAX_CHECKS {
+                break;
+            }
+            if !state.is_checking && state.next_at_secs <= now_secs {
+                (state.is_checking, state.began_at_secs) = (true, now_secs);
+                // A NOTIFY during the check makes it due again.
+                state.next_at_secs = u64::MAX;
+                due.extend(state.config.clone());
+            }
+        }
+        due
+    }
+
+    /// Records the end of a check.
+    fn end(
+        &self,
+        config: &ZoneConfig,
+        checked: Option<&Checked>,
+        faults: &[String],
+        held: Option<Timers>,
+    ) {
+        let mut zones = self.zones();
+        let Some(state) = zones.get_mut(&config.name) else { return };
+        state.is_checking = false;
+        let now_secs = wall_secs();
+        let wait = match checked {
+            Some(one @ (Checked::Confirmed(timers) | Checked::Transferred(timers))) => {
+                state.transfers += u64::from(matches!(one, Checked::Transferred(_)));
+                (state.checked_at_secs, state.fault) = (Some(now_secs), None);
+                timers.refresh_secs
+            }
+            None => {
+                state.failures += 1;
+                state.first = state.first.wrapping_add(1);
+                state.fault = Some(faults.join(", "));
+                held.map_or(FIRST_RETRY_SECS, |timers| timers.retry_secs)
+            }
+        };
+        state.next_at_secs = state.next_at_secs.min(now_secs + jittered(wait));
+    }
+}
+
+/// Returns a time within the bounds, shortened at random by up to a tenth, so that servers that
+/// started together do not ask together.
+fn jittered(secs: u32) -> u64 {
+    let secs = u64::from(secs.clamp(LOOK_SECS.0, LOOK_SECS.1));
+    let mut random = [0; 2];
+    let _ = getrandom::fill(&mut random);
+    secs - secs * u64::from(u16::from_be_bytes(random)) / (10 * 65_536)
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let work = move || {
+        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+    };
+    thread::Builder::new().name("secondaries".to_owned()).spawn(work).map(drop)
+}
+
+fn work(running: &Arc<Running>) {
+    let notices = &running.shared.name_server.notices;
+    loop {
+        let (names, is_closed) = notices.wait(TICK);
+        if is_closed {
+            return;
+        }
+        let snapshot = running.shared.snapshot();
+        let secondaries = &running.zone_watch.secondaries;
+        secondaries.follow(&snapshot.config.zones);
+        secondaries.note(names);
+        running.reloader.expire_zones(wall_secs());
+        running.conditions.set(Condition::Primaries, secondaries.fault());
+        for config in secondaries.take_due(wall_secs()) {
+            let running = running.clone();
+            let name = config.name.clone();
+            let begun = thread::Builder::new().name("transfer".to_owned()).spawn({
+                let running = running.clone();
+                move || {
+                    running
+                        .conditions
+                        .contain(Condition::Threads, FAULT, || check(&running, &config));
+                }
+            });
+            if let Err(error) = begun {
+                tracing::error!(%error, "cannot start a thread for a transfer");
+                if let Some(state) = running.zone_watch.secondaries.zones().get_mut(&name) {
+                    state.is_checking = false;
+                    state.next_at_secs = wall_secs() + u64::from(FIRST_RETRY_SECS);
+                }
+            }
+        }
+    }
+}
+
+/// Checks a zone at its primaries, in order from the one that was usable last. The state is
+/// recorded before the log shows it.
+fn check(running: &Running, config: &ZoneConfig) {
+    let held = running.reloader.zones.timers(&config.name);
+    let secondaries = &running.zone_watch.secondaries;
+    let first = secondaries.state(&config.name).map_or(0, |state| state.first);
+    let (mut faults, mut result) = (Vec::new(), None);
+    for place in 0..config.primaries.len() {
+        let primary = config.primaries[(first + place) % config.primaries.len()];
+        match ask(running, config, primary, held) {
+            Ok(checked) => {
+                result = Some((primary, checked));
+                break;
+            }
+            Err(fault) => faults.push(format!("{primary}: {fault}")),
+        }
+    }
+    let name = shown(&config.name);
+    secondaries.end(config, result.as_ref().map(|(_, checked)| checked), &faults, held);
+    running.conditions.set(Condition::Primaries, secondaries.fault());
+    for fault in faults {
+        tracing::warn!("zone {name}: {fault}");
+    }
+    if let Some((primary, Checked::Transferred(timers))) = result {
+        tracing::info!(%primary, serial = timers.serial, "zone {name} transferred");
+    }
+}
+
+/// Checks a zone at one primary.
+fn ask(
+    running: &Running,
+    config: &ZoneConfig,
+    primary: SocketAddr,
+    held: Option<Timers>,
+) -> Result<Checked, CheckError> {
+    let is_closed = || running.shared.name_server.notices.is_closed();
+    let apex = FoldedName::new(&config.name).ok_or(TransferError::Malformed)?;
+    let snapshot = running.shared.snapshot();
+    let key = config.key.as_ref().and_then(|name| snapshot.config.key(name));
+    let source = ZoneSource { primary, apex, key, limits: LIMITS, is_closed: &is_closed };
+    let theirs = source.timers()?;
+    if let Some(ours) = held {
+        if theirs.serial == ours.serial {
+            running.reloader.zones.confirm(&config.name).map_err(CheckError::Disk)?;
+            return Ok(Checked::Confirmed(ours));
+        }
+        if !is_newer(theirs.serial, ours.serial) {
+            let (theirs, ours) = (theirs.serial, ours.serial);
+            return Err(CheckError::Older { theirs, ours });
+        }
+    }
+    let records = source.zone()?;
+    let timers = checked(apex, &records)?;
+    if held.is_some_and(|ours| !is_newer(timers.serial, ours.serial)) {
+        let ours = held.map_or(0, |ours| ours.serial);
+        return Err(CheckError::Older { theirs: timers.serial, ours });
+    }
+    write(config, &records).map_err(CheckError::Disk)?;
+    running.reloader.reload_zones(Some(&config.name));
+    running.shared.name_server.transfers.count(ServerEvent::Received);
+    Ok(Checked::Transferred(timers))
+}
+
+/// Why a primary is not usable.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error("{0}")]
+    Transfer(TransferError),
+    #[error("its serial {theirs} is older than {ours}, which is in force: not followed")]
+    Older { theirs: u32, ours: u32 },
+    #[error("the zone has errors: {0}")]
+    Zone(String),
+    #[error("cannot keep the zone on disk: {0}")]
+    Disk(io::Error),
+}
+
+impl From<TransferError> for CheckError {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(error)
+    }
+}
+
+/// Checks a transferred zone as a whole. Returns its timers.
+fn checked(apex: FoldedName<'_>, records: &[UnverifiedRecord]) -> Result<Timers, CheckError> {
+    let (mut builder, mut faults) = (ZoneBuilder::new(apex), Faults::default());
+    let mut record = MasterRecord::empty();
+    for one in records {
+        record.owner = NameBuf::from_wire(&one.owner).unwrap_or(NameBuf::ROOT);
+        (record.ttl_secs, record.class, record.rtype) = (one.ttl_secs, Class::IN, one.rtype);
+        record.rdata.clear();
+        record.rdata.extend_from_slice(&one.rdata);
+        builder.add(&record, EntryPlace::default(), &mut faults);
+    }
+    let zone = builder.finish(wall_secs(), EntryPlace::default(), &mut faults);
+    let soa = records.first().and_then(|soa| Timers::of(&soa.rdata));
+    if let (Some(_), Some(timers)) = (zone, soa) {
+        return Ok(timers);
+    }
+    let mut list = faults.list().into_iter();
+    let error = list.find(|fault| fault.severity == Severity::Error);
+    Err(CheckError::Zone(error.map_or_else(String::new, |fault| fault.reason.to_string())))
+}
+
+/// Writes the copy of a zone.
+fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
+    let mut text = String::new();
+    for UnverifiedRecord { owner, rtype, ttl_secs, rdata } in records {
+        let owner = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
+        // Writing to a `String` does not fail.
+        let _ = writeln!(text, "{owner} {ttl_secs} IN {rtype} {}", rdata::display(rtype.0, rdata));
+    }
+    if let Some(directory) = config.file.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    disk::replace(&config.file, &[text.as_bytes()])
+}

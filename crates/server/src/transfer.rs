@@ -1,0 +1,284 @@
+//! The client side of a zone transfer over TCP (RFC 5936), with signatures (RFC 8945): for hosted
+//! zones of other servers, and for the copy of the root zone.
+//!
+//! Incoming data is bounded in octets, records and time. The caller verifies or checks the zone as
+//! a whole before it is used.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use avocet_dnssec::zonemd::ZoneRecord;
+use avocet_nameserver::clock::wall_secs;
+use avocet_resolver::Timers;
+use avocet_wire::header::{HEADER_LEN, Header, QR};
+use avocet_wire::rdata::RdataError;
+use avocet_wire::view::{RecordSection, RecordView};
+use avocet_wire::{Class, FoldedName, MessageView, Opcode, Rcode, Rtype, WireError};
+use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply};
+
+/// Longest wait for a connection, and for each message.
+const MESSAGE_TIME: Duration = Duration::from_secs(10);
+
+/// A record of an unverified zone.
+pub(crate) struct UnverifiedRecord {
+    /// Folded and uncompressed.
+    pub(crate) owner: Box<[u8]>,
+    pub(crate) rtype: Rtype,
+    pub(crate) ttl_secs: u32,
+    /// Uncompressed.
+    pub(crate) rdata: Box<[u8]>,
+}
+
+impl UnverifiedRecord {
+    /// Borrows the record.
+    pub(crate) fn record(&self) -> ZoneRecord<'_> {
+        let Self { owner, rtype, ttl_secs, rdata } = self;
+        ZoneRecord { owner, rtype: *rtype, ttl_secs: *ttl_secs, rdata }
+    }
+}
+
+/// Why a transfer failed.
+#[derive(Debug)]
+pub(crate) enum TransferError {
+    /// A network error or timeout.
+    Network(io::Error),
+    /// The primary refuses the transfer.
+    Refused(Rcode),
+    /// The response is not a transfer of the zone.
+    Malformed,
+    /// The signature of a message is missing or wrong.
+    Untrusted(UntrustedReply),
+    /// The zone is larger than permitted.
+    TooLarge(TransferLimits),
+    /// The server is shutting down.
+    Closed,
+}
+
+impl fmt::Display for TransferError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Network(error) => error.fmt(f),
+            Self::Refused(rcode) => write!(f, "it responded with {rcode}"),
+            Self::Malformed => f.write_str("the response is not a zone transfer"),
+            Self::Untrusted(error) => error.fmt(f),
+            Self::TooLarge(TransferLimits { octets, records, .. }) => {
+                write!(f, "more than {octets} octets or {records} records")
+            }
+            Self::Closed => f.write_str("the server is shutting down"),
+        }
+    }
+}
+
+impl From<io::Error> for TransferError {
+    fn from(error: io::Error) -> Self {
+        Self::Network(error)
+    }
+}
+
+impl From<WireError> for TransferError {
+    fn from(_: WireError) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<RdataError> for TransferError {
+    fn from(_: RdataError) -> Self {
+        Self::Malformed
+    }
+}
+
+impl From<UntrustedReply> for TransferError {
+    fn from(error: UntrustedReply) -> Self {
+        Self::Untrusted(error)
+    }
+}
+
+/// The bounds of a transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TransferLimits {
+    /// Most octets of all messages.
+    pub(crate) octets: u64,
+    /// Most records.
+    pub(crate) records: usize,
+    /// Longest duration.
+    pub(crate) time: Duration,
+}
+
+/// A zone at a primary.
+pub(crate) struct ZoneSource<'s> {
+    /// The server.
+    pub(crate) primary: SocketAddr,
+    /// The name of the zone.
+    pub(crate) apex: FoldedName<'s>,
+    /// The key that signs the messages of both sides.
+    pub(crate) key: Option<&'s Arc<TsigKey>>,
+    /// The bounds.
+    pub(crate) limits: TransferLimits,
+    /// Whether the server is shutting down.
+    pub(crate) is_closed: &'s dyn Fn() -> bool,
+}
+
+impl ZoneSource<'_> {
+    /// Returns the SOA timers of the primary.
+    ///
+    /// # Errors
+    /// See [`TransferError`].
+    pub(crate) fn timers(&self) -> Result<Timers, TransferError> {
+        let mut exchange = Exchange::begin(self, Rtype::SOA)?;
+        let message = exchange.receive()?;
+        let mut lines = Vec::new();
+        exchange.read(&message, &mut lines)?;
+        let soa = lines.iter().find(|line| self.is_soa(line));
+        soa.and_then(|soa| Timers::of(&soa.rdata)).ok_or(TransferError::Malformed)
+    }
+
+    /// Returns all records of the zone. If it is signed, each message was verified.
+    ///
+    /// # Errors
+    /// See [`TransferError`].
+    pub(crate) fn zone(&self) -> Result<Vec<UnverifiedRecord>, TransferError> {
+        let mut exchange = Exchange::begin(self, Rtype::AXFR)?;
+        let (mut lines, mut octets): (Vec<UnverifiedRecord>, u64) = (Vec::new(), 0);
+        loop {
+            let message = exchange.receive()?;
+            octets += message.len() as u64;
+            let before = lines.len();
+            exchange.read(&message, &mut lines)?;
+            if octets > self.limits.octets || lines.len() > self.limits.records {
+                return Err(TransferError::TooLarge(self.limits));
+            }
+            // The transfer begins and ends with the SOA record (RFC 5936 §2.2).
+            if !lines.first().is_some_and(|line| self.is_soa(line)) || lines.len() == before {
+                return Err(TransferError::Malformed);
+            }
+            let mut later = lines.iter().enumerate().skip(before.max(1));
+            match later.find(|(_, line)| self.is_soa(line)).map(|(at, _)| at) {
+                Some(at) if at + 1 == lines.len() && lines[at].rdata == lines[0].rdata => {
+                    exchange.end()?;
+                    lines.pop();
+                    return Ok(lines);
+                }
+                Some(_) => return Err(TransferError::Malformed),
+                None => {}
+            }
+        }
+    }
+
+    fn is_soa(&self, line: &UnverifiedRecord) -> bool {
+        line.rtype == Rtype::SOA && *line.owner == *self.apex.wire()
+    }
+}
+
+/// A connection to a primary with one question.
+struct Exchange<'a> {
+    stream: TcpStream,
+    id: u16,
+    ends: Instant,
+    is_closed: &'a dyn Fn() -> bool,
+    verifier: Option<TsigVerifier>,
+    /// Buffer for the data of one record.
+    room: Vec<u8>,
+}
+
+impl<'a> Exchange<'a> {
+    fn begin(source: &ZoneSource<'a>, qtype: Rtype) -> Result<Self, TransferError> {
+        let mut id = [0; 2];
+        getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
+        let id = u16::from_be_bytes(id);
+        let mut stream = TcpStream::connect_timeout(&source.primary, MESSAGE_TIME)?;
+        stream.set_read_timeout(Some(MESSAGE_TIME))?;
+        stream.set_write_timeout(Some(MESSAGE_TIME))?;
+        let mut head = [0; HEADER_LEN];
+        Header { id, flags: 0, counts: [1, 0, 0, 0] }.write(&mut head);
+        let mut query =
+            [&head, source.apex.wire(), &qtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()]
+                .concat();
+        let verifier = source.key.map(|key| {
+            let mut signer = TsigSigner::of_request(key);
+            signer.sign(&mut query, wall_secs());
+            signer.verifier()
+        });
+        stream.write_all(&[&(query.len() as u16).to_be_bytes()[..], &query].concat())?;
+        Ok(Self {
+            stream,
+            id,
+            ends: Instant::now() + source.limits.time,
+            is_closed: source.is_closed,
+            verifier,
+            room: vec![0; usize::from(u16::MAX)],
+        })
+    }
+
+    fn receive(&mut self) -> Result<Vec<u8>, TransferError> {
+        let mut length = [0; 2];
+        self.fill(&mut length)?;
+        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
+        self.fill(&mut message)?;
+        Ok(message)
+    }
+
+    /// Reads until the buffer is full. A primary that sends single octets gets no more time than
+    /// others.
+    fn fill(&mut self, mut room: &mut [u8]) -> Result<(), TransferError> {
+        while !room.is_empty() {
+            if (self.is_closed)() {
+                return Err(TransferError::Closed);
+            }
+            if Instant::now() > self.ends {
+                return Err(TransferError::Network(io::ErrorKind::TimedOut.into()));
+            }
+            match self.stream.read(room)? {
+                0 => return Err(TransferError::Network(io::ErrorKind::UnexpectedEof.into())),
+                octets => room = &mut room[octets..],
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the answer section of a message.
+    fn read(
+        &mut self,
+        message: &[u8],
+        lines: &mut Vec<UnverifiedRecord>,
+    ) -> Result<(), TransferError> {
+        let view = MessageView::new(message)?;
+        let header = view.header();
+        if header.id != self.id || !header.has(QR) || header.opcode() != Opcode::QUERY {
+            return Err(TransferError::Malformed);
+        }
+        let verified = self.verifier.as_mut().map(|one| one.take(message, wall_secs()));
+        match (verified, header.rcode()) {
+            // A refusal needs no signature: it has no effect but a later try.
+            (Some(Err(UntrustedReply::Unsigned)) | None | Some(Ok(())), rcode)
+                if rcode != Rcode::NOERROR =>
+            {
+                return Err(TransferError::Refused(rcode));
+            }
+            (Some(Err(error)), _) => return Err(error.into()),
+            _ => {}
+        }
+        for record in view.section(RecordSection::Answer)? {
+            lines.push(line(&record?, &mut self.room)?);
+        }
+        Ok(())
+    }
+
+    /// Returns an error if the last message is not signed, but should be.
+    fn end(&self) -> Result<(), TransferError> {
+        let is_verified = self.verifier.as_ref().is_none_or(TsigVerifier::is_complete);
+        if is_verified { Ok(()) } else { Err(UntrustedReply::Unsigned.into()) }
+    }
+}
+
+fn line(record: &RecordView<'_>, room: &mut [u8]) -> Result<UnverifiedRecord, TransferError> {
+    let owner = record.owner().map_err(|_| TransferError::Malformed)?;
+    if record.class != Class::IN {
+        return Err(TransferError::Malformed);
+    }
+    let len = record.expand_rdata(room)?;
+    let (owner, rdata) = (owner.folded().view().wire().into(), room[..len].into());
+    Ok(UnverifiedRecord { owner, rtype: record.rtype, ttl_secs: record.ttl_secs(), rdata })
+}

@@ -1,0 +1,254 @@
+//! A zone as the messages of a transfer (AXFR, RFC 5936): made one by one, of bounded size.
+//!
+//! ```text
+//! Start --SOA--> Records --all others--> End --SOA--> Done
+//! ```
+//! The transfer holds one version of the zone. A new version that comes into force meanwhile
+//! changes nothing in it.
+
+use std::sync::Arc;
+
+use avocet_wire::Rtype;
+use avocet_wire::header::{AA, HEADER_LEN, Header, QR};
+
+use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
+use crate::tsig::MAX_TSIG;
+
+/// Octets at which a message is sent. All names in it can be the target of a pointer.
+const MESSAGE: usize = 16 << 10;
+/// Octets of the longest message with one record.
+const LONGEST: usize = 65_535 - MAX_TSIG;
+/// A pointer to QNAME, which is the name of the zone.
+const TO_APEX: [u8; 2] = [0xc0, HEADER_LEN as u8];
+/// Most records of a message: its count has 16 bits, and no record is shorter than 12 octets.
+const _: () = assert!(MESSAGE / 12 < 0xffff);
+
+/// A transfer of a zone to a client.
+#[derive(Debug)]
+pub struct OutboundTransfer {
+    zone: Arc<HostedZone>,
+    /// The question as received. QNAME is the name of the zone in any letter case.
+    question: Box<[u8]>,
+    id: u16,
+    /// The flags of the request that its reply repeats.
+    flags: u16,
+    place: TransferPlace,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum TransferPlace {
+    /// The SOA record.
+    Start,
+    /// The node at this offset, without as many of its records as were sent.
+    Records { at: usize, sent: usize },
+    /// The SOA record again.
+    End,
+    /// Nothing.
+    Done,
+}
+
+/// The zone has a record that no message can hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a record is too long for a message")]
+pub struct RecordTooLong;
+
+impl OutboundTransfer {
+    /// Begins a transfer. `header` and `question` are those of the request.
+    #[must_use]
+    pub fn new(zone: Arc<HostedZone>, header: Header, question: &[u8]) -> Self {
+        let flags = header.flags & avocet_wire::header::RD;
+        Self { zone, question: question.into(), id: header.id, flags, place: TransferPlace::Start }
+    }
+
+    /// Returns the zone.
+    #[must_use]
+    pub fn zone(&self) -> &HostedZone {
+        &self.zone
+    }
+
+    /// Returns whether all messages were made.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.place == TransferPlace::Done
+    }
+
+    /// Writes the next message to `out`, in place of what it has. Empties it if there is none.
+    ///
+    /// # Errors
+    /// The zone cannot be transferred.
+    pub fn next(&mut self, out: &mut Vec<u8>) -> Result<(), RecordTooLong> {
+        out.clear();
+        if self.is_done() {
+            return Ok(());
+        }
+        let (id, flags) = (self.id, QR | AA | self.flags);
+        let mut head = [0; HEADER_LEN];
+        Header { id, flags, counts: [1, 0, 0, 0] }.write(&mut head);
+        out.extend_from_slice(&head);
+        out.extend_from_slice(&self.question);
+        let zone = self.zone.clone();
+        let mut page = Page { out, count: 0, apex_len: zone.apex().len() };
+        let written = self.fill(&zone, &mut page);
+        let count = page.count.to_be_bytes();
+        out[6..8].copy_from_slice(&count);
+        written
+    }
+
+    /// Adds records until the message is full or the transfer ends.
+    fn fill(&mut self, zone: &HostedZone, page: &mut Page<'_>) -> Result<(), RecordTooLong> {
+        loop {
+            self.place = match self.place {
+                TransferPlace::Start => {
+                    page.put_soa(zone)?;
+                    TransferPlace::Records { at: 0, sent: 0 }
+                }
+                TransferPlace::Records { at, .. } if at >= zone.block.len() => TransferPlace::End,
+                TransferPlace::Records { at, sent } => {
+                    let node = Node { block: &zone.block, at };
+                    match page.put_node(node, sent)? {
+                        Some(sent) => {
+                            self.place = TransferPlace::Records { at, sent };
+                            return Ok(());
+                        }
+                        None => TransferPlace::Records { at: node.end(), sent: 0 },
+                    }
+                }
+                TransferPlace::End if page.is_full() => return Ok(()),
+                TransferPlace::End => {
+                    page.put_soa(zone)?;
+                    TransferPlace::Done
+                }
+                TransferPlace::Done => return Ok(()),
+            };
+        }
+    }
+}
+
+/// A message that is being filled.
+struct Page<'o> {
+    out: &'o mut Vec<u8>,
+    count: u16,
+    apex_len: usize,
+}
+
+impl Page<'_> {
+    fn is_full(&self) -> bool {
+        self.count > 0 && self.out.len() >= MESSAGE
+    }
+
+    fn put_soa(&mut self, zone: &HostedZone) -> Result<(), RecordTooLong> {
+        let apex = zone.node(zone.apex().wire());
+        let soa = apex.and_then(|apex| apex.set(Rtype::SOA)).and_then(|set| set.iter().next());
+        soa.map_or(Ok(()), |soa| self.put(&TO_APEX, &soa))
+    }
+
+    /// Adds the records of a node behind those that were sent. Returns how many were sent if not
+    /// all are.
+    fn put_node(&mut self, node: Node<'_>, sent: usize) -> Result<Option<usize>, RecordTooLong> {
+        let own = &node.name().wire()[..node.name().len() - self.apex_len];
+        let mut owner = [own, &TO_APEX].concat();
+        let sets = node.sets();
+        let soa = |record: &HostedRecord<'_>| record.rtype != Rtype::SOA;
+        let records = sets.flat_map(|set| set.iter().filter(soa).chain(set.signatures()));
+        for (number, record) in records.enumerate().skip(sent) {
+            let len = owner.len() + RECORD_HEAD - 2 + record.rdata.len();
+            if self.count > 0 && self.out.len() + len > MESSAGE {
+                return Ok(Some(number));
+            }
+            let at = self.out.len();
+            self.put(&owner, &record)?;
+            if owner.len() > 2 {
+                owner = (0xc000 | at as u16).to_be_bytes().to_vec();
+            }
+        }
+        Ok(None)
+    }
+
+    fn put(&mut self, owner: &[u8], record: &HostedRecord<'_>) -> Result<(), RecordTooLong> {
+        let HostedRecord { rtype, ttl_secs, rdata } = *record;
+        if self.out.len() + owner.len() + RECORD_HEAD + rdata.len() > LONGEST {
+            return Err(RecordTooLong);
+        }
+        self.out.extend_from_slice(owner);
+        self.out.extend_from_slice(&rtype.0.to_be_bytes());
+        self.out.extend_from_slice(&[0, 1]);
+        self.out.extend_from_slice(&ttl_secs.to_be_bytes());
+        self.out.extend_from_slice(&(rdata.len() as u16).to_be_bytes());
+        self.out.extend_from_slice(rdata);
+        self.count += 1;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write;
+
+    use avocet_wire::view::MessageView;
+    use avocet_wire::{FoldedName, rdata};
+
+    use super::*;
+
+    const APEX: FoldedName<'static> = FoldedName::from_folded_unchecked(b"\x07example\0");
+
+    fn zone(text: &str) -> Arc<HostedZone> {
+        let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
+        let (zone, faults) = crate::load(APEX, std::path::Path::new("z"), 0, &mut open);
+        Arc::new(zone.unwrap_or_else(|| panic!("{:?}", faults.list())))
+    }
+
+    /// The messages of a transfer, and their records.
+    fn transfer(zone: &Arc<HostedZone>) -> (Vec<Vec<u8>>, Vec<String>) {
+        let header = Header { id: 9, flags: 0x0100, counts: [1, 0, 0, 0] };
+        let question = b"\x07eXample\0\0\xfc\0\x01";
+        let mut transfer = OutboundTransfer::new(zone.clone(), header, question);
+        let (mut messages, mut records) = (Vec::new(), Vec::new());
+        while !transfer.is_done() {
+            let mut message = Vec::new();
+            transfer.next(&mut message).unwrap();
+            let view = MessageView::new(&message).unwrap();
+            assert_eq!((view.header().id, view.header().flags), (9, 0x8500));
+            for record in view.records().unwrap() {
+                let record = record.unwrap();
+                let mut room = vec![0; 65_535];
+                let len = record.expand_rdata(&mut room).unwrap();
+                let data = rdata::display(record.rtype.0, &room[..len]).to_string();
+                let owner = record.owner().unwrap().folded();
+                records.push(format!("{owner} {} {} {data}", record.ttl_secs(), record.rtype));
+            }
+            messages.push(message);
+        }
+        (messages, records)
+    }
+
+    const HEAD: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n";
+
+    #[test]
+    fn a_transfer_has_each_record_once_between_two_soa_records() {
+        let mut text = HEAD.to_owned();
+        for number in 0..5_000 {
+            let _ = writeln!(text, "h{number}.a A 10.0.{}.{}", number >> 8, number & 255);
+            let _ = writeln!(text, "h{number}.a TXT t{number}");
+        }
+        let zone = zone(&text);
+        let (messages, records) = transfer(&zone);
+        assert!(messages.len() > 5 && messages.iter().all(|message| message.len() <= MESSAGE + 64));
+        assert_eq!(records.len(), zone.records() as usize + 1);
+        assert_eq!(records.first(), records.last());
+        let distinct: BTreeSet<_> = records.iter().collect();
+        assert_eq!(distinct.len(), zone.records() as usize);
+        assert_eq!(records.iter().filter(|record| record.contains(" SOA ")).count(), 2);
+    }
+
+    #[test]
+    fn long_records_have_messages_of_their_own() {
+        let mut text = HEAD.to_owned();
+        for name in ["a", "b"] {
+            let _ = writeln!(text, "{name} TYPE65400 \\# 40000 {}", "00".repeat(40_000));
+        }
+        let (messages, records) = transfer(&zone(&text));
+        assert_eq!((messages.len(), records.len()), (4, 6));
+    }
+}

@@ -1,0 +1,289 @@
+//! Transaction signatures (TSIG, RFC 8945): messages that are signed and verified with a shared
+//! secret.
+//!
+//! ```text
+//! server:  TsigRecord::find -> find the key -> verify_request -> bare message -> reply
+//!          reply -> TsigSigner::sign, once for each message of the reply
+//! client:  TsigSigner::of_request -> query -> TsigVerifier::take, once for each message
+//! ```
+//! The time is an argument. A message is never trusted before its code has been compared.
+
+mod key;
+mod record;
+
+use std::sync::Arc;
+
+use aws_lc_rs::{constant_time, hmac};
+
+pub use key::{MAX_TSIG_SECRET, MIN_TSIG_SECRET, TsigAlgorithm, TsigKey};
+pub use record::{MAX_TSIG, TsigError, TsigMalformed, TsigRecord};
+use record::{TsigNames, TsigValues, append};
+
+/// Seconds by which clocks may differ (RFC 8945 §10).
+const FUDGE_SECS: u16 = 300;
+/// Most messages of a transfer between two that are signed (RFC 8945 §5.3.1).
+const MAX_UNSIGNED: usize = 99;
+
+/// Why a signed request is not answered with data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TsigFault {
+    /// The code has more octets than the digest, or too few: FORMERR (RFC 8945 §5.2.2.1).
+    Malformed,
+    /// NOTAUTH with this error in the TSIG record.
+    NotAuth(TsigError),
+}
+
+/// Why a reply is not trusted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum UntrustedReply {
+    /// The TSIG record is malformed.
+    #[error("the TSIG record is malformed")]
+    Malformed,
+    /// A reply to a signed query is not signed.
+    #[error("the reply is not signed")]
+    Unsigned,
+    /// The reply is signed with another key.
+    #[error("the reply is signed with another key or algorithm")]
+    OtherKey,
+    /// The code does not match.
+    #[error("the signature of the reply is wrong")]
+    BadSig,
+    /// The time is not within the fudge.
+    #[error("the reply was signed at another time: compare the clocks of both servers")]
+    BadTime,
+    /// The server reports an error.
+    #[error("the server refuses the signature of the query: {}", .0.name())]
+    Reported(TsigError),
+}
+
+/// Verifies the TSIG record of a request with the key of its name, `None` if no key has it.
+/// Returns what signs the reply, after an error, too.
+///
+/// # Errors
+/// The errors of RFC 8945 §5.2, in its order: key, code, time, length of the code.
+pub fn verify_request(
+    message: &[u8],
+    record: &TsigRecord<'_>,
+    key: Option<&Arc<TsigKey>>,
+    now_secs: u64,
+) -> Result<TsigSigner, TsigFault> {
+    let key = key.filter(|key| key.algorithm().wire() == record.algorithm.view().wire());
+    let Some(key) = key else { return Err(TsigFault::NotAuth(TsigError::BadKey)) };
+    check_mac(message, record, key, &[])?;
+    if now_secs.abs_diff(record.signed_at_secs) > u64::from(record.fudge_secs) {
+        return Err(TsigFault::NotAuth(TsigError::BadTime));
+    }
+    if record.mac.len() < key.algorithm().mac_len() {
+        return Err(TsigFault::NotAuth(TsigError::BadTrunc));
+    }
+    Ok(TsigSigner::replying(key, record))
+}
+
+fn check_mac(
+    message: &[u8],
+    record: &TsigRecord<'_>,
+    key: &TsigKey,
+    prior: &[u8],
+) -> Result<(), TsigFault> {
+    let algorithm = key.algorithm();
+    if !(algorithm.min_mac_len()..=algorithm.mac_len()).contains(&record.mac.len()) {
+        return Err(TsigFault::Malformed);
+    }
+    let mut context = begin(key, prior);
+    context.update(&record.bare(message));
+    update_variables(&mut context, TsigNames::of(key), &variables(record), record.other);
+    match is_same(context, record.mac) {
+        true => Ok(()),
+        false => Err(TsigFault::NotAuth(TsigError::BadSig)),
+    }
+}
+
+fn variables(record: &TsigRecord<'_>) -> TsigValues {
+    let TsigRecord { signed_at_secs, fudge_secs, error, .. } = *record;
+    TsigValues { signed_at_secs, fudge_secs, error, other: None }
+}
+
+/// Begins a code with the one before it (RFC 8945 §4.3.1).
+fn begin(key: &TsigKey, prior: &[u8]) -> hmac::Context {
+    let mut context = hmac::Context::with_key(&key.hmac);
+    if !prior.is_empty() {
+        context.update(&(prior.len() as u16).to_be_bytes());
+        context.update(prior);
+    }
+    context
+}
+
+/// Adds the variables (RFC 8945 §4.3.3).
+fn update_variables(
+    context: &mut hmac::Context,
+    names: TsigNames<'_>,
+    values: &TsigValues,
+    other: &[u8],
+) {
+    context.update(names.key);
+    context.update(&[0, 255, 0, 0, 0, 0]);
+    context.update(names.algorithm);
+    context.update(&TsigValues::timers(values.signed_at_secs, values.fudge_secs));
+    context.update(&values.error.code().to_be_bytes());
+    context.update(&(other.len() as u16).to_be_bytes());
+    context.update(other);
+}
+
+/// Compares a code, which may be shortened, in constant time.
+fn is_same(context: hmac::Context, mac: &[u8]) -> bool {
+    let whole = context.sign();
+    whole.as_ref().get(..mac.len()).is_some_and(|computed| {
+        !mac.is_empty() && constant_time::verify_slices_are_equal(computed, mac).is_ok()
+    })
+}
+
+/// Signs a request, or the messages of a reply in their order.
+#[derive(Clone, Debug)]
+pub struct TsigSigner {
+    key: Arc<TsigKey>,
+    /// The code before: that of the request, then that of the message before.
+    prior: Vec<u8>,
+    /// Whether the next message is not the first one of a reply.
+    is_later: bool,
+}
+
+impl TsigSigner {
+    /// Signs a request.
+    #[must_use]
+    pub fn of_request(key: &Arc<TsigKey>) -> Self {
+        Self { key: key.clone(), prior: Vec::new(), is_later: false }
+    }
+
+    fn replying(key: &Arc<TsigKey>, record: &TsigRecord<'_>) -> Self {
+        Self { key: key.clone(), prior: record.mac.to_vec(), is_later: false }
+    }
+
+    /// Returns the name of the key.
+    #[must_use]
+    pub fn key(&self) -> &Arc<TsigKey> {
+        &self.key
+    }
+
+    /// Appends the TSIG record to a message, which has a header at least.
+    pub fn sign(&mut self, message: &mut Vec<u8>, now_secs: u64) {
+        let values = TsigValues {
+            signed_at_secs: now_secs,
+            fudge_secs: FUDGE_SECS,
+            error: TsigError::None,
+            other: None,
+        };
+        self.sign_values(message, &values);
+    }
+
+    fn sign_values(&mut self, message: &mut Vec<u8>, values: &TsigValues) {
+        let mut context = begin(&self.key, &self.prior);
+        context.update(message);
+        let names = TsigNames::of(&self.key);
+        if self.is_later {
+            // Later messages have the timers only (RFC 8945 §5.3.1).
+            context.update(&TsigValues::timers(values.signed_at_secs, values.fudge_secs));
+        } else {
+            update_variables(&mut context, names, values, &values.other());
+        }
+        let mac = context.sign();
+        let mac = &mac.as_ref()[..self.key.algorithm().mac_len()];
+        append(message, names, values, mac);
+        (self.prior, self.is_later) = (mac.to_vec(), true);
+    }
+
+    /// Returns what verifies the replies, once the request is signed.
+    #[must_use]
+    pub fn verifier(&self) -> TsigVerifier {
+        let (key, prior) = (self.key.clone(), self.prior.clone());
+        TsigVerifier { key, prior, pending: Vec::new(), unsigned: 0, is_later: false }
+    }
+}
+
+/// Appends the TSIG record of an error to a reply (RFC 8945 §5.3.2): signed for BADTIME, without a
+/// code for others.
+pub fn append_error(
+    reply: &mut Vec<u8>,
+    record: &TsigRecord<'_>,
+    (error, key): (TsigError, Option<&Arc<TsigKey>>),
+    now_secs: u64,
+) {
+    let is_time = error == TsigError::BadTime;
+    let other = is_time.then_some(now_secs);
+    let values = TsigValues { error, other, ..variables(record) };
+    match key.filter(|_| is_time) {
+        Some(key) => TsigSigner::replying(key, record).sign_values(reply, &values),
+        None => {
+            let (name, algorithm) = (record.name.view(), record.algorithm.view());
+            let names = TsigNames { key: name.wire(), algorithm: algorithm.wire() };
+            append(reply, names, &values, &[]);
+        }
+    }
+}
+
+/// Verifies the messages of a reply in their order.
+#[derive(Debug)]
+pub struct TsigVerifier {
+    key: Arc<TsigKey>,
+    prior: Vec<u8>,
+    /// The messages without a signature since the last one with it.
+    pending: Vec<u8>,
+    unsigned: usize,
+    is_later: bool,
+}
+
+impl TsigVerifier {
+    /// Takes the next message. The last one of a reply must be signed: see [`Self::is_complete`].
+    /// Data must not be used before a signed message came behind it.
+    ///
+    /// # Errors
+    /// See [`UntrustedReply`].
+    pub fn take(&mut self, message: &[u8], now_secs: u64) -> Result<(), UntrustedReply> {
+        let record = TsigRecord::find(message).map_err(|_| UntrustedReply::Malformed)?;
+        let Some(record) = record else {
+            // The first message is signed, and at least each hundredth (RFC 8945 §5.3.1).
+            if !self.is_later || self.unsigned == MAX_UNSIGNED {
+                return Err(UntrustedReply::Unsigned);
+            }
+            self.unsigned += 1;
+            self.pending.extend_from_slice(message);
+            return Ok(());
+        };
+        let (name, algorithm) = (record.name.view(), record.algorithm.view());
+        let names = TsigNames::of(&self.key);
+        if (name.wire(), algorithm.wire()) != (names.key, names.algorithm) {
+            return Err(UntrustedReply::OtherKey);
+        }
+        if record.mac.is_empty() && record.error != TsigError::None {
+            return Err(UntrustedReply::Reported(record.error));
+        }
+        if record.mac.len() != self.key.algorithm().mac_len() {
+            return Err(UntrustedReply::BadSig);
+        }
+        let mut context = begin(&self.key, &self.prior);
+        context.update(&self.pending);
+        context.update(&record.bare(message));
+        if self.is_later {
+            context.update(&TsigValues::timers(record.signed_at_secs, record.fudge_secs));
+        } else {
+            update_variables(&mut context, names, &variables(&record), record.other);
+        }
+        if !is_same(context, record.mac) {
+            return Err(UntrustedReply::BadSig);
+        }
+        if record.error != TsigError::None {
+            return Err(UntrustedReply::Reported(record.error));
+        }
+        if now_secs.abs_diff(record.signed_at_secs) > u64::from(record.fudge_secs) {
+            return Err(UntrustedReply::BadTime);
+        }
+        (self.prior, self.is_later, self.unsigned) = (record.mac.to_vec(), true, 0);
+        self.pending.clear();
+        Ok(())
+    }
+
+    /// Returns whether the last message that was taken is signed.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.is_later && self.unsigned == 0
+    }
+}
