@@ -5,11 +5,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::check::Check;
 use super::error::SettingError;
-use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
-use super::setting::{FromText, List, Setting, Text};
+use super::setting::FromText;
 
 /// An item of `allow-transfer`: what is given must match, and one of both is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +19,12 @@ pub struct TransferRule {
 }
 
 impl TransferRule {
+    /// Returns the folded name of the key that must sign the request, in wire form.
+    #[must_use]
+    pub fn key(&self) -> Option<&[u8]> {
+        self.key.as_deref()
+    }
+
     /// Returns whether the rule admits a client with this address and, if its request is signed,
     /// this key.
     #[must_use]
@@ -62,26 +66,4 @@ impl FromText for TransferRule {
         let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
         Ok(Self { network, key: key.map(|key| key.to_ascii_lowercase().into()) })
     }
-}
-
-/// Reads `allow-transfer`. Each key that it names must be configured.
-pub(super) fn rules(
-    setting: Setting<List<Text<TransferRule>>>,
-    keys: &[KeyConfig],
-    check: &mut Check,
-) -> Vec<TransferRule> {
-    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
-    let mut rules = Vec::with_capacity(items.len());
-    for item in items {
-        let (at, Text(rule)) = (item.span(), item.into_inner());
-        if let Some(name) = &rule.key
-            && !keys.iter().any(|key| key.key.name().wire() == &**name)
-        {
-            let name = shown_name(name);
-            check.fault(at, format!("no [[key]] has the name \"{name}\""));
-            continue;
-        }
-        rules.push(rule);
-    }
-    rules
 }

@@ -9,9 +9,9 @@ use toml::{Spanned, Table, Value};
 use super::check::Check;
 use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
-use super::setting::{Setting, Text};
+use super::setting::{List, Setting, Text};
 use super::spec::ZoneSpec;
-use super::transfer::{self, TransferRule};
+use super::transfer::TransferRule;
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
@@ -89,7 +89,7 @@ fn zone(
 ) -> Option<(Range<usize>, ZoneConfig)> {
     let name = check.need("name", header, spec.name);
     let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
-    let allow_transfer = transfer::rules(spec.allow_transfer, keys, check);
+    let allow_transfer = transfer_rules(spec.allow_transfer, keys, check);
     let has_primaries = spec.primaries.span().is_some();
     let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
     let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
@@ -139,6 +139,28 @@ fn key_of(
         Some(name) => return Some(name.into()),
     }
     None
+}
+
+/// Reads `allow-transfer`. Each key that it names must be configured.
+fn transfer_rules(
+    setting: Setting<List<Text<TransferRule>>>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> Vec<TransferRule> {
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    let mut rules = Vec::with_capacity(items.len());
+    for item in items {
+        let (at, Text(rule)) = (item.span(), item.into_inner());
+        if let Some(name) = rule.key()
+            && !keys.iter().any(|key| key.key.name().wire() == name)
+        {
+            let name = shown_name(name);
+            check.fault(at, format!("no [[key]] has the name \"{name}\""));
+            continue;
+        }
+        rules.push(rule);
+    }
+    rules
 }
 
 /// Returns a table in the syntax of the file.
