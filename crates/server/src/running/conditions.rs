@@ -53,7 +53,7 @@ pub(crate) enum Condition {
 }
 
 /// All kinds, in display order.
-const ALL: [Condition; 18] = [
+const ALL: [Condition; 19] = [
     Condition::Resolution,
     Condition::Neighbours,
     Condition::Leases,
