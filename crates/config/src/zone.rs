@@ -93,7 +93,7 @@ fn zone(
     let has_primaries = spec.primaries.span().is_some();
     let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
     let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
-    let key = key_of(spec.key, (keys, !primaries.is_empty()), check);
+    let key = key_of(spec.key, (keys, &primaries), check);
     let file = match (spec.file.span(), has_primaries) {
         (None, true) => None,
         _ => Some(check.need("file", header, spec.file)?),
@@ -126,7 +126,7 @@ fn file_name(zone: &[u8]) -> String {
 /// Reads the name of the key for the primaries.
 fn key_of(
     setting: Setting<String>,
-    (keys, has_primaries): (&[KeyConfig], bool),
+    (keys, primaries): (&[KeyConfig], &[SocketAddr]),
     check: &mut Check,
 ) -> Option<Box<[u8]>> {
     let at = setting.span()?;
@@ -135,7 +135,9 @@ fn key_of(
     let found = name.ok().filter(|name| keys.iter().any(|key| key.key.name().wire() == *name));
     match found {
         None => check.fault(at, format!("no [[key]] has the name \"{text}\"")),
-        Some(_) if !has_primaries => check.doubt(at, "without `primaries`, the key has no use"),
+        Some(_) if primaries.is_empty() => {
+            check.doubt(at, "without `primaries`, the key has no use")
+        }
         Some(name) => return Some(name.into()),
     }
     None
