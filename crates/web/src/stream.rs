@@ -21,6 +21,11 @@ use crate::standing::Standing;
 const CHUNK: usize = 16 << 10;
 /// Chunks that wait for the client.
 const WAITING: usize = 4;
+/// Events that wait for the client, or for the rest after those before them.
+const WAITING_EVENTS: usize = 256;
+/// Time after events in which further ones are collected: a page for people needs no more, and each
+/// write costs more than an event.
+const REST: Duration = Duration::from_millis(100);
 
 /// Longest wait for the first part: an error within it has a status of its own.
 const FIRST_PART: Duration = Duration::from_millis(250);
@@ -33,6 +38,25 @@ struct LineBody {
     chunks: Receiver<Bytes>,
     standing: Option<Standing>,
     checks: Interval,
+    /// The rest after events; `None` for lines, which have none.
+    rest: Option<Interval>,
+}
+
+impl LineBody {
+    /// Takes everything that is there.
+    fn collect(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        let first = match self.chunks.poll_recv(cx) {
+            Poll::Ready(Some(first)) => first,
+            other => return other,
+        };
+        let Some(rest) = &mut self.rest else { return Poll::Ready(Some(first)) };
+        rest.reset();
+        let mut all = first.to_vec();
+        while let Ok(next) = self.chunks.try_recv() {
+            all.extend_from_slice(&next);
+        }
+        Poll::Ready(Some(all.into()))
+    }
 }
 
 impl HttpBody for LineBody {
@@ -49,7 +73,15 @@ impl HttpBody for LineBody {
                 return Poll::Ready(None);
             }
         }
-        self.chunks.poll_recv(cx).map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
+        if self.rest.as_mut().is_some_and(|rest| rest.poll_tick(cx).is_pending()) {
+            return Poll::Pending;
+        }
+        let collected = self.collect(cx);
+        if let (Poll::Pending, Some(rest)) = (&collected, &mut self.rest) {
+            // The rest is over, and the next event need not wait for another.
+            rest.reset_immediately();
+        }
+        collected.map(|chunk| chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 }
 
@@ -58,7 +90,7 @@ impl HttpBody for LineBody {
 pub(crate) enum Framing {
     /// Lines of JSON, many in a chunk.
     Lines,
-    /// Server-Sent Events, each at once.
+    /// Server-Sent Events, ten times a second.
     Events,
 }
 
@@ -89,11 +121,16 @@ pub(crate) struct PartReceiver {
 
 /// Returns the two ends of a body. It ends once `standing` does not hold any more.
 pub(crate) fn parts(framing: Framing, standing: Option<Standing>) -> (PartSender, PartReceiver) {
-    let ((sender, chunks), (begun, begins)) = (channel(WAITING), oneshot::channel());
+    let waiting = match framing {
+        Framing::Lines => WAITING,
+        Framing::Events => WAITING_EVENTS,
+    };
+    let ((sender, chunks), (begun, begins)) = (channel(waiting), oneshot::channel());
     let sender = PartSender { framing, sender, chunk: Vec::new(), begun: Some(begun) };
     let mut checks = interval(CHECK_INTERVAL);
     checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let body = Body::new(LineBody { chunks, standing, checks });
+    let rest = (framing == Framing::Events).then(|| interval(REST));
+    let body = Body::new(LineBody { chunks, standing, checks, rest });
     (sender, PartReceiver { body, begun: begins })
 }
 
@@ -158,5 +195,31 @@ impl PartSender {
     fn error(&mut self, error: ControlError) -> Result<(), Disconnected> {
         let body = Problem::from(error).body();
         self.part("problem", &serde_json::to_value(body).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_that_wait_leave_together() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let _entered = runtime.enter();
+        let (mut sender, receiver) = parts(Framing::Events, None);
+        for number in 0..3 {
+            sender.part("part", &json!(number)).unwrap();
+        }
+        let frame = runtime.block_on(async {
+            let mut body = receiver.begin().await.unwrap();
+            poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await.unwrap().unwrap()
+        });
+        let events: String =
+            (0..3).map(|number| format!("event: part\ndata: {number}\n\n")).collect();
+        assert_eq!(frame.into_data().unwrap(), events);
     }
 }
