@@ -80,7 +80,9 @@ pub(crate) fn check(args: &CheckArgs) -> ExitCode {
 
 /// Returns the errors and warnings of the files of all zones.
 fn zone_faults(config: &Config) -> Vec<ZoneFileFault> {
-    let names = config.zones.iter().filter_map(|zone| Some((FoldedName::new(&zone.name)?, zone)));
+    // The first transfer makes the file of a secondary zone.
+    let zones = config.zones.iter().filter(|zone| !zone.is_secondary() || zone.file.exists());
+    let names = zones.filter_map(|zone| Some((FoldedName::new(&zone.name)?, zone)));
     names.flat_map(|(name, zone)| zone_files::load(name, &zone.file).1.list()).collect()
 }
 
