@@ -1,10 +1,11 @@
 //! The kernel's neighbour table, which maps IP addresses on the same link to hardware addresses
 //! (rtnetlink(7), `RTM_GETNEIGH`).
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::netlink::{KernelTable, attributes, dump, ip};
+use crate::netlink::{KernelTable, Listener, attributes, dump, ip};
 
 /// Octets of `struct ndmsg`.
 const FACTS: usize = 12;
@@ -32,6 +33,53 @@ pub fn neighbours(most: usize) -> io::Result<Vec<Neighbour>> {
     Ok(found)
 }
 
+/// What was read of the changes of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Heard {
+    /// All, or the first of many.
+    Changes,
+    /// The kernel dropped some: the table has to be read.
+    Lost,
+}
+
+/// The changes of the kernel's table, as they happen.
+#[derive(Debug)]
+pub struct NeighbourEvents {
+    listener: Listener,
+}
+
+impl NeighbourEvents {
+    /// Subscribes to the table: its entries at this moment come first.
+    ///
+    /// # Errors
+    /// The system has no such table for this process.
+    pub fn subscribe() -> io::Result<Self> {
+        Ok(Self { listener: Listener::join(libc::RTNLGRP_NEIGH, TABLE)? })
+    }
+
+    /// Calls `each` with the new and changed neighbours that wait to be read, at most some hundred.
+    /// Neighbours that go are left out.
+    ///
+    /// # Errors
+    /// There will be no more changes.
+    pub fn read(&mut self, mut each: impl FnMut(Neighbour)) -> io::Result<Heard> {
+        let read =
+            self.listener.read(TABLE, &mut |entry| read_neighbour(entry).map_or((), &mut each));
+        match read {
+            Ok(()) => Ok(Heard::Changes),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(Heard::Lost),
+            Err(error) if error.kind() == ErrorKind::InvalidData => Ok(Heard::Lost),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for NeighbourEvents {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
 fn read_neighbour(entry: &[u8]) -> Option<Neighbour> {
     let (facts, rest) = entry.split_first_chunk::<FACTS>()?;
     let state = u16::from_ne_bytes([facts[8], facts[9]]);
@@ -51,9 +99,12 @@ fn read_neighbour(entry: &[u8]) -> Option<Neighbour> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::netlink::read_part;
     use crate::netlink::tests::message;
+    use crate::poll::{Events, Interest, Poller, Trigger};
 
     fn neighbour(state: u16, attributes: &[(u16, &[u8])]) -> Vec<u8> {
         let mut facts = [0; FACTS];
@@ -71,6 +122,55 @@ mod tests {
         let mut found = Vec::new();
         read_part(&part, TABLE, &mut |entry| found.extend(read_neighbour(entry))).unwrap();
         assert_eq!(found, [(IpAddr::from([192, 0, 2, 7]), mac), (IpAddr::from([0xfd; 16]), mac)]);
+    }
+
+    /// Set in the process that runs a test in a network namespace.
+    const IN_NAMESPACE: &str = "AVOCET_TEST_IN_NAMESPACE";
+
+    /// Neighbours can be added in a network namespace. Uses `unshare` and `ip`.
+    #[test]
+    fn changes_are_heard_as_they_happen() {
+        if std::env::var_os(IN_NAMESPACE).is_some() {
+            return hear_changes();
+        }
+        let enter = ["--map-root-user", "--net"];
+        let ip = ["ip", "link", "add", "d0", "type", "veth"];
+        let can = Command::new("unshare").args(enter).args(ip).status();
+        if !can.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no network namespace can be made with unshare and ip");
+            return;
+        }
+        let name = "neighbours::tests::changes_are_heard_as_they_happen";
+        let mut command = Command::new("unshare");
+        command.args(enter).arg(std::env::current_exe().unwrap()).args([name, "--exact"]);
+        let output = command.env(IN_NAMESPACE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
+
+    fn hear_changes() {
+        let run = |line: &str| {
+            let mut words = line.split(' ');
+            let status = Command::new(words.next().unwrap()).args(words).status();
+            assert!(status.is_ok_and(|status| status.success()), "{line}");
+        };
+        run("ip link add d0 type veth peer name d1");
+        run("ip link set d0 up");
+        let mut events = NeighbourEvents::subscribe().unwrap();
+        let mut poller = Poller::new().unwrap();
+        poller.add(&events, 1, Interest::Read, Trigger::Level).unwrap();
+        for (mac, last) in [("02:00:00:00:00:07", 7), ("02:00:00:00:00:08", 8)] {
+            let neighbour = "192.0.2.9 dev d0 nud reachable";
+            run(&format!("ip neigh replace {neighbour} lladdr {mac}"));
+            let expected = (IpAddr::from([192, 0, 2, 9]), [2, 0, 0, 0, 0, last]);
+            let (mut found, mut ready) = (Vec::new(), Events::with_capacity(1));
+            while !found.contains(&expected) {
+                poller.wait(&mut ready, Some(60_000)).unwrap();
+                assert!(ready.iter().next().is_some(), "{found:?}");
+                assert_eq!(events.read(|new| found.push(new)).unwrap(), Heard::Changes);
+            }
+        }
+        assert_eq!(events.read(|_| {}).unwrap(), Heard::Changes, "nothing waits");
     }
 
     #[test]

@@ -3,9 +3,13 @@
 
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::options;
+use crate::syscall::is_idle;
 
 /// Timeout for one part of the kernel's answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -15,6 +19,8 @@ const PART: usize = 64 * 1024;
 const HEADER: usize = 16;
 /// Octets of an attribute header.
 const ATTRIBUTE: usize = 4;
+/// Most parts of changes read at once.
+const MAX_PARTS: usize = 64;
 /// Most messages read from one table.
 const MAX_MESSAGES: usize = 1 << 17;
 
@@ -34,8 +40,7 @@ pub(crate) struct KernelTable {
 /// # Errors
 /// The system has no such table for this process, or ended its answer early.
 pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-    let route = Protocol::from(libc::NETLINK_ROUTE);
-    let mut socket = Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))?;
+    let mut socket = open()?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.write_all(&request(table))?;
     let mut part = vec![0; PART];
@@ -46,6 +51,55 @@ pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Resul
             return Ok(());
         }
         left -= 1;
+    }
+}
+
+fn open() -> io::Result<Socket> {
+    let route = Protocol::from(libc::NETLINK_ROUTE);
+    Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))
+}
+
+/// A socket that gets the changes of a table.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: Socket,
+    part: Box<[u8]>,
+}
+
+impl Listener {
+    /// Joins the multicast group of a table, and requests the entries that it has now. The request
+    /// also gives the socket its address: without one, it would hear nothing.
+    pub(crate) fn join(group: libc::c_uint, table: KernelTable) -> io::Result<Self> {
+        let mut socket = open()?;
+        socket.set_nonblocking(true)?;
+        let (level, name) = (libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP);
+        options::set(&socket, level, name, group as libc::c_int)?;
+        socket.write_all(&request(table))?;
+        Ok(Self { socket, part: vec![0; PART].into() })
+    }
+
+    /// Calls `each` with the entries of changes that wait to be read: of at most [`MAX_PARTS`]
+    /// parts, as those who cause changes may be hostile.
+    pub(crate) fn read(
+        &mut self,
+        table: KernelTable,
+        each: &mut impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        for _ in 0..MAX_PARTS {
+            let len = match (&self.socket).read(&mut self.part) {
+                Ok(len) => len,
+                Err(error) if is_idle(&error) => break,
+                Err(error) => return Err(error),
+            };
+            read_part(&self.part[..len], table, each)?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -25,6 +25,7 @@
 
 pub(crate) mod take_over;
 
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -85,6 +86,7 @@ const SIGNALS: u64 = 0;
 const CONTROL: u64 = 1;
 const ORDERS: u64 = 2;
 const SUCCESSOR: u64 = 3;
+const NEIGHBOURS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ending {
@@ -192,14 +194,11 @@ impl Operation {
         offer_setup(&running.web.access, &config);
         let http =
             listeners.map(|listeners| HttpServer::start(listeners, running.clone())).transpose();
-        let poller = Poller::new().map_err(OperationError::System)?;
+        let poller = polling(&signals, &control).map_err(OperationError::System)?;
         let orders = Arc::new(Orders::new(&poller, ORDERS).map_err(OperationError::System)?);
-        poller
-            .add(&signals, SIGNALS, Interest::Read, Trigger::Level)
-            .map_err(OperationError::System)?;
-        poller
-            .add(&control, CONTROL, Interest::Read, Trigger::Level)
-            .map_err(OperationError::System)?;
+        // The first query of a device has the device's policy.
+        let mut neighbours = NeighbourWatch::new(NEIGHBOURS);
+        neighbours.look(&running, &poller, started);
         Ok(Self {
             signals,
             store: Some(store),
@@ -214,7 +213,7 @@ impl Operation {
             successor: None,
             ending: Ending::None,
             watch: FileWatch::new(file.seen),
-            neighbours: NeighbourWatch::begin(&running, started),
+            neighbours,
             networks: NetworkWatch::default(),
             save_due: started.saturating_add(save_interval(&running.shared).unwrap_or(0)),
             rotation_due: started.saturating_add(COOKIE_SECRET_SECS),
@@ -257,6 +256,7 @@ impl Operation {
                     SIGNALS => is_impatient |= self.read_signals(),
                     CONTROL => self.accept_control_clients(),
                     ORDERS => self.take_orders(),
+                    NEIGHBOURS => self.neighbours.hear(&self.running, &self.poller),
                     _ => self.hear_successor(),
                 }
             }
@@ -303,6 +303,7 @@ impl Operation {
         self.running.reach.close();
         self.running.zone_watch.close();
         self.running.shared.name_server.notices.close();
+        self.neighbours.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);
         for mailbox in &self.running.shared.mailboxes {
@@ -395,7 +396,7 @@ impl Operation {
         self.running.tick_revisions();
         self.running.save_again();
         shared.tls.look(&shared.snapshot().config);
-        self.neighbours.look(&self.running, now);
+        self.neighbours.look(&self.running, &self.poller, now);
         self.networks.look(&self.running, now);
         if now >= self.rotation_due {
             self.rotation_due = now.saturating_add(COOKIE_SECRET_SECS);
@@ -454,6 +455,14 @@ impl Operation {
         tracing::info!("ended");
         if self.ending == Ending::Failed { Err(OperationError::WorkerEnded) } else { Ok(()) }
     }
+}
+
+/// Returns a poller that waits for signals and clients of the control socket.
+fn polling(signals: &Signals, control: &ControlSocket) -> io::Result<Poller> {
+    let poller = Poller::new()?;
+    poller.add(signals, SIGNALS, Interest::Read, Trigger::Level)?;
+    poller.add(control, CONTROL, Interest::Read, Trigger::Level)?;
+    Ok(poller)
 }
 
 /// Returns the seconds between snapshots of the cache; `None` if they are off.
