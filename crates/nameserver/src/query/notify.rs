@@ -11,8 +11,8 @@ use super::decision::{Decision, Outgoing, QueryStep, Stage};
 use super::respond::draft_empty;
 use crate::transfers::ServerEvent;
 
-/// Answers NOTIFY; `None` for other messages, and for those of clients that this server does not
-/// serve.
+/// Answers NOTIFY about an SOA record; `None` for other messages, and for those of clients that this
+/// server does not serve.
 #[cold]
 pub(super) fn answer(
     cx: &QueryContext<'_>,
@@ -29,6 +29,9 @@ pub(super) fn answer(
     let name = NameBuf::from_wire(qname).ok()?.folded();
     let is_soa = u16::from_be_bytes([high, low]) == Rtype::SOA.0;
     let is_internet = u16::from_be_bytes([class_high, class_low]) == Class::IN.0;
+    if !is_soa || !is_internet {
+        return None;
+    }
     let mut zones = cx.state.config.zones.iter();
     let zone = zones.find(|zone| *zone.name == *name.view().wire());
     let key = cx.scratch.signer();
@@ -38,9 +41,7 @@ pub(super) fn answer(
         cx.shared.transfers.count(ServerEvent::NoticeRefused);
         return None;
     }
-    let (rcode, flags) = if !is_soa || !is_internet {
-        (Rcode::FORMERR, 0)
-    } else if is_heard {
+    let (rcode, flags) = if is_heard {
         cx.shared.transfers.count(ServerEvent::NoticeHeard);
         cx.shared.notices.note(name.view().wire());
         (Rcode::NOERROR, AA)

@@ -45,10 +45,6 @@ fn begin(
 ) -> Result<Draft, NoTransfer> {
     let ledger = &cx.shared.transfers;
     let is_stream = matches!(client.transport, Transport::Tcp | Transport::Tls);
-    if !is_stream && view.qtype == Rtype::AXFR {
-        // Not defined over UDP (RFC 5936 §4.2).
-        return Err((Stage::Malformed, Rcode::FORMERR, None, ""));
-    }
     let apex = query.key.qname().wire();
     let key = cx.scratch.signer();
     let key = key.as_ref().map(|key| key.name().wire());
@@ -58,6 +54,10 @@ fn begin(
         ledger.count(ServerEvent::Refused);
         let text = "this client may not transfer this zone";
         return Err((Stage::Refused, Rcode::REFUSED, Some(Ede::PROHIBITED), text));
+    }
+    if !is_stream && view.qtype == Rtype::AXFR {
+        // Not defined over UDP (RFC 5936 §4.2).
+        return Err((Stage::Malformed, Rcode::FORMERR, None, ""));
     }
     let Some(Some(zone)) = cx.state.names.zones.get(apex) else {
         let text = "no version of the zone is loaded";
