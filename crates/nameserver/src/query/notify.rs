@@ -11,8 +11,8 @@ use super::decision::{Decision, Outgoing, QueryStep, Stage};
 use super::respond::draft_empty;
 use crate::transfers::ServerEvent;
 
-/// Answers NOTIFY about an SOA record; `None` for other messages, and for those of clients that this
-/// server does not serve.
+/// Answers NOTIFY about an SOA record; `None` for other messages, and for those of clients that
+/// this server does not serve.
 #[cold]
 pub(super) fn answer(
     cx: &QueryContext<'_>,
