@@ -101,7 +101,7 @@ fn leases_count_and_a_warning_stays_where_the_table_of_neighbours_cannot_be_read
     let upstream = Upstream::start();
     let site = site(&upstream);
     let confinement = confinement().without_family("AF_NETLINK");
-    let _server = Server::start(confined(&site, &confinement, &[]));
+    let server = Server::start(confined(&site, &confinement, &[]));
     tablet_becomes_known(&site);
     let (status, text) = site.http_get("/health");
     assert!(
@@ -118,4 +118,6 @@ fn leases_count_and_a_warning_stays_where_the_table_of_neighbours_cannot_be_read
             && told.contains("warning: cannot read the kernel's neighbour table"),
         "{told}"
     );
+    let log = server.stop().join("\n");
+    assert!(log.contains("cannot read the kernel's neighbour table"), "{log}");
 }
