@@ -268,6 +268,7 @@ export const de: Texts = {
     },
   },
   queries: {
+    further: 'Weiter suchen',
     search: 'Anfragen filtern',
     searchHint: 'Name, Gerät oder Adresse …',
     addFilter: 'Filter hinzufügen',

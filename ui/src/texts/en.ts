@@ -279,6 +279,7 @@ export const en = {
     },
   },
   queries: {
+    further: 'Search further',
     search: 'Filter queries',
     searchHint: 'Name, device or address …',
     addFilter: 'Add a filter',
