@@ -23,6 +23,9 @@ test('queries appear in the histograms and in the log', async () => {
   await page.getByRole('table', { name: /waiting for the network/ }).getByRole('row').first().waitFor();
   const logged = page.locator('section').filter({ hasText: 'Writer of the query log' });
   await logged.getByText('Queries logged').waitFor();
+  const workers = page.getByRole('table', { name: 'Load of the workers' });
+  await workers.getByRole('row', { name: /Worker 0/ }).getByText('%').waitFor();
+  await page.getByText('Queue of the query log').waitFor();
   visitor.check();
   await visitor.leave();
 });

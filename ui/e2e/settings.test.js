@@ -321,6 +321,7 @@ test('a viewer sees history, account and version, and no controls', async () => 
   const tabs = page.getByRole('navigation', { name: 'Settings' }).getByRole('link');
   assert.deepEqual(await tabs.allTextContents().then((all) => all.map((one) => one.trim())), [
     'Revisions',
+    'Sessions',
     'Your account',
     'About',
   ]);
@@ -343,3 +344,24 @@ for (const [name, address] of [
 ]) {
   test(`${address} looks right`, async () => checkLooks(server, name, address));
 }
+
+test('a user sees the own sessions and ends one; an admin sees those of all', async () => {
+  const [other, visitor] = [await Visitor.arrive(server), await Visitor.arrive(server)];
+  await other.logIn('viewer', '/');
+  await other.settle();
+  await visitor.logIn('viewer', '/settings/sessions');
+  const { page } = visitor;
+  await page.getByText('this browser').waitFor();
+  await page.getByRole('heading', { name: 'Your sessions' }).waitFor();
+  const count = await page.getByRole('button', { name: /^End: viewer/ }).count();
+  assert.ok(count >= 1);
+  await visitor.checkAccess();
+  await page.getByRole('button', { name: /^End: viewer/ }).first().click();
+  await page.getByText('The session of viewer has ended.').waitFor();
+  visitor.check();
+  await visitor.leave();
+  await other.leave();
+  await checkLooks(server, 'settings-sessions', '/settings/sessions', (page) =>
+    page.getByRole('heading', { name: 'Sessions of all users' }).waitFor(),
+  );
+});

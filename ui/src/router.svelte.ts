@@ -10,6 +10,7 @@ export type PageName =
   | 'devices'
   | 'filtering'
   | 'names'
+  | 'zones'
   | 'resolver'
   | 'performance'
   | 'settings';
@@ -30,6 +31,7 @@ const ALL: Page[] = [
   { name: 'devices', path: '/devices', icon: 'devices', scope: 'queries:read' },
   { name: 'filtering', path: '/filtering', icon: 'filtering', scope: 'status:read' },
   { name: 'names', path: '/names', icon: 'names', scope: 'config:read' },
+  { name: 'zones', path: '/zones', icon: 'zones', scope: 'status:read' },
   { name: 'resolver', path: '/resolver', icon: 'resolver', scope: 'status:read' },
   { name: 'performance', path: '/performance', icon: 'performance', scope: 'status:read' },
   { name: 'settings', path: '/settings', icon: 'settings', scope: 'status:read' },

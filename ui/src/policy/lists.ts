@@ -1,6 +1,8 @@
 // Which lists apply to which groups. A group without lists has all of them.
 
 import type { ListStatus } from '../api/schema';
+import { day, percent, short } from '../format';
+import { text } from '../texts';
 import { DEFAULT_GROUP, type Edit, type GroupEntry } from './configuration.svelte';
 
 /** Returns whether a list applies to a group. */
@@ -29,4 +31,18 @@ export type ListState = 'good' | 'waiting' | 'failing' | 'old';
 export function stateOf(list: ListStatus): ListState {
   if (list.error) return list['in-force'] ? 'old' : 'failing';
   return list['in-force'] ? 'good' : 'waiting';
+}
+
+/** Returns from when the share of a list in the query log counts. */
+export function sinceOf(list: ListStatus): string {
+  return list.share ? text.filtering.lists.shareSince(day(list.share.since)) : '';
+}
+
+/** Returns how many queries a list blocks that nothing else would, and their share of all that it
+ *  blocks. The count may be too high by the error of the ranking. */
+export function aloneOf(list: ListStatus): string {
+  if (!list.share) return '–';
+  const { alone, error, queries } = list.share;
+  const shown = text.filtering.lists.aloneOf(short(alone), percent(queries > 0 ? alone / queries : 0));
+  return error > 0 ? `${text.filtering.lists.atMost} ${shown}` : shown;
 }
