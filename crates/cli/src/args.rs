@@ -432,8 +432,8 @@ fn role(word: &str) -> Result<Role, CommandError> {
 }
 
 fn transport(word: &str) -> Result<LogTransport, CommandError> {
-    let all = [LogTransport::Udp, LogTransport::Tcp, LogTransport::Tls, LogTransport::Https];
-    let found = all.into_iter().find(|one| one.text() == word);
+    use LogTransport::{Https, Quic, Tcp, Tls, Udp};
+    let found = [Udp, Tcp, Tls, Https, Quic].into_iter().find(|one| one.text() == word);
     found.ok_or_else(|| CommandError::UnknownTransport(word.to_owned()))
 }
 

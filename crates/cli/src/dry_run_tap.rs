@@ -68,6 +68,7 @@ fn past_query<'m>(message: &TapMessage<'m>) -> Option<PastQuery<'m>> {
             Some(TapTransport::Tcp) => Transport::Tcp,
             Some(TapTransport::Tls) => Transport::Tls,
             Some(TapTransport::Https) => Transport::Https,
+            Some(TapTransport::Quic) => Transport::Quic,
             _ => Transport::Udp,
         },
         listener: "",

@@ -22,6 +22,8 @@ mod deploy;
 mod dnstap;
 #[path = "operation/doh.rs"]
 mod doh;
+#[path = "operation/doq.rs"]
+mod doq;
 #[path = "operation/dry_run.rs"]
 mod dry_run;
 #[path = "operation/effect.rs"]

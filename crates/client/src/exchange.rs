@@ -27,6 +27,8 @@ pub enum Carrier {
     Tls,
     /// The same with HTTP/2 and TLS.
     Https,
+    /// A connection of QUIC for this query.
+    Quic,
 }
 
 impl Carrier {
@@ -37,6 +39,7 @@ impl Carrier {
             Self::Tcp => "TCP",
             Self::Tls => "TLS",
             Self::Https => "HTTPS",
+            Self::Quic => "QUIC",
         }
     }
 }
@@ -75,13 +78,13 @@ pub fn exchange(request: &Request, server: SocketAddr) -> Result<Reply, ClientEr
 fn ask_with(request: &Request, server: SocketAddr, cookie: &Cookie) -> Result<Reply, ClientError> {
     let mut buffer = [0; QUERY_ROOM];
     let len = request
-        .write(random() as u16, cookie, &mut buffer)
+        .write(request.message_id(random() as u16), cookie, &mut buffer)
         .map_err(|_| ClientError::QueryTooLong)?;
     let no_answer = |carrier| move |source| ClientError::NoAnswer { server, carrier, source };
     let query = buffer.get(..len).unwrap_or_default();
     if let Some(tls) = &request.tls {
-        let carrier = if tls.https.is_some() { Carrier::Https } else { Carrier::Tls };
-        return over_tls::exchange(query, request.timeout, server, tls).map_err(no_answer(carrier));
+        let no_answer = no_answer(tls.form.carrier());
+        return over_tls::exchange(query, request.timeout, server, tls).map_err(no_answer);
     }
     if !request.tcp {
         let reply = over_udp(query, request, server).map_err(no_answer(Carrier::Udp))?;

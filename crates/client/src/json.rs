@@ -35,6 +35,7 @@ enum TransportWord {
     Tls,
     /// HTTPS.
     Https,
+    Quic,
 }
 
 #[derive(Serialize)]
@@ -109,6 +110,7 @@ impl ReplyObject {
                 Carrier::Tcp => TransportWord::Tcp,
                 Carrier::Tls => TransportWord::Tls,
                 Carrier::Https => TransportWord::Https,
+                Carrier::Quic => TransportWord::Quic,
             },
             time_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
             size: reply.octets.len(),

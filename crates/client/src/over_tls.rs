@@ -15,8 +15,8 @@ use data_encoding::BASE64;
 use rustls::RootCertStore;
 use rustls::pki_types::ServerName;
 
-use crate::ClientError;
 use crate::exchange::{Carrier, Reply, is_reply, time_left};
+use crate::{ClientError, over_quic};
 
 /// How to reach a server over TLS.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,8 +29,31 @@ pub struct TlsRequest {
     pub authorities: Option<PathBuf>,
     /// Keys of which the server must have one, in place of a certificate of an authority.
     pub pins: Vec<[u8; PIN_LEN]>,
-    /// The request of DNS over HTTPS; `None` for frames.
-    pub https: Option<HttpsRequest>,
+    /// How messages are sent.
+    pub form: TlsForm,
+}
+
+/// How messages are sent in TLS.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum TlsForm {
+    /// In frames on a stream.
+    #[default]
+    Frames,
+    /// In HTTP on a stream.
+    Https(HttpsRequest),
+    /// On streams of QUIC.
+    Quic,
+}
+
+impl TlsForm {
+    /// Returns the transport.
+    pub(crate) const fn carrier(&self) -> Carrier {
+        match self {
+            Self::Frames => Carrier::Tls,
+            Self::Https(_) => Carrier::Https,
+            Self::Quic => Carrier::Quic,
+        }
+    }
 }
 
 /// How a query is put into HTTP.
@@ -45,7 +68,7 @@ pub struct HttpsRequest {
 }
 
 impl TlsRequest {
-    fn trust(&self) -> io::Result<Trust> {
+    pub(crate) fn trust(&self) -> io::Result<Trust> {
         if self.is_insecure {
             return Ok(Trust::Nobody);
         }
@@ -89,8 +112,10 @@ pub(crate) fn exchange(
     server: SocketAddr,
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
-    if let Some(https) = &tls.https {
-        return over_https(query, timeout, server, (tls, https));
+    match &tls.form {
+        TlsForm::Https(https) => return over_https(query, timeout, server, (tls, https)),
+        TlsForm::Quic => return over_quic::exchange(query, timeout, server, tls),
+        TlsForm::Frames => {}
     }
     let start = Instant::now();
     let config = client(tls.trust()?, &[ALPN_DOT]).map_err(io::Error::other)?;

@@ -14,11 +14,13 @@ use avocet_wire::header::{CD, RD};
 use avocet_wire::{Builder, Class, DNS_PORT, Rcode, Rtype, rdata};
 use ipnet::IpNet;
 
-use crate::over_tls::{HttpsRequest, TlsRequest};
+use crate::over_tls::{HttpsRequest, TlsForm, TlsRequest};
 use crate::{ClientError, over_tls};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;
+/// The port of DNS over QUIC (RFC 9250 §4.1.1).
+const QUIC_PORT: u16 = 853;
 /// The port of HTTPS.
 const HTTPS_PORT: u16 = 443;
 /// The path of DNS over HTTPS if the server has none.
@@ -132,16 +134,8 @@ impl Request {
         // PTR queries the name of an address.
         let address = words.iter().find_map(|word| word.parse().ok());
         for word in words {
-            if let Some(server) = word.strip_prefix("@tls://") {
-                let (name, place) = server.rsplit_once('@').unwrap_or((host(server), server));
-                request.server = Some(server_address(place, TLS_PORT)?);
-                tls.name = name.to_owned();
-                is_tls = true;
-            } else if let Some(server) = word.strip_prefix("@https://") {
-                request.server = Some(https_server(server, &mut tls)?);
-                is_tls = true;
-            } else if let Some(server) = word.strip_prefix('@') {
-                request.server = Some(server_address(server, DNS_PORT)?);
+            if let Some(server) = word.strip_prefix('@') {
+                request.server = Some(server_of(server, &mut tls, &mut is_tls)?);
             } else if word == "+https-get" {
                 is_get = true;
             } else if tls_option(word, &mut tls)? {
@@ -167,7 +161,10 @@ impl Request {
             return Err(ClientError::OnlyOverTls(word.clone()));
         }
         if is_get {
-            tls.https.as_mut().ok_or(ClientError::OnlyOverHttps)?.method = HttpMethod::Get;
+            let TlsForm::Https(https) = &mut tls.form else {
+                return Err(ClientError::OnlyOverHttps);
+            };
+            https.method = HttpMethod::Get;
         }
         request.tls = is_tls.then_some(tls);
         Ok(request)
@@ -220,6 +217,12 @@ impl Request {
             _ => return Err(ClientError::UnknownOption(option.to_owned())),
         }
         Ok(())
+    }
+
+    /// Returns the message ID: `random`, or 0 in QUIC (RFC 9250 §4.2.1).
+    pub(crate) fn message_id(&self, random: u16) -> u16 {
+        let is_quic = self.tls.as_ref().is_some_and(|tls| tls.form == TlsForm::Quic);
+        if is_quic { 0 } else { random }
     }
 
     /// Writes the query to `out` and returns its length.
@@ -320,15 +323,48 @@ fn class_from(word: &str) -> Option<Class> {
     }
 }
 
+/// Reads a server, given without its at sign. Returns its address, and sets how it is reached with
+/// TLS.
+fn server_of(
+    text: &str,
+    tls: &mut TlsRequest,
+    is_tls: &mut bool,
+) -> Result<SocketAddr, ClientError> {
+    let named = |server: &str, port: u16| -> Result<_, ClientError> {
+        let (name, place) = server.rsplit_once('@').unwrap_or((host(server), server));
+        Ok((name.to_owned(), server_address(place, port)?))
+    };
+    *is_tls = true;
+    if let Some(server) = text.strip_prefix("tls://") {
+        let (name, address) = named(server, TLS_PORT)?;
+        (tls.name, tls.form) = (name, TlsForm::Frames);
+        Ok(address)
+    } else if let Some(server) = text.strip_prefix("quic://") {
+        let (name, address) = named(server, QUIC_PORT)?;
+        (tls.name, tls.form) = (name, TlsForm::Quic);
+        Ok(address)
+    } else if let Some(server) = text.strip_prefix("https://") {
+        let (address, https) = https_server(server, tls)?;
+        tls.form = TlsForm::Https(https);
+        Ok(address)
+    } else {
+        *is_tls = false;
+        server_address(text, DNS_PORT)
+    }
+}
+
 /// Reads a server of DNS over HTTPS, with its path. Returns its address.
-fn https_server(text: &str, tls: &mut TlsRequest) -> Result<SocketAddr, ClientError> {
+fn https_server(
+    text: &str,
+    tls: &mut TlsRequest,
+) -> Result<(SocketAddr, HttpsRequest), ClientError> {
     let (server, path) = text.find('/').map_or((text, HTTPS_PATH), |at| text.split_at(at));
     let (name, place) = server.rsplit_once('@').unwrap_or((host(server), server));
     tls.name = name.to_owned();
     let authority = if name == host(place) { place } else { name };
     let (authority, path) = (authority.to_owned(), path.to_owned());
-    tls.https = Some(HttpsRequest { authority, path, method: HttpMethod::Post });
-    server_address(place, HTTPS_PORT)
+    let https = HttpsRequest { authority, path, method: HttpMethod::Post };
+    Ok((server_address(place, HTTPS_PORT)?, https))
 }
 
 /// Reads an option that has a meaning only over TLS. Returns whether it is one.

@@ -139,7 +139,7 @@ pub struct Config {
 pub struct ServerConfig {
     /// Listening addresses for UDP and TCP; distinct, never empty.
     pub listen: Vec<SocketAddr>,
-    /// Listening addresses for DNS over TLS and HTTPS.
+    /// Listening addresses for DNS over TLS, HTTPS and QUIC.
     pub encrypted: Vec<Listen>,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,

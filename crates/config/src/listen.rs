@@ -1,5 +1,6 @@
 //! An item of `listen`: an address with its protocol.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use super::error::SettingError;
@@ -7,6 +8,8 @@ use super::setting::{FromText, address_with_port};
 
 /// The port of DNS over TLS (RFC 7858 §3.1).
 const TLS_PORT: u16 = 853;
+/// The port of DNS over QUIC (RFC 9250 §4.1.1).
+const QUIC_PORT: u16 = 853;
 /// The port of HTTPS.
 const HTTPS_PORT: u16 = 443;
 
@@ -19,6 +22,8 @@ pub enum Protocol {
     Tls,
     /// DNS over HTTPS.
     Https,
+    /// DNS over QUIC.
+    Quic,
 }
 
 impl Protocol {
@@ -28,7 +33,35 @@ impl Protocol {
             Self::Plain => "",
             Self::Tls => "tls://",
             Self::Https => "https://",
+            Self::Quic => "quic://",
         }
+    }
+
+    /// Reports whether the protocol uses datagrams.
+    pub const fn uses_datagrams(self) -> bool {
+        matches!(self, Self::Plain | Self::Quic)
+    }
+
+    /// Reports whether the protocol uses connections of TCP.
+    pub const fn uses_streams(self) -> bool {
+        matches!(self, Self::Plain | Self::Tls | Self::Https)
+    }
+}
+
+/// The ports of UDP and TCP that listeners have.
+#[derive(Default)]
+pub(super) struct TakenPorts {
+    datagrams: HashSet<SocketAddr>,
+    streams: HashSet<SocketAddr>,
+}
+
+impl TakenPorts {
+    /// Takes the ports of an item. Returns whether all were free.
+    pub(super) fn take(&mut self, one: &Listen) -> bool {
+        let Listen { protocol, address } = *one;
+        let datagrams = !protocol.uses_datagrams() || self.datagrams.insert(address);
+        let streams = !protocol.uses_streams() || self.streams.insert(address);
+        datagrams && streams
     }
 }
 
@@ -43,13 +76,15 @@ pub struct Listen {
 
 impl FromText for Listen {
     const EXPECTED: &'static str = "an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", \
-                                    or \"tls://127.0.0.1:853\" for TLS, or \"https://127.0.0.1:443\"";
+                                    or \"tls://127.0.0.1:853\" for TLS, \"quic://127.0.0.1:853\" \
+                                    or \"https://127.0.0.1:443\"";
 
     fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
         let (protocol, rest, usual) = match text.split_once("://") {
             None => (Protocol::Plain, text, 53),
             Some(("tls", rest)) => (Protocol::Tls, rest, TLS_PORT),
             Some(("https", rest)) => (Protocol::Https, rest, HTTPS_PORT),
+            Some(("quic", rest)) => (Protocol::Quic, rest, QUIC_PORT),
             Some((scheme, _)) => {
                 return Err(Some(SettingError::UnsupportedListener(scheme.to_owned())));
             }

@@ -1,6 +1,5 @@
 //! `[[listener]]`: addresses with a name, which conditions test as `client.listener`.
 
-use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::{fmt, mem};
@@ -9,7 +8,7 @@ use toml::Spanned;
 
 use super::certificate::{self, CertificateConfig};
 use super::check::Check;
-use super::listen::{Listen, Protocol};
+use super::listen::{Listen, Protocol, TakenPorts};
 use super::policy::{Named, TableHeader, all, name};
 use super::setting::{List, Setting, Text};
 use super::spec::ListenerSpec;
@@ -26,7 +25,7 @@ pub struct ListenerConfig {
     pub name: String,
     /// Addresses served over UDP and TCP.
     pub listen: Vec<SocketAddr>,
-    /// Addresses served over TLS and HTTPS.
+    /// Addresses served over TLS, HTTPS and QUIC.
     pub encrypted: Vec<Listen>,
     /// A name of the certificate that clients see here; `None`: by the name that they ask for.
     pub certificate: Option<String>,
@@ -200,7 +199,7 @@ impl ServerConfig {
 }
 
 /// Reads `listen` of `[server]`: the addresses without TLS, of which there is at least one, and
-/// those with TLS or HTTPS.
+/// those with TLS, HTTPS or QUIC.
 pub(super) fn listen_of_server(
     setting: Setting<List<Text<Listen>>>,
     check: &mut Check,
@@ -209,7 +208,7 @@ pub(super) fn listen_of_server(
         return (vec![SocketAddr::from(([127, 0, 0, 1], 5300))], Vec::new());
     };
     let Some(List(items)) = check.take(setting) else { return (Vec::new(), Vec::new()) };
-    let mut taken = HashSet::new();
+    let mut taken = TakenPorts::default();
     let (plain, tls) = different(items, &mut taken, check);
     if plain.is_empty() && tls.is_empty() {
         check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
@@ -231,7 +230,7 @@ pub(super) fn first_tls(setting: &Setting<List<Text<Listen>>>) -> Option<Range<u
 /// Returns the addresses without and with TLS. One that is taken is a fault.
 fn different(
     items: Vec<Spanned<Text<Listen>>>,
-    taken: &mut HashSet<SocketAddr>,
+    taken: &mut TakenPorts,
     check: &mut Check,
 ) -> (Vec<SocketAddr>, Vec<Listen>) {
     let (mut plain, mut tls) = (Vec::new(), Vec::new());
@@ -239,9 +238,9 @@ fn different(
         let (at, Text(one)) = (item.span(), item.into_inner());
         let Listen { protocol, address } = one;
         match protocol {
-            _ if !taken.insert(address) => check.fault(at, format!("duplicate address {address}")),
+            _ if !taken.take(&one) => check.fault(at, format!("duplicate address {address}")),
             Protocol::Plain => plain.push(address),
-            Protocol::Tls | Protocol::Https => tls.push(one),
+            Protocol::Tls | Protocol::Https | Protocol::Quic => tls.push(one),
         }
     }
     (plain, tls)
@@ -254,8 +253,13 @@ pub(super) fn listeners(
     certificates: &[CertificateConfig],
     check: &mut Check,
 ) -> Vec<ListenerConfig> {
-    let encrypted = server.encrypted.iter().map(|one| &one.address);
-    let mut taken: HashSet<SocketAddr> = server.listen.iter().chain(encrypted).copied().collect();
+    let mut taken = TakenPorts::default();
+    server.listen.iter().for_each(|one| {
+        taken.take(&Listen { protocol: Protocol::Plain, address: *one });
+    });
+    server.encrypted.iter().for_each(|one| {
+        taken.take(one);
+    });
     let read = |header: &TableHeader, mut spec: ListenerSpec, check: &mut Check| {
         let certificate = certificate_of(&mut spec, header, certificates, check);
         listener(header, spec, &mut taken, check).with_certificate(certificate)
@@ -291,7 +295,7 @@ fn certificate_of(
 fn listener(
     header: &TableHeader,
     mut spec: ListenerSpec,
-    taken: &mut HashSet<SocketAddr>,
+    taken: &mut TakenPorts,
     check: &mut Check,
 ) -> ListenerConfig {
     let name = name(header, mem::take(&mut spec.name), check);

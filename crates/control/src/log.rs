@@ -99,6 +99,8 @@ words! {
         Tls = "tls",
         /// HTTPS.
         Https = "https",
+        /// QUIC.
+        Quic = "quic",
     }
 }
 

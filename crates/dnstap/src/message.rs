@@ -110,6 +110,8 @@ pub enum TapTransport {
     Tls = 3,
     /// HTTPS.
     Https = 4,
+    /// QUIC.
+    Quic = 7,
 }
 
 /// A time on the wall clock.
@@ -282,6 +284,7 @@ impl<'a> TapMessage<'a> {
                     2 => Some(TapTransport::Tcp),
                     3 => Some(TapTransport::Tls),
                     4 => Some(TapTransport::Https),
+                    7 => Some(TapTransport::Quic),
                     _ => None,
                 }
             }

@@ -128,6 +128,22 @@ impl Peer {
         Some(IpAddr::V4(Ipv4Addr::new(a, b, c, d)))
     }
 
+    /// Creates a peer whose replies leave from this local address, or from the one that routing
+    /// chooses.
+    pub fn at(addr: SocketAddr, local: Option<IpAddr>) -> Self {
+        let octets = |ip| match ip {
+            IpAddr::V4(ip) => {
+                let mut octets = [0; 16];
+                octets[..4].copy_from_slice(&ip.octets());
+                octets
+            }
+            IpAddr::V6(ip) => ip.octets(),
+        };
+        let mut peer = Self::from(addr);
+        peer.set_local(local.filter(|ip| ip.is_ipv4() == addr.is_ipv4()).map(octets));
+        peer
+    }
+
     pub(crate) fn local_octets(&self) -> Option<&[u8; 16]> {
         self.has_local.then_some(&self.local)
     }

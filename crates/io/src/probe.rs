@@ -25,6 +25,14 @@ pub fn probe_stream(addr: SocketAddr) -> io::Result<Local> {
     probe_for(addr, &[Type::STREAM])
 }
 
+/// Binds an address exclusively for UDP, as [`probe`] does.
+///
+/// # Errors
+/// The address is in use or not permitted.
+pub fn probe_datagrams(addr: SocketAddr) -> io::Result<Local> {
+    probe_for(addr, &[Type::DGRAM])
+}
+
 fn probe_for(addr: SocketAddr, kinds: &[Type]) -> io::Result<Local> {
     let mut local = Local::Here;
     for &kind in kinds {

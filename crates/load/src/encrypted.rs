@@ -1,13 +1,14 @@
-//! A server over TLS: what the generator needs for each connection to it.
+//! A server over TLS or QUIC: what the generator needs for each connection to it.
 
-use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fmt, io};
 
-use avocet_session::certificate::ALPN_DOT;
+use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT};
 use avocet_session::frame::{ReadBuffer, ReadState};
+use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::session::ClientSession;
 use avocet_session::trust::{Trust, authorities, client};
 use rustls::ClientConfig;
@@ -25,21 +26,27 @@ pub(crate) struct TlsTarget {
     name: ServerName<'static>,
 }
 
+/// Reads the settings of TLS from the command line.
+fn settings(args: &LoadArgs, alpn: &[u8]) -> Result<Arc<ClientConfig>, LoadError> {
+    let trust = match &args.ca {
+        _ if args.insecure => Trust::Nobody,
+        Some(path) => {
+            let roots = std::fs::read(path).and_then(|text| authorities(&text));
+            Trust::Authorities(roots.map_err(LoadError::in_file(path))?)
+        }
+        None => return Err(LoadError::Missing(Needed::Trust)),
+    };
+    let mut config = client(trust, &[alpn]).map_err(io::Error::other)?;
+    if args.connections != Connections::Resumed {
+        Arc::make_mut(&mut config).resumption = Resumption::disabled();
+    }
+    Ok(config)
+}
+
 impl TlsTarget {
     /// Reads the settings of the command line for a server with this name in its certificate.
     pub(crate) fn new(args: &LoadArgs, name: &str) -> Result<Self, LoadError> {
-        let trust = match &args.ca {
-            _ if args.insecure => Trust::Nobody,
-            Some(path) => {
-                let roots = std::fs::read(path).and_then(|text| authorities(&text));
-                Trust::Authorities(roots.map_err(LoadError::in_file(path))?)
-            }
-            None => return Err(LoadError::Missing(Needed::Trust)),
-        };
-        let mut config = client(trust, &[ALPN_DOT]).map_err(io::Error::other)?;
-        if args.connections != Connections::Resumed {
-            Arc::make_mut(&mut config).resumption = Resumption::disabled();
-        }
+        let config = settings(args, ALPN_DOT)?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         Ok(Self { config, name })
     }
@@ -69,5 +76,77 @@ impl TlsTarget {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
         }
+    }
+}
+
+/// Octets of a datagram: more than a path carries.
+const DATAGRAM_ROOM: usize = 4096;
+/// The longest wait for a datagram while the first connection begins.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The settings of all connections to a server over QUIC.
+#[derive(Clone)]
+pub(crate) struct QuicTarget {
+    settings: QuicSettings,
+    name: String,
+}
+
+impl fmt::Debug for QuicTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicTarget").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl QuicTarget {
+    /// Reads the settings of the command line for a server with this name in its certificate.
+    pub(crate) fn new(args: &LoadArgs, name: &str) -> Result<Self, LoadError> {
+        let config = settings(args, ALPN_DOQ)?;
+        let settings = QuicSettings::new(config).map_err(io::Error::other)?;
+        Ok(Self { settings, name: name.to_owned() })
+    }
+
+    /// Returns a connection that begins.
+    pub(crate) fn session(&self, server: SocketAddr) -> io::Result<QuicClient> {
+        QuicClient::connect(&self.settings, server, &self.name, Instant::now())
+            .map_err(io::Error::other)
+    }
+
+    /// Completes one handshake, as [`TlsTarget::verify`] does.
+    pub(crate) fn verify(&self, server: SocketAddr, timeout: Duration) -> io::Result<()> {
+        let any: SocketAddr = match server {
+            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+        };
+        let socket = UdpSocket::bind(any)?;
+        socket.connect(server)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let (mut session, start) = (self.session(server)?, Instant::now());
+        let mut buffer = [0; DATAGRAM_ROOM];
+        while start.elapsed() < timeout {
+            let now = Instant::now();
+            session.fire(now);
+            let is_over = session.is_connected();
+            if is_over {
+                session.close(now);
+            }
+            while let Some(octets) = session.transmit(now) {
+                socket.send(octets)?;
+            }
+            if let Some(error) = session.ended() {
+                return Err(io::Error::other(error.clone()));
+            }
+            if is_over {
+                return Ok(());
+            }
+            match socket.recv(&mut buffer) {
+                Ok(len) => {
+                    let octets = buffer.get(..len).unwrap_or_default();
+                    session.receive(Instant::now(), server, octets);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
     }
 }

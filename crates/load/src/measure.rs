@@ -17,7 +17,7 @@ use crate::check::{Depth, Expected, Judge, Rcodes};
 use crate::drive::driver::Route;
 use crate::drive::ramp::{self, Bounds, RampStep};
 use crate::drive::{Carrier, Connections, Counts, Driver, Flow, Interval, Latencies, Pace, Watch};
-use crate::encrypted::TlsTarget;
+use crate::encrypted::{QuicTarget, TlsTarget};
 use crate::error::LoadError;
 use crate::material::Material;
 use crate::record::Recorder;
@@ -48,7 +48,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, LoadError> {
     let named = target::parse_named(args.server.as_deref().unwrap_or_default(), args.transport)?;
     let server = named.address;
-    let transport = if named.tls_name.is_some() { Carrier::Tls } else { args.transport };
+    let transport = named.carrier;
     let wants_memory = args.scenario == Scenario::Endurance && args.pid.is_none();
     let pid = if wants_memory { listener::process_at(server, transport) } else { args.pid };
     let args = &LoadArgs { pid, transport, ..args.clone() };
@@ -58,9 +58,16 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Load
     raise_open_files().map_err(failed)?;
     // Otherwise a query may leave about 50 us late, which would appear as latency.
     let _ = sharpen_timers();
-    let tls = named.tls_name.map(|name| TlsTarget::new(args, &name)).transpose()?;
-    match &tls {
-        Some(tls) => tls.verify(server, CONNECT_TIMEOUT).map_err(failed)?,
+    let (mut tls, mut quic) = (None, None);
+    match named.tls_name.as_deref() {
+        Some(name) if transport == Carrier::Quic => {
+            let target = quic.insert(QuicTarget::new(args, name)?);
+            target.verify(server, CONNECT_TIMEOUT).map_err(failed)?;
+        }
+        Some(name) => {
+            let target = tls.insert(TlsTarget::new(args, name)?);
+            target.verify(server, CONNECT_TIMEOUT).map_err(failed)?;
+        }
         None if args.transport.is_stream() => {
             TcpStream::connect_timeout(&server, CONNECT_TIMEOUT).map_err(failed)?;
         }
@@ -71,7 +78,7 @@ pub fn measure(args: &LoadArgs, signals: Option<Signals>) -> Result<Report, Load
     let prepared = scenario::prepare(args, &material, reference)?;
     let sources = scenario::sources(args, server.ip(), prepared.clients)?;
     let connections = args.connections;
-    let route = Route { server, carrier: args.transport, sources, tls, connections };
+    let route = Route { server, carrier: args.transport, sources, tls, quic, connections };
     let mut run = Run {
         args,
         route,
@@ -129,6 +136,7 @@ fn learn(
         carrier: Carrier::Tcp,
         sources: Vec::new(),
         tls: None,
+        quic: None,
         connections: Connections::Kept,
     };
     let failed = |source| LoadError::Reference { server, source };

@@ -15,31 +15,36 @@ const LOOPBACK_CLIENTS: Ipv4Addr = Ipv4Addr::new(127, 1, 0, 0);
 
 /// How a server over TLS begins on the command line.
 const TLS_PREFIX: &str = "tls://";
-/// The port of DNS over TLS (RFC 7858 §3.1).
+/// How a server over QUIC begins.
+const QUIC_PREFIX: &str = "quic://";
+/// The port of DNS over TLS and of DNS over QUIC (RFC 7858 §3.1, RFC 9250 §4.1.1).
 const TLS_PORT: u16 = 853;
 
 /// A server as named on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedServer {
     pub(crate) address: SocketAddr,
-    /// The name in its certificate, with TLS.
+    /// The transport that the text or `--transport` names.
+    pub(crate) carrier: Carrier,
+    /// The name in its certificate, with TLS and QUIC.
     pub(crate) tls_name: Option<String>,
 }
 
-/// Parses a server, over TLS if its text or `carrier` says so.
+/// Parses a server, over TLS or QUIC if its text or `carrier` says so.
 ///
 /// # Errors
 /// The name has no address.
 pub(crate) fn parse_named(text: &str, carrier: Carrier) -> Result<NamedServer, LoadError> {
-    let rest = text.strip_prefix(TLS_PREFIX);
-    if rest.is_none() && carrier != Carrier::Tls {
-        return Ok(NamedServer { address: parse_server(text)?, tls_name: None });
+    let prefixes = [(TLS_PREFIX, Carrier::Tls), (QUIC_PREFIX, Carrier::Quic)];
+    let named = prefixes.iter().find_map(|(prefix, one)| Some((text.strip_prefix(prefix)?, *one)));
+    let (rest, carrier) = named.unwrap_or((text, carrier));
+    if !matches!(carrier, Carrier::Tls | Carrier::Quic) {
+        return Ok(NamedServer { address: parse_server(text)?, carrier, tls_name: None });
     }
-    let rest = rest.unwrap_or(text);
     let (name, place) = rest.rsplit_once('@').map_or((None, rest), |(name, at)| (Some(name), at));
     let address = parse_with_port(place, TLS_PORT)?;
     let name = name.map_or_else(|| host(place), str::to_owned);
-    Ok(NamedServer { address, tls_name: Some(name) })
+    Ok(NamedServer { address, carrier, tls_name: Some(name) })
 }
 
 /// Returns the host of a server, without its port.
@@ -174,10 +179,14 @@ mod tests {
             ("tls://dns.example@127.0.0.1:5853", Carrier::Udp, "127.0.0.1:5853", "dns.example"),
             ("tls://[::1]:5853", Carrier::Udp, "[::1]:5853", "::1"),
             ("tls://::1", Carrier::Udp, "[::1]:853", "::1"),
+            ("quic://dns.example@127.0.0.1", Carrier::Udp, "127.0.0.1:853", "dns.example"),
+            ("127.0.0.1:5853", Carrier::Quic, "127.0.0.1:5853", "127.0.0.1"),
         ] {
             let found = parse_named(text, carrier).unwrap();
             assert_eq!(found.address.to_string(), wanted, "{text}");
             assert_eq!(found.tls_name.as_deref(), Some(name), "{text}");
+            let is_quic = text.starts_with(QUIC_PREFIX) || carrier == Carrier::Quic;
+            assert_eq!(found.carrier == Carrier::Quic, is_quic, "{text}");
         }
         assert_eq!(parse_named("127.0.0.1", Carrier::Tcp).unwrap().tls_name, None);
     }

@@ -76,7 +76,7 @@ pub fn close<'q>(
             cx.count_note(decision);
             let delivery = match decision.transport {
                 Transport::Udp => limited(cx, metrics, outgoing, || *ended().ip, out),
-                Transport::Tcp | Transport::Tls | Transport::Https => {
+                Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
                     Delivery::Message(outgoing.len)
                 }
             };

@@ -81,6 +81,13 @@ pub const HANDSHAKES: [&str; 3] = ["full", "resumed", "failed"];
 /// Why HTTP ends a connection: a violation of the protocol, and a limit.
 pub const HTTPS_ENDS: [&str; 2] = ["protocol", "excess"];
 
+/// The results of QUIC handshakes: complete, not complete, and begun again with a proof of the
+/// client's address.
+pub const QUIC_HANDSHAKES: [&str; 3] = ["complete", "failed", "retry"];
+
+/// Why the server ends a connection of QUIC: a violation of the protocol, and a limit.
+pub const QUIC_ENDS: [&str; 2] = ["protocol", "excess"];
+
 /// The counters of one worker.
 #[derive(Default, Debug)]
 #[repr(align(128))]
@@ -127,6 +134,16 @@ pub struct WorkerMetrics {
     pub https_ends: [Counter; HTTPS_ENDS.len()],
     /// TLS handshakes by result, in the order of [`HANDSHAKES`].
     pub tls_handshakes: [Counter; HANDSHAKES.len()],
+    /// Connections of QUIC open, with those whose handshake is incomplete.
+    pub quic_open: Counter,
+    /// Handshakes of QUIC by result, in the order of [`QUIC_HANDSHAKES`].
+    pub quic_handshakes: [Counter; QUIC_HANDSHAKES.len()],
+    /// Connections of QUIC that the server ended, in the order of [`QUIC_ENDS`].
+    pub quic_ends: [Counter; QUIC_ENDS.len()],
+    /// Clients of QUIC that are not allowed.
+    pub quic_refused: Counter,
+    /// Connections of QUIC rejected by a limit, in total or for one client.
+    pub quic_rejected: Counter,
     /// Panics from which the worker recovered.
     pub panics: Counter,
     /// Queries handed to the worker that owns their name.

@@ -13,8 +13,11 @@ use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_session::certificate::{
-    ALPN_DOH, ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets, listener,
+    ALPN_DOH, ALPN_DOQ, ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets,
+    listener,
 };
+use avocet_session::quic::listener::ListenerError;
+use avocet_session::quic::{QuicKeys, QuicListener};
 use rustls::ServerConfig;
 use thiserror::Error;
 
@@ -64,6 +67,12 @@ pub enum CertificateFault {
          set `ca` or `pins`"
     )]
     NoAuthorities,
+    /// The settings of QUIC cannot be used.
+    #[error("QUIC cannot be used: {0}")]
+    Quic(#[from] ListenerError),
+    /// The system's random source fails.
+    #[error("the random source of the system fails")]
+    Random,
     /// The cryptography of TLS cannot be used.
     #[error("TLS cannot be used: {0}")]
     Cryptography(rustls::Error),
@@ -79,6 +88,7 @@ impl CertificateFault {
 /// What clients with TLS are shown, by the address that they connect to.
 pub(crate) struct TlsListeners {
     tickets: Tickets,
+    quic_keys: QuicKeys,
     in_force: Mutex<InForce>,
 }
 
@@ -87,6 +97,8 @@ pub(crate) struct TlsListeners {
 pub(crate) struct TlsState {
     /// By entrance; `None` without TLS.
     listeners: Vec<Option<Arc<ServerConfig>>>,
+    /// By entrance; `None` without QUIC.
+    quic: Vec<Option<QuicListener>>,
     /// The files, as they were before they were read.
     files: Vec<SeenFile>,
 }
@@ -118,7 +130,8 @@ impl TlsListeners {
     /// A certificate cannot be used.
     pub(crate) fn load(config: &Config) -> Result<Self, CertificateFault> {
         let tickets = Tickets::draw().map_err(CertificateFault::Cryptography)?;
-        let listeners = Self { tickets, in_force: Mutex::default() };
+        let quic_keys = QuicKeys::draw().map_err(|_| CertificateFault::Random)?;
+        let listeners = Self { tickets, quic_keys, in_force: Mutex::default() };
         let state = listeners.read(config)?;
         listeners.put(state);
         Ok(listeners)
@@ -131,13 +144,24 @@ impl TlsListeners {
     pub(crate) fn read(&self, config: &Config) -> Result<TlsState, CertificateFault> {
         let files = seen(config);
         let all = read_all(config)?;
-        let of_address = |one: OpenAddress| match one.protocol {
-            Protocol::Plain => Ok(None),
-            Protocol::Tls | Protocol::Https if all.is_empty() => Ok(None),
-            Protocol::Tls | Protocol::Https => self.listener(config, &one, &all).map(Some),
-        };
-        let listeners = config.server.open_addresses().into_iter().map(of_address);
-        Ok(TlsState { listeners: listeners.collect::<Result<_, _>>()?, files })
+        let mut state = TlsState { files, ..TlsState::default() };
+        for one in config.server.open_addresses() {
+            let (mut tls, mut quic) = (None, None);
+            match one.protocol {
+                Protocol::Plain => {}
+                _ if all.is_empty() => {}
+                Protocol::Tls => tls = Some(self.listener(config, &one, &all, &[ALPN_DOT])?),
+                Protocol::Https => tls = Some(self.listener(config, &one, &all, &ALPN_DOH)?),
+                Protocol::Quic => {
+                    let tls = self.listener(config, &one, &all, &[ALPN_DOQ])?;
+                    let idle = config.server.tcp.idle;
+                    quic = Some(QuicListener::new(tls, &self.quic_keys, idle)?);
+                }
+            }
+            state.listeners.push(tls);
+            state.quic.push(quic);
+        }
+        Ok(state)
     }
 
     fn listener(
@@ -145,6 +169,7 @@ impl TlsListeners {
         config: &Config,
         one: &OpenAddress,
         all: &[Certificate],
+        alpn: &[&[u8]],
     ) -> Result<Arc<ServerConfig>, CertificateFault> {
         let name = one.listener.as_ref();
         let of_name = config.server.listeners.iter().find(|other| Some(&other.name) == name);
@@ -156,10 +181,6 @@ impl TlsListeners {
                 let chosen = pairs.filter(|(config, _)| config.has_name(name));
                 CertificateChoice::new(&chosen.map(|(_, one)| one.clone()).collect::<Vec<_>>())
             }
-        };
-        let alpn: &[&[u8]] = match one.protocol {
-            Protocol::Https => &ALPN_DOH,
-            Protocol::Plain | Protocol::Tls => &[ALPN_DOT],
         };
         listener(Arc::new(shown), &self.tickets, alpn).map_err(CertificateFault::Cryptography)
     }
@@ -173,6 +194,17 @@ impl TlsListeners {
     pub(crate) fn at(&self, entrance: Entrance) -> Option<Arc<ServerConfig>> {
         let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
         in_force.state.listeners.get(usize::from(entrance.0))?.clone()
+    }
+
+    /// Returns the settings of an address with QUIC; `None` if it has no certificate any more.
+    pub(crate) fn quic_at(&self, entrance: Entrance) -> Option<QuicListener> {
+        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        in_force.state.quic.get(usize::from(entrance.0))?.clone()
+    }
+
+    /// Returns the secrets of QUIC.
+    pub(crate) fn quic_keys(&self) -> &QuicKeys {
+        &self.quic_keys
     }
 
     /// Reads files that have changed and stayed the same since the last call. If one cannot be

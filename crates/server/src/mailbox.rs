@@ -10,11 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use avocet_io::poll::Waker;
 use avocet_nameserver::query::miss::{Miss, StreamRoute};
 use avocet_resolver::{Trace, Traced};
+use avocet_session::quic::QuicPath;
 use avocet_wire::{QuestionBuf, SharedName};
 
 /// Most waiting messages for one worker. Further ones are dropped and counted.
 const MAX_WAITING: usize = 65_536;
-/// Most octets of waiting responses for one worker.
+/// Most octets of waiting responses and datagrams for one worker.
 const MAX_OCTETS: usize = 64 << 20;
 
 /// A question to resolve with a trace.
@@ -41,6 +42,14 @@ pub(crate) struct KeptOrder {
     pub(crate) reply: Sender<Vec<Trace>>,
 }
 
+/// A datagram of QUIC whose connection another worker has: the client has changed its address.
+pub(crate) struct ForwardedDatagram {
+    /// Where it came from.
+    pub(crate) path: QuicPath,
+    /// Its octets.
+    pub(crate) octets: Box<[u8]>,
+}
+
 /// A message from one worker to another.
 pub(crate) enum Letter {
     /// A query whose name the receiver resolves.
@@ -51,6 +60,8 @@ pub(crate) enum Letter {
     Trace(Box<TraceOrder>),
     /// A request for kept traces.
     Kept(Box<KeptOrder>),
+    /// A datagram for a connection of the receiver.
+    Datagram(Box<ForwardedDatagram>),
     /// Close an idle connection of a client that is over its limit.
     MakeRoom(IpAddr),
     /// Stop reading queries, complete those in flight, and end.
@@ -66,7 +77,7 @@ pub(crate) struct Mailbox {
 #[derive(Default)]
 struct Waiting {
     letters: Vec<Letter>,
-    /// Octets of the waiting responses.
+    /// Octets of the waiting responses and datagrams.
     octets: usize,
 }
 
@@ -80,6 +91,7 @@ impl Mailbox {
     pub(crate) fn send(&self, letter: Letter) -> Result<(), Letter> {
         let octets = match &letter {
             Letter::Answer(_, octets) => octets.len(),
+            Letter::Datagram(datagram) => datagram.octets.len(),
             Letter::Miss(_)
             | Letter::Trace(_)
             | Letter::Kept(_)

@@ -348,6 +348,7 @@ fn probe(listen: &[OpenAddress]) -> Result<(), StartError> {
         let local = match one.protocol {
             Protocol::Plain => avocet_io::probe::probe(addr),
             Protocol::Tls | Protocol::Https => avocet_io::probe::probe_stream(addr),
+            Protocol::Quic => avocet_io::probe::probe_datagrams(addr),
         };
         let local = local.map_err(ListenFault::of(one))?;
         if local == Local::NotYet {
@@ -369,10 +370,13 @@ fn bind_one(listen: &[OpenAddress]) -> Result<Listeners, StartError> {
     let mut listeners = Listeners::default();
     for one in listen {
         let (addr, failed) = (one.address, ListenFault::of(one));
-        if one.protocol == Protocol::Plain {
-            listeners.datagrams.push(UdpListener::bind(addr).map_err(&failed)?);
+        if one.protocol.uses_datagrams() {
+            let socket = UdpListener::bind(addr).map_err(&failed)?;
+            listeners.datagrams_of(one.protocol).push(socket);
         }
-        listeners.streams.push(TcpListener::bind(addr).map_err(&failed)?);
+        if one.protocol.uses_streams() {
+            listeners.streams.push(TcpListener::bind(addr).map_err(&failed)?);
+        }
     }
     Ok(listeners)
 }
@@ -391,25 +395,27 @@ fn adopt(
         let mut set = Listeners::default();
         for one in listen {
             let (addr, failed) = (one.address, ListenFault::of(one));
-            if one.protocol == Protocol::Plain {
+            if one.protocol.uses_datagrams() {
                 let place = SocketPlace { worker, transport: Transport::Udp, addr };
-                set.datagrams.push(match take(&mut taken, &place) {
+                set.datagrams_of(one.protocol).push(match take(&mut taken, &place) {
                     Some(fd) => UdpListener::from_fd(fd).map_err(&failed)?,
                     None => UdpListener::bind(addr).map_err(&failed)?,
                 });
             }
-            set.streams.push(
-                match take(&mut taken, &SocketPlace { worker, transport: Transport::Tcp, addr }) {
+            if one.protocol.uses_streams() {
+                let place = SocketPlace { worker, transport: Transport::Tcp, addr };
+                set.streams.push(match take(&mut taken, &place) {
                     Some(fd) => TcpListener::from_fd(fd).map_err(&failed)?,
                     None => TcpListener::bind(addr).map_err(&failed)?,
-                },
-            );
+                });
+            }
         }
         sets.push(set);
     }
     for surplus in sets.split_off(workers) {
         sets[0].datagrams.extend(surplus.datagrams);
         sets[0].streams.extend(surplus.streams);
+        sets[0].quic.extend(surplus.quic);
     }
     Ok(sets)
 }
@@ -498,6 +504,7 @@ fn start_workers(
             upstream_sockets,
             most_streams,
             seed: random()?,
+            quic_seed: random()?,
         };
         let worker = Worker::new(&setup, shared.clone(), poller, listeners)
             .map_err(system("watch the sockets"))?

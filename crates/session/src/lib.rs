@@ -1,9 +1,12 @@
-//! Sessions of DNS over streams, without sockets: octets in, DNS messages and octets out.
+//! Sessions of DNS over streams and QUIC, without sockets: octets or datagrams in, DNS messages and
+//! octets or datagrams out.
 //!
 //! ```text
 //!   octets of a stream -- [`tls`], if encrypted -- [`frame`] or [`http`] -- messages
+//!   datagrams -- [`quic`] -- messages
 //! ```
-//! [`frame`] is the only code for frames (RFC 7766), [`http`] that for DNS over HTTPS (RFC 8484).
+//! [`frame`] is the only code for frames (RFC 7766), [`http`] that for DNS over HTTPS (RFC 8484),
+//! [`quic`] that for DNS over QUIC (RFC 9250).
 //! [`session`] composes them with TLS for both ends of a connection. [`certificate`] reads what a
 //! TLS server shows, [`trust`] decides what a client accepts. The caller passes any
 //! [`Read`](std::io::Read) and [`Write`](std::io::Write); nothing here waits or opens a socket.
@@ -13,6 +16,7 @@
 pub mod certificate;
 pub mod frame;
 pub mod http;
+pub mod quic;
 pub mod session;
 pub mod tls;
 pub mod trust;

@@ -10,7 +10,7 @@ use avocet_io::signals::Signals;
 
 use super::flow::Flow;
 use super::lane::{Carrier, Connections, Handed, Kit, Lane, LaneTransport, Watched, Way};
-use crate::encrypted::TlsTarget;
+use crate::encrypted::{QuicTarget, TlsTarget};
 use crate::machine;
 
 /// Up to this number of sockets are read in each turn without polling: with few sockets, polling
@@ -92,6 +92,8 @@ pub(crate) struct Route {
     pub(crate) sources: Vec<IpAddr>,
     /// How the server is reached over TLS.
     pub(crate) tls: Option<TlsTarget>,
+    /// How the server is reached over QUIC.
+    pub(crate) quic: Option<QuicTarget>,
     pub(crate) connections: Connections,
 }
 
@@ -117,8 +119,9 @@ impl Driver {
                 let carrier = if is_first { route.carrier } else { Carrier::Tcp };
                 let token = lanes.len();
                 let source = route.sources.get(token % route.sources.len().max(1)).copied();
-                let Route { server, ref tls, connections, .. } = *route;
-                let way = Way { server, source, tls: tls.clone(), connections };
+                let Route { server, ref tls, ref quic, connections, .. } = *route;
+                let (tls, quic) = (tls.clone(), quic.clone());
+                let way = Way { server, source, tls, quic, connections };
                 let lane = Lane::open(&mut kit, carrier, way, token as u64, watched)?;
                 lanes.push(ClientLane { lane, flow: number, client });
             }

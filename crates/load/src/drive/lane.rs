@@ -16,20 +16,21 @@ use rustls::HandshakeKind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::quic::QuicLane;
 use crate::ask::MAX_QUERY;
-use crate::encrypted::TlsTarget;
+use crate::encrypted::{QuicTarget, TlsTarget};
 
 /// Octets queued on a connection above which no further queries are added.
 const MAX_UNWRITTEN: usize = 64 << 10;
 
 /// Delay before a failed connection is retried, so that a dead server is not flooded.
-const RECONNECT_AFTER_NS: u64 = 50_000_000;
+pub(super) const RECONNECT_AFTER_NS: u64 = 50_000_000;
 
 /// Time after which a connection for a single query is given up: longer than the usual timeout.
-const ANSWER_AFTER_NS: u64 = 5_000_000_000;
+pub(super) const ANSWER_AFTER_NS: u64 = 5_000_000_000;
 
 /// Consecutive reads of one lane, so that a busy lane does not starve the others.
-const MAX_READS: usize = 8;
+pub(super) const MAX_READS: usize = 8;
 
 /// A transport by its name.
 #[derive(
@@ -43,6 +44,8 @@ pub enum Carrier {
     Tcp,
     /// The same with TLS
     Tls,
+    /// Streams of QUIC, one connection a client
+    Quic,
 }
 
 impl Carrier {
@@ -69,7 +72,7 @@ pub enum Connections {
 /// Resources shared by all lanes of a thread.
 pub(crate) struct Kit {
     pub(crate) poller: Poller,
-    clock: Instant,
+    pub(super) clock: Instant,
     batches: Batches,
     frames: ReadBuffer,
 }
@@ -93,7 +96,7 @@ impl Kit {
 }
 
 #[inline]
-fn nanos_since(start: Instant) -> u64 {
+pub(super) fn nanos_since(start: Instant) -> u64 {
     // 64 bits of nanoseconds are 584 years.
     start.elapsed().as_nanos() as u64
 }
@@ -150,6 +153,7 @@ pub(crate) trait LaneTransport {
 pub(crate) enum Lane {
     Udp(ClientSocket),
     Tcp(Box<Connection>),
+    Quic(Box<QuicLane>),
 }
 
 impl Lane {
@@ -173,6 +177,10 @@ impl Lane {
                 Ok(Self::Udp(socket))
             }
             Carrier::Tcp | Carrier::Tls => Ok(Self::Tcp(Box::new(Connection::new(way, token)))),
+            Carrier::Quic => {
+                let target = way.quic.clone().ok_or(io::ErrorKind::InvalidInput)?;
+                Ok(Self::Quic(Box::new(QuicLane::new(way, target, token))))
+            }
         }
     }
 }
@@ -184,6 +192,8 @@ pub(crate) struct Way {
     pub(crate) source: Option<IpAddr>,
     /// `None` without TLS.
     pub(crate) tls: Option<TlsTarget>,
+    /// `None` without QUIC.
+    pub(crate) quic: Option<QuicTarget>,
     pub(crate) connections: Connections,
 }
 
@@ -205,6 +215,7 @@ impl LaneTransport for Lane {
         match self {
             Self::Udp(socket) => socket.send(kit, now_ns, compose),
             Self::Tcp(connection) => connection.send(kit, now_ns, compose),
+            Self::Quic(connection) => connection.send(kit, now_ns, compose),
         }
     }
 
@@ -213,6 +224,7 @@ impl LaneTransport for Lane {
         match self {
             Self::Udp(socket) => socket.receive(kit, deliver),
             Self::Tcp(connection) => connection.receive(kit, deliver),
+            Self::Quic(connection) => connection.receive(kit, deliver),
         }
     }
 }

@@ -5,6 +5,7 @@ pub(crate) mod flow;
 pub(crate) mod lane;
 pub(crate) mod pace;
 pub(crate) mod pending;
+pub(crate) mod quic;
 pub(crate) mod ramp;
 pub(crate) mod tally;
 

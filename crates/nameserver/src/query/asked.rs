@@ -24,11 +24,13 @@ pub enum Transport {
     Tls = 2,
     /// In HTTP on a stream with TLS (RFC 8484).
     Https = 3,
+    /// On a stream of QUIC (RFC 9250).
+    Quic = 4,
 }
 
 impl Transport {
     /// Number of transports.
-    pub const COUNT: usize = 4;
+    pub const COUNT: usize = 5;
 
     /// Returns the name used in metrics, in the query log and in rules.
     #[must_use]
@@ -38,11 +40,12 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Https => "https",
+            Self::Quic => "quic",
         }
     }
 
     /// All transports, in the order of their numbers.
-    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
+    pub const ALL: [Self; Self::COUNT] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
     /// Returns the transport with this number; UDP for a number that none has.
     #[must_use]
@@ -61,7 +64,7 @@ impl Transport {
     #[inline]
     #[must_use]
     pub const fn is_encrypted(self) -> bool {
-        matches!(self, Self::Tls | Self::Https)
+        matches!(self, Self::Tls | Self::Https | Self::Quic)
     }
 }
 

@@ -71,11 +71,12 @@ pub enum Transport {
     Tcp,
     Tls,
     Https,
+    Quic,
 }
 
 impl Transport {
     /// All transports.
-    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https];
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
 
     /// Returns the name used in expressions.
     #[must_use]
@@ -85,6 +86,7 @@ impl Transport {
             Self::Tcp => "tcp",
             Self::Tls => "tls",
             Self::Https => "https",
+            Self::Quic => "quic",
         }
     }
 }

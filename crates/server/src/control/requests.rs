@@ -97,6 +97,7 @@ fn entrance_of(state: &Snapshot, name: &str, transport: Option<LogTransport>) ->
     let wanted = match transport {
         Some(LogTransport::Tls) => Some(Protocol::Tls),
         Some(LogTransport::Https) => Some(Protocol::Https),
+        Some(LogTransport::Quic) => Some(Protocol::Quic),
         Some(LogTransport::Udp | LogTransport::Tcp) => Some(Protocol::Plain),
         None => None,
     };
@@ -111,6 +112,7 @@ fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTranspor
     match (wanted, all.get(usize::from(entrance.0)).map(|one| one.protocol)) {
         (Some(LogTransport::Tls), _) | (None, Some(Protocol::Tls)) => Transport::Tls,
         (Some(LogTransport::Https), _) | (None, Some(Protocol::Https)) => Transport::Https,
+        (Some(LogTransport::Quic), _) | (None, Some(Protocol::Quic)) => Transport::Quic,
         (Some(LogTransport::Tcp), _) => Transport::Tcp,
         (Some(LogTransport::Udp) | None, _) => Transport::Udp,
     }

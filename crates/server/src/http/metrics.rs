@@ -22,7 +22,8 @@ use crate::running::Running;
 use crate::running::revisions::{REASONS, Revisions};
 use crate::state::Shared;
 use avocet_nameserver::metrics::{
-    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, RCODES, STAGES, Stage, TYPES, WorkerMetrics,
+    BUCKETS, HANDSHAKES, HTTPS_ENDS, Latencies, QUIC_ENDS, QUIC_HANDSHAKES, RCODES, STAGES, Stage,
+    TYPES, WorkerMetrics,
 };
 use avocet_nameserver::query::asked::Transport;
 
@@ -359,6 +360,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         metrics.counter(name, help, total(shared, count));
     }
     connections(metrics, shared);
+    quic_connections(metrics, shared);
 }
 
 /// Connections of clients, plain and encrypted.
@@ -389,6 +391,37 @@ fn connections(metrics: &mut Exposition, shared: &Shared) {
         "avocet_tcp_connections",
         "Open TCP connections.",
         total(shared, |worker| worker.tcp_open.value()),
+    );
+}
+
+/// Connections of QUIC.
+fn quic_connections(metrics: &mut Exposition, shared: &Shared) {
+    let help = "QUIC handshakes of clients, by result.";
+    let mut family = metrics.family("avocet_quic_handshakes_total", MetricType::Counter, help);
+    for (place, result) in QUIC_HANDSHAKES.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.quic_handshakes[place].value());
+        family.sample(&[("result", result)], count);
+    }
+    let help = "Connections of QUIC that ended by a fault of the client, by reason.";
+    let mut family = metrics.family("avocet_quic_ended_total", MetricType::Counter, help);
+    for (place, reason) in QUIC_ENDS.into_iter().enumerate() {
+        let count = total(shared, |worker| worker.quic_ends[place].value());
+        family.sample(&[("reason", reason)], count);
+    }
+    metrics.counter(
+        "avocet_quic_refused_total",
+        "Connections of QUIC ignored because the client is not allowed.",
+        total(shared, |worker| worker.quic_refused.value()),
+    );
+    metrics.counter(
+        "avocet_quic_rejected_total",
+        "Connections of QUIC rejected by a limit.",
+        total(shared, |worker| worker.quic_rejected.value()),
+    );
+    metrics.gauge(
+        "avocet_quic_connections",
+        "Open connections of QUIC.",
+        total(shared, |worker| worker.quic_open.value()),
     );
 }
 

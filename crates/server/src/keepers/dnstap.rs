@@ -241,6 +241,7 @@ impl Known<'_> {
                 Transport::Tcp => TapTransport::Tcp,
                 Transport::Tls => TapTransport::Tls,
                 Transport::Https => TapTransport::Https,
+                Transport::Quic => TapTransport::Quic,
             }),
             query_address: self.client,
             // An address of another family would have to be read by the family of the client.

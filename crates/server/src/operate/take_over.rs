@@ -102,7 +102,7 @@ impl ListeningSockets {
     pub(crate) fn copy_of(workers: &[Listeners]) -> io::Result<Self> {
         let mut copies = Vec::new();
         for (worker, listeners) in workers.iter().enumerate() {
-            for socket in &listeners.datagrams {
+            for socket in listeners.datagrams.iter().chain(&listeners.quic) {
                 let label = format!("udp {} {worker}", socket.local_addr()?);
                 copies.push((label, socket.as_fd().try_clone_to_owned()?));
             }

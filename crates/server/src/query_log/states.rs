@@ -324,8 +324,13 @@ impl querylog::Labels for LoggedStates {
 }
 
 /// The words for the transports, in the order of their numbers.
-const TRANSPORTS: [&str; Transport::COUNT] =
-    [Transport::Udp.name(), Transport::Tcp.name(), Transport::Tls.name(), Transport::Https.name()];
+const TRANSPORTS: [&str; Transport::COUNT] = [
+    Transport::Udp.name(),
+    Transport::Tcp.name(),
+    Transport::Tls.name(),
+    Transport::Https.name(),
+    Transport::Quic.name(),
+];
 /// The words for what the caches had, in the order of `CacheState`.
 const CACHES: [&str; 4] = ["not-asked", "hit", "stale", "miss"];
 /// The words for what validation found, in the order of `Validated`.

@@ -54,6 +54,7 @@ use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use avocet_config::Protocol;
 use avocet_dnstap::TapSender;
 use avocet_io::poll::{Event, Events, Poller};
 use avocet_io::tcp::TcpListener;
@@ -63,7 +64,7 @@ use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_querylog::Producer;
 use avocet_resolver::SocketId;
 
-use crate::mailbox::{Letter, Mailbox};
+use crate::mailbox::{ForwardedDatagram, Letter, Mailbox};
 use crate::state::Shared;
 use busy::Busy;
 use frames::Frames;
@@ -92,10 +93,19 @@ const DRAIN_IDLE_MS: u64 = 1_000;
 /// The sockets on which a worker is queried.
 #[derive(Default)]
 pub(crate) struct Listeners {
-    /// One for each address.
+    /// One for each address without encryption.
     pub(crate) datagrams: Vec<UdpListener>,
-    /// One for each address.
+    /// One for each address that uses TCP.
     pub(crate) streams: Vec<TcpListener>,
+    /// One for each address with QUIC.
+    pub(crate) quic: Vec<UdpListener>,
+}
+
+impl Listeners {
+    /// Returns the UDP sockets of a protocol.
+    pub(crate) fn datagrams_of(&mut self, protocol: Protocol) -> &mut Vec<UdpListener> {
+        if protocol == Protocol::Quic { &mut self.quic } else { &mut self.datagrams }
+    }
 }
 
 /// Returns the worker that resolves a question with this hash.
@@ -142,18 +152,21 @@ pub(crate) struct Setup {
     pub(crate) most_streams: usize,
     /// Seed of its random numbers, from the system's source.
     pub(crate) seed: [u8; 32],
+    /// The same for QUIC.
+    pub(crate) quic_seed: [u8; 32],
 }
 
 /// The way of late replies: through the outbox, and on to the connections of this worker.
 struct LatePath<'w> {
     outbox: &'w mut Outbox,
     intake: &'w mut Intake,
+    time: Time,
 }
 
 impl Deliver for LatePath<'_> {
     fn deliver(&mut self, late: LateStep<'_>) {
         if let Some(reply) = self.outbox.send(late) {
-            self.intake.reply(&reply);
+            self.intake.reply(&reply, self.time);
         }
     }
 }
@@ -216,11 +229,13 @@ impl Worker {
                     Token::Mailbox => self.read_letters(),
                     Token::Datagrams(number) => self.serve_datagrams(number),
                     Token::Accept(number) => self.accept(number),
+                    Token::Quic(number) => self.serve_quic(number),
                     Token::Stream(slot) => self.serve_stream(slot),
                     Token::Server(id) if id.slot.is_stream() => self.drive_server(id, event),
                     Token::Server(id) => self.resolution.note_readable(id),
                 }
             }
+            self.drive_quic();
             self.end_turn();
             if let Some(percent) = self.busy.note(began, self.shared.name_server.clock.now()) {
                 self.resolution.note_busy(percent);
@@ -238,7 +253,10 @@ impl Worker {
     /// Returns resolution, with what it works with in this turn.
     fn resolving(&mut self) -> (&mut Resolution, WorkerTurn<'_, LatePath<'_>>) {
         let Self { poller, intake, resolution, outbox, time, .. } = self;
-        (resolution, WorkerTurn { poller, time: *time, late: LatePath { outbox, intake } })
+        (
+            resolution,
+            WorkerTurn { poller, time: *time, late: LatePath { outbox, intake, time: *time } },
+        )
     }
 
     fn begin_turn(&mut self) {
@@ -279,9 +297,47 @@ impl Worker {
         self.submit_misses();
     }
 
+    /// Answers the queries in the datagrams of QUIC at a listener.
+    fn serve_quic(&mut self, number: u16) {
+        for _ in 0..MAX_BATCHES {
+            let Self { intake, resolution, outbox, time, .. } = self;
+            let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
+            let received = match intake.receive_quic(number, *time, &mut frames) {
+                Ok(received) => received,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot receive datagrams");
+                    break;
+                }
+            };
+            if received < SMALL_BATCH {
+                break;
+            }
+        }
+        self.submit_misses();
+    }
+
+    /// Begins handshakes of QUIC, and handles its timers.
+    fn drive_quic(&mut self) {
+        if !self.intake.is_quic_due(self.time) {
+            return;
+        }
+        let Self { intake, resolution, outbox, time, .. } = self;
+        let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
+        intake.drive_quic(*time, &mut frames);
+        self.submit_misses();
+    }
+
+    /// Answers the queries in a datagram that reached another worker.
+    fn take_datagram(&mut self, datagram: &ForwardedDatagram) {
+        let Self { intake, resolution, outbox, time, .. } = self;
+        let mut frames = Frames { path: resolution.lend(*time), metrics: outbox.metrics() };
+        intake.take_datagram(datagram, *time, &mut frames);
+        self.submit_misses();
+    }
+
     fn accept(&mut self, number: u16) {
         let Self { poller, intake, resolution, time, .. } = self;
-        intake.accept(poller, resolution.state(), number, time.millis());
+        intake.accept(poller, resolution.state(), number, *time);
     }
 
     /// Answers the queries on a client's connection.
@@ -320,11 +376,14 @@ impl Worker {
                     resolution.submit(*miss, &mut turn);
                 }
                 Letter::Answer(route, octets) => {
-                    self.intake.reply(&StreamReply { route, message: &octets });
+                    self.intake.reply(&StreamReply { route, message: &octets }, self.time);
                 }
                 Letter::Trace(order) => self.resolution.trace(*order, self.time),
                 Letter::Kept(order) => self.resolution.show_kept(&order),
-                Letter::MakeRoom(ip) => self.intake.make_room(self.resolution.state(), ip),
+                Letter::MakeRoom(ip) => {
+                    self.intake.make_room(self.resolution.state(), ip, self.time);
+                }
+                Letter::Datagram(datagram) => self.take_datagram(&datagram),
                 Letter::Drain => self.begin_draining(),
             }
         }
@@ -345,8 +404,8 @@ impl Worker {
 
     /// About twice a second: timeouts of connections, and reports.
     fn sweep(&mut self) {
-        let (patience, now_ms) = (self.patience(), self.time.millis());
-        self.intake.sweep(&self.poller, patience, now_ms);
+        let patience = self.patience();
+        self.intake.sweep(&self.poller, patience, self.time);
         self.metrics().turned_at_secs.set(u64::from(self.time.now.secs()));
         self.publish_load();
         let (resolution, mut turn) = self.resolving();
@@ -369,7 +428,8 @@ impl Worker {
         let deadline =
             self.resolution.next_deadline().map_or(SWEEP_MS, |at| at.saturating_sub(now_ms));
         let warming = if self.resolution.is_warming() { WARMING_MS } else { SWEEP_MS };
-        sweep.min(deadline).min(warming) as u32
+        let quic = self.intake.quic_deadline_ms(self.time).unwrap_or(SWEEP_MS);
+        sweep.min(deadline).min(warming).min(quic) as u32
     }
 
     fn patience(&self) -> Patience {
@@ -389,7 +449,10 @@ impl Worker {
         for number in 0..self.intake.datagram_listeners() {
             self.serve_datagrams(number);
         }
-        self.intake.stop_listening(&mut self.poller);
+        for number in 0..self.intake.quic_listeners() {
+            self.serve_quic(number);
+        }
+        self.intake.stop_listening(&mut self.poller, self.time);
     }
 
     /// Whether this worker and the others have nothing left to wait for. A worker that still reads

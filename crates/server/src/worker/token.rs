@@ -20,6 +20,8 @@ pub(crate) enum Token {
     Accept(u16),
     /// The client connection in this slot.
     Stream(u32),
+    /// Datagrams of QUIC at the listener with this number.
+    Quic(u16),
     /// A socket or connection to a server.
     Server(SocketId),
 }
@@ -32,6 +34,7 @@ impl Token {
             Self::Datagrams(number) => (1, number.into(), 0),
             Self::Accept(number) => (2, number.into(), 0),
             Self::Stream(slot) => (3, 0, slot),
+            Self::Quic(number) => (8, number.into(), 0),
             Self::Server(SocketId { endpoint, slot }) => {
                 let (kind, number) = match slot {
                     SocketSlot::Pooled(slot) => (4, u32::from(slot)),
@@ -59,6 +62,7 @@ impl Token {
             5 => server(SocketSlot::Single(socket)),
             6 => server(SocketSlot::Stream),
             7 => server(SocketSlot::SingleStream(socket)),
+            8 => Self::Quic(number as u16),
             _ => Self::Mailbox,
         }
     }
@@ -76,6 +80,7 @@ mod tests {
             Token::Datagrams(3),
             Token::Accept(u16::MAX),
             Token::Stream(u32::MAX),
+            Token::Quic(u16::MAX),
             server(u32::from(u16::MAX), SocketSlot::Pooled(4_095)),
             server(MAX_NUMBER, SocketSlot::Single(u32::MAX)),
             server(7, SocketSlot::Stream),

@@ -5,19 +5,22 @@ use std::net::IpAddr;
 
 use avocet_io::poll::{Interest, Poller, Trigger};
 use avocet_nameserver::snapshot::Snapshot;
+use avocet_session::quic::Whose;
 
 use super::Intake;
-use super::streams::{StreamClient, Whose};
+use super::streams::{StreamClient, Streams};
 use crate::connections::{ConnectionLimits, Crowded};
 use crate::mailbox::Letter;
+use crate::state::Shared;
 use crate::worker::token::Token;
+use crate::worker::values::Time;
 
 /// Most connections accepted from one listener in one turn.
 const MAX_ACCEPTS: usize = 64;
 
 impl Intake {
     /// Accepts connections, within the limits.
-    pub(crate) fn accept(&mut self, poller: &Poller, state: &Snapshot, number: u16, now_ms: u64) {
+    pub(crate) fn accept(&mut self, poller: &Poller, state: &Snapshot, number: u16, time: Time) {
         for accepted in 0..MAX_ACCEPTS {
             let Some(listener) = self.listeners.streams.get(usize::from(number)) else { return };
             let (stream, ip) = match listener.accept() {
@@ -28,7 +31,7 @@ impl Intake {
                 Err(_) if accepted > 0 => return,
                 Err(error) => {
                     // Out of descriptors: close one idle connection to make room.
-                    if !self.evict(Whose::Anyone) {
+                    if !self.door().evict(Whose::Anyone) {
                         self.rest_from_accepting(poller, number, &error);
                     }
                     return;
@@ -45,10 +48,11 @@ impl Intake {
                 self.metrics().tcp_refused.add(1);
                 continue;
             };
-            let is_open = self.admit(ip, limits) && {
+            let is_open = self.admit(ip, limits, time) && {
                 self.limit_handshakes(ip, limits);
                 let client = StreamClient { ip, entrance };
-                let inserted = self.streams.insert(poller, (stream, session), client, now_ms);
+                let inserted =
+                    self.streams.insert(poller, (stream, session), client, time.millis());
                 if inserted.is_err() {
                     self.shared.connections.close(ip);
                 }
@@ -80,35 +84,82 @@ impl Intake {
         });
     }
 
-    fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits) -> bool {
+    /// Counts a connection of a client, after one was closed if the limits demand it.
+    fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits, time: Time) -> bool {
+        let whose = match self.door().admit(ip, limits) {
+            Ok(()) => return true,
+            Err(whose) => whose,
+        };
+        if self.quic.evict(&self.shared, whose, time).is_some() {
+            return self.shared.connections.open(ip, &limits).is_ok();
+        }
+        matches!(whose, Whose::Client(_)) && self.door().admit_over_limit(ip, limits)
+    }
+
+    fn door(&mut self) -> Door<'_> {
+        let Self { index, shared, streams, most_streams, quic, .. } = self;
+        Door { index: *index, shared, streams, most: *most_streams, others: quic.open() }
+    }
+
+    /// Closes the longest idle connection of a client that is over its limit, because another
+    /// worker accepted a connection of it.
+    pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr, time: Time) {
+        let limits = ConnectionLimits::of(&state.config.server.tcp);
+        if self.shared.connections.of_client(ip) > limits.per_client
+            && !self.door().evict(Whose::Client(ip))
+        {
+            self.quic.evict(&self.shared, Whose::Client(ip), time);
+        }
+    }
+
+    /// Closes the oldest connection of a client whose handshakes are incomplete on half of the
+    /// connections that it may have.
+    fn limit_handshakes(&mut self, ip: IpAddr, limits: ConnectionLimits) {
+        let most = (limits.per_client / 2).max(1);
+        if let Some(ip) = self.streams.close_handshake(ip, most) {
+            self.shared.connections.close(ip);
+            self.metrics().tcp_expired.add(1);
+        }
+    }
+}
+
+/// The limits on connections: where those of TCP and of QUIC are counted together.
+pub(super) struct Door<'d> {
+    pub(super) index: u16,
+    pub(super) shared: &'d Shared,
+    pub(super) streams: &'d mut Streams,
+    /// Most connections, by the descriptors of the process.
+    pub(super) most: usize,
+    /// Open connections that are not among the streams.
+    pub(super) others: usize,
+}
+
+impl Door<'_> {
+    /// Counts a connection of a client, after an idle one of TCP was closed if the limits demand
+    /// it. If there is none, returns whose connection must be closed first.
+    pub(super) fn admit(&mut self, ip: IpAddr, limits: ConnectionLimits) -> Result<(), Whose> {
         // Each worker has a share of all connections, beyond which its own idle ones make room.
         // Otherwise a worker that accepts faster could leave nothing to the others, which cannot
         // evict its connections.
-        let share = (limits.total / self.shared.mailboxes.len()).min(self.most_streams).max(1);
-        match self.shared.connections.open(ip, &limits) {
+        let share = (limits.total / self.shared.mailboxes.len()).min(self.most).max(1);
+        let whose = match self.shared.connections.open(ip, &limits) {
             Ok(()) => {
-                if self.streams.open() >= share {
+                if self.streams.open() + self.others >= share {
                     self.evict(Whose::Anyone);
                 }
-                true
+                return Ok(());
             }
-            Err(Crowded::Client) => {
-                if self.evict(Whose::Client(ip)) {
-                    self.shared.connections.open(ip, &limits).is_ok()
-                } else {
-                    self.admit_over_limit(ip, limits)
-                }
-            }
-            Err(Crowded::Total) => {
-                self.evict(Whose::Anyone) && self.shared.connections.open(ip, &limits).is_ok()
-            }
-        }
+            Err(Crowded::Client) => Whose::Client(ip),
+            Err(Crowded::Total) => Whose::Anyone,
+        };
+        let has_room = self.evict(whose) && self.shared.connections.open(ip, &limits).is_ok();
+        if has_room { Ok(()) } else { Err(whose) }
     }
 
     /// Admits a client at its limit that has no idle connection here, and asks the other workers to
     /// close one. Until they have, or if they find none, the client is over its limit by at most
     /// one connection per worker.
-    fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
+    pub(super) fn admit_over_limit(&self, ip: IpAddr, limits: ConnectionLimits) -> bool {
         let others = self.shared.mailboxes.len() - 1;
         let limits = ConnectionLimits { per_client: limits.per_client + others, ..limits };
         let is_open = others > 0 && self.shared.connections.open(ip, &limits).is_ok();
@@ -122,30 +173,11 @@ impl Intake {
         is_open
     }
 
-    /// Closes the longest idle connection of a client that is over its limit, because another
-    /// worker accepted a connection of it.
-    pub(crate) fn make_room(&mut self, state: &Snapshot, ip: IpAddr) {
-        let limits = ConnectionLimits::of(&state.config.server.tcp);
-        if self.shared.connections.of_client(ip) > limits.per_client {
-            self.evict(Whose::Client(ip));
-        }
-    }
-
-    /// Closes the oldest connection of a client whose handshakes are incomplete on half of the
-    /// connections that it may have.
-    fn limit_handshakes(&mut self, ip: IpAddr, limits: ConnectionLimits) {
-        let most = (limits.per_client / 2).max(1);
-        if let Some(ip) = self.streams.close_handshake(ip, most) {
-            self.shared.connections.close(ip);
-            self.metrics().tcp_expired.add(1);
-        }
-    }
-
-    /// Closes the connection that was idle longest. Returns false if none is idle.
-    fn evict(&mut self, whose: Whose) -> bool {
+    /// Closes the connection of TCP that was idle longest. Returns false if none is idle.
+    pub(super) fn evict(&mut self, whose: Whose) -> bool {
         let Some(ip) = self.streams.evict(whose) else { return false };
         self.shared.connections.close(ip);
-        self.metrics().tcp_expired.add(1);
+        self.shared.metrics[usize::from(self.index)].tcp_expired.add(1);
         true
     }
 }

@@ -7,6 +7,7 @@
 //! ```text
 //! datagrams  -- batch, by recvmmsg --> Service: a reply in the batch, or none for now
 //! connection -- frames of one read --> Answer:  Now(reply) | Later | Never
+//! QUIC       -- query of a stream  --> the same
 //! ```
 //!
 //! The party that answers is an argument of the call. So the intake could run in a thread that has
@@ -18,11 +19,12 @@
 //! ([`streams`]).
 
 mod accept;
+mod quic;
 mod streams;
 
-use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::{io, mem};
 
 use avocet_config::Protocol;
 use avocet_io::poll::{Interest, Poller, Trigger};
@@ -34,7 +36,9 @@ use avocet_session::session::ServerSession;
 use super::token::Token;
 use super::values::{Answer, StreamReply, Time};
 use super::{Listeners, Setup};
+use crate::mailbox::ForwardedDatagram;
 use crate::state::Shared;
+use quic::{Quic, QuicTurn};
 pub(crate) use streams::Patience;
 use streams::Streams;
 
@@ -43,14 +47,15 @@ pub(crate) struct Intake {
     index: u16,
     shared: Arc<Shared>,
     listeners: Listeners,
-    /// Number of addresses. After a take-over a worker may have several listeners for each, in
-    /// sets of the same order.
-    addresses: usize,
+    /// The numbers of the addresses with TCP. After a take-over a worker may have several
+    /// listeners for each, in sets of the same order.
+    stream_entrances: Vec<u16>,
     /// How many of them are without TLS: the first ones.
     plain_addresses: usize,
     /// What is served at each address.
     protocols: Box<[Protocol]>,
     streams: Streams,
+    quic: Quic,
     /// Most connections, by the descriptors of the process.
     most_streams: usize,
     /// Connections to read again in the next turn.
@@ -67,7 +72,7 @@ impl Intake {
     pub(crate) fn new(
         setup: &Setup,
         shared: Arc<Shared>,
-        listeners: Listeners,
+        mut listeners: Listeners,
         poller: &mut Poller,
     ) -> io::Result<Self> {
         for (number, listener) in listeners.datagrams.iter().enumerate() {
@@ -81,12 +86,20 @@ impl Intake {
                 Trigger::Level,
             )?;
         }
+        let open = shared.snapshot().config.server.open_addresses();
+        let protocols: Box<[Protocol]> = open.iter().map(|one| one.protocol).collect();
+        let numbers = |serves: fn(Protocol) -> bool| -> Vec<u16> {
+            let all = protocols.iter().enumerate().filter(|(_, one)| serves(**one));
+            all.map(|(number, _)| number as u16).collect()
+        };
+        let sockets = mem::take(&mut listeners.quic);
+        let with_quic = numbers(|one| one == Protocol::Quic);
+        let seat = (setup.index, setup.quic_seed);
         Ok(Self {
             index: setup.index,
-            addresses: shared.snapshot().config.server.addresses().len(),
-            protocols: (shared.snapshot().config.server.open_addresses().iter())
-                .map(|one| one.protocol)
-                .collect(),
+            quic: Quic::new(seat, &shared, sockets, with_quic, poller)?,
+            stream_entrances: numbers(Protocol::uses_streams),
+            protocols,
             plain_addresses: shared.snapshot().config.server.datagram_addresses(),
             shared,
             listeners,
@@ -109,7 +122,8 @@ impl Intake {
 
     /// Returns the entrance of the TCP listener with this number.
     fn stream_entrance(&self, listener: u16) -> Entrance {
-        Entrance((usize::from(listener) % self.addresses) as u16)
+        let place = usize::from(listener) % self.stream_entrances.len().max(1);
+        Entrance(self.stream_entrances.get(place).copied().unwrap_or_default())
     }
 
     /// Returns the session of a connection that begins; `None` if there is no certificate for it.
@@ -160,8 +174,64 @@ impl Intake {
     }
 
     /// Appends a late reply to what its connection will send, if the connection still exists.
-    pub(crate) fn reply(&mut self, reply: &StreamReply<'_>) {
-        self.streams.answer_late(reply.route, reply.message);
+    pub(crate) fn reply(&mut self, reply: &StreamReply<'_>, time: Time) {
+        if !self.quic.reply(reply, time) {
+            self.streams.answer_late(reply.route, reply.message);
+        }
+    }
+
+    /// Returns QUIC, with what it works with while datagrams arrive.
+    fn entering<'t, A>(&'t mut self, answer: &'t mut A) -> (&'t mut Quic, QuicTurn<'t, A>) {
+        let Self { index, shared, streams, most_streams, quic, .. } = self;
+        let (index, most_streams) = (*index, *most_streams);
+        (quic, QuicTurn { index, shared, streams, most_streams, answer })
+    }
+
+    /// Returns the number of listeners of QUIC.
+    pub(crate) fn quic_listeners(&self) -> u16 {
+        self.quic.listeners()
+    }
+
+    /// Receives one batch of datagrams of QUIC, and has their queries answered. Returns their
+    /// number.
+    ///
+    /// # Errors
+    /// Receiving fails for a reason other than an empty queue.
+    pub(crate) fn receive_quic(
+        &mut self,
+        number: u16,
+        time: Time,
+        answer: &mut impl Answer,
+    ) -> io::Result<usize> {
+        let (quic, mut turn) = self.entering(answer);
+        quic.receive(number, time, &mut turn)
+    }
+
+    /// Takes a datagram of QUIC that another worker has received.
+    pub(crate) fn take_datagram(
+        &mut self,
+        datagram: &ForwardedDatagram,
+        time: Time,
+        answer: &mut impl Answer,
+    ) {
+        let (quic, mut turn) = self.entering(answer);
+        quic.take(datagram, time, &mut turn);
+    }
+
+    /// Reports whether [`Self::drive_quic`] has something to do.
+    pub(crate) fn is_quic_due(&self, time: Time) -> bool {
+        self.quic.is_due(time)
+    }
+
+    /// Begins handshakes of QUIC, and handles its timers.
+    pub(crate) fn drive_quic(&mut self, time: Time, answer: &mut impl Answer) {
+        let (quic, mut turn) = self.entering(answer);
+        quic.drive(time, &mut turn);
+    }
+
+    /// Returns the milliseconds until [`Self::drive_quic`] has something to do.
+    pub(crate) fn quic_deadline_ms(&self, time: Time) -> Option<u64> {
+        self.quic.deadline_ms(time)
     }
 
     /// Writes the replies of this turn to their connections.
@@ -169,14 +239,17 @@ impl Intake {
         let mut ended = Vec::new();
         self.streams.flush(poller, (time.millis(), time.wall_secs), &mut self.resume, &mut ended);
         self.forget_connections(&ended);
+        let dropped = self.quic.flush(&self.shared, time);
+        self.metrics().replies_dropped.add(dropped as u64);
     }
 
     /// Closes connections that are idle or slow for too long, accepts connections again where that
     /// had to rest, and publishes counts.
-    pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, now_ms: u64) {
+    pub(crate) fn sweep(&mut self, poller: &Poller, patience: Patience, time: Time) {
         self.accept_again(poller);
+        self.quic.sweep(&self.shared, patience, time);
         let mut ended = Vec::new();
-        self.streams.expire(now_ms, patience, &mut ended);
+        self.streams.expire(time.millis(), patience, &mut ended);
         self.forget_connections(&ended);
         let overflows = self.listeners.datagrams.iter().map(UdpListener::overflows).sum();
         let metrics = self.metrics();
@@ -194,7 +267,8 @@ impl Intake {
     }
 
     /// Stops listening. Connections stay, and late replies still leave from the UDP sockets.
-    pub(crate) fn stop_listening(&mut self, poller: &mut Poller) {
+    pub(crate) fn stop_listening(&mut self, poller: &mut Poller, time: Time) {
+        self.quic.finish(&self.shared, poller, time);
         for listener in self.listeners.streams.drain(..) {
             // A process that takes over has a copy, so closing this one ends no connection.
             let _ = poller.remove(&listener);
@@ -206,7 +280,7 @@ impl Intake {
 
     /// Returns the number of open connections.
     pub(crate) fn open_streams(&self) -> usize {
-        self.streams.open()
+        self.streams.open() + self.quic.open()
     }
 
     fn forget_connections(&self, ended: &[IpAddr]) {

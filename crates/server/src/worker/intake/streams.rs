@@ -18,6 +18,7 @@ use avocet_nameserver::query::miss::{StreamRoute, Way};
 use avocet_nameserver::transfers::TransferRest;
 use avocet_session::frame::{ReadBuffer, ReadState, WriteState};
 use avocet_session::http::HttpEnd;
+use avocet_session::quic::Whose;
 use avocet_session::session::ServerSession;
 use rustls::HandshakeKind;
 
@@ -55,24 +56,6 @@ pub(crate) struct Patience {
     pub(crate) idle_ms: u64,
     /// For a query that has begun to arrive, and for a response that waits for a window of HTTP/2.
     pub(crate) read_ms: u64,
-}
-
-/// The connections of which one is closed to make room.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Whose {
-    /// The connections of all clients.
-    Anyone,
-    /// The connections of the client with this address.
-    Client(IpAddr),
-}
-
-impl Whose {
-    fn includes(self, ip: IpAddr) -> bool {
-        match self {
-            Self::Anyone => true,
-            Self::Client(client) => client == ip,
-        }
-    }
 }
 
 /// The client of a connection.

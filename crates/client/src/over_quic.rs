@@ -1,0 +1,88 @@
+//! A query over QUIC (RFC 9250), with a blocking socket.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use avocet_session::certificate::ALPN_DOQ;
+use avocet_session::quic::client::{QuicClient, QuicSettings};
+use avocet_session::trust::client;
+
+use crate::exchange::{Carrier, Reply, is_reply, time_left};
+use crate::over_tls::TlsRequest;
+
+/// Octets of a datagram: more than a path carries.
+const DATAGRAM_ROOM: usize = 4096;
+
+/// Sends a query and waits for its reply.
+pub(crate) fn exchange(
+    query: &[u8],
+    timeout: Duration,
+    server: SocketAddr,
+    tls: &TlsRequest,
+) -> io::Result<Reply> {
+    let start = Instant::now();
+    let config = client(tls.trust()?, &[ALPN_DOQ]).map_err(io::Error::other)?;
+    let settings = QuicSettings::new(config).map_err(io::Error::other)?;
+    let mut session =
+        QuicClient::connect(&settings, server, &tls.name, start).map_err(io::Error::other)?;
+    let socket = connected(server)?;
+    let (mut buffer, mut is_asked) = (vec![0; DATAGRAM_ROOM], false);
+    loop {
+        let now = Instant::now();
+        session.fire(now);
+        if !is_asked && session.is_connected() {
+            is_asked = session.ask(query).is_some();
+        }
+        while let Some(octets) = session.transmit(now) {
+            socket.send(octets)?;
+        }
+        if let Some(reply) = session.next_reply() {
+            let octets = reply.result.map_err(io::Error::other)?;
+            session.close(now);
+            while let Some(octets) = session.transmit(now) {
+                socket.send(octets)?;
+            }
+            if !is_reply(query, &octets) {
+                let message = "the response belongs to another query";
+                return Err(io::Error::new(ErrorKind::InvalidData, message));
+            }
+            return Ok(Reply { octets, server, carrier: Carrier::Quic, elapsed: start.elapsed() });
+        }
+        if let Some(error) = session.ended() {
+            return Err(io::Error::other(error.clone()));
+        }
+        receive(&mut session, &socket, &mut buffer, time_left(start, timeout)?)?;
+    }
+}
+
+fn connected(server: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match server {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(server)?;
+    Ok(socket)
+}
+
+/// Waits for a datagram, at most until a timer is due.
+fn receive(
+    session: &mut QuicClient,
+    socket: &UdpSocket,
+    buffer: &mut [u8],
+    left: Duration,
+) -> io::Result<()> {
+    let due = session.next_deadline().map(|at| at.saturating_duration_since(Instant::now()));
+    let patience = due.map_or(left, |due| due.min(left)).max(Duration::from_millis(1));
+    socket.set_read_timeout(Some(patience))?;
+    match socket.recv(buffer) {
+        Ok(len) => {
+            let octets = buffer.get(..len).unwrap_or_default();
+            session.receive(Instant::now(), socket.peer_addr()?, octets);
+            Ok(())
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
+        Err(error) => Err(error),
+    }
+}

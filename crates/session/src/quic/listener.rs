@@ -1,0 +1,96 @@
+//! The settings of connections at one address.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
+use quinn_proto::{
+    IdleTimeout, ServerConfig, TransportConfig, ValidationTokenConfig, VarInt, VarIntBoundsExceeded,
+};
+use thiserror::Error;
+
+use super::keys::QuicKeys;
+
+/// Most queries of a connection at a time, with responses that the client has not acknowledged.
+pub const MAX_QUERIES: u32 = 100;
+/// Octets of a stream that a client may send ahead of what was read. Nearly all queries fit.
+const STREAM_WINDOW: u32 = 8 << 10;
+/// Octets of all streams that a client may send ahead of what was read.
+const CONNECTION_WINDOW: u32 = 128 << 10;
+/// Octets of responses that the client has not acknowledged.
+const SEND_WINDOW: u64 = 256 << 10;
+/// Octets of handshake messages that arrive in the wrong order. A client without certificate sends
+/// below 4 KiB.
+const CRYPTO_WINDOW: usize = 16 << 10;
+/// Most connection attempts of a worker that wait for a decision.
+const MAX_INCOMING: usize = 1 << 10;
+/// Octets of datagrams that wait with such an attempt.
+const INCOMING_OCTETS: u64 = 8 << 10;
+/// Octets of datagrams that wait with all of them.
+const ALL_INCOMING_OCTETS: u64 = 4 << 20;
+
+/// An error: the settings cannot be used.
+#[derive(Debug, Error)]
+pub enum ListenerError {
+    /// The cryptography has no cipher for the first packets.
+    #[error("no cipher for the first packets of QUIC")]
+    Cipher(#[from] NoInitialCipherSuite),
+    /// The idle time has more milliseconds than QUIC can express.
+    #[error("the idle time is too long")]
+    Idle(#[from] VarIntBoundsExceeded),
+}
+
+/// The settings of connections at one address.
+#[derive(Clone)]
+pub struct QuicListener(Arc<ServerConfig>);
+
+impl fmt::Debug for QuicListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QuicListener").finish_non_exhaustive()
+    }
+}
+
+impl QuicListener {
+    /// Creates the settings. `tls` says which certificates clients see; `idle` is the time after
+    /// which a silent connection ends.
+    ///
+    /// # Errors
+    /// The settings of TLS have no TLS 1.3, or `idle` is too long.
+    pub fn new(
+        tls: Arc<rustls::ServerConfig>,
+        keys: &QuicKeys,
+        idle: Duration,
+    ) -> Result<Self, ListenerError> {
+        let crypto = Arc::new(QuicServerConfig::try_from(tls)?);
+        let mut transport = TransportConfig::default();
+        transport
+            .max_concurrent_bidi_streams(MAX_QUERIES.into())
+            // DNS over QUIC has none.
+            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .stream_receive_window(STREAM_WINDOW.into())
+            .receive_window(CONNECTION_WINDOW.into())
+            .send_window(SEND_WINDOW)
+            .crypto_buffer_size(CRYPTO_WINDOW)
+            .datagram_receive_buffer_size(None)
+            .enable_segmentation_offload(false)
+            .mtu_discovery_config(None)
+            .allow_spin(false)
+            .max_idle_timeout(Some(IdleTimeout::try_from(idle)?));
+        let mut config = ServerConfig::new(crypto, keys.token());
+        let mut tokens = ValidationTokenConfig::default();
+        // Only tokens of a Retry prove an address.
+        tokens.sent(0);
+        config
+            .transport_config(Arc::new(transport))
+            .validation_token_config(tokens)
+            .max_incoming(MAX_INCOMING)
+            .incoming_buffer_size(INCOMING_OCTETS)
+            .incoming_buffer_size_total(ALL_INCOMING_OCTETS);
+        Ok(Self(Arc::new(config)))
+    }
+
+    pub(super) fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
+    }
+}

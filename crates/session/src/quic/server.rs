@@ -1,0 +1,629 @@
+//! The connections of a worker: datagrams to connections, and connections to datagrams.
+//!
+//! ```text
+//!             datagram
+//!    known /     |  first of a client                      \ unknown: stateless reset
+//!  connection    |  many handshakes? Retry, until the address is proven
+//!                v
+//!             waiting --- a few each turn ---> QuicService::admit --> connection
+//! ```
+//! A step of a handshake costs as much as a hundred answers, so that few are made in one turn. A
+//! client that has not proven its address gets at most three times the octets that it sent (RFC
+//! 9000 §8.1).
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, Incoming, Transmit};
+
+use super::connection::{QuicConnection, Turn};
+use super::doq::DoqError;
+use super::keys::QuicKeys;
+use super::listener::QuicListener;
+
+/// Handshakes that a worker begins in one turn.
+const MAX_HANDSHAKES: usize = 8;
+/// Connection attempts that wait for their turn. Further ones must prove their address first, and
+/// those that have are dropped: the client repeats its datagram.
+const MAX_WAITING: usize = 256;
+/// Incomplete handshakes of a worker from which on new clients must prove their address.
+const CROWDED: usize = 64;
+/// Incomplete handshakes of one address from which on it must be proven. Anyone can send datagrams
+/// in the name of another, but not complete a handshake.
+const CROWDED_CLIENT: usize = 2;
+/// Datagrams that a connection sends in one turn, so that the others have theirs.
+const MAX_DATAGRAMS: usize = 32;
+/// Timers that are handled in one turn.
+const MAX_TIMERS: usize = 256;
+/// Octets of incomplete queries and of responses that wait for clients, of a whole worker. Beyond
+/// this, connections that add more are closed.
+const MAX_HELD: usize = 64 << 20;
+
+/// A datagram of a client.
+#[derive(Debug)]
+pub struct QuicDatagram<'d> {
+    /// The sender, and the address that it was sent to.
+    pub path: QuicPath,
+    /// Its octets.
+    pub octets: &'d [u8],
+}
+
+/// Where datagrams of a client come from and go to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuicPath {
+    /// The number of the address that the client reached.
+    pub entrance: u16,
+    /// The client.
+    pub peer: SocketAddr,
+    /// The local address, if the socket has several.
+    pub local_ip: Option<IpAddr>,
+}
+
+/// A query of a connection: where its reply goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuicRoute {
+    /// The place of the connection.
+    pub slot: u32,
+    /// The use count of the place.
+    pub generation: u32,
+    /// The number of the stream.
+    pub request: u32,
+}
+
+/// A query, besides its message.
+#[derive(Clone, Copy, Debug)]
+pub struct QuicQuery {
+    /// Where the reply goes.
+    pub route: QuicRoute,
+    /// The address under which the client was admitted.
+    pub ip: IpAddr,
+    /// The number of the address that the client reached.
+    pub entrance: u16,
+}
+
+/// The result of a query.
+#[derive(Debug)]
+pub enum QuicAnswer<'r> {
+    /// It gets this reply.
+    Now(&'r [u8]),
+    /// Its reply comes later, by [`QuicServer::reply`].
+    Later,
+    /// It gets no reply.
+    Never,
+}
+
+/// A client that wants to connect.
+#[derive(Clone, Copy, Debug)]
+pub struct Newcomer {
+    /// Its address.
+    pub ip: IpAddr,
+    /// The number of the address that it reached.
+    pub entrance: u16,
+    /// The connections that are open.
+    pub open: usize,
+    /// Whether a connection could be closed to make room.
+    pub room: Room,
+}
+
+/// Whether a connection could be closed to make room for another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Room {
+    /// None was closed yet.
+    Unknown,
+    /// One was closed, or none is idle.
+    Final,
+}
+
+/// The connections of which one is closed to make room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whose {
+    /// The connections of all clients.
+    Anyone,
+    /// The connections of the client with this address.
+    Client(IpAddr),
+}
+
+impl Whose {
+    /// Reports whether the connections of a client are among them.
+    pub fn includes(self, ip: IpAddr) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Client(client) => client == ip,
+        }
+    }
+}
+
+/// Whether a client may connect.
+#[derive(Debug)]
+pub enum Admission {
+    /// It may, with these settings, and is counted.
+    Admitted(QuicListener),
+    /// It may once a connection was closed.
+    Crowded(Whose),
+    /// It may not, and gets no datagram.
+    Refused,
+}
+
+/// The caller of a [`QuicServer`].
+pub trait QuicHost {
+    /// Learns that a client that was admitted has one connection less.
+    fn ended(&mut self, ip: IpAddr);
+    /// Sends a datagram.
+    fn send(&mut self, path: &QuicPath, octets: &[u8]);
+}
+
+/// A caller that also takes clients and queries.
+pub trait QuicService: QuicHost {
+    /// Decides whether a client may connect, and counts it if so.
+    fn admit(&mut self, newcomer: &Newcomer) -> Admission;
+    /// Answers a query.
+    fn answer(&mut self, query: &QuicQuery, message: &[u8]) -> QuicAnswer<'_>;
+}
+
+/// Time limits of connections.
+#[derive(Clone, Copy, Debug)]
+pub struct QuicPatience {
+    /// Without a query.
+    pub idle: Duration,
+    /// For a query that has begun to arrive, and for a response that waits for the client.
+    pub read: Duration,
+}
+
+/// Counts since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct QuicCounts {
+    /// Complete handshakes.
+    pub completed: u64,
+    /// Handshakes that failed or took too long.
+    pub failed: u64,
+    /// Clients that had to prove their address first.
+    pub retried: u64,
+    /// Connections that the server ended because the client violated the protocol.
+    pub violations: u64,
+    /// Connections that the server ended because the client used more than its share.
+    pub excesses: u64,
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    connection: Option<Box<QuicConnection>>,
+}
+
+/// A connection attempt that waits for its turn.
+struct Attempt {
+    incoming: Incoming,
+    entrance: u16,
+    /// Octets that the client has sent.
+    octets: usize,
+}
+
+/// The connections of a worker.
+pub struct QuicServer {
+    endpoint: Endpoint,
+    /// By the handle of the connection in the endpoint.
+    slots: Vec<Slot>,
+    waiting: VecDeque<Attempt>,
+    /// When a connection has something to do, the earliest first. The time of a connection here is
+    /// never later than that of its own timers.
+    deadlines: BTreeSet<(Instant, u32)>,
+    /// Connections that may have datagrams to send.
+    dirty: Vec<u32>,
+    /// Connections whose handshake is incomplete, by client.
+    handshaking: HashMap<IpAddr, usize>,
+    /// Their number.
+    half_open: usize,
+    open: usize,
+    held: usize,
+    counts: QuicCounts,
+    /// A datagram to send.
+    buffer: Vec<u8>,
+}
+
+impl QuicServer {
+    /// Creates the server of a worker without connections. `listener` is any that is served;
+    /// `seed` is from the system's random source.
+    pub fn new(keys: &QuicKeys, worker: u16, listener: &QuicListener, seed: [u8; 32]) -> Self {
+        let config = keys.endpoint(worker);
+        Self {
+            endpoint: Endpoint::new(config, Some(listener.config()), false, Some(seed)),
+            slots: Vec::new(),
+            waiting: VecDeque::new(),
+            deadlines: BTreeSet::new(),
+            dirty: Vec::new(),
+            handshaking: HashMap::new(),
+            half_open: 0,
+            open: 0,
+            held: 0,
+            counts: QuicCounts::default(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// Returns the number of open connections.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Returns the counts since the start.
+    pub fn counts(&self) -> QuicCounts {
+        self.counts
+    }
+
+    /// Returns the octets of incomplete queries and of responses that wait for clients.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Reports whether there is work that no event announces.
+    pub fn has_work(&self) -> bool {
+        !self.waiting.is_empty() || !self.dirty.is_empty()
+    }
+
+    /// Returns when [`Self::fire`] is due.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Takes a datagram.
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        datagram: &QuicDatagram<'_>,
+        host: &mut impl QuicService,
+    ) {
+        let QuicDatagram { path, octets } = datagram;
+        self.buffer.clear();
+        let data = BytesMut::from(*octets);
+        let Self { endpoint, buffer, .. } = self;
+        match endpoint.handle(now, path.peer, path.local_ip, None, data, buffer) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                self.deliver(now, (handle, datagram), event, host);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let octets = octets.len();
+                self.meet(Attempt { incoming, entrance: path.entrance, octets }, host);
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                send(&transmit, path.entrance, &self.buffer, host);
+            }
+            None => {
+                // The endpoint may keep it until the handshake begins.
+                let is_of = |one: &&mut Attempt| one.incoming.remote_address() == path.peer;
+                if let Some(waiting) = self.waiting.iter_mut().find(is_of) {
+                    waiting.octets += octets.len();
+                }
+            }
+        }
+    }
+
+    /// Passes a datagram to its connection.
+    fn deliver(
+        &mut self,
+        now: Instant,
+        (handle, datagram): (ConnectionHandle, &QuicDatagram<'_>),
+        event: ConnectionEvent,
+        host: &mut impl QuicService,
+    ) {
+        let slot = handle.0 as u32;
+        let Some(connection) = connection_at(&mut self.slots, slot) else { return };
+        // A client that reaches another address does not move its connection there.
+        if connection.entrance != datagram.path.entrance {
+            return;
+        }
+        if connection.count_datagram(datagram.octets.len()) {
+            connection.inner.handle_event(event);
+        } else {
+            self.counts.excesses += u64::from(!connection.has_ended);
+            connection.close(now, DoqError::ExcessiveLoad);
+        }
+        self.process(now, slot, host);
+    }
+
+    /// Lets a connection attempt wait for its turn, or demands a proof of its address.
+    fn meet(&mut self, attempt: Attempt, host: &mut impl QuicHost) {
+        let Attempt { incoming, entrance, octets } = attempt;
+        let ip = incoming.remote_address().ip();
+        let of_client = self.handshaking.get(&ip).copied().unwrap_or(0);
+        let crowded = self.half_open + self.waiting.len() >= CROWDED || of_client >= CROWDED_CLIENT;
+        if crowded && !incoming.remote_address_validated() && incoming.may_retry() {
+            self.buffer.clear();
+            if let Ok(transmit) = self.endpoint.retry(incoming, &mut self.buffer) {
+                self.counts.retried += 1;
+                send(&transmit, entrance, &self.buffer, host);
+            }
+        } else if self.waiting.len() >= MAX_WAITING {
+            self.endpoint.ignore(incoming);
+        } else {
+            self.waiting.push_back(Attempt { incoming, entrance, octets });
+        }
+    }
+
+    /// Begins handshakes with clients that wait, within the limit of a turn.
+    pub fn accept(&mut self, now: Instant, host: &mut impl QuicService) {
+        for _ in 0..MAX_HANDSHAKES {
+            let Some(attempt) = self.waiting.pop_front() else { return };
+            let (ip, entrance) = (attempt.incoming.remote_address().ip(), attempt.entrance);
+            let newcomer = Newcomer { ip, entrance, open: self.open, room: Room::Unknown };
+            match self.admit(now, newcomer, host) {
+                Some(listener) => self.begin(now, attempt, &listener, host),
+                None => self.endpoint.ignore(attempt.incoming),
+            }
+        }
+    }
+
+    fn admit(
+        &mut self,
+        now: Instant,
+        newcomer: Newcomer,
+        host: &mut impl QuicService,
+    ) -> Option<QuicListener> {
+        let whose = match host.admit(&newcomer) {
+            Admission::Admitted(listener) => return Some(listener),
+            Admission::Crowded(whose) => whose,
+            Admission::Refused => return None,
+        };
+        self.close_idle(now, whose, host);
+        match host.admit(&Newcomer { open: self.open, room: Room::Final, ..newcomer }) {
+            Admission::Admitted(listener) => Some(listener),
+            _ => None,
+        }
+    }
+
+    fn begin(
+        &mut self,
+        now: Instant,
+        attempt: Attempt,
+        listener: &QuicListener,
+        host: &mut impl QuicService,
+    ) {
+        let Attempt { incoming, entrance, octets } = attempt;
+        let ip = incoming.remote_address().ip();
+        let is_proven = incoming.remote_address_validated();
+        self.buffer.clear();
+        let Self { endpoint, buffer, .. } = self;
+        match endpoint.accept(incoming, now, buffer, Some(listener.config())) {
+            Ok((handle, inner)) => {
+                let slot = handle.0;
+                if self.slots.len() <= slot {
+                    self.slots.resize_with(slot + 1, Slot::default);
+                }
+                // The endpoint may give the place of a connection that is over to the next one.
+                self.free(slot as u32);
+                let mut connection = QuicConnection::new(inner, entrance, now);
+                if !is_proven {
+                    connection.limit_to(octets);
+                }
+                self.slots[slot].connection = Some(Box::new(connection));
+                self.open += 1;
+                self.half_open += 1;
+                *self.handshaking.entry(ip).or_default() += 1;
+                self.process(now, slot as u32, host);
+            }
+            Err(error) => {
+                self.counts.failed += 1;
+                host.ended(ip);
+                if let Some(transmit) = error.response {
+                    send(&transmit, entrance, &self.buffer, host);
+                }
+            }
+        }
+    }
+
+    /// Processes the events of a connection, and notes that it may have datagrams to send.
+    fn process(&mut self, now: Instant, slot: u32, host: &mut impl QuicService) {
+        let Some(place) = self.slots.get_mut(slot as usize) else { return };
+        let Some(connection) = place.connection.as_deref_mut() else { return };
+        let route = QuicRoute { slot, generation: place.generation, request: 0 };
+        let held = connection.held();
+        pass_events(&mut self.endpoint, slot, connection);
+        let progress = connection.process(&mut Turn { now, route, host });
+        self.held = self.held + connection.held() - held;
+        if self.held > MAX_HELD && connection.held() > held {
+            connection.close(now, DoqError::ExcessiveLoad);
+        }
+        let ip = connection.ip;
+        if progress.has_connected {
+            self.counts.completed += 1;
+            self.forget_handshake(ip);
+        }
+        self.note_end(slot, host);
+        self.soil(slot);
+    }
+
+    /// Counts a connection as ended once it has closed, although datagrams may still be on their
+    /// way.
+    fn note_end(&mut self, slot: u32, host: &mut impl QuicHost) {
+        let Some(connection) = connection_at(&mut self.slots, slot) else { return };
+        if connection.has_ended || !connection.inner.is_closed() {
+            return;
+        }
+        connection.has_ended = true;
+        let (ip, reason) = (connection.ip, connection.ended_for());
+        self.held -= connection.drop_requests();
+        self.counts.violations += u64::from(reason == Some(DoqError::Protocol));
+        self.counts.excesses += u64::from(reason == Some(DoqError::ExcessiveLoad));
+        let was_handshaking = connection.handshake_since.take().is_some();
+        self.open -= 1;
+        if was_handshaking {
+            self.counts.failed += 1;
+            self.forget_handshake(ip);
+        }
+        host.ended(ip);
+    }
+
+    fn forget_handshake(&mut self, ip: IpAddr) {
+        self.half_open -= 1;
+        if let Some(count) = self.handshaking.get_mut(&ip) {
+            *count -= 1;
+            if *count == 0 {
+                self.handshaking.remove(&ip);
+            }
+        }
+    }
+
+    fn soil(&mut self, slot: u32) {
+        let Some(connection) = connection_at(&mut self.slots, slot) else { return };
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Sends the reply to an earlier query, if its connection still exists. An empty one ends the
+    /// stream of the query.
+    pub fn reply(&mut self, now: Instant, route: QuicRoute, reply: &[u8]) {
+        let Some(place) = self.slots.get_mut(route.slot as usize) else { return };
+        if place.generation != route.generation {
+            return;
+        }
+        let Some(connection) = place.connection.as_deref_mut() else { return };
+        let held = connection.held();
+        connection.reply(route.request, reply, now);
+        self.held = self.held + connection.held() - held;
+        self.soil(route.slot);
+    }
+
+    /// Handles the timers that are due.
+    pub fn fire(&mut self, now: Instant, host: &mut impl QuicService) {
+        for _ in 0..MAX_TIMERS {
+            let Some(&(at, slot)) = self.deadlines.first() else { return };
+            if at > now {
+                return;
+            }
+            self.deadlines.pop_first();
+            let Some(connection) = connection_at(&mut self.slots, slot) else { continue };
+            connection.deadline = None;
+            connection.inner.handle_timeout(now);
+            self.process(now, slot, host);
+        }
+    }
+
+    /// Sends the datagrams of this turn.
+    pub fn flush(&mut self, now: Instant, host: &mut impl QuicHost) {
+        for slot in std::mem::take(&mut self.dirty) {
+            let Some(connection) = connection_at(&mut self.slots, slot) else { continue };
+            connection.is_dirty = false;
+            let mut has_more = true;
+            for _ in 0..MAX_DATAGRAMS {
+                self.buffer.clear();
+                let transmit = connection.inner.poll_transmit(now, 1, &mut self.buffer);
+                let Some(transmit) = transmit else {
+                    has_more = false;
+                    break;
+                };
+                if connection.may_send(transmit.size) {
+                    send(&transmit, connection.entrance, &self.buffer, host);
+                }
+            }
+            pass_events(&mut self.endpoint, slot, connection);
+            self.note_end(slot, host);
+            if has_more {
+                self.soil(slot);
+            }
+            self.settle(slot);
+        }
+    }
+
+    /// Removes a connection that is over, or notes when it has something to do.
+    fn settle(&mut self, slot: u32) {
+        let Some(connection) = connection_at(&mut self.slots, slot) else { return };
+        if connection.inner.is_drained() {
+            return self.free(slot);
+        }
+        let Some(at) = connection.inner.poll_timeout() else { return };
+        // A timer that fires early finds that there is nothing to do, and is set again. Most are
+        // set later with each datagram.
+        if connection.deadline.is_none_or(|before| at < before) {
+            if let Some(before) = connection.deadline.replace(at) {
+                self.deadlines.remove(&(before, slot));
+            }
+            self.deadlines.insert((at, slot));
+        }
+    }
+
+    /// Empties a place. Replies to the queries of its connection find another generation.
+    fn free(&mut self, slot: u32) {
+        let Some(place) = self.slots.get_mut(slot as usize) else { return };
+        let Some(connection) = place.connection.take() else { return };
+        place.generation = place.generation.wrapping_add(1);
+        if let Some(at) = connection.deadline {
+            self.deadlines.remove(&(at, slot));
+        }
+    }
+
+    /// Ends what was idle or slow for too long. Called about twice a second.
+    pub fn sweep(&mut self, now: Instant, patience: QuicPatience, host: &mut impl QuicHost) {
+        for slot in 0..self.slots.len() as u32 {
+            let Some(connection) = connection_at(&mut self.slots, slot) else { continue };
+            if connection.has_ended {
+                continue;
+            }
+            let held = connection.held();
+            let has_changed = connection.sweep(now, patience);
+            self.held = self.held + connection.held() - held;
+            if has_changed {
+                self.note_end(slot, host);
+                self.soil(slot);
+            }
+        }
+    }
+
+    /// Closes the connection that was idle longest, and returns whose it was; `None` if none is
+    /// idle.
+    pub fn close_idle(
+        &mut self,
+        now: Instant,
+        whose: Whose,
+        host: &mut impl QuicHost,
+    ) -> Option<IpAddr> {
+        let idle = self.slots.iter().enumerate().filter_map(|(at, slot)| {
+            let connection = slot.connection.as_deref()?;
+            let is_candidate =
+                whose.includes(connection.ip) && connection.is_quiet() && !connection.has_ended;
+            is_candidate.then_some((connection.active, at as u32))
+        });
+        let (_, slot) = idle.min()?;
+        let connection = connection_at(&mut self.slots, slot)?;
+        let ip = connection.ip;
+        connection.close(now, DoqError::None);
+        self.note_end(slot, host);
+        self.soil(slot);
+        Some(ip)
+    }
+
+    /// Ends all connections, each as soon as no query of it waits.
+    pub fn finish(&mut self, now: Instant, host: &mut impl QuicHost) {
+        for Attempt { incoming, .. } in std::mem::take(&mut self.waiting) {
+            self.endpoint.ignore(incoming);
+        }
+        for slot in 0..self.slots.len() as u32 {
+            if let Some(connection) = connection_at(&mut self.slots, slot) {
+                connection.finish(now);
+                self.note_end(slot, host);
+                self.soil(slot);
+            }
+        }
+    }
+}
+
+fn connection_at(slots: &mut [Slot], slot: u32) -> Option<&mut QuicConnection> {
+    slots.get_mut(slot as usize)?.connection.as_deref_mut()
+}
+
+/// Passes events between the endpoint and one of its connections.
+fn pass_events(endpoint: &mut Endpoint, slot: u32, connection: &mut QuicConnection) {
+    while let Some(event) = connection.inner.poll_endpoint_events() {
+        if let Some(event) = endpoint.handle_event(ConnectionHandle(slot as usize), event) {
+            connection.inner.handle_event(event);
+        }
+    }
+}
+
+fn send(transmit: &Transmit, entrance: u16, octets: &[u8], host: &mut impl QuicHost) {
+    let Transmit { destination, src_ip, size, .. } = *transmit;
+    let path = QuicPath { entrance, peer: destination, local_ip: src_ip };
+    host.send(&path, &octets[..size]);
+}
