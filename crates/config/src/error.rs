@@ -144,7 +144,7 @@ pub enum SettingError {
     /// The protocol of a listening address is not supported.
     #[error(
         "\"{0}://\" is not a supported protocol of a listener; use an address alone for UDP \
-             and TCP, \"tls://\" or \"https://\""
+             and TCP, \"tls://\", \"quic://\" or \"https://\""
     )]
     UnsupportedListener(String),
     /// A forwarding rule excludes all names.

@@ -92,3 +92,44 @@ impl FromText for Listen {
         Ok(Self { protocol, address: address_with_port(rest, usual)? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(text: &str) -> Listen {
+        Listen::from_text(text).unwrap_or_else(|_| panic!("{text} is an item"))
+    }
+
+    #[test]
+    fn items_have_a_protocol_and_an_address() {
+        for (text, protocol) in [
+            ("127.0.0.1:5300", Protocol::Plain),
+            ("tls://127.0.0.1:5300", Protocol::Tls),
+            ("https://127.0.0.1:5300", Protocol::Https),
+            ("quic://127.0.0.1:5300", Protocol::Quic),
+        ] {
+            let address = "127.0.0.1:5300".parse().unwrap();
+            assert_eq!(listen(text), Listen { protocol, address });
+        }
+        for text in ["sctp://127.0.0.1:53", "quic://127.0.0.1", "quic://", "quic:127.0.0.1:53"] {
+            assert!(Listen::from_text(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn protocols_of_udp_and_of_tcp_share_a_port() {
+        let check = |items: &[&str], last_is_free: bool| {
+            let mut taken = TakenPorts::default();
+            let free: Vec<_> = items.iter().map(|text| taken.take(&listen(text))).collect();
+            let (last, before) = free.split_last().unwrap();
+            assert!(before.iter().all(|free| *free), "{items:?}");
+            assert_eq!(*last, last_is_free, "{items:?}");
+        };
+        check(&["tls://127.0.0.1:853", "quic://127.0.0.1:853"], true);
+        check(&["https://127.0.0.1:443", "tls://127.0.0.1:443"], false);
+        check(&["quic://127.0.0.1:853", "quic://127.0.0.1:853"], false);
+        check(&["127.0.0.1:853", "quic://127.0.0.1:853"], false);
+        check(&["127.0.0.1:853", "quic://127.0.0.2:853"], true);
+    }
+}

@@ -170,7 +170,8 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
         (
             "[server]\nlisten = [\n  \"127.0.0.1:53\",\n  \"localhost:53\",\n]",
             "a.toml:4:3: expected an address with port, such as \"127.0.0.1:53\" or \"[::1]:53\", \
-             or \"tls://127.0.0.1:853\" for TLS, or \"https://127.0.0.1:443\", found \"localhost:53\"",
+             or \"tls://127.0.0.1:853\" for TLS, \"quic://127.0.0.1:853\" or \
+             \"https://127.0.0.1:443\", found \"localhost:53\"",
         ),
         (
             "[server]\nlisten = []",
@@ -183,8 +184,8 @@ fn each_error_names_its_place_and_what_would_be_right_in_the_server_table() {
         (
             "[server]\nlisten = \"127.0.0.1:53\"",
             "a.toml:2:10: expected a list, each item an address with port, such as \
-             \"127.0.0.1:53\" or \"[::1]:53\", or \"tls://127.0.0.1:853\" for TLS, or \"https://127.0.0.1:443\", found \
-             \"127.0.0.1:53\"",
+             \"127.0.0.1:53\" or \"[::1]:53\", or \"tls://127.0.0.1:853\" for TLS, \
+             \"quic://127.0.0.1:853\" or \"https://127.0.0.1:443\", found \"127.0.0.1:53\"",
         ),
         ("[server]\nworkers = 0", "a.toml:2:11: expected an integer from 1 to 256, found 0"),
         ("[server]\nworkers = 257", "a.toml:2:11: expected an integer from 1 to 256, found 257"),
