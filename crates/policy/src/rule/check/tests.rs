@@ -93,9 +93,9 @@ fn faults_point_at_their_column_and_say_what_to_do() {
         ),
         ("qname == '*.x'", 10, "names are compared as a whole: write `qname.under(\"x\")`"),
         (
-            "client.transport == 'quic'",
+            "client.transport == 'sctp'",
             21,
-            "there is no transport `quic`: available: udp, tcp, tls, https",
+            "there is no transport `sctp`: available: udp, tcp, tls, https, quic",
         ),
         (
             "'x' in qname",
