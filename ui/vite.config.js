@@ -17,6 +17,35 @@ const keepDirectory = {
   closeBundle: () => writeFileSync(new URL('dist/.gitkeep', import.meta.url), ''),
 };
 
+/** Returns a chunk and all chunks that it imports at once. */
+function withImports(bundle, file, found = new Set()) {
+  if (found.has(file)) return found;
+  found.add(file);
+  for (const other of bundle[file]?.imports ?? []) withImports(bundle, other, found);
+  return found;
+}
+
+/** Lists the files of each page in the document, so that they arrive along with the first scripts. */
+const listPages = {
+  name: 'list-pages',
+  transformIndexHtml: {
+    order: 'post',
+    handler(html, { bundle = {}, chunk }) {
+      const first = chunk ? withImports(bundle, chunk.fileName) : new Set();
+      const pages = {};
+      for (const page of Object.values(bundle)) {
+        const name = page.facadeModuleId?.match(/\/pages\/([a-z-]+)\/index\.svelte$/)?.[1];
+        if (!name) continue;
+        const chunks = [...withImports(bundle, page.fileName)].filter((file) => !first.has(file));
+        const styles = chunks.flatMap((file) => [...(bundle[file]?.viteMetadata?.importedCss ?? [])]);
+        pages[name] = [...chunks, ...new Set(styles)].map((file) => `/${file}`);
+      }
+      const text = JSON.stringify(pages).replaceAll('"', '&quot;');
+      return html.replace('name="pages" content=""', `name="pages" content="${text}"`);
+    },
+  },
+};
+
 const PACKAGES = new URL('src/packages.json', import.meta.url);
 
 /** Keeps the list of packages that are in the pages, which the page About shows. A build that has
@@ -42,7 +71,7 @@ const listPackages = {
 };
 
 export default defineConfig({
-  plugins: [svelte(), keepDirectory, listPackages],
+  plugins: [svelte(), keepDirectory, listPackages, listPages],
   build: {
     target: ['chrome123', 'firefox128', 'safari17.5'],
     cssTarget: ['chrome123', 'firefox128', 'safari17.5'],
@@ -56,7 +85,7 @@ export default defineConfig({
         chunkFileNames: chunkName,
         assetFileNames: 'assets/[name]-[hash][extname]',
         manualChunks(id) {
-          if (id.includes('/node_modules/uplot/')) return 'uplot';
+          if (id.includes('/node_modules/uplot/') && !id.endsWith('.css')) return 'uplot';
           if (id.includes('/node_modules/svelte/')) return 'svelte';
           if (/\/src\/(components|api|format)\b/.test(id) && !id.includes('Chart')) return 'base';
           if (id.includes('/src/texts/de')) return 'texts-de';

@@ -30,7 +30,7 @@ async function serveDist(context, server) {
   await context.route('**/*', async (route) => {
     const { pathname } = new URL(route.request().url());
     if (/^\/(api|metrics|health|ready)\b/.test(pathname)) return route.fallback();
-    const file = /^\/(assets\/|icon|theme)/.test(pathname) ? pathname : 'index.html';
+    const file = /^\/(assets\/|icon|early)/.test(pathname) ? pathname : 'index.html';
     return route.fulfill({
       body: await readFile(path.join(DIST, file)),
       headers: { 'content-type': MEDIA[path.extname(file)], 'content-security-policy': policy },

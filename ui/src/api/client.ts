@@ -129,10 +129,19 @@ async function problemIn(response: Response): Promise<Problem> {
   };
 }
 
+/** Returns the look-up of the session that the document has begun, once. */
+function begun(url: string, init: RequestInit): Promise<Response> | undefined {
+  const early = globalThis as { avocetSession?: Promise<Response> };
+  if (url !== `${PREFIX}/session` || init.method) return undefined;
+  const reply = early.avocetSession;
+  delete early.avocetSession;
+  return reply;
+}
+
 async function send(url: string, init: RequestInit): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(url, { credentials: 'same-origin', ...init });
+    response = await (begun(url, init) ?? fetch(url, { credentials: 'same-origin', ...init }));
   } catch (error) {
     if (isAborted(error)) throw error;
     throw new ProblemError(problemOf(error));

@@ -1,4 +1,4 @@
-// The theme that the user chose. public/theme.js applies it before the first paint.
+// The theme that the user chose. public/early.js applies it before the first paint.
 
 export type Theme = 'system' | 'light' | 'dark';
 
