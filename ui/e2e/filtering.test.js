@@ -57,6 +57,20 @@ async function visit(address, work, user = 'admin') {
 
 const undo = (page) => page.getByRole('button', { name: 'Undo' }).last().click();
 
+test('lists show how much of the log only they block', async () => {
+  await visit('/filtering', async (page) => {
+    const row = page.getByRole('row').filter({ hasText: 'trackers' });
+    await row.getByText('%').waitFor({ timeout: 15_000 });
+    const { lists } = await page.request.get('/api/v1/lists').then((reply) => reply.json());
+    const { share } = lists.find((one) => one.name === 'trackers');
+    // Both lists have ads.example: of the names of trackers, only track.example is blocked alone.
+    assert.ok(share.alone > 0 && share.alone < share.queries, JSON.stringify(share));
+    assert.match(await row.textContent(), new RegExp(`\\b${share.alone} \\(`));
+    await page.getByRole('link', { name: 'trackers' }).click();
+    await page.locator('dialog').getByText('Only by it').waitFor();
+  }, 'viewer');
+});
+
 test('a list is turned off for a group, and on again by the undo', async () => {
   await answers('track.example', ADULT, NXDOMAIN);
   await visit('/filtering', async (page) => {

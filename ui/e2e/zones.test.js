@@ -102,3 +102,14 @@ test('an operator reads a changed file again, and gets the master file', async (
     assert.match(text, /onerror/);
   });
 });
+
+test('the search over everything finds a zone', async () => {
+  await visit('/', async (page) => {
+    await page.keyboard.press('/');
+    await page.keyboard.type('copy.ex');
+    await page.getByRole('option', { name: 'copy.example zone' }).waitFor();
+    await page.getByRole('option', { name: 'copy.example zone' }).click();
+    await page.waitForURL('**/zones/copy.example');
+    await page.getByRole('heading', { name: 'copy.example', level: 1 }).waitFor();
+  }, 'viewer');
+});

@@ -40,6 +40,7 @@ export const de: Texts = {
     page: 'Seite',
     device: 'Gerät',
     setting: 'Einstellung',
+    zone: 'Zone',
     below: 'Anfragen danach und darunter',
     blockedBelow: 'blockierte Anfragen darunter',
     wouldChange: 'Was würde Blockieren ändern?',

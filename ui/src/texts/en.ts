@@ -41,6 +41,7 @@ export const en = {
     page: 'page',
     device: 'device',
     setting: 'setting',
+    zone: 'zone',
     below: 'queries for it and names below',
     blockedBelow: 'blocked queries below it',
     wouldChange: 'what would a block change?',
