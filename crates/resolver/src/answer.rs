@@ -9,7 +9,7 @@ use std::ops::Range;
 use avocet_cache::Unsupported;
 use avocet_wire::builder::Record;
 use avocet_wire::header::{HEADER_LEN, QR, RA};
-use avocet_wire::{Builder, Class, Ede, FoldedName, MessageView, Question, Rcode, Rtype, Section};
+use avocet_wire::{Builder, Class, Ede, FoldedName, Question, Rcode, Rtype, Section};
 
 use crate::exchange::endpoint::EndpointId;
 
@@ -200,19 +200,16 @@ pub(crate) fn write(
     let start = out.octets.len();
     let bound = gathered.bound(question).min(usize::from(u16::MAX));
     out.octets.resize(start + bound, 0);
-    let Some(len) = write_message(&mut out.octets[start..], question, flags, gathered) else {
+    let first_offset = out.ttl_offsets.len();
+    let Answers { octets, ttl_offsets } = &mut *out;
+    let message = &mut octets[start..];
+    let Some(len) = write_message((message, ttl_offsets), question, flags, gathered) else {
         out.octets.truncate(start);
+        out.ttl_offsets.truncate(first_offset);
         return None;
     };
     out.octets.truncate(start + len);
-    let first_offset = out.ttl_offsets.len();
-    let mut ttl_secs = u32::MAX;
-    if let Ok(records) = MessageView::new(&out.octets[start..]).and_then(|view| view.records()) {
-        for record in records.flatten() {
-            out.ttl_offsets.push(record.ttl_offset() as u16);
-            ttl_secs = ttl_secs.min(record.ttl_field);
-        }
-    }
+    let ttl_secs = gathered.iter().fold(u32::MAX, |least, (kind, ..)| least.min(kind.ttl_secs));
     Some(Resolved {
         rcode: Rcode(flags & 0xf),
         message: start..start + len,
@@ -225,18 +222,37 @@ pub(crate) fn write(
 }
 
 fn write_message(
-    out: &mut [u8],
+    (out, ttl_offsets): (&mut [u8], &mut Vec<u16>),
     question: Question<'_>,
     flags: u16,
     gathered: &Gathered,
 ) -> Option<usize> {
+    let first_offset = ttl_offsets.len();
     let mut builder = Builder::new(out, usize::MAX, 0, QR | RA | flags).ok()?;
     builder.question(&question.qname(), question.qtype(), question.qclass()).ok()?;
     for (kind, owner, rdata) in gathered.iter() {
         let RecordFields { section, rtype, class, ttl_secs } = kind;
+        ttl_offsets.push(builder.len() as u16);
         builder.record(section, &Record { owner: &owner, rtype, class, ttl_secs, rdata }).ok()?;
     }
-    Some(builder.finish())
+    let len = builder.finish();
+    for place in &mut ttl_offsets[first_offset..] {
+        *place = ttl_offset(out, *place);
+    }
+    Some(len)
+}
+
+/// Returns the offset of the TTL of a record, after its name, type and class.
+fn ttl_offset(message: &[u8], record: u16) -> u16 {
+    let mut at = record;
+    loop {
+        match message.get(usize::from(at)) {
+            // The root, or a pointer, is the end of a name.
+            Some(0) | None => return at + 5,
+            Some(0xc0..) => return at + 6,
+            Some(length) => at += 1 + u16::from(*length),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -113,27 +113,30 @@ pub(crate) fn letters(qname: &[u8]) -> u32 {
 
 /// Randomises the case of each letter of a folded name (draft-vixie-dnsext-dns0x20), eight octets
 /// at a time: each word uses another bit of every octet of a random number, which serves 64 octets.
-pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) {
-    let mut bits = 0;
+/// Returns whether a letter is in upper case now.
+pub(crate) fn randomise_case(qname: &mut [u8], rng: &mut ChaCha12Rng) -> bool {
+    let (mut bits, mut raised) = (0, 0);
     let mut cased = |number: usize, word: u64, places: u64| {
         bits = if number.is_multiple_of(8) { rng.next_u64() } else { bits << 1 };
-        word ^ (lowercase(word) & places & bits) >> 2
+        let upper = lowercase(word) & places & bits;
+        raised |= upper;
+        word ^ upper >> 2
     };
     let (words, rest) = qname.as_chunks_mut();
     let (count, rest_len) = (words.len(), rest.len());
     for (number, octets) in words.iter_mut().enumerate() {
         *octets = cased(number, u64::from_le_bytes(*octets), u64::MAX).to_le_bytes();
     }
-    if rest_len == 0 {
-        return;
+    if rest_len > 0 {
+        if let Some(last) = qname.last_chunk_mut() {
+            let places = u64::MAX << (64 - 8 * rest_len);
+            *last = cased(count, u64::from_le_bytes(*last), places).to_le_bytes();
+        } else {
+            let last = cased(count, word(qname), u64::MAX).to_le_bytes();
+            qname.copy_from_slice(&last[..rest_len]);
+        }
     }
-    if let Some(last) = qname.last_chunk_mut() {
-        let places = u64::MAX << (64 - 8 * rest_len);
-        *last = cased(count, u64::from_le_bytes(*last), places).to_le_bytes();
-    } else {
-        let last = cased(count, word(qname), u64::MAX).to_le_bytes();
-        qname.copy_from_slice(&last[..rest_len]);
-    }
+    raised != 0
 }
 
 #[cfg(test)]
@@ -197,7 +200,8 @@ mod tests {
         let mut seen = [[0u32; 2]; 69];
         for _ in 0..200 {
             let mut sent = *name;
-            randomise_case(&mut sent, &mut rng);
+            let is_mixed = randomise_case(&mut sent, &mut rng);
+            assert_eq!(is_mixed, sent.iter().any(u8::is_ascii_uppercase));
             assert!(eq_folded(&sent, name));
             for (count, octet) in seen.iter_mut().zip(sent) {
                 count[usize::from(octet.is_ascii_uppercase())] += 1;

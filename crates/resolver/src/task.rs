@@ -189,11 +189,12 @@ impl<W> Task<W> {
     }
 
     /// Records a step in the trace.
+    #[inline]
     pub(crate) fn record(&mut self, now_ms: u64, step: Step) {
-        self.with_trace(|trace| {
-            trace.turn_to(now_ms);
-            trace.record(step);
-        });
+        match &self.walk {
+            None => self.trace.record_at(now_ms, step),
+            Some(walk) => walk.with_trace(|trace| trace.record_at(now_ms, step)),
+        }
     }
 
     pub(crate) fn with_trace<R>(&mut self, act: impl FnOnce(&mut Trace) -> R) -> R {

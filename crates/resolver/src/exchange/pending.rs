@@ -6,6 +6,9 @@ use crate::chains::Chains;
 /// Places in the memory of queries that ended without a reply.
 const REMEMBERED: usize = 1024;
 
+/// The kept connection among the slots in a key; no pool has as many.
+const STREAM: u64 = 0xffff;
+
 /// How a query ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Closing {
@@ -32,6 +35,8 @@ pub(crate) enum Owner {
 pub(crate) struct PendingQuery {
     pub(crate) owner: Owner,
     pub(crate) socket: SocketId,
+    /// The key of socket and ID, while others share the socket.
+    key: u64,
     /// The server's place among the candidates of the owner.
     pub(crate) place: u8,
     pub(crate) id: u16,
@@ -48,6 +53,8 @@ pub(crate) struct PendingQuery {
     pub(crate) with_cookie: bool,
     /// Whether the reply must have the same letter case.
     pub(crate) exact_case: bool,
+    /// Whether the name was sent in mixed case.
+    pub(crate) is_mixed: bool,
     /// The question as sent.
     pub(crate) question: Vec<u8>,
 }
@@ -56,6 +63,7 @@ impl PendingQuery {
     const VACANT: Self = Self {
         owner: Owner::Nobody,
         socket: SocketId { endpoint: EndpointId(0), slot: SocketSlot::Stream },
+        key: 0,
         place: 0,
         id: 0,
         sent_ms: 0,
@@ -66,6 +74,7 @@ impl PendingQuery {
         with_edns: false,
         with_cookie: false,
         exact_case: false,
+        is_mixed: false,
         question: Vec::new(),
     };
 
@@ -77,12 +86,6 @@ impl PendingQuery {
     /// Returns whether it was sent over TCP.
     pub(crate) fn over_tcp(&self) -> bool {
         self.socket.slot.is_stream()
-    }
-
-    /// Returns whether the name was sent in mixed case.
-    pub(crate) fn is_mixed(&self) -> bool {
-        let qname = self.question.len().saturating_sub(4);
-        self.question[..qname].iter().any(u8::is_ascii_uppercase)
     }
 }
 
@@ -102,16 +105,17 @@ pub(crate) struct Pending {
 fn key(socket: SocketId, id: u16) -> u64 {
     let slot = match socket.slot {
         SocketSlot::Pooled(slot) => u64::from(slot),
-        SocketSlot::Stream | SocketSlot::Single(_) | SocketSlot::SingleStream(_) => 0xffff,
+        SocketSlot::Stream | SocketSlot::Single(_) | SocketSlot::SingleStream(_) => STREAM,
     };
     u64::from(socket.endpoint.0) << 32 | slot << 16 | u64::from(id)
 }
 
-/// Returns the chain in the index: one for all queries of a UDP socket, so that a socket error
-/// finds them.
-fn hash(socket: SocketId, id: u16) -> u64 {
-    let id = if socket.slot.is_stream() { id } else { 0 };
-    key(socket, id).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+/// Returns the chain of a key in the index: one for all queries of a UDP socket, so that a socket
+/// error finds them.
+fn hash(key: u64) -> u64 {
+    let is_stream = key >> 16 & 0xffff == STREAM;
+    let of_chain = if is_stream { key } else { key & !0xffff };
+    of_chain.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
 }
 
 impl Pending {
@@ -125,10 +129,10 @@ impl Pending {
     pub(crate) fn find(&self, socket: SocketId, id: u16) -> Option<u32> {
         match socket.slot.single() {
             Some(number) => self.single(socket, number),
-            None => self.index.candidates(hash(socket, id)).find(|&at| {
-                let query = &self.all[at as usize];
-                query.socket == socket && query.id == id
-            }),
+            None => {
+                let key = key(socket, id);
+                self.index.candidates(hash(key)).find(|&at| self.all[at as usize].key == key)
+            }
         }
     }
 
@@ -140,7 +144,7 @@ impl Pending {
     ) -> Option<u32> {
         match socket.slot.single() {
             Some(number) => self.single(socket, number).filter(|&at| is_meant(&self[at])),
-            None => self.index.candidates(hash(socket, 0)).find(|&at| {
+            None => self.index.candidates(hash(key(socket, 0))).find(|&at| {
                 let query = &self.all[at as usize];
                 query.socket == socket && is_meant(query)
             }),
@@ -168,18 +172,18 @@ impl Pending {
             (self.all.len() - 1) as u32
         });
         let query = &mut self.all[at as usize];
-        let mut sent = std::mem::take(&mut query.question);
-        sent.clear();
-        sent.extend_from_slice(question);
-        *query = PendingQuery { question: sent, ..PendingQuery::VACANT };
+        (query.overdue, query.unsent, query.is_mixed) = (false, false, false);
+        query.question.clear();
+        query.question.extend_from_slice(question);
         at
     }
 
     /// Adds a query to the index.
     pub(crate) fn enter(&mut self, at: u32) {
-        let PendingQuery { socket, id, .. } = self.all[at as usize];
-        if socket.slot.single().is_none() {
-            self.index.insert(hash(socket, id), at);
+        let query = &mut self.all[at as usize];
+        if query.socket.slot.single().is_none() {
+            query.key = key(query.socket, query.id);
+            self.index.insert(hash(query.key), at);
         }
     }
 
@@ -188,16 +192,15 @@ impl Pending {
     pub(crate) fn remove(&mut self, at: u32, closing: Closing) {
         let query = &mut self.all[at as usize];
         query.owner = Owner::Nobody;
-        let (socket, id) = (query.socket, query.id);
         self.free.push(at);
-        if socket.slot.single().is_some() {
+        if query.socket.slot.single().is_some() {
             return;
         }
+        let key = query.key;
         if closing == Closing::Unanswered {
-            let key = key(socket, id);
             self.remembered[key as usize % REMEMBERED] = (key, query.sent_ms);
         }
-        self.index.remove(hash(socket, id), at);
+        self.index.remove(hash(key), at);
     }
 
     /// Returns when a remembered query was sent, and removes it.

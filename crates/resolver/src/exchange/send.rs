@@ -6,7 +6,7 @@ use std::ops::Range;
 use chacha20::rand_core::Rng;
 
 use super::endpoint::{Carrier, EndpointId, SocketId, SocketSlot, Transport};
-use super::pending::Owner;
+use super::pending::{Owner, PendingQuery};
 use super::rtt::Rtt;
 use super::{Exchange, Exchanges};
 use crate::action::{Action, Actions};
@@ -212,12 +212,12 @@ impl Exchanges {
 
     /// Randomises the letter case of a query's name. Returns the number of letters.
     fn vary_case(&mut self, at: u32) -> u32 {
-        let question = &mut self.pending[at].question;
+        let PendingQuery { question, is_mixed, .. } = &mut self.pending[at];
         let qname_len = question.len().saturating_sub(4);
         let qname = &mut question[..qname_len];
         let letters = query::letters(qname);
         if letters > 0 {
-            query::randomise_case(qname, &mut self.rng);
+            *is_mixed = query::randomise_case(qname, &mut self.rng);
         }
         letters
     }

@@ -238,7 +238,7 @@ impl<W> Resolver<W> {
     ) -> bool {
         let server = &mut self.exchanges.servers[query.server()];
         let Some(fetch) = self.fetches.get(fetch_at) else { return false };
-        let is_mixed = query.is_mixed();
+        let is_mixed = query.is_mixed;
         let is_denied = fetched.rcode == Rcode::NXDOMAIN;
         if is_mixed && is_denied {
             // The root servers are known to find all letter cases.
@@ -279,7 +279,7 @@ impl<W> Resolver<W> {
                 _ => server.note_failed_any_case(now_ms),
             }
         }
-        is_error && query.is_mixed() && server.may_mind_case(now_ms)
+        is_error && query.is_mixed && server.may_mind_case(now_ms)
     }
 }
 

@@ -138,7 +138,7 @@ impl<W> Resolver<W> {
         let task = &mut self.tasks[at];
         let bit = 1 << query.place;
         let is_in_doubt = rcode == Rcode::NXDOMAIN
-            && query.is_mixed()
+            && query.is_mixed
             && self.exchanges.servers[query.server()].may_mind_case(now_ms)
             && task.exchange.denied == 0
             && task.exchange.lower_case & bit == 0
@@ -153,7 +153,7 @@ impl<W> Resolver<W> {
     /// Records whether an upstream returns errors for names in mixed case, denies or drops them.
     fn learn_case(&mut self, query_at: u32, rcode: Rcode, now_ms: u64) {
         let query = &self.exchanges.pending[query_at];
-        let (is_mixed, bit) = (query.is_mixed(), 1 << query.place);
+        let (is_mixed, bit) = (query.is_mixed, 1 << query.place);
         let Owner::Task(at) = query.owner else { return };
         let server = &mut self.exchanges.servers[query.server()];
         let exchange = &mut self.tasks[at].exchange;

@@ -45,6 +45,7 @@ impl<W> Resolver<W> {
     }
 
     /// Records a step in the traces of all questions of an exchange.
+    #[inline]
     pub(super) fn record(&mut self, owner: Owner, now_ms: u64, step: Step) {
         match owner {
             Owner::Nobody => {}

@@ -61,7 +61,15 @@ impl Trace {
         self.now_ms = now_ms;
     }
 
+    /// Records a step at a time.
+    #[inline]
+    pub(crate) fn record_at(&mut self, now_ms: u64, step: Step) {
+        self.turn_to(now_ms);
+        self.record(step);
+    }
+
     /// Records a step. Beyond [`MAX_STEPS`] it is only counted.
+    #[inline]
     pub(crate) fn record(&mut self, step: Step) {
         if self.events.len() >= MAX_STEPS {
             self.dropped += 1;
