@@ -341,14 +341,14 @@ macro_rules! calls {
             }
 
             /// Calls the method of the request, for front ends with a form of their own. Each part
-            /// and the end of the reply are JSON.
+            /// is the text of JSON.
             ///
             /// # Errors
             /// Those of the method.
             pub fn perform(
                 self,
                 control: &(impl Control + ?Sized),
-                part: &mut dyn FnMut(Value) -> Result<(), Disconnected>,
+                part: &mut dyn FnMut(&[u8]) -> Result<(), Disconnected>,
             ) -> Result<Value, ControlError> {
                 match self {
                     $(Self::$request(request) => line::perform(request, control, part),)*

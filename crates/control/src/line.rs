@@ -63,9 +63,12 @@ pub(crate) fn answer<C: Call>(
     control: &(impl Control + ?Sized),
     out: &mut impl Write,
 ) -> io::Result<Option<ErrorCode>> {
-    let mut fault = None;
+    let (mut fault, mut line) = (None, Vec::new());
     let mut write_part = |part: C::Part| {
-        let written = write(out, &part).and_then(|()| match C::Part::IS_URGENT {
+        line.clear();
+        part.write_json(&mut line);
+        line.push(b'\n');
+        let written = out.write_all(&line).and_then(|()| match C::Part::IS_URGENT {
             true => out.flush(),
             false => Ok(()),
         });
@@ -86,15 +89,17 @@ pub(crate) fn answer<C: Call>(
 pub(crate) fn perform<C: Call>(
     request: C,
     control: &(impl Control + ?Sized),
-    part: &mut dyn FnMut(Value) -> Result<(), Disconnected>,
+    part: &mut dyn FnMut(&[u8]) -> Result<(), Disconnected>,
 ) -> Result<Value, ControlError> {
-    let mut convert = |value: C::Part| part(json(&value));
-    request.call(control, &mut convert).map(|reply| json(&reply))
-}
-
-/// Returns a reply as JSON. Replies have texts and numbers, which JSON can hold.
-fn json(value: &impl Serialize) -> Value {
-    serde_json::to_value(value).unwrap_or_default()
+    let mut text = Vec::new();
+    let mut convert = |value: C::Part| {
+        text.clear();
+        value.write_json(&mut text);
+        part(&text)
+    };
+    let reply = request.call(control, &mut convert)?;
+    // Replies have texts and numbers, which JSON can hold.
+    Ok(serde_json::to_value(&reply).unwrap_or_default())
 }
 
 /// Writes the line of an error.

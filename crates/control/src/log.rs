@@ -1,11 +1,14 @@
 //! Requests to the query log and their replies.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::part::Part;
+use crate::part::{Part, write_json};
 use crate::why::{CacheUse, QueryStage, ValidationState};
 use crate::words::words;
 
@@ -167,12 +170,78 @@ pub struct LogEntry {
     pub answer: Vec<String>,
 }
 
+/// A query that several clients get. It is written as JSON once, by the first that needs it.
+#[derive(Debug, Clone)]
+pub struct SharedEntry(Arc<WrittenEntry>);
+
+#[derive(Debug)]
+struct WrittenEntry {
+    entry: LogEntry,
+    json: OnceLock<Box<[u8]>>,
+}
+
+impl SharedEntry {
+    /// Returns the JSON of the entry.
+    pub fn json(&self) -> &[u8] {
+        let write = || serde_json::to_vec(&self.0.entry).unwrap_or_default().into();
+        self.0.json.get_or_init(write)
+    }
+}
+
+impl From<LogEntry> for SharedEntry {
+    fn from(entry: LogEntry) -> Self {
+        Self(Arc::new(WrittenEntry { entry, json: OnceLock::new() }))
+    }
+}
+
+impl Deref for SharedEntry {
+    type Target = LogEntry;
+
+    fn deref(&self) -> &LogEntry {
+        &self.0.entry
+    }
+}
+
+impl PartialEq for SharedEntry {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for SharedEntry {}
+
+impl Serialize for SharedEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedEntry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        LogEntry::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for SharedEntry {
+    fn schema_name() -> Cow<'static, str> {
+        LogEntry::schema_name()
+    }
+
+    fn schema_id() -> Cow<'static, str> {
+        LogEntry::schema_id()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        LogEntry::json_schema(generator)
+    }
+}
+
 /// A line of `avocet log tail`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogLine {
     /// A query.
-    Query(Box<LogEntry>),
+    Query(SharedEntry),
     /// This many new queries were skipped, because the client reads too slowly.
     Skipped(u64),
     /// There are no new queries; the client may check that the server still runs.
@@ -181,6 +250,17 @@ pub enum LogLine {
 
 impl Part for LogLine {
     const IS_URGENT: bool = true;
+
+    fn write_json(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Query(entry) => {
+                out.extend_from_slice(b"{\"query\":");
+                out.extend_from_slice(entry.json());
+                out.push(b'}');
+            }
+            Self::Skipped(_) | Self::Waiting {} => write_json(self, out),
+        }
+    }
 }
 
 /// The end of a reply with entries.
@@ -279,4 +359,28 @@ pub struct LogPruned {
     pub queries: u64,
     /// Files that cannot be changed. They are as they were.
     pub damaged: Vec<DamagedFile>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_clients_share_is_the_same_json_as_its_own() {
+        let entry: SharedEntry = serde_json::from_value(serde_json::json!({
+            "id": 7, "time-us": 1, "groups": ["all"], "transport": "udp", "name": "\"\n.example.",
+            "type": "A", "class": "IN", "flags": ["rd"], "outcome": "packet-hit",
+            "kind": "answered", "cache": "hit", "validated": "unknown", "lists": [],
+            "revision": 1, "query-octets": 40, "reply-octets": 56, "answers": 1,
+            "answer": ["192.0.2.1"],
+        }))
+        .unwrap();
+        for line in [LogLine::Query(entry.clone()), LogLine::Query(entry), LogLine::Skipped(3)] {
+            let mut written = b"before".to_vec();
+            line.write_json(&mut written);
+            let json = written.strip_prefix(b"before").unwrap();
+            assert_eq!(json, serde_json::to_vec(&line).unwrap());
+            assert_eq!(serde_json::from_slice::<LogLine>(json).unwrap(), line);
+        }
+    }
 }

@@ -10,6 +10,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub trait Part: Serialize + DeserializeOwned + JsonSchema {
     /// Whether the client gets the part at once, not together with those after it.
     const IS_URGENT: bool = false;
+
+    /// Appends the part as JSON.
+    fn write_json(&self, out: &mut Vec<u8>) {
+        write_json(self, out);
+    }
+}
+
+/// Appends a part as JSON, which can hold the texts and numbers of parts.
+pub(crate) fn write_json(part: &impl Serialize, out: &mut Vec<u8>) {
+    let length = out.len();
+    if serde_json::to_writer(&mut *out, part).is_err() {
+        out.truncate(length);
+    }
 }
 
 /// Takes the parts of a reply while the server produces them.

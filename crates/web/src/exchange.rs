@@ -594,15 +594,15 @@ fn call(
     request: ControlRequest,
     form: ReplyForm,
 ) -> Result<Value, Problem> {
-    let mut parts = Vec::new();
+    let mut parts: Vec<Value> = Vec::new();
     let mut is_full = false;
-    let mut collect = |part: Value| {
+    let mut collect = |part: &[u8]| {
         if matches!(form, ReplyForm::WithParts(_)) {
             is_full = parts.len() >= MAX_PARTS;
             if is_full {
                 return Err(Disconnected);
             }
-            parts.push(part);
+            parts.push(serde_json::from_slice(part).unwrap_or_default());
         }
         Ok(())
     };

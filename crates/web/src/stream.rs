@@ -145,20 +145,21 @@ impl PartReceiver {
 }
 
 impl PartSender {
-    fn part(&mut self, event: &str, value: &Value) -> Result<(), Disconnected> {
+    fn part(&mut self, event: &str, json: &[u8]) -> Result<(), Disconnected> {
         if let Some(begun) = self.begun.take() {
             // After a moment nobody waits for it.
             let _ = begun.send(Ok(()));
         }
         match self.framing {
             Framing::Lines => {
-                self.chunk.extend_from_slice(value.to_string().as_bytes());
+                self.chunk.extend_from_slice(json);
                 self.chunk.push(b'\n');
                 if self.chunk.len() < CHUNK { Ok(()) } else { self.flush() }
             }
             Framing::Events => {
                 // JSON has no line breaks of its own: a value is one line of data.
-                self.chunk = format!("event: {event}\ndata: {value}\n\n").into_bytes();
+                let parts = [b"event: ", event.as_bytes(), b"\ndata: ", json, b"\n\n"];
+                self.chunk = parts.concat();
                 self.flush()
             }
         }
@@ -172,13 +173,13 @@ impl PartSender {
 
     /// Writes each part of the reply to a request, and its end or error.
     pub(crate) fn answer(mut self, request: Request, control: &dyn Control) {
-        let end = request.perform(control, &mut |part| self.part("part", &part));
+        let end = request.perform(control, &mut |part| self.part("part", part));
         let written = match end {
             Ok(mut end) => {
                 if let Value::Object(fields) = &mut end {
                     fields.insert("done".to_owned(), true.into());
                 }
-                self.part("end", &end)
+                self.part("end", end.to_string().as_bytes())
             }
             Err(error) => match self.begun.take() {
                 Some(begun) => {
@@ -194,15 +195,13 @@ impl PartSender {
 
     fn error(&mut self, error: ControlError) -> Result<(), Disconnected> {
         let body = Problem::from(error).body();
-        self.part("problem", &serde_json::to_value(body).unwrap_or_default())
+        self.part("problem", &serde_json::to_vec(&body).unwrap_or_default())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-
-    use serde_json::json;
 
     use super::*;
 
@@ -212,7 +211,7 @@ mod tests {
         let _entered = runtime.enter();
         let (mut sender, receiver) = parts(Framing::Events, None);
         for number in 0..3 {
-            sender.part("part", &json!(number)).unwrap();
+            sender.part("part", format!("{number}").as_bytes()).unwrap();
         }
         let frame = runtime.block_on(async {
             let mut body = receiver.begin().await.unwrap();

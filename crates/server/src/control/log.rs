@@ -54,12 +54,13 @@ pub(super) fn tail(
     // At once, so that the client knows that it follows.
     lines(LogLine::Waiting {})?;
     while !running.draining.load(Ordering::Relaxed) {
-        match following.queue.recv_timeout(SILENCE) {
-            Ok(entry) if filter.takes(&entry) => {
-                entries += 1;
-                lines(LogLine::Query(Box::new(entry.as_ref().clone())))?;
+        match following.take(SILENCE) {
+            Ok(batch) => {
+                for entry in batch.iter().filter(|entry| filter.takes(entry)) {
+                    entries += 1;
+                    lines(LogLine::Query(entry.clone()))?;
+                }
             }
-            Ok(_) => {}
             Err(RecvTimeoutError::Timeout) => lines(LogLine::Waiting {})?,
             Err(RecvTimeoutError::Disconnected) => return Err(ControlError::ShuttingDown),
         }

@@ -21,6 +21,7 @@ use avocet_wire::Rtype;
 use tracing::warn;
 
 use crate::query_log::files::LogFiles;
+use crate::query_log::followers::Collector;
 use crate::query_log::rates::QueryTally;
 use crate::query_log::shown::shown;
 use crate::query_log::states::LoggedStates;
@@ -131,7 +132,7 @@ impl LogWork {
         let Self { running, rings, states, record, lists, files, tally, .. } = self;
         let log: &QueryLog = &running.query_log;
         let own = states.current().config.server.own_address().ip();
-        let is_followed = log.followers.count() > 0;
+        let mut followed = Collector::new(&log.followers);
         let began = Instant::now();
         log.counts.note_fill(rings.iter().map(Consumer::fill).fold(0.0, f64::max));
         let mut taken = 0;
@@ -151,11 +152,10 @@ impl LogWork {
                 let entry = Entry { facts, lists, ..entry };
                 tally.count(facts.outcome);
                 written = written.and(files.add(&entry, states, now_us));
-                if is_followed {
-                    log.followers.send(&Arc::new(shown(&entry, states)));
-                }
+                followed.add(|| shown(&entry, states).into());
             }
         }
+        followed.send();
         LogCounts::add(&log.counts.taken, taken);
         let dropped = rings.iter().map(Consumer::dropped).sum();
         log.counts.dropped.store(dropped, Ordering::Relaxed);
