@@ -19,7 +19,8 @@ use super::workload::Workload;
 use super::{ask, blocklist, configuration, goals, machine, material, packages, table};
 
 /// The peers that are measured by default.
-pub(super) const PEERS: &[Peer] = &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Avocet];
+pub(super) const PEERS: &[Peer] =
+    &[Peer::Bare, Peer::Nsd, Peer::Unbound, Peer::Logged, Peer::Avocet];
 /// The workloads that can be split into turns: the cost of a query does not depend on earlier ones.
 const WORKLOADS: &[Workload] = &[
     Workload::Hot,

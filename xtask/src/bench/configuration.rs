@@ -114,7 +114,7 @@ fn recipe(peer: Peer, workload: Workload) -> Recipe {
         Peer::KnotResolver => KNOT_RESOLVER,
         Peer::Dnsmasq => DNSMASQ,
         Peer::CoreDns => COREDNS,
-        Peer::Earlier | Peer::Avocet => AVOCET,
+        Peer::Earlier | Peer::Logged | Peer::Avocet => AVOCET,
     }
 }
 
@@ -128,7 +128,9 @@ fn blocking(peer: Peer) -> Option<(&'static str, Form)> {
         Peer::KnotResolver => Some((template!("knot-resolver/blocking.conf"), Form::Policy)),
         Peer::Dnsmasq => Some((template!("dnsmasq/blocking.conf"), Form::Addresses)),
         Peer::CoreDns => Some((template!("coredns/blocking.conf"), Form::Hosts)),
-        Peer::Earlier | Peer::Avocet => Some((template!("avocet/blocking.conf"), Form::Names)),
+        Peer::Earlier | Peer::Logged | Peer::Avocet => {
+            Some((template!("avocet/blocking.conf"), Form::Names))
+        }
         _ => None,
     }
 }
@@ -163,6 +165,7 @@ pub(super) fn prepare(
     words.set_cache(peer, workload);
     words.set("INTERFACE", setup.veth.as_ref().map_or_else(String::new, Veth::interface));
     // Insertions contain words: `fill` replaces the last word of the list first.
+    words.set("LOGGING", if peer == Peer::Logged { template!("avocet/logging.conf") } else { "" });
     words.set("XDP", if peer == Peer::KnotXdp { template!("knot/xdp.conf") } else { "" });
     let blocking = if workload.has_list() { blocking(peer) } else { None };
     words.set("POLICY", if blocking.is_some() { template!("bind9/policy.conf") } else { "" });
@@ -275,7 +278,7 @@ impl Words {
             (Workload::Endurance, _) => (32, 11, 21, 100_000),
             (_, Peer::Bind9) => (4096, 0, 0, 0),
             (_, Peer::KnotResolver) => (1200, 0, 0, 0),
-            (_, Peer::Earlier | Peer::Avocet) => (0, 128, 96, 0),
+            (_, Peer::Earlier | Peer::Logged | Peer::Avocet) => (0, 128, 96, 0),
             _ => (0, 1024, 1024, 2_000_000),
         };
         self.set("CACHE", octets.to_string());
@@ -343,7 +346,7 @@ mod tests {
         let known = "NAME PORT UPSTREAM DIRECTORY MEMORY ZONE USER BARE AVOCET COREDNS CONTROL \
                      ADDRESS \
                      INTERFACE XDP POLICY BLOCKING LIST LITERAL IPV6 LISTEN WORKERS SECOND DNSSEC \
-                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER";
+                     SIGNED CACHE MESSAGES RRSETS ENTRIES PEER LOGGING";
         let known: Vec<_> = known.split(' ').collect();
         let commands = Peer::ALL.iter().flat_map(|peer| {
             let recipe = recipe(*peer, Workload::Hot);

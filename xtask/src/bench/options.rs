@@ -33,7 +33,8 @@ impl Options {
     ///
     /// Says which word is wrong.
     pub(super) fn parse(words: &[&str]) -> Result<Self, String> {
-        let peers = Peer::ALL.iter().copied().filter(|peer| *peer != Peer::Earlier).collect();
+        let peers =
+            Peer::ALL.iter().copied().filter(|peer| !Peer::ON_REQUEST.contains(peer)).collect();
         let workloads = Workload::ALL.to_vec();
         let generator = Generator::Dnsperf;
         let all = Self {

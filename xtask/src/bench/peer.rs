@@ -33,6 +33,8 @@ pub(super) enum Peer {
     CoreDns,
     /// Avocet of another commit: the binary that [`EARLIER`] names.
     Earlier,
+    /// Avocet with the query log on.
+    Logged,
     Avocet,
 }
 
@@ -71,8 +73,12 @@ impl Peer {
         Self::Dnsmasq,
         Self::CoreDns,
         Self::Earlier,
+        Self::Logged,
         Self::Avocet,
     ];
+
+    /// The peers that a bench runs only if they are named: variants of Avocet.
+    pub(super) const ON_REQUEST: &[Self] = &[Self::Earlier, Self::Logged];
 
     /// The peers of the two-minute bench.
     pub(super) const QUICK: &[Self] =
@@ -94,6 +100,7 @@ impl Peer {
             Self::Dnsmasq => "dnsmasq",
             Self::CoreDns => "coredns",
             Self::Earlier => "earlier",
+            Self::Logged => "avocet-logged",
             Self::Avocet => "avocet",
         }
     }
@@ -130,6 +137,7 @@ impl Peer {
             | Self::BarePool
             | Self::CoreDns
             | Self::Earlier
+            | Self::Logged
             | Self::Avocet => None,
         }
     }
@@ -179,6 +187,7 @@ impl Peer {
             | Self::KnotResolver
             | Self::Dnsmasq
             | Self::Earlier
+            | Self::Logged
             | Self::Avocet => Some(Refusal::Nxdomain),
             Self::CoreDns => Some(Refusal::NullAddress),
             _ => None,
@@ -203,7 +212,7 @@ impl Peer {
     pub(super) fn program(self) -> Option<PathBuf> {
         let built = process::target_directory().join("release");
         match self {
-            Self::Avocet => Some(built.join("avocet")),
+            Self::Logged | Self::Avocet => Some(built.join("avocet")),
             Self::Bare | Self::BareMmsg | Self::BarePool => Some(built.join("avocet-bench-bare")),
             Self::CoreDns => Some(process::coredns()),
             Self::Earlier => std::env::var_os(EARLIER).map(PathBuf::from),

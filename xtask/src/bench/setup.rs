@@ -43,7 +43,7 @@ impl Setup {
     /// Builds the binaries that these peers need, writes the material and starts the upstream.
     pub(super) fn prepare(peers: &[Peer], options: &Options) -> Result<Self, String> {
         let built = target_directory().join("release");
-        let wants_avocet = peers.contains(&Peer::Avocet)
+        let wants_avocet = peers.iter().any(|peer| matches!(peer, Peer::Avocet | Peer::Logged))
             || options.generator == Generator::Avocet
             || [Workload::Flood, Workload::Endurance]
                 .iter()
