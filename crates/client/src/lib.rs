@@ -2,6 +2,24 @@
 //! and shows the reply as text or JSON.
 //!
 //! It neither resolves nor validates: it shows the server's response.
+//!
+//! ```
+//! use avocet_client::request::{Cookie, QUERY_ROOM, Request};
+//! use avocet_wire::{QueryView, Rtype};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let words = ["www.example.com", "AAAA", "+dnssec"].map(str::to_owned);
+//! let request = Request::from_words(&words)?;
+//! let cookie = Cookie { client: [7; 8], server: Vec::new() };
+//! let mut message = [0; QUERY_ROOM];
+//! let len = request.write(0x1234, &cookie, &mut message)?;
+//!
+//! let query = QueryView::parse(&message[..len]).ok().ok_or("a query")?;
+//! assert_eq!((query.header().id, query.qtype), (0x1234, Rtype::AAAA));
+//! assert_eq!(query.qname(), b"\x03www\x07example\x03com\x00");
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -84,6 +84,27 @@ use upstream_tls::UpstreamTls;
 const DEFAULT_DIRECTORY: &str = "./avocet-data";
 
 /// A complete, valid configuration with all defaults.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::path::Path;
+///
+/// use avocet_config::Config;
+///
+/// # fn main() -> Result<(), avocet_config::ConfigErrors> {
+/// // Variables of the environment override the file.
+/// let variable = ("AVOCET_SERVER__WORKERS".to_owned(), "2".to_owned());
+/// let text = "[server]\nlisten = [\"127.0.0.1:5353\"]\nworkers = 1\n";
+/// let config = Config::from_text(None, text, &BTreeMap::from([variable]))?;
+/// assert_eq!(config.server.workers, 2);
+///
+/// // Errors name the place, and all of them are reported together.
+/// let text = "[server]\nworkers = \"some\"\n";
+/// let errors = Config::from_text(Some(Path::new("avocet.toml")), text, &BTreeMap::new());
+/// assert!(errors.unwrap_err().to_string().starts_with("avocet.toml:2:"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
     /// Whether no key is set: there is no file, or it has only comments and headers.

@@ -14,6 +14,25 @@
 //!
 //! The types here are apart from those inside the server. A change inside that would change the
 //! interface shows as a `match` that does not compile.
+//!
+//! ```
+//! use avocet_control::line::{self, ReplyLine};
+//! use avocet_control::log::{LogFound, LogLine, LogTail};
+//! use avocet_control::Request;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A client writes a line, which the server reads.
+//! let line = line::of_request(LogTail::default());
+//! assert_eq!(line::read_request(line.as_bytes())?, Request::LogTail(LogTail::default()));
+//!
+//! // The type of the request determines those of the lines of the reply.
+//! let part = line::read_reply::<LogTail>(r#"{"skipped": 3}"#)?;
+//! assert_eq!(part, ReplyLine::Part(LogLine::Skipped(3)));
+//! let end = line::read_reply::<LogTail>(r#"{"done": true, "entries": 7}"#)?;
+//! assert_eq!(end, ReplyLine::End(LogFound { entries: 7 }));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

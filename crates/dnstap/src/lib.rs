@@ -9,6 +9,28 @@
 //! from its worker to the thread that writes it.
 //!
 //! Readers take octets from strangers: every length has a bound, and nothing recurses.
+//!
+//! ```
+//! use avocet_dnstap::frame::put_data;
+//! use avocet_dnstap::{ControlKind, MessageKind, TapFile, TapMessage, TapTransport};
+//!
+//! # fn main() -> Result<(), avocet_dnstap::TapError> {
+//! let message = TapMessage {
+//!     transport: Some(TapTransport::Udp),
+//!     response_message: Some(b"a response in wire format"),
+//!     ..TapMessage::of(MessageKind::ClientResponse)
+//! };
+//! let (mut file, mut octets) = (ControlKind::Start.frame(), Vec::new());
+//! message.write(&mut octets);
+//! put_data(&mut file, &octets);
+//! file.extend(ControlKind::Stop.frame());
+//!
+//! let mut file = TapFile::open(&file[..])?;
+//! assert_eq!(file.read_message()?, Some(message));
+//! assert_eq!(file.read_message()?, None);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

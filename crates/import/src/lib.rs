@@ -12,6 +12,33 @@
 //!
 //! The server provides disk access and the command line. There is no network access: lists are
 //! referenced, not fetched.
+//!
+//! ```
+//! use std::io;
+//!
+//! use avocet_import::{Files, Known, Origin, import};
+//!
+//! /// The only file of a source.
+//! struct OneFile(&'static str);
+//!
+//! impl Files for OneFile {
+//!     fn read(&self, _path: &str, _most: u64) -> io::Result<Vec<u8>> {
+//!         Ok(self.0.into())
+//!     }
+//!
+//!     fn list(&self, _path: &str) -> Option<Vec<String>> {
+//!         None
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), avocet_import::Error> {
+//! let files = OneFile("server=192.0.2.53\naddress=/printer.lan/192.0.2.9\n");
+//! let known = Known { services: &[], time_zones: &[] };
+//! let imported = import(Origin::Dnsmasq, "dnsmasq.conf", &files, "/etc/avocet", known)?;
+//! assert!(imported.config.contains("192.0.2.53") && imported.config.contains("printer.lan"));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

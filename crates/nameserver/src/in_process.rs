@@ -64,6 +64,32 @@ pub enum MeantFor {
 }
 
 /// A server with one worker that only its owner can query.
+///
+/// ```
+/// use avocet_nameserver::InProcess;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let configuration = r#"
+/// [[forward]]
+/// zone = "."
+/// upstreams = ["192.0.2.53"]
+///
+/// [[record]]
+/// name = "printer.lan"
+/// type = "A"
+/// values = ["192.0.2.9"]
+/// "#;
+/// let mut server = InProcess::new(configuration, "127.0.0.1:4096".parse()?)?;
+///
+/// // A query for the address of `printer.lan.`, with RD.
+/// let query = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\
+///     \x07printer\x03lan\x00\x00\x01\x00\x01";
+/// let mut response = [0; 4_096];
+/// let len = server.answer(query, &mut response).ok_or("an answer without the network")?;
+/// assert!(response[..len].ends_with(&[192, 0, 2, 9]));
+/// # Ok(())
+/// # }
+/// ```
 pub struct InProcess {
     unconfigured: Unconfigured,
     shared: NameServer,

@@ -23,6 +23,47 @@
 //! ```
 //!
 //! The parts share nothing but the directory; `directory.rs` describes its files.
+//!
+//! ```
+//! use avocet_querylog::column::Text;
+//! use avocet_querylog::{
+//!     Entry, Facts, Filter, Label, Labels, LogReader, SearchExtent, Writer, WriterOptions,
+//! };
+//!
+//! /// No number has a text.
+//! struct NoTexts;
+//!
+//! impl Labels for NoTexts {
+//!     fn texts(&self, _: u32, _: Label, _: u16, _: &mut dyn FnMut(&str)) {}
+//! }
+//!
+//! # fn main() -> Result<(), avocet_querylog::LogError> {
+//! # let directory = std::env::temp_dir().join(format!("avocet-doc-log-{}", std::process::id()));
+//! let options = WriterOptions {
+//!     directory: directory.clone(),
+//!     head_entries: avocet_querylog::DEFAULT_HEAD_ENTRIES,
+//!     head_secs: avocet_querylog::DEFAULT_HEAD_SECS,
+//!     pseudonym_key: [7; 16],
+//! };
+//! let now_us = 1_700_000_000_000_000;
+//! let mut writer = Writer::open(options, now_us)?;
+//! let entry = Entry {
+//!     facts: Facts::of(now_us, [192, 0, 2, 1].into()),
+//!     qname: b"\x03www\x07example\x00",
+//!     lists: &[],
+//!     answer: &[],
+//! };
+//! writer.add(&entry, &NoTexts, now_us)?;
+//! assert_eq!(writer.close(now_us)?.written, 1);
+//!
+//! let reader = LogReader::open(directory.clone())?;
+//! let extent = SearchExtent { before_id: u64::MAX, entries: 10, max_rows: 1_000 };
+//! let page = reader.search(&Filter::default(), extent);
+//! assert_eq!(page.entries[0].text(Text::Qname), "www.example.");
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

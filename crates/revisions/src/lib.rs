@@ -14,6 +14,35 @@
 //!
 //! This crate reads no clock and does not know what a configuration means: time, texts and counts
 //! are arguments.
+//!
+//! ```
+//! use avocet_revisions::{Band, ChangeOrigin, Health, Probation, Reason, Store, Submission};
+//!
+//! # fn main() -> Result<(), avocet_revisions::RevisionError> {
+//! # let directory = std::env::temp_dir().join(format!("avocet-doc-{}", std::process::id()));
+//! let mut store = Store::open(&directory)?;
+//! let submission = |at_secs| Submission {
+//!     at_secs,
+//!     origin: ChangeOrigin::Edit,
+//!     author: Some("ada".to_owned()),
+//!     source: None,
+//!     comment: None,
+//! };
+//! let first = store.add("[cache]\n", submission(1_000), (10, &[]))?;
+//! let second = store.add("[cache]\nsize = \"1 GB\"\n", submission(2_000), (10, &[]))?;
+//! let (old, new) = (store.text(first)?, store.text(second)?);
+//! let difference = avocet_revisions::unified(("1", &old), ("2", &new));
+//! assert!(difference.ends_with("+size = \"1 GB\"\n"));
+//!
+//! // Nobody confirms the second revision within a minute.
+//! let health = Health::default();
+//! let probation = Probation::begin((second, first), 2_060, (&Band::default(), health));
+//! assert_eq!(probation.judge(2_059, health, None), None);
+//! assert_eq!(probation.judge(2_060, health, None), Some(Reason::Unconfirmed));
+//! # let _ = std::fs::remove_dir_all(&directory);
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 

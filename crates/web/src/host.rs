@@ -28,6 +28,15 @@ const PRIVATE_DOMAINS: [&str; 9] = [
 
 /// Judges the value of `Host`. `is_known` says whether a name in lower case belongs to this network
 /// by configuration.
+///
+/// ```
+/// use avocet_web::host::{HostOwner, host_owner};
+///
+/// let is_known = |name: &str| name == "dns.example.net";
+/// assert_eq!(host_owner(b"192.0.2.1:8053", is_known), HostOwner::Ours);
+/// assert_eq!(host_owner(b"DNS.example.net", is_known), HostOwner::Ours);
+/// assert_eq!(host_owner(b"rebound.example.com", is_known), HostOwner::Foreign);
+/// ```
 pub fn host_owner(host: &[u8], is_known: impl Fn(&str) -> bool) -> HostOwner {
     let Ok(host) = std::str::from_utf8(host) else { return HostOwner::Foreign };
     let is_address = host.parse::<SocketAddr>().is_ok()

@@ -6,6 +6,33 @@
 //!
 //! The crate opens no files, uses no socket and no clock: the caller opens included files and gives
 //! the time. The reader of entries is [`avocet_wire::master`], which policy zones use, too.
+//!
+//! ```
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use avocet_wire::{FoldedName, Rcode, Rtype};
+//! use avocet_zone::{HostedQuestion, HostedZones, Proofs};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = "$TTL 1h\n@ SOA ns hostmaster 1 1h 15m 30d 5m\n  NS ns\nns A 192.0.2.1\n";
+//! let apex = FoldedName::new(b"\x07example\x00").ok_or("a folded name")?;
+//! let mut open = |_: &Path, _: u64| Ok(text.as_bytes().to_vec());
+//! let (zone, faults) =
+//!     avocet_zone::load(apex, Path::new("example.zone"), 1_700_000_000, &mut open);
+//! assert_eq!(faults.errors(), 0);
+//!
+//! let zones: HostedZones = [(apex.wire().into(), zone.map(Arc::new))].into_iter().collect();
+//! let qname = FoldedName::new(b"\x02ns\x07example\x00").ok_or("a folded name")?;
+//! let question =
+//!     HostedQuestion { qname, qtype: Rtype::A, proofs: Proofs::Omitted, limit: 1_232 };
+//! let mut message = [0; 1_232];
+//! let answer = avocet_zone::answer(&zones, &question, &mut message).ok_or("a hosted name")?;
+//! assert_eq!(answer.rcode, Rcode::NOERROR);
+//! assert!(message[..answer.len].ends_with(&[192, 0, 2, 1]));
+//! # Ok(())
+//! # }
+//! ```
 
 #![forbid(unsafe_code)]
 
