@@ -29,6 +29,8 @@ pub enum Carrier {
     Https,
     /// A connection of QUIC for this query.
     Quic,
+    /// The same with HTTP/3.
+    H3,
 }
 
 impl Carrier {
@@ -40,6 +42,7 @@ impl Carrier {
             Self::Tls => "TLS",
             Self::Https => "HTTPS",
             Self::Quic => "QUIC",
+            Self::H3 => "HTTP/3",
         }
     }
 }

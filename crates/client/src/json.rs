@@ -36,6 +36,7 @@ enum TransportWord {
     /// HTTPS.
     Https,
     Quic,
+    H3,
 }
 
 #[derive(Serialize)]
@@ -111,6 +112,7 @@ impl ReplyObject {
                 Carrier::Tls => TransportWord::Tls,
                 Carrier::Https => TransportWord::Https,
                 Carrier::Quic => TransportWord::Quic,
+                Carrier::H3 => TransportWord::H3,
             },
             time_us: u64::try_from(reply.elapsed.as_micros()).unwrap_or(u64::MAX),
             size: reply.octets.len(),

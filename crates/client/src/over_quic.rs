@@ -1,15 +1,16 @@
-//! A query over QUIC (RFC 9250), with a blocking socket.
+//! A query over QUIC (RFC 9250) or in HTTP/3 (RFC 9114), with a blocking socket.
 
 use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use avocet_session::certificate::ALPN_DOQ;
+use avocet_session::certificate::{ALPN_DOQ, ALPN_H3};
+use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::trust::client;
 
-use crate::exchange::{Carrier, Reply, is_reply, time_left};
-use crate::over_tls::TlsRequest;
+use crate::exchange::{Reply, is_reply, time_left};
+use crate::over_tls::{HttpsRequest, TlsForm, TlsRequest};
 
 /// Octets of a datagram: more than a path carries.
 const DATAGRAM_ROOM: usize = 4096;
@@ -22,8 +23,12 @@ pub(crate) fn exchange(
     tls: &TlsRequest,
 ) -> io::Result<Reply> {
     let start = Instant::now();
-    let config = client(tls.trust()?, &[ALPN_DOQ]).map_err(io::Error::other)?;
-    let settings = QuicSettings::new(config).map_err(io::Error::other)?;
+    let (alpn, protocol) = match tls.form {
+        TlsForm::H3(_) => (ALPN_H3, QuicProtocol::H3),
+        _ => (ALPN_DOQ, QuicProtocol::Doq),
+    };
+    let config = client(tls.trust()?, &[alpn]).map_err(io::Error::other)?;
+    let settings = QuicSettings::new(config, protocol).map_err(io::Error::other)?;
     let mut session =
         QuicClient::connect(&settings, server, &tls.name, start).map_err(io::Error::other)?;
     let socket = connected(server)?;
@@ -32,7 +37,13 @@ pub(crate) fn exchange(
         let now = Instant::now();
         session.fire(now);
         if !is_asked && session.is_connected() {
-            is_asked = session.ask(query).is_some();
+            is_asked = match &tls.form {
+                TlsForm::H3(HttpsRequest { authority, path, method }) => {
+                    session.ask_http((authority, path), query, *method)
+                }
+                _ => session.ask(query),
+            }
+            .is_some();
         }
         while let Some(octets) = session.transmit(now) {
             socket.send(octets)?;
@@ -47,7 +58,8 @@ pub(crate) fn exchange(
                 let message = "the response belongs to another query";
                 return Err(io::Error::new(ErrorKind::InvalidData, message));
             }
-            return Ok(Reply { octets, server, carrier: Carrier::Quic, elapsed: start.elapsed() });
+            let (carrier, elapsed) = (tls.form.carrier(), start.elapsed());
+            return Ok(Reply { octets, server, carrier, elapsed });
         }
         if let Some(error) = session.ended() {
             return Err(io::Error::other(error.clone()));

@@ -43,6 +43,8 @@ pub enum TlsForm {
     Https(HttpsRequest),
     /// On streams of QUIC.
     Quic,
+    /// In HTTP/3.
+    H3(HttpsRequest),
 }
 
 impl TlsForm {
@@ -52,6 +54,7 @@ impl TlsForm {
             Self::Frames => Carrier::Tls,
             Self::Https(_) => Carrier::Https,
             Self::Quic => Carrier::Quic,
+            Self::H3(_) => Carrier::H3,
         }
     }
 }
@@ -114,7 +117,9 @@ pub(crate) fn exchange(
 ) -> io::Result<Reply> {
     match &tls.form {
         TlsForm::Https(https) => return over_https(query, timeout, server, (tls, https)),
-        TlsForm::Quic => return over_quic::exchange(query, timeout, server, tls),
+        TlsForm::Quic | TlsForm::H3(_) => {
+            return over_quic::exchange(query, timeout, server, tls);
+        }
         TlsForm::Frames => {}
     }
     let start = Instant::now();

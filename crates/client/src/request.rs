@@ -161,7 +161,7 @@ impl Request {
             return Err(ClientError::OnlyOverTls(word.clone()));
         }
         if is_get {
-            let TlsForm::Https(https) = &mut tls.form else {
+            let (TlsForm::Https(https) | TlsForm::H3(https)) = &mut tls.form else {
                 return Err(ClientError::OnlyOverHttps);
             };
             https.method = HttpMethod::Get;
@@ -342,6 +342,10 @@ fn server_of(
     } else if let Some(server) = text.strip_prefix("quic://") {
         let (name, address) = named(server, QUIC_PORT)?;
         (tls.name, tls.form) = (name, TlsForm::Quic);
+        Ok(address)
+    } else if let Some(server) = text.strip_prefix("h3://") {
+        let (address, https) = https_server(server, tls)?;
+        tls.form = TlsForm::H3(https);
         Ok(address)
     } else if let Some(server) = text.strip_prefix("https://") {
         let (address, https) = https_server(server, tls)?;

@@ -162,6 +162,8 @@ pub struct ServerConfig {
     pub listen: Vec<SocketAddr>,
     /// Listening addresses for DNS over TLS, HTTPS and QUIC.
     pub encrypted: Vec<Listen>,
+    /// Whether the addresses with HTTPS have HTTP/3 too.
+    pub h3: bool,
     /// Additional addresses, with names.
     pub listeners: Vec<ListenerConfig>,
     /// The addresses whose sockets are open, in the order of the sockets, if they are not the ones

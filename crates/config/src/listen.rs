@@ -24,6 +24,8 @@ pub enum Protocol {
     Https,
     /// DNS over QUIC.
     Quic,
+    /// DNS over HTTPS in HTTP/3, at the addresses of [`Self::Https`].
+    H3,
 }
 
 impl Protocol {
@@ -34,12 +36,18 @@ impl Protocol {
             Self::Tls => "tls://",
             Self::Https => "https://",
             Self::Quic => "quic://",
+            Self::H3 => "h3://",
         }
     }
 
     /// Reports whether the protocol uses datagrams.
     pub const fn uses_datagrams(self) -> bool {
-        matches!(self, Self::Plain | Self::Quic)
+        matches!(self, Self::Plain) || self.uses_quic()
+    }
+
+    /// Reports whether the protocol uses QUIC.
+    pub const fn uses_quic(self) -> bool {
+        matches!(self, Self::Quic | Self::H3)
     }
 
     /// Reports whether the protocol uses connections of TCP.
@@ -51,15 +59,18 @@ impl Protocol {
 /// The ports of UDP and TCP that listeners have.
 #[derive(Default)]
 pub(super) struct TakenPorts {
-    datagrams: HashSet<SocketAddr>,
-    streams: HashSet<SocketAddr>,
+    /// Whether HTTPS has the port of UDP too, for HTTP/3.
+    pub(super) h3: bool,
+    pub(super) datagrams: HashSet<SocketAddr>,
+    pub(super) streams: HashSet<SocketAddr>,
 }
 
 impl TakenPorts {
     /// Takes the ports of an item. Returns whether all were free.
     pub(super) fn take(&mut self, one: &Listen) -> bool {
         let Listen { protocol, address } = *one;
-        let datagrams = !protocol.uses_datagrams() || self.datagrams.insert(address);
+        let is_h3 = self.h3 && protocol == Protocol::Https;
+        let datagrams = !(is_h3 || protocol.uses_datagrams()) || self.datagrams.insert(address);
         let streams = !protocol.uses_streams() || self.streams.insert(address);
         datagrams && streams
     }

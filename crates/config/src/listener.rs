@@ -155,6 +155,14 @@ impl ServerConfig {
         for listener in &self.listeners {
             listener.encrypted.iter().for_each(|one| add(*one, Some(listener)));
         }
+        // The others keep their numbers when HTTP/3 is turned on or off.
+        let h3 = |one: &Listen| Listen { protocol: Protocol::H3, ..*one };
+        let is_https = |one: &&Listen| self.h3 && one.protocol == Protocol::Https;
+        self.encrypted.iter().filter(is_https).for_each(|one| add(h3(one), None));
+        for listener in &self.listeners {
+            let https = listener.encrypted.iter().filter(is_https);
+            https.for_each(|one| add(h3(one), Some(listener)));
+        }
         all
     }
 
@@ -202,13 +210,13 @@ impl ServerConfig {
 /// those with TLS, HTTPS or QUIC.
 pub(super) fn listen_of_server(
     setting: Setting<List<Text<Listen>>>,
+    mut taken: TakenPorts,
     check: &mut Check,
 ) -> (Vec<SocketAddr>, Vec<Listen>) {
     let Some(span) = setting.span() else {
         return (vec![SocketAddr::from(([127, 0, 0, 1], 5300))], Vec::new());
     };
     let Some(List(items)) = check.take(setting) else { return (Vec::new(), Vec::new()) };
-    let mut taken = TakenPorts::default();
     let (plain, tls) = different(items, &mut taken, check);
     if plain.is_empty() && tls.is_empty() {
         check.fault(span, "expected at least one address with port, such as \"127.0.0.1:53\"");
@@ -240,7 +248,7 @@ fn different(
         match protocol {
             _ if !taken.take(&one) => check.fault(at, format!("duplicate address {address}")),
             Protocol::Plain => plain.push(address),
-            Protocol::Tls | Protocol::Https | Protocol::Quic => tls.push(one),
+            _ => tls.push(one),
         }
     }
     (plain, tls)
@@ -253,7 +261,7 @@ pub(super) fn listeners(
     certificates: &[CertificateConfig],
     check: &mut Check,
 ) -> Vec<ListenerConfig> {
-    let mut taken = TakenPorts::default();
+    let mut taken = TakenPorts { h3: server.h3, ..TakenPorts::default() };
     server.listen.iter().for_each(|one| {
         taken.take(&Listen { protocol: Protocol::Plain, address: *one });
     });

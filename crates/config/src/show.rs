@@ -109,6 +109,7 @@ fn server(server: &ServerConfig) -> Table {
     let secret = server.cookie_secret.map(|octets| format!("{:032x}", u128::from_be_bytes(octets)));
     table([
         ("listen", listen(&server.listen, &server.encrypted)),
+        ("h3", server.h3.into()),
         ("workers", count(server.workers)),
         ("pin-workers", server.pin_workers.into()),
         ("http", or_empty(http.as_deref())),

@@ -107,6 +107,9 @@ pub(super) struct ServerSpec {
     /// `0.0.0.0:53` and `[::]:53` mean all addresses of this machine.
     #[schemars(extend("default" = ["127.0.0.1:5300"]))]
     pub(super) listen: Setting<List<Text<Listen>>>,
+    /// Serve HTTP/3 on the UDP port of each address with https://.
+    #[schemars(extend("default" = true))]
+    pub(super) h3: Setting<bool>,
     /// Number of worker threads; by default one per core.
     pub(super) workers: Setting<Int<1, 256>>,
     /// Pin each worker thread to one core.

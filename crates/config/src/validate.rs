@@ -13,6 +13,7 @@ use toml::Spanned;
 
 use super::check::Check;
 use super::error::SettingError;
+use super::listen::TakenPorts;
 use super::name::{Name, shown};
 use super::query_log::{self, PrivacyTables};
 use super::recurse::{self, Mode};
@@ -105,10 +106,13 @@ pub(super) fn validate(
 }
 
 fn server(spec: ServerSpec, check: &mut Check) -> ServerConfig {
-    let (listen, encrypted) = listener::listen_of_server(spec.listen, check);
+    let h3 = check.take(spec.h3).unwrap_or(true);
+    let taken = TakenPorts { h3, ..TakenPorts::default() };
+    let (listen, encrypted) = listener::listen_of_server(spec.listen, taken, check);
     ServerConfig {
         listen,
         encrypted,
+        h3,
         listeners: Vec::new(),
         open: Vec::new(),
         workers: check.take(spec.workers).map_or_else(cores, |workers| workers.0 as usize),

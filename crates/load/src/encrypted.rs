@@ -8,6 +8,7 @@ use std::{fmt, io};
 
 use avocet_session::certificate::{ALPN_DOQ, ALPN_DOT};
 use avocet_session::frame::{ReadBuffer, ReadState};
+use avocet_session::quic::QuicProtocol;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
 use avocet_session::session::ClientSession;
 use avocet_session::trust::{Trust, authorities, client};
@@ -101,7 +102,7 @@ impl QuicTarget {
     /// Reads the settings of the command line for a server with this name in its certificate.
     pub(crate) fn new(args: &LoadArgs, name: &str) -> Result<Self, LoadError> {
         let config = settings(args, ALPN_DOQ)?;
-        let settings = QuicSettings::new(config).map_err(io::Error::other)?;
+        let settings = QuicSettings::new(config, QuicProtocol::Doq).map_err(io::Error::other)?;
         Ok(Self { settings, name: name.to_owned() })
     }
 

@@ -13,11 +13,11 @@ use avocet_io::file::read_regular;
 use avocet_nameserver::file_watch::FileFingerprint;
 use avocet_nameserver::query::asked::Entrance;
 use avocet_session::certificate::{
-    ALPN_DOH, ALPN_DOQ, ALPN_DOT, Certificate, CertificateChoice, CertificateError, Tickets,
-    listener,
+    ALPN_DOH, ALPN_DOQ, ALPN_DOT, ALPN_H3, Certificate, CertificateChoice, CertificateError,
+    Tickets, listener,
 };
 use avocet_session::quic::listener::ListenerError;
-use avocet_session::quic::{QuicKeys, QuicListener};
+use avocet_session::quic::{QuicKeys, QuicListener, QuicProtocol};
 use rustls::ServerConfig;
 use thiserror::Error;
 
@@ -154,8 +154,13 @@ impl TlsListeners {
                 Protocol::Https => tls = Some(self.listener(config, &one, &all, &ALPN_DOH)?),
                 Protocol::Quic => {
                     let tls = self.listener(config, &one, &all, &[ALPN_DOQ])?;
-                    let idle = config.server.tcp.idle;
-                    quic = Some(QuicListener::new(tls, &self.quic_keys, idle)?);
+                    let settings = (QuicProtocol::Doq, config.server.tcp.idle);
+                    quic = Some(QuicListener::new(tls, &self.quic_keys, settings)?);
+                }
+                Protocol::H3 => {
+                    let tls = self.listener(config, &one, &all, &[ALPN_H3])?;
+                    let settings = (QuicProtocol::H3, config.server.tcp.idle);
+                    quic = Some(QuicListener::new(tls, &self.quic_keys, settings)?);
                 }
             }
             state.listeners.push(tls);

@@ -348,7 +348,7 @@ fn probe(listen: &[OpenAddress]) -> Result<(), StartError> {
         let local = match one.protocol {
             Protocol::Plain => avocet_io::probe::probe(addr),
             Protocol::Tls | Protocol::Https => avocet_io::probe::probe_stream(addr),
-            Protocol::Quic => avocet_io::probe::probe_datagrams(addr),
+            Protocol::Quic | Protocol::H3 => avocet_io::probe::probe_datagrams(addr),
         };
         let local = local.map_err(ListenFault::of(one))?;
         if local == Local::NotYet {

@@ -18,6 +18,8 @@ use crate::tls::provider;
 pub const ALPN_DOH: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// The protocol of DNS over TLS in ALPN (RFC 7858, RFC 7301).
 pub const ALPN_DOT: &[u8] = b"dot";
+/// The protocol of HTTP/3 in ALPN (RFC 9114).
+pub const ALPN_H3: &[u8] = b"h3";
 /// The protocol of DNS over QUIC in ALPN (RFC 9250).
 pub const ALPN_DOQ: &[u8] = b"doq";
 

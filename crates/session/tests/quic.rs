@@ -8,8 +8,9 @@ mod world;
 
 use std::time::Duration;
 
-use avocet_session::quic::DoqError;
+use avocet_session::http::HttpMethod;
 use avocet_session::quic::client::{QuicClient, QuicSettings};
+use avocet_session::quic::{DoqError, QuicProtocol};
 use quinn_proto::{Dir, TransportConfig};
 
 use world::{Faults, Kind, PATIENCE, World, code, framed, query};
@@ -472,7 +473,7 @@ fn mutated_datagrams_do_no_harm() {
 #[test]
 fn the_client_of_this_crate_asks_and_reads() {
     let mut world = World::new(1);
-    let settings = QuicSettings::new(world.trust.clone()).unwrap();
+    let settings = QuicSettings::new(world.trust.clone(), QuicProtocol::Doq).unwrap();
     let (server, addr) = ("192.0.2.1:853".parse().unwrap(), A.parse().unwrap());
     let mut client = QuicClient::connect(&settings, server, "dns.example", world.now).unwrap();
     let (mut asked, mut replies) = (0, Vec::new());
@@ -497,4 +498,113 @@ fn the_client_of_this_crate_asks_and_reads() {
     assert_eq!((asked, replies.len()), (150, 150));
     let failed = replies.iter().filter(|reply| reply.result.is_err()).count();
     assert_eq!(failed, 3);
+}
+
+/// Writes octets on a new stream without a direction back.
+fn write_uni(world: &mut World, client: usize, octets: &[u8]) -> quinn_proto::StreamId {
+    let connection = &mut world.clients[client].connection;
+    let id = connection.streams().open(Dir::Uni).unwrap();
+    connection.send_stream(id).write(octets).unwrap();
+    id
+}
+
+#[test]
+fn the_client_of_this_crate_asks_over_http3() {
+    let mut world = World::serving(QuicProtocol::H3, 1);
+    let settings = QuicSettings::new(world.trust.clone(), QuicProtocol::H3).unwrap();
+    let (server, addr) = ("192.0.2.1:443".parse().unwrap(), A.parse().unwrap());
+    let mut client = QuicClient::connect(&settings, server, "dns.example", world.now).unwrap();
+    let (mut asked, mut replies) = (0_u8, Vec::new());
+    for _ in 0..200 {
+        let mut datagrams = Vec::new();
+        while let Some(octets) = client.transmit(world.now) {
+            datagrams.push(octets.to_vec());
+        }
+        datagrams.iter().for_each(|octets| world.deliver_to_server(addr, octets));
+        for (_, octets) in world.take_sent() {
+            client.receive(world.now, server, &octets);
+        }
+        while client.may_ask() && asked < 100 {
+            let method = if asked % 2 == 0 { HttpMethod::Get } else { HttpMethod::Post };
+            let path = if asked % 10 == 9 { "/elsewhere" } else { "/dns-query" };
+            let message = query(Kind::Echo, asked);
+            assert!(client.ask_http(("dns.example", path), &message, method).is_some());
+            asked += 1;
+        }
+        world.now += Duration::from_millis(1);
+        client.fire(world.now);
+        replies.extend(std::iter::from_fn(|| client.next_reply()));
+    }
+    assert_eq!((asked, replies.len()), (100, 100));
+    for reply in replies {
+        match reply.result {
+            Ok(message) => assert_eq!(message, query(Kind::Echo, reply.request as u8)),
+            Err(error) => {
+                assert_eq!(reply.request % 10, 9);
+                assert!(error.to_string().contains("404"), "{error}");
+            }
+        }
+    }
+}
+
+/// The settings of a client: those of HTTP/3 begin with the type of the stream.
+const SETTINGS: [u8; 3] = [0, 4, 0];
+
+#[test]
+fn violations_of_http3_end_the_connection_with_their_error() {
+    for (uni, bi, expected) in [
+        (&[&SETTINGS[..], &SETTINGS][..], &b""[..], 0x103),
+        (&[&[0, 0x21, 0]], b"", 0x10a),
+        (&[&[1]], b"", 0x103),
+        (&[&SETTINGS, &[2, 0x3f, 0xe1, 0x1f]], b"", 0x201),
+        (&[&SETTINGS], b"\x00\x01x", 0x105),
+        (&[&SETTINGS], b"\x01\x03\x00\x00\x80", 0x200),
+        (&[&SETTINGS], b"\x04\x00", 0x105),
+    ] {
+        let mut world = World::serving(QuicProtocol::H3, 1);
+        let one = world.connected(A);
+        for octets in uni {
+            write_uni(&mut world, one, octets);
+        }
+        if !bi.is_empty() {
+            world.clients[one].write(bi);
+        }
+        world.run();
+        assert_eq!(world.clients[one].closed_for(), Some(expected), "{uni:?} {bi:?}");
+        assert_eq!(world.server.counts().violations, 1);
+        world.check_empty();
+    }
+}
+
+#[test]
+fn the_control_stream_must_not_end_and_others_have_no_meaning() {
+    let mut world = World::serving(QuicProtocol::H3, 1);
+    let one = world.connected(A);
+    // More than a client may open at a time: each makes room for the next.
+    for _ in 0..50 {
+        write_uni(&mut world, one, &[0x21, 1, 2, 3]);
+        world.run();
+    }
+    assert!(world.clients[one].ended.is_none());
+    let control = write_uni(&mut world, one, &SETTINGS);
+    world.run();
+    world.clients[one].finish(control);
+    world.run();
+    assert_eq!(world.clients[one].closed_for(), Some(0x104));
+    world.check_empty();
+}
+
+#[test]
+fn a_malformed_request_ends_its_stream_only() {
+    let mut world = World::serving(QuicProtocol::H3, 1);
+    let one = world.connected(A);
+    // A header block without fields, and a request that ends in a frame.
+    for octets in [&b"\x01\x02\x00\x00"[..], b"\x01\x20\x00"] {
+        let id = world.clients[one].write(octets);
+        world.clients[one].finish(id);
+        world.run();
+        assert_eq!(world.clients[one].replies[&id.index()], Err(0x10e));
+    }
+    assert!(world.clients[one].ended.is_none());
+    assert_eq!(world.server.held(), 0);
 }

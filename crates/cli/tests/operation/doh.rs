@@ -123,3 +123,69 @@ fn the_client_and_all_that_knows_transports_know_https() {
     assert!(logged.is_some_and(|text| text.contains("\"https\"")));
     server.stop();
 }
+
+/// Asks by the libraries dnspython and aioquic.
+const PYTHON: &str = "
+import sys, dns.message, dns.query
+query = dns.message.make_query('www.example', 'A')
+url = 'https://' + sys.argv[1] + '/dns-query'
+for post in (True, False):
+    print(dns.query.https(query, url, post=post, verify=False, timeout=5,
+                          http_version=dns.query.HTTPVersion.H3))
+";
+
+#[test]
+fn clients_ask_over_http3() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    configure(&site, &upstream, https);
+    let server = site.start();
+    let at = format!("@h3://{https}");
+    let ca = format!("+ca={}", site.directory.join("one.pem").display());
+    for words in [&[][..], &["+https-get"]] {
+        let reply =
+            site.avocet_text(&[&["query", &at, "www.example", &ca, "+json"], words].concat());
+        let reply: serde_json::Value = serde_json::from_str(&reply).unwrap();
+        assert_eq!((&reply["transport"], &reply["size"]), (&"h3".into(), &468.into()), "{reply}");
+        let words = [&["query", &at, "a.secret.example", "+insecure", "+short"], words].concat();
+        assert_eq!(site.avocet_text(&words), "0.0.0.0\n");
+    }
+    let elsewhere = format!("{at}/other");
+    for (server, name, expected) in
+        [(&elsewhere, "www.example", "HTTP status 404"), (&at, "a.gone.example", "error code 268")]
+    {
+        let output = site.avocet(&["query", server, name, "+insecure"]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+    assert!(site.avocet_text(&["status"]).contains(&format!("h3://{https}")));
+    assert!(site.metric("avocet_queries_total{transport=\"https\"}") >= 4.0);
+    let python = ["-c", PYTHON, &https.to_string()];
+    if let Ok(output) = Command::new("python3").args(python).output() {
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        // Few systems have the libraries.
+        let is_without = ["ModuleNotFoundError", "NoDOH"].iter().any(|error| text.contains(error));
+        assert!(is_without || text.matches("192.0.2.77").count() == 2, "{text}");
+    }
+    server.stop();
+}
+
+#[test]
+fn http3_can_be_turned_off() {
+    let (site, upstream, https) = (Site::new(), Upstream::start(), free_address());
+    for (name, text) in [("one.pem", ONE[0]), ("one.key", ONE[1])] {
+        fs::write(site.directory.join(name), text).unwrap();
+    }
+    let rest = format!(
+        "[[certificate]]\ncert = \"one.pem\"\nkey = \"one.key\"\n[[listener]]\nname = \"doh\"\n\
+         listen = [\"https://{https}\", \"quic://{https}\"]\n"
+    );
+    site.configure(upstream.addr, "h3 = false", &rest);
+    let server = site.start();
+    let (quic, h3) = (format!("@quic://{https}"), format!("@h3://{https}"));
+    let words = ["query", &quic, "www.example", "+insecure", "+short"];
+    assert_eq!(site.avocet_text(&words), "192.0.2.77\n", "the port is free for QUIC");
+    let output = site.avocet(&["query", &h3, "www.example", "+insecure", "+time=2"]);
+    assert!(!output.status.success());
+    server.stop();
+}

@@ -141,6 +141,7 @@ impl<'c> OfServer<'c> {
             // See `Placement`.
             listen: _,
             encrypted: _,
+            h3: _,
             // Their names are in the policy as well.
             listeners: _,
             open: _,

@@ -111,7 +111,9 @@ fn transport_at(state: &Snapshot, entrance: Entrance, wanted: Option<LogTranspor
     let all = state.config.server.open_addresses();
     match (wanted, all.get(usize::from(entrance.0)).map(|one| one.protocol)) {
         (Some(LogTransport::Tls), _) | (None, Some(Protocol::Tls)) => Transport::Tls,
-        (Some(LogTransport::Https), _) | (None, Some(Protocol::Https)) => Transport::Https,
+        (Some(LogTransport::Https), _) | (None, Some(Protocol::Https | Protocol::H3)) => {
+            Transport::Https
+        }
         (Some(LogTransport::Quic), _) | (None, Some(Protocol::Quic)) => Transport::Quic,
         (Some(LogTransport::Tcp), _) => Transport::Tcp,
         (Some(LogTransport::Udp) | None, _) => Transport::Udp,

@@ -54,6 +54,7 @@ pub(super) fn keep_what_needs_a_restart(new: &mut Config, old: &Config) -> Pendi
     pending.keys.extend(keep_https(&mut new.web, &old.web));
     keep! {
         "server.workers": server.workers;
+        "server.h3": server.h3;
         "server.pin-workers": server.pin_workers;
         "server.http": server.http;
         "server.user": server.user;

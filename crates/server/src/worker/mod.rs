@@ -104,7 +104,7 @@ pub(crate) struct Listeners {
 impl Listeners {
     /// Returns the UDP sockets of a protocol.
     pub(crate) fn datagrams_of(&mut self, protocol: Protocol) -> &mut Vec<UdpListener> {
-        if protocol == Protocol::Quic { &mut self.quic } else { &mut self.datagrams }
+        if protocol.uses_quic() { &mut self.quic } else { &mut self.datagrams }
     }
 }
 

@@ -11,7 +11,7 @@ use super::huffman;
 /// this size has at most 128 entries.
 pub(crate) const TABLE_SIZE: usize = 4096;
 /// Octets that an entry counts besides its name and value (RFC 7541 §4.1).
-const ENTRY_OVERHEAD: usize = 32;
+pub(super) const ENTRY_OVERHEAD: usize = 32;
 /// Most octets of all fields of a request, with the overhead of entries: what an index of one octet
 /// refers to counts too (RFC 9113 §6.5.2).
 pub(crate) const MAX_FIELDS: usize = 16 << 10;
@@ -42,7 +42,7 @@ pub(crate) enum FieldName {
 }
 
 impl FieldName {
-    fn read(name: &[u8]) -> Self {
+    pub(super) fn read(name: &[u8]) -> Self {
         match name {
             b":method" => Self::Method,
             b":path" => Self::Path,
@@ -259,12 +259,12 @@ impl FieldDecoder {
         let is_kept = rest[0] & 0x40 != 0;
         let index = integer(rest, if is_kept { 6 } else { 4 })?;
         let (name, name_len) = if index == 0 {
-            string(rest, &mut self.name)?;
+            string(rest, 7, &mut self.name)?;
             (FieldName::read(&self.name), self.name.len())
         } else {
             self.name_at(index)?
         };
-        string(rest, &mut self.value)?;
+        string(rest, 7, &mut self.value)?;
         let size = name_len + self.value.len() + ENTRY_OVERHEAD;
         if before < MAX_FIELDS {
             visit(name, &self.value);
@@ -318,7 +318,7 @@ impl FieldDecoder {
 
 /// Reads an integer behind a prefix of some bits (RFC 7541 §5.1). None here needs more than four
 /// octets.
-fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
+pub(super) fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
     const MAX_SHIFT: u32 = 21;
     let (first, mut after) = rest.split_first().ok_or(BadBlock)?;
     let most = (1usize << bits) - 1;
@@ -339,10 +339,11 @@ fn integer(rest: &mut &[u8], bits: u32) -> Result<usize, BadBlock> {
     Ok(value)
 }
 
-/// Reads a string into `out`.
-fn string(rest: &mut &[u8], out: &mut Vec<u8>) -> Result<(), BadBlock> {
-    let is_coded = rest.first().ok_or(BadBlock)? & 0x80 != 0;
-    let len = integer(rest, 7)?;
+/// Reads a string into `out`. Its length has a prefix of some bits, and the bit before says whether
+/// it is coded.
+pub(super) fn string(rest: &mut &[u8], bits: u32, out: &mut Vec<u8>) -> Result<(), BadBlock> {
+    let is_coded = rest.first().ok_or(BadBlock)? & (1 << bits) != 0;
+    let len = integer(rest, bits)?;
     let (octets, after) = rest.split_at_checked(len).ok_or(BadBlock)?;
     *rest = after;
     out.clear();
@@ -361,7 +362,7 @@ pub(crate) fn write(index: u8, value: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends an integer behind a prefix of some bits, which is otherwise empty.
-fn write_integer(value: usize, bits: u32, out: &mut Vec<u8>) {
+pub(super) fn write_integer(value: usize, bits: u32, out: &mut Vec<u8>) {
     let most = (1usize << bits) - 1;
     if value < most {
         return out.push(value as u8);

@@ -1,4 +1,5 @@
-//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end.
+//! DNS over HTTPS (RFC 8484) over octets: HTTP/1.1 and HTTP/2, the server's end; and the octets of
+//! HTTP/3, for [`quic`](crate::quic).
 //!
 //! A connection begins with the preface of HTTP/2 or with a request of HTTP/1.1, so that its first
 //! octets decide, whatever the two ends have agreed on in TLS.
@@ -8,9 +9,12 @@ mod frames;
 mod h1;
 mod h2;
 mod h2_stream;
+pub(crate) mod h3;
+pub(crate) mod h3_ask;
 mod hpack;
 mod huffman;
-mod request;
+mod qpack;
+pub(crate) mod request;
 mod response;
 #[cfg(test)]
 mod tests;

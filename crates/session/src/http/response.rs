@@ -35,7 +35,7 @@ pub(super) fn write_fields(status: Status, message: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Writes a number in decimal digits.
-fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
+pub(super) fn decimal(mut value: u32, digits: &mut [u8; 10]) -> &[u8] {
     let mut at = digits.len();
     loop {
         at -= 1;

@@ -14,6 +14,10 @@ use quinn_proto::{
 use thiserror::Error;
 
 use super::doq::{DoqError, DoqReply, framed};
+use super::listener::QuicProtocol;
+use crate::http::HttpMethod;
+use crate::http::h3::settings;
+use crate::http::h3_ask::{BadStatus, H3Response, request};
 
 /// Octets of a response that may arrive ahead of what was read.
 const STREAM_WINDOW: u32 = 128 << 10;
@@ -36,24 +40,30 @@ pub enum QuicError {
     #[error("the server ended the query with error code {0}")]
     NoReply(u64),
     /// The server has sent something else than one message.
-    #[error("the stream has no response of DNS over QUIC")]
+    #[error("the stream has no response")]
     Malformed,
+    /// The server refuses the request.
+    #[error("the server answers with HTTP status {0}")]
+    Status(String),
 }
 
 /// What the connections of a client have in common: trust, and sessions to resume.
 #[derive(Clone)]
-pub struct QuicSettings(ClientConfig);
+pub struct QuicSettings {
+    config: ClientConfig,
+    protocol: QuicProtocol,
+}
 
 impl QuicSettings {
     /// Creates the settings.
     ///
     /// # Errors
     /// The cryptography lacks a cipher.
-    pub fn new(tls: Arc<rustls::ClientConfig>) -> Result<Self, QuicError> {
+    pub fn new(tls: Arc<rustls::ClientConfig>, protocol: QuicProtocol) -> Result<Self, QuicError> {
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(VarInt::from_u32(0))
-            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .max_concurrent_uni_streams(protocol.uni_streams().into())
             .stream_receive_window(STREAM_WINDOW.into())
             .receive_window(CONNECTION_WINDOW.into())
             .datagram_receive_buffer_size(None)
@@ -61,7 +71,7 @@ impl QuicSettings {
             .mtu_discovery_config(None);
         let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
         config.transport_config(Arc::new(transport));
-        Ok(Self(config))
+        Ok(Self { config, protocol })
     }
 }
 
@@ -71,7 +81,8 @@ pub struct QuicClient {
     handle: ConnectionHandle,
     connection: Connection,
     /// Replies that have begun to arrive, by stream.
-    partial: HashMap<u64, DoqReply>,
+    partial: HashMap<u64, PartialReply>,
+    protocol: QuicProtocol,
     replies: VecDeque<QuicReply>,
     ended: Option<ConnectionError>,
     is_connected: bool,
@@ -102,12 +113,13 @@ impl QuicClient {
     ) -> Result<Self, QuicError> {
         let config = Arc::new(EndpointConfig::default());
         let mut endpoint = Endpoint::new(config, None, false, None);
-        let (handle, connection) = endpoint.connect(now, settings.0.clone(), server, name)?;
+        let (handle, connection) = endpoint.connect(now, settings.config.clone(), server, name)?;
         Ok(Self {
             endpoint,
             handle,
             connection,
             partial: HashMap::new(),
+            protocol: settings.protocol,
             replies: VecDeque::new(),
             ended: None,
             is_connected: false,
@@ -126,7 +138,20 @@ impl QuicClient {
 
     /// Sends a query. Returns the number of its stream; `None` while the server permits none.
     pub fn ask(&mut self, message: &[u8]) -> Option<u64> {
-        let octets = framed(message)?;
+        self.send(framed(message)?)
+    }
+
+    /// Sends a query in HTTP/3, as [`Self::ask`] does.
+    pub fn ask_http(
+        &mut self,
+        (authority, path): (&str, &str),
+        message: &[u8],
+        method: HttpMethod,
+    ) -> Option<u64> {
+        self.send(request(authority, path, message, method))
+    }
+
+    fn send(&mut self, octets: Vec<u8>) -> Option<u64> {
         let id = self.spare.take().or_else(|| self.connection.streams().open(Dir::Bi))?;
         let mut stream = self.connection.send_stream(id);
         // The window of each stream is longer than a query.
@@ -200,13 +225,24 @@ impl QuicClient {
         }
     }
 
+    fn begin(&mut self) {
+        self.is_connected = true;
+        if self.protocol == QuicProtocol::H3
+            && let Some(id) = self.connection.streams().open(Dir::Uni)
+        {
+            let octets = Bytes::from(settings());
+            let _ = self.connection.send_stream(id).write_chunks(&mut [octets]);
+        }
+    }
+
     fn process(&mut self) {
         self.pass_events();
         while let Some(event) = self.connection.poll() {
             match event {
-                Event::Connected => self.is_connected = true,
+                Event::Connected => self.begin(),
                 Event::ConnectionLost { reason } => self.ended = Some(reason),
-                Event::Stream(StreamEvent::Readable { id }) => self.read(id),
+                // What the server says about the connection changes nothing for single queries.
+                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => self.read(id),
                 Event::Stream(StreamEvent::Stopped { id, error_code }) => {
                     let _ = self.connection.send_stream(id).reset(error_code);
                 }
@@ -218,7 +254,9 @@ impl QuicClient {
     fn read(&mut self, id: StreamId) {
         let mut stream = self.connection.recv_stream(id);
         let Ok(mut chunks) = stream.read(true) else { return };
-        let reply = self.partial.entry(id.index()).or_default();
+        let protocol = self.protocol;
+        let begin = || PartialReply::new(protocol);
+        let reply = self.partial.entry(id.index()).or_insert_with(begin);
         let result = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
@@ -226,7 +264,7 @@ impl QuicClient {
                         break Some(Err(QuicError::Malformed));
                     }
                 }
-                Ok(None) => break Some(reply.end().map_err(|_| QuicError::Malformed)),
+                Ok(None) => break Some(reply.end()),
                 Err(ReadError::Blocked) => break None,
                 Err(ReadError::Reset(code)) => break Some(Err(QuicError::NoReply(code.into()))),
             }
@@ -235,6 +273,37 @@ impl QuicClient {
         if let Some(result) = result {
             self.partial.remove(&id.index());
             self.replies.push_back(QuicReply { request: id.index(), result });
+        }
+    }
+}
+
+/// A reply that has begun to arrive.
+enum PartialReply {
+    Doq(DoqReply),
+    H3(Box<H3Response>),
+}
+
+impl PartialReply {
+    fn new(protocol: QuicProtocol) -> Self {
+        match protocol {
+            QuicProtocol::Doq => Self::Doq(DoqReply::default()),
+            QuicProtocol::H3 => Self::H3(Box::default()),
+        }
+    }
+
+    fn take(&mut self, octets: &[u8]) -> Result<(), QuicError> {
+        match self {
+            Self::Doq(reply) => reply.take(octets).map_err(|_| QuicError::Malformed),
+            Self::H3(response) => response.take(octets).map_err(|_| QuicError::Malformed),
+        }
+    }
+
+    fn end(&mut self) -> Result<Vec<u8>, QuicError> {
+        match self {
+            Self::Doq(reply) => reply.end().map_err(|_| QuicError::Malformed),
+            Self::H3(response) => {
+                response.end().map_err(|BadStatus(status)| QuicError::Status(status))
+            }
         }
     }
 }

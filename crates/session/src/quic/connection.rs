@@ -15,8 +15,13 @@ use quinn_proto::{
     Connection as Inner, Dir, Event, ReadError, Side, StreamEvent, StreamId, VarInt, WriteError,
 };
 
-use super::doq::{DoqError, DoqQuery, DoqViolation, framed, query_of};
+use super::doq::{DoqError, DoqQuery, framed, query_of};
+use super::h3::{H3State, StreamFault};
+use super::listener::QuicProtocol;
 use super::server::{QuicAnswer, QuicPatience, QuicQuery, QuicRoute, QuicService};
+
+use crate::http::h3::{self, H3Asked, H3Error, H3Request};
+use crate::http::request::{ResponseExtent, Status};
 
 /// Octets of incomplete queries of a connection, and of its responses that wait for the client.
 const MAX_HELD: usize = 256 << 10;
@@ -49,18 +54,97 @@ struct Request {
 
 enum QueryState {
     /// The query is incomplete.
-    Reading(DoqQuery),
+    Reading(IncompleteQuery),
     /// The reply comes later.
-    Waiting,
+    Waiting(ResponseExtent),
     /// The rest of the response waits for the client.
     Sending(Bytes),
+}
+
+/// An incomplete query.
+enum IncompleteQuery {
+    Doq(DoqQuery),
+    H3(Box<H3Request>),
+}
+
+/// What the octets of a stream lead to.
+enum Reached {
+    /// The query is incomplete.
+    More,
+    /// The message of the query.
+    Query(Vec<u8>, ResponseExtent),
+    /// The request has no query.
+    Reject(Status),
+}
+
+/// Why a stream cannot be read.
+enum Violation {
+    /// DNS over QUIC was violated: the connection ends.
+    Doq,
+    /// HTTP/3 was violated: the connection ends.
+    Connection(H3Error),
+    /// The request is malformed: its stream ends.
+    Stream,
+}
+
+impl From<super::doq::DoqViolation> for Violation {
+    fn from(_: super::doq::DoqViolation) -> Self {
+        Self::Doq
+    }
+}
+
+impl From<H3Error> for Violation {
+    fn from(error: H3Error) -> Self {
+        match error {
+            H3Error::Message | H3Error::RequestIncomplete => Self::Stream,
+            error => Self::Connection(error),
+        }
+    }
+}
+
+impl IncompleteQuery {
+    fn held(&self) -> usize {
+        match self {
+            Self::Doq(query) => query.held(),
+            Self::H3(request) => request.held(),
+        }
+    }
+
+    /// Takes what has arrived.
+    fn take(&mut self, arrived: &Arrived) -> Result<Reached, Violation> {
+        match self {
+            Self::Doq(query) => {
+                for piece in &arrived.pieces {
+                    query.take(piece)?;
+                }
+                if !arrived.has_ended {
+                    return Ok(Reached::More);
+                }
+                Ok(Reached::Query(query.end()?.to_vec(), ResponseExtent::Whole))
+            }
+            Self::H3(request) => {
+                for piece in &arrived.pieces {
+                    if let Some(status) = request.take(piece)? {
+                        return Ok(Reached::Reject(status));
+                    }
+                }
+                if !arrived.has_ended {
+                    return Ok(Reached::More);
+                }
+                Ok(match request.end()? {
+                    H3Asked::Query(query, extent) => Reached::Query(query, extent),
+                    H3Asked::Reject(status) => Reached::Reject(status),
+                })
+            }
+        }
+    }
 }
 
 impl QueryState {
     fn held(&self) -> usize {
         match self {
             Self::Reading(query) => query.held(),
-            Self::Waiting => 0,
+            Self::Waiting(_) => 0,
             Self::Sending(rest) => rest.len(),
         }
     }
@@ -101,6 +185,8 @@ pub(super) struct QuicConnection {
     /// Why the server has closed it.
     closed_for: Option<DoqError>,
     requests: Vec<Request>,
+    /// `None` in DNS over QUIC.
+    http: Option<Box<H3State>>,
     held: usize,
     budget: u32,
     /// Octets that may be sent before the client has proven its address; `None` after that.
@@ -108,7 +194,11 @@ pub(super) struct QuicConnection {
 }
 
 impl QuicConnection {
-    pub(super) fn new(inner: Inner, entrance: u16, now: Instant) -> Self {
+    pub(super) fn new(
+        inner: Inner,
+        (protocol, entrance): (QuicProtocol, u16),
+        now: Instant,
+    ) -> Self {
         Self {
             ip: inner.remote_address().ip(),
             inner,
@@ -121,6 +211,7 @@ impl QuicConnection {
             is_finishing: false,
             closed_for: None,
             requests: Vec::new(),
+            http: (protocol == QuicProtocol::H3).then(Box::default),
             held: 0,
             budget: FIRST_BUDGET,
             allowance: None,
@@ -139,7 +230,9 @@ impl QuicConnection {
 
     /// Reports whether the client has acknowledged all responses, besides.
     fn is_done(&mut self) -> bool {
-        self.is_quiet() && self.inner.streams().send_streams() == 0
+        // The control stream of HTTP/3 has no end.
+        let endless = usize::from(self.http.is_some());
+        self.is_quiet() && self.inner.streams().send_streams() <= endless
     }
 
     /// Limits what is sent to a client that has not proven its address: `octets` have come from it.
@@ -175,6 +268,9 @@ impl QuicConnection {
                     progress.has_connected = self.handshake_since.take().is_some();
                     self.allowance = None;
                     self.active = turn.now;
+                    if let Some(http) = &mut self.http {
+                        http.begin(&mut self.inner);
+                    }
                 }
                 Event::Stream(event) if !self.inner.is_closed() => self.stream_event(event, turn),
                 _ => {}
@@ -193,6 +289,13 @@ impl QuicConnection {
                     self.read(id, turn);
                 }
             }
+            StreamEvent::Opened { dir: Dir::Uni } => {
+                while let Some(id) = self.inner.streams().accept(Dir::Uni) {
+                    self.budget = self.budget.saturating_sub(1);
+                    self.read_uni(id, turn.now);
+                }
+            }
+            StreamEvent::Readable { id } if id.dir() == Dir::Uni => self.read_uni(id, turn.now),
             StreamEvent::Readable { id } => self.read(id, turn),
             StreamEvent::Writable { id } => self.send_rest(id, turn.now),
             StreamEvent::Stopped { id, .. } => self.forget(id, DoqError::Cancelled),
@@ -204,7 +307,49 @@ impl QuicConnection {
     pub(super) fn close(&mut self, now: Instant, reason: DoqError) {
         if !self.inner.is_closed() {
             self.closed_for = Some(reason);
-            self.inner.close(now, VarInt::from_u32(reason as u32), Bytes::new());
+            self.inner.close(now, self.code(reason), Bytes::new());
+        }
+    }
+
+    /// Returns the error code of the protocol.
+    fn code(&self, reason: DoqError) -> VarInt {
+        VarInt::from_u32(match (&self.http, reason) {
+            (None, reason) => reason as u32,
+            (Some(_), DoqError::None) => H3Error::None as u32,
+            (Some(_), DoqError::Internal) => H3Error::Internal as u32,
+            (Some(_), DoqError::Protocol) => H3Error::Protocol as u32,
+            (Some(_), DoqError::Cancelled | DoqError::Unspecified) => H3Error::Cancelled as u32,
+            (Some(_), DoqError::ExcessiveLoad) => H3Error::ExcessiveLoad as u32,
+        })
+    }
+
+    /// Ends the connection for a violation of HTTP/3.
+    fn violate(&mut self, now: Instant, error: H3Error) {
+        if !self.inner.is_closed() {
+            self.closed_for = Some(match error {
+                H3Error::ExcessiveLoad => DoqError::ExcessiveLoad,
+                _ => DoqError::Protocol,
+            });
+            self.inner.close(now, VarInt::from_u32(error as u32), Bytes::new());
+        }
+    }
+
+    /// Reads a stream of HTTP/3 that has no direction back.
+    fn read_uni(&mut self, id: StreamId, now: Instant) {
+        let arrived = Arrived::read(&mut self.inner, id);
+        let Some(http) = &mut self.http else { return self.close(now, DoqError::Protocol) };
+        let fault = match arrived {
+            Ok(None) => return,
+            Ok(Some(arrived)) => http.take(id, &arrived),
+            Err(Cancelled) => http.take(id, &Arrived { pieces: Vec::new(), has_ended: true }),
+        };
+        match fault {
+            Ok(()) => {}
+            Err(StreamFault::Unknown) => {
+                let code = VarInt::from_u32(H3Error::StreamCreation as u32);
+                let _ = self.inner.recv_stream(id).stop(code);
+            }
+            Err(StreamFault::Connection(error)) => self.violate(now, error),
         }
     }
 
@@ -222,6 +367,9 @@ impl QuicConnection {
     /// Ends the connection as soon as no query waits.
     pub(super) fn finish(&mut self, now: Instant) {
         self.is_finishing = true;
+        if let Some(http) = &mut self.http {
+            http.go_away(&mut self.inner);
+        }
         if self.is_done() {
             self.close(now, DoqError::None);
         }
@@ -234,10 +382,17 @@ impl QuicConnection {
             Ok(None) => return,
             Err(Cancelled) => return self.forget(id, DoqError::Cancelled),
         };
-        if self.take(id, &arrived, turn).is_err() {
-            self.close(turn.now, DoqError::Protocol);
-        } else if self.held > MAX_HELD {
-            self.close(turn.now, DoqError::ExcessiveLoad);
+        match self.take(id, &arrived, turn) {
+            Err(Violation::Doq) => self.close(turn.now, DoqError::Protocol),
+            Err(Violation::Connection(error)) => self.violate(turn.now, error),
+            Err(Violation::Stream) => {
+                self.budget = self.budget.saturating_sub(1);
+                let code = VarInt::from_u32(H3Error::Message as u32);
+                let _ = self.inner.recv_stream(id).stop(code);
+                let _ = self.inner.send_stream(id).reset(code);
+            }
+            Ok(()) if self.held > MAX_HELD => self.close(turn.now, DoqError::ExcessiveLoad),
+            Ok(()) => {}
         }
     }
 
@@ -246,62 +401,99 @@ impl QuicConnection {
         id: StreamId,
         arrived: &Arrived,
         turn: &mut Turn<'_, impl QuicService>,
-    ) -> Result<(), DoqViolation> {
+    ) -> Result<(), Violation> {
         // A stream number of 32 bits lasts for years.
-        let index = u32::try_from(id.index()).map_err(|_| DoqViolation)?;
+        let index = u32::try_from(id.index()).map_err(|_| Violation::Doq)?;
         let place = self.requests.iter().position(|one| one.index == index);
-        if let (None, true, [whole]) = (place, arrived.has_ended, arrived.pieces.as_slice()) {
-            self.answer(id, query_of(whole)?, turn);
+        if let (None, None, true, [whole]) =
+            (&self.http, place, arrived.has_ended, arrived.pieces.as_slice())
+        {
+            self.answer(id, (query_of(whole)?, ResponseExtent::Whole), turn);
             return Ok(());
         }
         let mut request = match place {
             Some(place) => self.requests.swap_remove(place),
             None => {
-                Request { index, since: turn.now, state: QueryState::Reading(DoqQuery::default()) }
+                Request { index, since: turn.now, state: QueryState::Reading(self.reading(index)) }
             }
         };
         self.held -= request.state.held();
         // The direction of the client has ended in every other state.
-        let QueryState::Reading(query) = &mut request.state else { return Err(DoqViolation) };
-        for piece in &arrived.pieces {
-            query.take(piece)?;
-        }
-        if arrived.has_ended {
-            self.answer(id, query.end()?, turn);
-        } else {
-            self.held += query.held();
-            self.requests.push(request);
+        let QueryState::Reading(reading) = &mut request.state else { return Err(Violation::Doq) };
+        match reading.take(arrived)? {
+            Reached::More => {
+                self.held += reading.held();
+                self.requests.push(request);
+            }
+            Reached::Query(message, extent) => self.answer(id, (&message, extent), turn),
+            Reached::Reject(status) => {
+                self.budget = self.budget.saturating_sub(1);
+                let response = h3::response(status, &[], ResponseExtent::Whole);
+                self.send(id, Bytes::from(response), turn.now);
+                // What follows has no meaning.
+                let code = self.code(DoqError::None);
+                let _ = self.inner.recv_stream(id).stop(code);
+            }
         }
         Ok(())
     }
 
-    fn answer(&mut self, id: StreamId, message: &[u8], turn: &mut Turn<'_, impl QuicService>) {
+    /// Returns a query of which nothing has arrived.
+    fn reading(&mut self, index: u32) -> IncompleteQuery {
+        match &mut self.http {
+            None => IncompleteQuery::Doq(DoqQuery::default()),
+            Some(http) => {
+                http.note_request(index);
+                IncompleteQuery::H3(Box::default())
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        id: StreamId,
+        (message, extent): (&[u8], ResponseExtent),
+        turn: &mut Turn<'_, impl QuicService>,
+    ) {
         self.active = turn.now;
         let index = id.index() as u32;
         let route = QuicRoute { request: index, ..turn.route };
-        let query = QuicQuery { route, ip: self.ip, entrance: self.entrance };
+        let protocol = if self.http.is_some() { QuicProtocol::H3 } else { QuicProtocol::Doq };
+        let query = QuicQuery { route, ip: self.ip, entrance: self.entrance, protocol };
         match turn.host.answer(&query, message) {
             QuicAnswer::Now(reply) => {
-                let response = framed(reply);
+                let response = self.response(reply, extent);
                 self.respond(id, response, turn.now);
             }
             QuicAnswer::Later => {
-                self.requests.push(Request { index, since: turn.now, state: QueryState::Waiting });
+                let state = QueryState::Waiting(extent);
+                self.requests.push(Request { index, since: turn.now, state });
             }
             QuicAnswer::Never => self.reset(id, DoqError::Unspecified),
         }
     }
 
+    /// Returns the octets of a response.
+    fn response(&self, reply: &[u8], extent: ResponseExtent) -> Option<Vec<u8>> {
+        match self.http {
+            None => framed(reply),
+            Some(_) => Some(h3::response(Status::Ok, reply, extent)),
+        }
+    }
+
     /// Sends the reply to an earlier query; an empty one ends its stream.
     pub(super) fn reply(&mut self, index: u32, reply: &[u8], now: Instant) {
-        let is_it = |one: &Request| one.index == index && matches!(one.state, QueryState::Waiting);
-        let Some(place) = self.requests.iter().position(is_it) else { return };
+        let waiting = self.requests.iter().enumerate().find_map(|(place, one)| match one.state {
+            QueryState::Waiting(extent) if one.index == index => Some((place, extent)),
+            _ => None,
+        });
+        let Some((place, extent)) = waiting else { return };
         self.requests.swap_remove(place);
         let id = StreamId::new(Side::Client, Dir::Bi, index.into());
         if reply.is_empty() {
             self.reset(id, DoqError::Unspecified);
         } else {
-            self.respond(id, framed(reply), now);
+            self.respond(id, self.response(reply, extent), now);
         }
     }
 
@@ -357,7 +549,8 @@ impl QuicConnection {
 
     /// Ends the direction of the response.
     fn reset(&mut self, id: StreamId, reason: DoqError) {
-        let _ = self.inner.send_stream(id).reset(VarInt::from_u32(reason as u32));
+        let code = self.code(reason);
+        let _ = self.inner.send_stream(id).reset(code);
     }
 
     /// Ends both directions of a stream and forgets its query. A reply that comes later is dropped.
@@ -367,7 +560,8 @@ impl QuicConnection {
             let request = self.requests.swap_remove(place);
             self.held -= request.state.held();
         }
-        let _ = self.inner.recv_stream(id).stop(VarInt::from_u32(reason as u32));
+        let code = self.code(reason);
+        let _ = self.inner.recv_stream(id).stop(code);
         self.reset(id, reason);
     }
 
@@ -385,7 +579,7 @@ impl QuicConnection {
         }
         let slow = |one: &Request| match one.state {
             QueryState::Reading(_) | QueryState::Sending(_) => late(one.since, patience.read),
-            QueryState::Waiting => late(one.since, LOST),
+            QueryState::Waiting(_) => late(one.since, LOST),
         };
         let before = self.requests.len();
         while let Some(one) = self.requests.iter().find(|one| slow(one)) {
@@ -397,9 +591,9 @@ impl QuicConnection {
 }
 
 /// What has arrived on a stream.
-struct Arrived {
-    pieces: Vec<Bytes>,
-    has_ended: bool,
+pub(super) struct Arrived {
+    pub(super) pieces: Vec<Bytes>,
+    pub(super) has_ended: bool,
 }
 
 /// The client does not want the response any more.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use quinn_proto::crypto::rustls::{NoInitialCipherSuite, QuicServerConfig};
 use quinn_proto::{
-    IdleTimeout, ServerConfig, TransportConfig, ValidationTokenConfig, VarInt, VarIntBoundsExceeded,
+    IdleTimeout, ServerConfig, TransportConfig, ValidationTokenConfig, VarIntBoundsExceeded,
 };
 use thiserror::Error;
 
@@ -41,9 +41,32 @@ pub enum ListenerError {
     Idle(#[from] VarIntBoundsExceeded),
 }
 
+/// The protocol of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuicProtocol {
+    /// DNS over QUIC (RFC 9250).
+    Doq,
+    /// HTTP/3 (RFC 9114) with DNS over HTTPS.
+    H3,
+}
+
+impl QuicProtocol {
+    /// Returns how many streams without a direction back the other end may open. HTTP/3 needs
+    /// three, and clients open some without a meaning.
+    pub(super) const fn uni_streams(self) -> u32 {
+        match self {
+            Self::Doq => 0,
+            Self::H3 => 8,
+        }
+    }
+}
+
 /// The settings of connections at one address.
 #[derive(Clone)]
-pub struct QuicListener(Arc<ServerConfig>);
+pub struct QuicListener {
+    config: Arc<ServerConfig>,
+    protocol: QuicProtocol,
+}
 
 impl fmt::Debug for QuicListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,14 +83,13 @@ impl QuicListener {
     pub fn new(
         tls: Arc<rustls::ServerConfig>,
         keys: &QuicKeys,
-        idle: Duration,
+        (protocol, idle): (QuicProtocol, Duration),
     ) -> Result<Self, ListenerError> {
         let crypto = Arc::new(QuicServerConfig::try_from(tls)?);
         let mut transport = TransportConfig::default();
         transport
             .max_concurrent_bidi_streams(MAX_QUERIES.into())
-            // DNS over QUIC has none.
-            .max_concurrent_uni_streams(VarInt::from_u32(0))
+            .max_concurrent_uni_streams(protocol.uni_streams().into())
             .stream_receive_window(STREAM_WINDOW.into())
             .receive_window(CONNECTION_WINDOW.into())
             .send_window(SEND_WINDOW)
@@ -87,10 +109,14 @@ impl QuicListener {
             .max_incoming(MAX_INCOMING)
             .incoming_buffer_size(INCOMING_OCTETS)
             .incoming_buffer_size_total(ALL_INCOMING_OCTETS);
-        Ok(Self(Arc::new(config)))
+        Ok(Self { config: Arc::new(config), protocol })
     }
 
     pub(super) fn config(&self) -> Arc<ServerConfig> {
-        self.0.clone()
+        self.config.clone()
+    }
+
+    pub(super) fn protocol(&self) -> QuicProtocol {
+        self.protocol
     }
 }

@@ -1,5 +1,5 @@
-//! DNS over QUIC without sockets (RFC 9000, RFC 9250): datagrams and time in; messages and
-//! datagrams out.
+//! DNS over QUIC and over HTTP/3 without sockets (RFC 9000, RFC 9250, RFC 9114): datagrams and time
+//! in; messages and datagrams out.
 //!
 //! ```text
 //! datagram -- QuicServer::receive -- connection -- stream -- QuicService::answer
@@ -9,20 +9,22 @@
 //!
 //! The state machine of QUIC is that of `quinn-proto`. This module owns what it leaves open: which
 //! clients may connect, and which must prove their address first ([`server`]); the queries of a
-//! connection and their bounds ([`connection`]); the octets of a query ([`doq`]); secrets and
+//! connection and their bounds ([`connection`]); the octets of a query ([`doq`]), or
+//! of a request of HTTP/3 (`http::h3`) with the streams besides ([`h3`]); secrets and
 //! connection IDs that all workers understand ([`keys`]); the settings of a listener
 //! ([`listener`]). [`client`] is the other end.
 
 pub mod client;
 mod connection;
 pub mod doq;
+mod h3;
 pub mod keys;
 pub mod listener;
 pub mod server;
 
 pub use doq::DoqError;
 pub use keys::QuicKeys;
-pub use listener::QuicListener;
+pub use listener::{QuicListener, QuicProtocol};
 pub use server::{
     Admission, Newcomer, QuicAnswer, QuicCounts, QuicDatagram, QuicHost, QuicPath, QuicPatience,
     QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,

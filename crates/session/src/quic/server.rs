@@ -21,7 +21,7 @@ use quinn_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, In
 use super::connection::{QuicConnection, Turn};
 use super::doq::DoqError;
 use super::keys::QuicKeys;
-use super::listener::QuicListener;
+use super::listener::{QuicListener, QuicProtocol};
 
 /// Handshakes that a worker begins in one turn.
 const MAX_HANDSHAKES: usize = 8;
@@ -81,6 +81,8 @@ pub struct QuicQuery {
     pub ip: IpAddr,
     /// The number of the address that the client reached.
     pub entrance: u16,
+    /// How it was sent.
+    pub protocol: QuicProtocol,
 }
 
 /// The result of a query.
@@ -392,7 +394,8 @@ impl QuicServer {
                 }
                 // The endpoint may give the place of a connection that is over to the next one.
                 self.free(slot as u32);
-                let mut connection = QuicConnection::new(inner, entrance, now);
+                let mut connection =
+                    QuicConnection::new(inner, (listener.protocol(), entrance), now);
                 if !is_proven {
                     connection.limit_to(octets);
                 }

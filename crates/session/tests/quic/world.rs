@@ -5,10 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use avocet_session::certificate::{ALPN_DOQ, Certificate, CertificateChoice, Tickets, listener};
+use avocet_session::certificate::{
+    ALPN_DOQ, ALPN_H3, Certificate, CertificateChoice, Tickets, listener,
+};
 use avocet_session::quic::{
     Admission, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicKeys, QuicListener, QuicPath,
-    QuicPatience, QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
+    QuicPatience, QuicProtocol, QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
 };
 use avocet_session::trust::{Trust, client};
 use bytes::{Bytes, BytesMut};
@@ -188,6 +190,9 @@ impl Client {
                 Event::Connected => self.is_connected = true,
                 Event::ConnectionLost { reason } => self.ended = Some(reason),
                 Event::Stream(StreamEvent::Readable { id }) if self.reads => self.read(id),
+                Event::Stream(StreamEvent::Stopped { id, error_code }) => {
+                    let _ = self.connection.send_stream(id).reset(error_code);
+                }
                 _ => {}
             }
         }
@@ -240,12 +245,17 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(seed: u64) -> Self {
+        Self::serving(QuicProtocol::Doq, seed)
+    }
+
+    pub(super) fn serving(protocol: QuicProtocol, seed: u64) -> Self {
+        let alpn = if protocol == QuicProtocol::H3 { ALPN_H3 } else { ALPN_DOQ };
         let [chain, key] = CERTIFICATE;
         let one = Certificate::read(chain.as_bytes(), key.as_bytes(), &[]).unwrap();
         let shown = Arc::new(CertificateChoice::new(&[one]));
-        let tls = listener(shown, &Tickets::draw().unwrap(), &[ALPN_DOQ]).unwrap();
+        let tls = listener(shown, &Tickets::draw().unwrap(), &[alpn]).unwrap();
         let keys = QuicKeys::draw().unwrap();
-        let listener = QuicListener::new(tls, &keys, PATIENCE.idle).unwrap();
+        let listener = QuicListener::new(tls, &keys, (protocol, PATIENCE.idle)).unwrap();
         let now = Instant::now();
         let host = Host {
             listener: listener.clone(),
@@ -269,7 +279,7 @@ impl World {
             sequence: 0,
             swept: now,
             client_datagrams: usize::MAX,
-            trust: client(Trust::Nobody, &[ALPN_DOQ]).unwrap(),
+            trust: client(Trust::Nobody, &[alpn]).unwrap(),
         }
     }
 

@@ -93,7 +93,7 @@ impl Intake {
             all.map(|(number, _)| number as u16).collect()
         };
         let sockets = mem::take(&mut listeners.quic);
-        let with_quic = numbers(|one| one == Protocol::Quic);
+        let with_quic = numbers(Protocol::uses_quic);
         let seat = (setup.index, setup.quic_seed);
         Ok(Self {
             index: setup.index,

@@ -16,8 +16,8 @@ use avocet_nameserver::query::Client;
 use avocet_nameserver::query::asked::{Entrance, Transport};
 use avocet_nameserver::query::miss::{StreamRoute, Way};
 use avocet_session::quic::{
-    Admission, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience, QuicQuery,
-    QuicRoute, QuicServer, QuicService, Room, Whose,
+    Admission, Newcomer, QuicAnswer, QuicDatagram, QuicHost, QuicPath, QuicPatience, QuicProtocol,
+    QuicQuery, QuicRoute, QuicServer, QuicService, Room, Whose,
 };
 
 use super::accept::Door;
@@ -132,7 +132,10 @@ impl<A: Answer> QuicService for QuicEntry<'_, '_, A> {
         let route = StreamRoute { worker: self.turn.index, slot, generation, request };
         let client = Client {
             ip: query.ip,
-            transport: Transport::Quic,
+            transport: match query.protocol {
+                QuicProtocol::Doq => Transport::Quic,
+                QuicProtocol::H3 => Transport::Https,
+            },
             entrance: Entrance(query.entrance),
             route: Way::Stream(route),
         };

@@ -1,0 +1,143 @@
+//! One DNS query in HTTP/3: the client's end of a stream.
+
+use avocet_wire::MAX_MESSAGE;
+use data_encoding::BASE64URL_NOPAD;
+
+use super::ask::HttpMethod;
+use super::h3::{
+    DATA, FrameSink, Frames, H3Error, HEADERS, Handling, MAX_BLOCK, PUSH_PROMISE, SETTINGS,
+    write_varint,
+};
+use super::hpack::FieldName;
+use super::qpack;
+
+/// Returns the octets of a request for a query.
+pub(crate) fn request(authority: &str, path: &str, query: &[u8], method: HttpMethod) -> Vec<u8> {
+    /// Entries of the static table.
+    const AUTHORITY: u8 = 0;
+    const PATH: u8 = 1;
+    const GET: u8 = 17;
+    const POST: u8 = 20;
+    const HTTPS: u8 = 23;
+    const ACCEPT_DNS_MESSAGE: u8 = 30;
+    const DNS_MESSAGE: u8 = 44;
+    let mut block = qpack::PREFIX.to_vec();
+    qpack::write_entry(if method == HttpMethod::Get { GET } else { POST }, &mut block);
+    qpack::write_entry(HTTPS, &mut block);
+    qpack::write_value(AUTHORITY, authority.as_bytes(), &mut block);
+    if method == HttpMethod::Get {
+        let path = format!("{path}?dns={}", BASE64URL_NOPAD.encode(query));
+        qpack::write_value(PATH, path.as_bytes(), &mut block);
+    } else {
+        qpack::write_value(PATH, path.as_bytes(), &mut block);
+        qpack::write_entry(DNS_MESSAGE, &mut block);
+    }
+    qpack::write_entry(ACCEPT_DNS_MESSAGE, &mut block);
+    let mut out = Vec::new();
+    write_varint(HEADERS, &mut out);
+    write_varint(block.len() as u64, &mut out);
+    out.extend_from_slice(&block);
+    if method == HttpMethod::Post {
+        write_varint(DATA, &mut out);
+        write_varint(query.len() as u64, &mut out);
+        out.extend_from_slice(query);
+    }
+    out
+}
+
+/// The status of a response without a message.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BadStatus(pub(crate) String);
+
+/// The response of a server, as far as it has arrived.
+#[derive(Debug, Default)]
+pub(crate) struct H3Response {
+    frames: Frames,
+    message: ResponseMessage,
+}
+
+#[derive(Debug, Default)]
+struct ResponseMessage {
+    status: String,
+    body: Vec<u8>,
+}
+
+impl H3Response {
+    /// Takes octets of the stream.
+    ///
+    /// # Errors
+    /// They are no response, or too long.
+    pub(crate) fn take(&mut self, octets: &[u8]) -> Result<(), H3Error> {
+        self.frames.take(octets, &mut self.message)
+    }
+
+    /// Returns the message of the response at the end of the stream.
+    ///
+    /// # Errors
+    /// Another status than 200.
+    pub(crate) fn end(&mut self) -> Result<Vec<u8>, BadStatus> {
+        match self.message.status.as_str() {
+            "200" => Ok(std::mem::take(&mut self.message.body)),
+            status => Err(BadStatus(status.chars().take(3).collect())),
+        }
+    }
+}
+
+impl FrameSink for ResponseMessage {
+    fn begin(&mut self, kind: u64, len: u64) -> Result<Handling, H3Error> {
+        match kind {
+            HEADERS if len > MAX_BLOCK => Err(H3Error::ExcessiveLoad),
+            HEADERS => Ok(Handling::Collect),
+            DATA => Ok(Handling::Pass),
+            SETTINGS | PUSH_PROMISE => Err(H3Error::FrameUnexpected),
+            _ => Ok(Handling::Skip),
+        }
+    }
+
+    fn payload(&mut self, kind: u64, octets: &[u8]) -> Result<(), H3Error> {
+        if kind == DATA {
+            self.body.extend_from_slice(octets);
+            return if self.body.len() > MAX_MESSAGE {
+                Err(H3Error::ExcessiveLoad)
+            } else {
+                Ok(())
+            };
+        }
+        qpack::read(octets, &mut |name, value| {
+            // Trailers have none, and the last status is the final one.
+            if name == FieldName::Status {
+                self.status = String::from_utf8_lossy(value).into_owned();
+            }
+        })?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::h3::{H3Asked, H3Request, response};
+    use super::super::request::{ResponseExtent, Status};
+    use super::*;
+
+    #[test]
+    fn the_two_ends_understand_each_other() {
+        for method in [HttpMethod::Get, HttpMethod::Post] {
+            let octets = request("dns.example", "/dns-query", b"query", method);
+            let mut asked = H3Request::default();
+            assert_eq!(asked.take(&octets), Ok(None));
+            let expected = H3Asked::Query(b"query".to_vec(), ResponseExtent::Whole);
+            assert_eq!(asked.end(), Ok(expected));
+        }
+        let read = |octets: &[u8], size| {
+            let mut response = H3Response::default();
+            octets.chunks(size).for_each(|piece| response.take(piece).unwrap());
+            response.end()
+        };
+        for size in [1, 3, 1_000] {
+            let octets = response(Status::Ok, b"message", ResponseExtent::Whole);
+            assert_eq!(read(&octets, size), Ok(b"message".to_vec()));
+            let octets = response(Status::BadMethod, b"", ResponseExtent::Whole);
+            assert_eq!(read(&octets, size), Err(BadStatus("405".to_owned())));
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! HTTP/3 of a connection, besides its requests (RFC 9114 §6.2): the streams that have no direction
+//! back.
+
+use bytes::Bytes;
+use quinn_proto::{Connection as Inner, Dir, StreamId};
+
+use super::connection::Arrived;
+use crate::http::h3::{H3Error, H3Stream, StreamKind, goaway, settings};
+
+/// The streams of a client that are read: control, and two of QPACK.
+#[derive(Default)]
+pub(super) struct H3State {
+    streams: Vec<OpenStream>,
+    /// The control stream of the server.
+    control: Option<StreamId>,
+    /// The number of the next request that has not begun.
+    next_request: u64,
+}
+
+struct OpenStream {
+    id: StreamId,
+    stream: H3Stream,
+}
+
+/// Why a stream is not read.
+pub(super) enum StreamFault {
+    /// It has no meaning.
+    Unknown,
+    /// The connection ends.
+    Connection(H3Error),
+}
+
+impl H3State {
+    /// Opens the control stream of the server.
+    pub(super) fn begin(&mut self, connection: &mut Inner) {
+        self.control = connection.streams().open(Dir::Uni);
+        self.write(connection, settings());
+    }
+
+    fn write(&mut self, connection: &mut Inner, octets: Vec<u8>) {
+        if let Some(id) = self.control {
+            // The few octets of this stream always fit into the first windows of a client.
+            let _ = connection.send_stream(id).write_chunks(&mut [Bytes::from(octets)]);
+        }
+    }
+
+    /// Notes a request.
+    pub(super) fn note_request(&mut self, index: u32) {
+        self.next_request = self.next_request.max(u64::from(index) + 1);
+    }
+
+    /// Tells the client that later requests are not answered.
+    pub(super) fn go_away(&mut self, connection: &mut Inner) {
+        /// Numbers of streams between two requests.
+        const STEP: u64 = 4;
+        let stream = self.next_request * STEP;
+        self.write(connection, goaway(stream));
+    }
+
+    /// Takes what has arrived on a stream.
+    pub(super) fn take(&mut self, id: StreamId, arrived: &Arrived) -> Result<(), StreamFault> {
+        let Arrived { pieces, has_ended } = arrived;
+        let place = self.streams.iter().position(|one| one.id == id).unwrap_or_else(|| {
+            self.streams.push(OpenStream { id, stream: H3Stream::default() });
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[place].stream;
+        for piece in pieces {
+            stream.take(piece).map_err(StreamFault::Connection)?;
+        }
+        let kind = stream.kind();
+        match kind {
+            None if !*has_ended => Ok(()),
+            None | Some(StreamKind::Unknown) => {
+                self.streams.swap_remove(place);
+                Err(StreamFault::Unknown)
+            }
+            Some(_) if *has_ended => Err(StreamFault::Connection(H3Error::ClosedCriticalStream)),
+            Some(_) if self.streams.iter().filter(|one| one.stream.kind() == kind).count() > 1 => {
+                Err(StreamFault::Connection(H3Error::StreamCreation))
+            }
+            Some(_) => Ok(()),
+        }
+    }
+}
