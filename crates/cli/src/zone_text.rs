@@ -1,7 +1,7 @@
 //! The texts of `avocet zone list`, `show` and `reload`.
 
 use avocet_control::zones::{
-    ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
+    ZoneNotify, ZonePage, ZoneRecord, ZoneState, ZoneStatus, ZoneTransfers, ZonesReport,
 };
 
 use crate::span::{ago, left};
@@ -31,10 +31,24 @@ pub(crate) fn zone_text(zone: &ZoneStatus) -> String {
     if let Some(transfers) = &zone.transfers {
         text += &format!("\n  {}", transfers_text(transfers, &zone.primaries));
     }
+    for one in &zone.notify {
+        text += &format!("\n  {}", notify_text(one));
+    }
     if let Some(error) = &zone.error {
         text += &format!("\n  {error}");
     }
     text
+}
+
+/// Returns what a server knows that gets NOTIFY.
+fn notify_text(notify: &ZoneNotify) -> String {
+    let ZoneNotify { server, serial, acknowledged, tries, error } = notify;
+    let state = match (acknowledged, error) {
+        (true, _) => "acknowledged".to_owned(),
+        (false, None) => format!("sent {tries} times"),
+        (false, Some(error)) => format!("sent {tries} times: {error}"),
+    };
+    format!("NOTIFY to {server}: serial {serial} {state}")
 }
 
 /// Returns the state of the transfers of a zone in a line, and their error in another.

@@ -90,6 +90,8 @@ mod tls_upstream;
 mod top;
 #[path = "operation/transfers.rs"]
 mod transfers;
+#[path = "operation/updates.rs"]
+mod updates;
 #[path = "operation/upstream.rs"]
 mod upstream;
 #[path = "operation/why.rs"]

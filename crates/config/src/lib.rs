@@ -59,6 +59,7 @@ mod show_policy;
 mod source;
 mod spec;
 pub mod transfer;
+pub mod update;
 pub mod upstream;
 mod upstream_proof;
 pub mod upstream_tls;

@@ -6,7 +6,7 @@
 
 use avocet_dnssec::anchor::Anchor;
 use avocet_wire::Rtype;
-use avocet_zone::TsigAlgorithm;
+use avocet_zone::{SerialPolicy, TsigAlgorithm};
 use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +21,8 @@ use super::ports::AvoidItem;
 use super::privacy::Privacy;
 use super::recurse::{LocalRootSource, Mode};
 use super::setting::{Allowed, ByteSize, Int, List, Setting, Text};
-use super::transfer::TransferRule;
+use super::transfer::{NotifyTarget, TransferRule};
+use super::update::UpdateRule;
 use super::upstream::ServerAddress;
 use super::upstream_tls::{Authentication, Pin};
 use super::{EcsPolicy, LogFormat, LogLevel, Strategy, Upstream};
@@ -461,6 +462,18 @@ pub(super) struct ZoneSpec {
     /// "192.0.2.0/24 key NAME" for both. Without it, none may.
     #[schemars(extend("default" = []))]
     pub(super) allow_transfer: Setting<List<Text<TransferRule>>>,
+    /// Servers that get NOTIFY after each change of the zone, with or without port; "192.0.2.53
+    /// key NAME" signs the messages.
+    #[schemars(extend("default" = []))]
+    pub(super) notify: Setting<List<Text<NotifyTarget>>>,
+    /// Clients that may update the zone (RFC 2136), each by the key that signs its requests: "key
+    /// NAME", with a network before it, and behind it "exact NAME", "subtree NAME" or "self", and
+    /// "types A,AAAA". Without it, none may.
+    #[schemars(extend("default" = []))]
+    pub(super) allow_update: Setting<List<Text<UpdateRule>>>,
+    /// How the server raises the serial after an update: "increment", "date" or "unixtime".
+    #[schemars(extend("default" = "increment"))]
+    pub(super) serial: Setting<Text<SerialPolicy>>,
 }
 
 /// `[[key]]`

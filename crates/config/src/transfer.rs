@@ -1,13 +1,14 @@
-//! Which servers may transfer a zone.
+//! Which servers may transfer a zone, and which get NOTIFY.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 
 use super::error::SettingError;
 use super::name::{shown as shown_name, typed_name};
 use super::setting::FromText;
+use super::upstream::ServerAddress;
 
 /// An item of `allow-transfer`: what is given must match, and one of both is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,5 +66,40 @@ impl FromText for TransferRule {
         let network = network.map(net).transpose()?;
         let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
         Ok(Self { network, key: key.map(|key| key.to_ascii_lowercase().into()) })
+    }
+}
+
+/// An item of `notify`: a server, and the key that signs the messages to and from it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NotifyTarget {
+    /// The server.
+    pub server: SocketAddr,
+    /// The folded name of the key, in wire form.
+    pub key: Option<Box<[u8]>>,
+}
+
+impl fmt::Display for NotifyTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.key {
+            Some(key) => write!(f, "{} key {}", self.server, shown_name(key)),
+            None => self.server.fmt(f),
+        }
+    }
+}
+
+impl FromText for NotifyTarget {
+    const EXPECTED: &'static str = "a server with or without port, and \"key NAME\" behind it if \
+                                    the messages are signed, such as \"192.0.2.53 key transfer\"";
+
+    fn from_text(text: &str) -> Result<Self, Option<SettingError>> {
+        let words: Vec<_> = text.split_ascii_whitespace().collect();
+        let (server, key) = match words[..] {
+            [server] => (server, None),
+            [server, "key", key] => (server, Some(key)),
+            _ => return Err(None),
+        };
+        let ServerAddress(server) = ServerAddress::from_text(server)?;
+        let key = key.map(|key| typed_name(key).map_err(|_| None)).transpose()?;
+        Ok(Self { server, key: key.map(|key| key.to_ascii_lowercase().into()) })
     }
 }

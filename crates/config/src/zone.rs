@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use avocet_zone::SerialPolicy;
 use toml::{Spanned, Table, Value};
 
 use super::check::Check;
@@ -11,7 +12,9 @@ use super::key::KeyConfig;
 use super::name::{shown as shown_name, typed_name};
 use super::setting::{List, Setting, Text};
 use super::spec::ZoneSpec;
-use super::transfer::TransferRule;
+use super::transfer::{NotifyTarget, TransferRule};
+use super::update::UpdateRule;
+use super::upstream::ServerAddress;
 
 /// Seconds for which a file must stay the same before it is read.
 const SETTLE_SECS: u32 = 10;
@@ -23,6 +26,8 @@ pub struct ZoneConfig {
     pub name: Box<[u8]>,
     /// The master file.
     pub file: PathBuf,
+    /// The file with its changes, if it keeps any.
+    pub journal: PathBuf,
     /// Seconds for which a changed file must stay the same before it is read.
     pub settle_secs: u32,
     /// The servers that the zone is transferred from; empty if its file is written by others.
@@ -31,6 +36,12 @@ pub struct ZoneConfig {
     pub key: Option<Box<[u8]>>,
     /// The servers that may transfer the zone.
     pub allow_transfer: Vec<TransferRule>,
+    /// The servers that get NOTIFY.
+    pub notify: Vec<NotifyTarget>,
+    /// The clients that may update the zone.
+    pub allow_update: Vec<UpdateRule>,
+    /// How the server raises the serial.
+    pub serial: SerialPolicy,
 }
 
 impl ZoneConfig {
@@ -38,6 +49,19 @@ impl ZoneConfig {
     #[must_use]
     pub fn is_secondary(&self) -> bool {
         !self.primaries.is_empty()
+    }
+
+    /// Returns whether the changes of the zone are kept: other servers transfer them, or the file
+    /// does not have them at once.
+    #[must_use]
+    pub fn keeps_changes(&self) -> bool {
+        self.is_secondary() || self.is_updated() || !self.allow_transfer.is_empty()
+    }
+
+    /// Returns whether clients update the zone.
+    #[must_use]
+    pub fn is_updated(&self) -> bool {
+        !self.allow_update.is_empty()
     }
 
     /// Returns whether NOTIFY from this address, signed with this key, is one of a primary.
@@ -90,6 +114,9 @@ fn zone(
     let name = check.need("name", header, spec.name);
     let settle_secs = check.take(spec.settle_secs).map_or(SETTLE_SECS, |secs| secs.0);
     let allow_transfer = transfer_rules(spec.allow_transfer, keys, check);
+    let notify = notify_targets(spec.notify, keys, check);
+    let allow_update = update_rules(spec.allow_update, &spec.primaries, keys, check);
+    let serial = check.take(spec.serial).map_or_else(SerialPolicy::default, |Text(one)| one);
     let has_primaries = spec.primaries.span().is_some();
     let items = check.take(spec.primaries).map_or_else(Vec::new, |list| list.0);
     let primaries = items.into_iter().map(|item| item.into_inner().0.0).collect::<Vec<_>>();
@@ -107,7 +134,20 @@ fn zone(
         Some((_, file)) => check.path(file),
         None => data.join("zones").join(file_name(&name)),
     };
-    Some((at, ZoneConfig { name, file, settle_secs, primaries, key, allow_transfer }))
+    let journal = data.join("zones").join(file_name(&name)).with_added_extension("journal");
+    let zone = ZoneConfig {
+        name,
+        file,
+        journal,
+        settle_secs,
+        primaries,
+        key,
+        allow_transfer,
+        notify,
+        allow_update,
+        serial,
+    };
+    Some((at, zone))
 }
 
 /// Returns the file of a zone: its name, with other characters than those of host names in
@@ -150,19 +190,49 @@ fn transfer_rules(
     check: &mut Check,
 ) -> Vec<TransferRule> {
     let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
-    let mut rules = Vec::with_capacity(items.len());
-    for item in items {
-        let (at, Text(rule)) = (item.span(), item.into_inner());
-        if let Some(name) = rule.key()
-            && !keys.iter().any(|key| key.key.name().wire() == name)
-        {
-            let name = shown_name(name);
-            check.fault(at, format!("no [[key]] has the name \"{name}\""));
-            continue;
-        }
-        rules.push(rule);
+    let items = items.into_iter().map(|item| (item.span(), item.into_inner().0));
+    items.filter(|(at, rule)| has_key(at, rule.key(), keys, check)).map(|(_, rule)| rule).collect()
+}
+
+/// Reads `notify`. Each key that it names must be configured.
+fn notify_targets(
+    setting: Setting<List<Text<NotifyTarget>>>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> Vec<NotifyTarget> {
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    let items = items.into_iter().map(|item| (item.span(), item.into_inner().0));
+    items
+        .filter(|(at, one)| has_key(at, one.key.as_deref(), keys, check))
+        .map(|(_, one)| one)
+        .collect()
+}
+
+/// Reads `allow-update`. Each key must be configured, and the zone must be one of this server.
+fn update_rules(
+    setting: Setting<List<Text<UpdateRule>>>,
+    primaries: &Setting<List<Text<ServerAddress>>>,
+    keys: &[KeyConfig],
+    check: &mut Check,
+) -> Vec<UpdateRule> {
+    if let (Some(at), Some(_)) = (setting.span(), primaries.span()) {
+        check.fault(at, "a zone of another server is updated there");
     }
-    rules
+    let items = check.take(setting).map_or_else(Vec::new, |list| list.0);
+    let items = items.into_iter().map(|item| (item.span(), item.into_inner().0));
+    let has_key =
+        |(at, rule): &(Range<usize>, UpdateRule)| has_key(at, Some(rule.key()), keys, check);
+    items.filter(has_key).map(|(_, rule)| rule).collect()
+}
+
+/// Returns whether a key is configured that an item names, if it names one.
+fn has_key(at: &Range<usize>, key: Option<&[u8]>, keys: &[KeyConfig], check: &mut Check) -> bool {
+    let Some(name) = key else { return true };
+    let is_known = keys.iter().any(|key| key.key.name().wire() == name);
+    if !is_known {
+        check.fault(at.clone(), format!("no [[key]] has the name \"{}\"", shown_name(name)));
+    }
+    is_known
 }
 
 /// Returns a table in the syntax of the file.
@@ -170,13 +240,20 @@ pub(super) fn shown(zone: &ZoneConfig) -> Value {
     let rules = zone.allow_transfer.iter().map(|rule| Value::from(rule.to_string()));
     let primaries = zone.primaries.iter().map(|one| Value::from(one.to_string()));
     let key = zone.key.as_deref().map_or_else(String::new, shown_name);
-    let entries: [(&str, Value); 6] = [
+    let notify = zone.notify.iter().map(|one| Value::from(one.to_string()));
+    let updates = zone.allow_update.iter().map(|rule| Value::from(rule.to_string()));
+    let mut names = SerialPolicy::NAMES.into_iter();
+    let serial = names.find(|(policy, _)| *policy == zone.serial).map_or("", |(_, name)| name);
+    let entries: [(&str, Value); 9] = [
         ("name", shown_name(&zone.name).into()),
         ("file", zone.file.to_string_lossy().into_owned().into()),
         ("primaries", Value::Array(primaries.collect())),
         ("key", key.into()),
         ("settle-secs", i64::from(zone.settle_secs).into()),
         ("allow-transfer", Value::Array(rules.collect())),
+        ("notify", Value::Array(notify.collect())),
+        ("allow-update", Value::Array(updates.collect())),
+        ("serial", serial.into()),
     ];
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>().into()
 }

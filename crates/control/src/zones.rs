@@ -92,6 +92,26 @@ pub struct ZoneStatus {
     pub primaries: Vec<String>,
     /// Its transfers, if it has primaries.
     pub transfers: Option<ZoneTransfers>,
+    /// The earliest serial from which other servers can get the changes alone (IXFR).
+    pub changes_since: Option<u32>,
+    /// The servers that get NOTIFY.
+    pub notify: Vec<ZoneNotify>,
+}
+
+/// A server that gets NOTIFY of a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct ZoneNotify {
+    /// Its address with the port.
+    pub server: String,
+    /// The latest serial that it was sent.
+    pub serial: u32,
+    /// Whether it has acknowledged this serial.
+    pub acknowledged: bool,
+    /// Messages about this serial.
+    pub tries: u32,
+    /// The error of the last one.
+    pub error: Option<String>,
 }
 
 /// The transfers of a zone from its primaries.

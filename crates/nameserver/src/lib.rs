@@ -25,7 +25,10 @@ mod query_log;
 pub mod snapshot;
 pub mod transfers;
 pub mod trust;
+pub mod updates;
 pub mod zone_files;
+mod zone_journal;
+mod zone_versions;
 
 pub use error::StateError;
 pub use in_process::{InProcess, MeantFor, RecordKey};

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::notices::NoticeBoard;
 use crate::snapshot::{Snapshot, ttl_bounds};
 use crate::transfers::TransferLedger;
+use crate::updates::UpdateQueue;
 
 /// Memory of the failure cache in bytes.
 const FAILURE_BYTES: usize = 1 << 20;
@@ -37,6 +38,8 @@ pub struct NameServer {
     pub notices: NoticeBoard,
     /// Transfers of zones between servers.
     pub transfers: Arc<TransferLedger>,
+    /// Updates of zones that wait.
+    pub updates: UpdateQueue,
     /// Counts how often what was proven was dropped from the caches: workers forget what follows
     /// from it.
     forgotten: AtomicU64,
@@ -71,6 +74,7 @@ impl NameServer {
             callers: (0..workers).map(|_| Callers::default()).collect(),
             notices: NoticeBoard::default(),
             transfers: Arc::default(),
+            updates: UpdateQueue::default(),
             revision: AtomicU64::new(1),
             forgotten: AtomicU64::new(0),
             current: Mutex::new(Arc::new(snapshot)),

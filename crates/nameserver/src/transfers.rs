@@ -41,6 +41,26 @@ pub enum ServerEvent {
     NoticeRefused,
     /// A zone was transferred from a primary, and put in force.
     Received,
+    /// Of these, one by its changes alone (IXFR).
+    ReceivedChanges,
+    /// NOTIFY was sent to another server.
+    NoticeSent,
+    /// NOTIFY was acknowledged.
+    NoticeAcknowledged,
+    /// NOTIFY was given up.
+    NoticeFailed,
+    /// An update was applied.
+    UpdateApplied,
+    /// An update changed nothing.
+    UpdateUnchanged,
+    /// A prerequisite of an update was not met.
+    UpdateUnmet,
+    /// An update was refused: it is not signed, not permitted, or not well-formed.
+    UpdateRefused,
+    /// An update could not be applied: the zone would have errors, or the disk is full.
+    UpdateFailed,
+    /// An update was refused because too many wait.
+    UpdateLimited,
 }
 
 /// The names of [`ServerEvent`] in metrics, in its order: the family's label.
@@ -50,8 +70,18 @@ pub const TRANSFER_RESULTS: [&str; 4] = ["sent", "cut-short", "refused", "limite
 pub const SIGNATURE_ERRORS: [&str; 5] = ["badkey", "badsig", "badtime", "badtrunc", "malformed"];
 /// The results of NOTIFY in metrics, in the order of [`ServerEvent`] behind those above.
 pub const NOTICE_RESULTS: [&str; 2] = ["heard", "refused"];
+/// What happens to NOTIFY to other servers, in the order of [`ServerEvent`] behind those above.
+pub const SENT_NOTICE_RESULTS: [&str; 3] = ["sent", "acknowledged", "failed"];
+/// The results of updates in metrics, in the order of [`ServerEvent`] behind those above.
+pub const UPDATE_RESULTS: [&str; 6] =
+    ["applied", "unchanged", "prerequisite", "refused", "failed", "limited"];
 /// Number of counters.
-const EVENTS: usize = TRANSFER_RESULTS.len() + SIGNATURE_ERRORS.len() + NOTICE_RESULTS.len() + 1;
+const EVENTS: usize = TRANSFER_RESULTS.len()
+    + SIGNATURE_ERRORS.len()
+    + NOTICE_RESULTS.len()
+    + 2
+    + SENT_NOTICE_RESULTS.len()
+    + UPDATE_RESULTS.len();
 
 impl ServerEvent {
     /// Returns the event for the error of a signature.
@@ -75,6 +105,12 @@ pub struct ServerCounts {
     pub notices: [u64; NOTICE_RESULTS.len()],
     /// Zones that were transferred from primaries.
     pub received: u64,
+    /// Of these, by changes alone.
+    pub received_changes: u64,
+    /// By [`SENT_NOTICE_RESULTS`].
+    pub sent_notices: [u64; SENT_NOTICE_RESULTS.len()],
+    /// By [`UPDATE_RESULTS`].
+    pub updates: [u64; UPDATE_RESULTS.len()],
 }
 
 /// The transfers in progress and counters, shared by all workers. They are rare, so one lock and
@@ -100,6 +136,9 @@ impl TransferLedger {
             signatures: std::array::from_fn(|_| next()),
             notices: std::array::from_fn(|_| next()),
             received: next(),
+            received_changes: next(),
+            sent_notices: std::array::from_fn(|_| next()),
+            updates: std::array::from_fn(|_| next()),
         }
     }
 
@@ -190,8 +229,9 @@ impl Drop for TransferRest {
         let zone = self.messages.zone();
         let (name, serial) = (shown(zone.apex().wire()), zone.serial());
         let (client, messages) = (self.permit.ip, self.sent);
+        let what = if self.messages.is_incremental() { "changes of zone" } else { "zone" };
         if self.is_whole {
-            tracing::info!(%client, serial, messages, "zone {name} transferred");
+            tracing::info!(%client, serial, messages, "{what} {name} transferred");
             self.permit.ledger.count(ServerEvent::Sent);
         } else {
             tracing::warn!(%client, serial, messages, "the transfer of zone {name} was cut short");

@@ -2,21 +2,25 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
 use avocet_resolver::Timers;
-use avocet_wire::{FoldedName, Rtype};
-use avocet_zone::{Faults, HostedZone, HostedZones, OpenFile, Severity};
+use avocet_wire::FoldedName;
+use avocet_zone::{
+    Faults, HostedZone, HostedZones, JournalContent, OpenFile, Severity, ZoneVersion,
+};
 
 use crate::clock::wall_secs;
 use crate::disk;
 use crate::file_watch::FileFingerprint;
+use crate::zone_journal::ZoneJournal;
+use crate::zone_versions::{RestoredZone, changes_behind, merged, raised, restored};
 
 /// Reads and checks a zone from its file. Returns it if it has no errors, and all faults.
 #[must_use]
@@ -49,6 +53,25 @@ pub struct ReadZones(KeptZones);
 const EXPIRED: &str = "it has expired: no primary has confirmed it for the time in its SOA record";
 /// The state of a zone of another server without a copy.
 const NO_COPY: &str = "it has not been transferred yet";
+
+/// The first line of a file that the server writes, without the serial.
+const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
+/// Seconds between two writings of a file for each second that one takes.
+const WRITE_PAUSE: u64 = 20;
+
+/// Why a version cannot be put in force.
+#[derive(Debug, thiserror::Error)]
+pub enum ZoneChangeError<E> {
+    /// There is no version to change.
+    #[error("no version of the zone is in force")]
+    NotLoaded,
+    /// The change is refused.
+    #[error("{0}")]
+    Refused(E),
+    /// The change cannot be kept.
+    #[error("cannot keep the change on disk: {0}")]
+    Disk(io::Error),
+}
 
 /// Zones by name.
 type KeptZones = BTreeMap<Box<[u8]>, KeptZone>;
@@ -89,6 +112,16 @@ struct KeptZone {
     failures: u64,
     /// The first error of the last reading.
     fault: Option<String>,
+    /// Held while the zone changes.
+    journal: Arc<Mutex<ZoneJournal>>,
+    /// The version that the file has.
+    on_file: Option<ZoneVersion>,
+    /// The same, while the version in force is another one, so that an edited file can be merged.
+    base: Option<Arc<HostedZone>>,
+    /// The second, on the clock of [`ZoneFiles::watch`], at which the file may be written next.
+    next_write_secs: u64,
+    /// Why the file could not be written.
+    write_fault: Option<String>,
 }
 
 impl ZoneFiles {
@@ -110,9 +143,14 @@ impl ZoneFiles {
             let new = || KeptZone::new(config.clone());
             let zone = zones.entry(config.name.clone()).or_insert_with(new);
             let is_read = zone.reading > 0 && zone.config.file == config.file;
+            let journal = zone.journal.clone();
+            let mut journal = lock(&journal);
+            if let Some(now) = self.kept().get(&config.name) {
+                *zone = now.clone();
+            }
             zone.config = config.clone();
             if !is_read || zone.now() != zone.seen {
-                zone.load(self.next_reading());
+                zone.load(self.next_reading(), &mut journal);
             }
         }
         ReadZones(zones)
@@ -136,26 +174,89 @@ impl ZoneFiles {
     /// Reads the zones with files that have changed and then stayed the same for the time of their
     /// configuration. Returns whether a zone was replaced. `now_secs` is on any clock.
     pub fn watch(&self, now_secs: u64) -> bool {
-        let zones: Vec<_> = self.kept().values().cloned().collect();
+        let names: Vec<_> = self.kept().keys().cloned().collect();
         let mut is_replaced = false;
-        for mut zone in zones.into_iter().filter(|zone| !zone.config.is_secondary()) {
-            let is_new = zone.has_settled(now_secs) && zone.load(self.next_reading());
-            is_replaced |= self.store(zone) && is_new;
+        for name in names {
+            let look = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
+                let is_edited = !zone.config.is_secondary() && zone.has_settled(now_secs);
+                let is_new = is_edited && zone.load(self.next_reading(), journal);
+                zone.write_back(now_secs, journal);
+                is_new
+            };
+            is_replaced |= self.alter(&name, look) == Some(true);
         }
         is_replaced
+    }
+
+    /// Changes the state of a zone while nothing else does. Returns what `alter` does, if the
+    /// state is kept.
+    fn alter<T>(
+        &self,
+        name: &[u8],
+        alter: impl FnOnce(&mut KeptZone, &mut ZoneJournal) -> T,
+    ) -> Option<T> {
+        let journal = self.kept().get(name)?.journal.clone();
+        let mut journal = lock(&journal);
+        let mut zone = self.kept().get(name)?.clone();
+        let altered = alter(&mut zone, &mut journal);
+        self.store(zone).then_some(altered)
+    }
+
+    /// Puts the version in force that `make` makes from the one before. It is in the journal, on
+    /// disk, when this returns. `None` from `make` changes nothing.
+    ///
+    /// # Errors
+    /// There is no version in force, `make` has an error, or the disk is full.
+    pub fn change<E>(
+        &self,
+        name: &[u8],
+        make: impl FnOnce(&HostedZone) -> Result<Option<HostedZone>, E>,
+    ) -> Result<Option<Arc<HostedZone>>, ZoneChangeError<E>> {
+        let change = |zone: &mut KeptZone, journal: &mut ZoneJournal| {
+            let before = zone.zone.clone().ok_or(ZoneChangeError::NotLoaded)?;
+            let Some(after) = make(&before).map_err(ZoneChangeError::Refused)? else {
+                return Ok(None);
+            };
+            let needed = changes_behind(&before, zone.on_file);
+            let after = Arc::new(after.following(&before, needed));
+            let keeps_changes = zone.config.keeps_changes();
+            if !keeps_changes || after.changes().is_empty() {
+                // Without a journal, or with a change that is longer than the zone.
+                zone.write(&after).map_err(ZoneChangeError::Disk)?;
+            }
+            if keeps_changes {
+                journal.follow(&after).map_err(ZoneChangeError::Disk)?;
+            }
+            if zone.base.is_none()
+                && !zone.config.is_secondary()
+                && zone.on_file == Some(before.version())
+            {
+                zone.base = Some(before);
+            }
+            // An edited file with errors still has them.
+            (zone.zone, zone.loaded_at_secs) = (Some(after.clone()), Some(wall_secs()));
+            zone.reading = self.next_reading();
+            Ok(Some(after))
+        };
+        self.alter(name, change).unwrap_or(Err(ZoneChangeError::NotLoaded))
     }
 
     /// Reads a zone, or all without a name, even if the files have not changed. Returns whether
     /// there is such a zone.
     pub fn reload(&self, name: Option<&[u8]>) -> bool {
-        let is_chosen = |zone: &&KeptZone| name.is_none_or(|name| *zone.config.name == *name);
-        let zones: Vec<_> = self.kept().values().filter(is_chosen).cloned().collect();
-        let is_known = name.is_none() || !zones.is_empty();
-        for mut zone in zones {
-            zone.load(self.next_reading());
-            self.store(zone);
+        let is_chosen = |zone: &&Box<[u8]>| name.is_none_or(|name| ***zone == *name);
+        let names: Vec<_> = self.kept().keys().filter(is_chosen).cloned().collect();
+        let is_known = name.is_none() || !names.is_empty();
+        for name in names {
+            self.alter(&name, |zone, journal| zone.load(self.next_reading(), journal));
         }
         is_known
+    }
+
+    /// Returns the version of a zone that is in force.
+    #[must_use]
+    pub fn in_force(&self, name: &[u8]) -> Option<Arc<HostedZone>> {
+        self.kept().get(name)?.zone.clone()
     }
 
     /// Returns the timers of the SOA record of a zone in force.
@@ -206,7 +307,7 @@ impl ZoneFiles {
     }
 
     fn kept(&self) -> MutexGuard<'_, KeptZones> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 
     fn next_reading(&self) -> u64 {
@@ -250,9 +351,11 @@ impl ReadZones {
 }
 
 fn timers_of(zone: &HostedZone) -> Option<Timers> {
-    let mut sets = zone.sets_of(zone.apex())?;
-    let soa = sets.find(|set| set.rtype == Rtype::SOA)?.iter().next()?;
-    Timers::of(soa.rdata)
+    Timers::of(zone.soa()?.rdata)
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn all(kept: &KeptZones) -> Arc<HostedZones> {
@@ -262,8 +365,14 @@ fn all(kept: &KeptZones) -> Arc<HostedZones> {
 
 impl KeptZone {
     fn new(config: ZoneConfig) -> Self {
+        let journal = ZoneJournal::at(config.journal.clone());
         Self {
             config,
+            journal: Arc::new(Mutex::new(journal)),
+            on_file: None,
+            base: None,
+            next_write_secs: 0,
+            write_fault: None,
             reading: 0,
             seen: SeenFiles::new(),
             unsettled: None,
@@ -297,12 +406,12 @@ impl KeptZone {
     }
 
     /// Reads the file. Returns whether the zone was replaced.
-    fn load(&mut self, reading: u64) -> bool {
-        self.load_by(reading, &mut open)
+    fn load(&mut self, reading: u64, journal: &mut ZoneJournal) -> bool {
+        self.load_by(reading, journal, &mut open)
     }
 
     /// Like [`Self::load`], with a function that opens files.
-    fn load_by(&mut self, reading: u64, open: OpenFile<'_>) -> bool {
+    fn load_by(&mut self, reading: u64, journal: &mut ZoneJournal, open: OpenFile<'_>) -> bool {
         (self.reading, self.unsettled) = (reading, None);
         if self.config.is_secondary() && !self.config.file.exists() {
             self.fault = Some(NO_COPY.to_owned());
@@ -334,11 +443,123 @@ impl KeptZone {
             (self.zone, self.fault) = (None, Some(EXPIRED.to_owned()));
             return false;
         }
+        let zone = self.settled_version(zone, journal);
         let (serial, records) = (zone.serial(), zone.records());
         tracing::info!(serial, records, "zone {text} loaded");
-        (self.zone, self.fault) = (Some(Arc::new(zone)), None);
-        self.loaded_at_secs = Some(wall_secs());
+        self.publish(zone);
         true
+    }
+
+    /// Returns the version to serve after the file was read, and keeps its changes.
+    fn settled_version(&mut self, file: HostedZone, journal: &mut ZoneJournal) -> Arc<HostedZone> {
+        if !self.config.keeps_changes() {
+            return Arc::new(file);
+        }
+        let before = std::mem::replace(&mut self.on_file, Some(file.version()));
+        let (other, changes) = match &self.zone {
+            // The file is as the server wrote it, before the changes that it does not have yet.
+            Some(served) if before == self.on_file && before != Some(served.version()) => {
+                return served.clone();
+            }
+            Some(served) => {
+                let base = self.base.as_ref().filter(|_| before != Some(served.version()));
+                let other = match base {
+                    Some(base) => merged(served, base, &file),
+                    None => self.config.is_updated().then(|| raised(served, &file)).flatten(),
+                };
+                (other, Vec::new())
+            }
+            None => {
+                let RestoredZone { other, changes } = restored(&file, &self.read_journal(journal));
+                (other, changes)
+            }
+        };
+        let served = self.zone.as_deref();
+        let (zone, base) = match (other, served) {
+            (Some(other), Some(served)) if other.changes().is_empty() => {
+                (other.following(served, usize::MAX - 1), Some(file))
+            }
+            (Some(other), _) => (other, Some(file)),
+            (None, Some(served)) => (file.following(served, 0), None),
+            (None, None) => (file.with_changes(changes), None),
+        };
+        self.base = base.filter(|_| !self.config.is_secondary()).map(Arc::new);
+        if let Err(error) = journal.follow(&zone) {
+            let name = shown(&self.config.name);
+            tracing::error!("zone {name}: cannot keep its changes on disk: {error}");
+        }
+        Arc::new(zone)
+    }
+
+    fn read_journal(&self, journal: &mut ZoneJournal) -> JournalContent {
+        let file = self.config.journal.display();
+        let name = shown(&self.config.name);
+        let content = FoldedName::new(&self.config.name).map(|apex| journal.read(apex));
+        let content = content.unwrap_or_else(|| Ok(JournalContent::default()));
+        let content = content.unwrap_or_else(|error| {
+            tracing::error!("zone {name}: cannot read the journal {file}: {error}");
+            JournalContent::default()
+        });
+        if content.cut > 0 {
+            tracing::warn!(
+                octets = content.cut,
+                "zone {name}: the end of the journal {file} is not usable and was cut off: the \
+                 server was killed while it wrote"
+            );
+        }
+        content
+    }
+
+    /// Puts a version in force.
+    fn publish(&mut self, zone: Arc<HostedZone>) {
+        (self.zone, self.fault) = (Some(zone), None);
+        self.loaded_at_secs = Some(wall_secs());
+    }
+
+    /// Writes the version in force to the file if that has another one, but not more often than
+    /// takes a twentieth of the time, and never over an edit that was not read.
+    fn write_back(&mut self, now_secs: u64, journal: &mut ZoneJournal) {
+        let Some(zone) = self.zone.clone().filter(|_| self.fault.is_none()) else { return };
+        let is_written = !self.config.keeps_changes() || self.on_file == Some(zone.version());
+        if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
+            return;
+        }
+        let begun = Instant::now();
+        let written = self.write(&zone).and_then(|()| journal.note_written(&zone));
+        let took_secs = begun.elapsed().as_secs() + 1;
+        self.next_write_secs = now_secs + took_secs * WRITE_PAUSE;
+        let (name, file) = (shown(&self.config.name), self.config.file.display());
+        self.write_fault = written.err().map(|error| {
+            let fault = format!("zone {name}: its changes are kept, but not in {file}: {error}");
+            tracing::error!("{fault}");
+            fault
+        });
+    }
+
+    /// Returns whether the server wrote the file.
+    fn is_written(&self) -> io::Result<bool> {
+        let mut head = [0; WRITTEN.len()];
+        let read = File::open(&self.config.file)?.read_exact(&mut head);
+        Ok(read.is_ok() && head == *WRITTEN.as_bytes())
+    }
+
+    fn write(&mut self, zone: &Arc<HostedZone>) -> io::Result<()> {
+        let file = &self.config.file;
+        let confirmed = std::fs::metadata(file).and_then(|facts| facts.modified());
+        let is_ours = self.config.is_secondary() || self.is_written()?;
+        if !is_ours {
+            // Comments and $INCLUDE of a file that was written by hand.
+            std::fs::copy(file, file.with_added_extension("before-updates"))?;
+        }
+        let head = format!("{WRITTEN}{}.\n", zone.serial());
+        disk::replace(file, &[head.as_bytes(), zone.text().as_bytes()])?;
+        if self.config.is_secondary() {
+            // The time of the last confirmation.
+            File::options().append(true).open(file)?.set_modified(confirmed?)?;
+        }
+        self.seen = SeenFiles::from([(file.clone(), FileFingerprint::of(file))]);
+        (self.on_file, self.base) = (Some(zone.version()), None);
+        Ok(())
     }
 
     /// Returns when the zone in force expires, if it is one of another server.
@@ -357,7 +578,8 @@ impl KeptZone {
     }
 
     fn sentence(&self) -> Option<String> {
-        let (fault, name) = (self.fault.as_ref()?, shown(&self.config.name));
+        let Some(fault) = &self.fault else { return self.write_fault.clone() };
+        let name = shown(&self.config.name);
         Some(match &self.zone {
             Some(zone) => {
                 format!("zone {name} has errors; serial {} stays in force: {fault}", zone.serial())
@@ -368,104 +590,4 @@ impl KeptZone {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-
-    fn read_in_force(files: &ZoneFiles, config: &[ZoneConfig]) -> Arc<HostedZones> {
-        files.put(files.read(config));
-        files.current()
-    }
-
-    #[test]
-    fn a_changed_file_is_read_when_it_has_settled_and_a_bad_one_changes_nothing() {
-        let file = std::env::temp_dir().join(format!("avocet-zone-{}", std::process::id()));
-        let text = |serial: u32, rest: &str| {
-            format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A 192.0.2.1\n{rest}\n")
-        };
-        let name: Box<[u8]> = b"\x07example\x00"[..].into();
-        let serial = |zones: &HostedZones| {
-            let zone = zones.get(b"\x07example\x00").and_then(Option::as_ref);
-            zone.map(|zone| zone.serial())
-        };
-        let config = [ZoneConfig {
-            name,
-            file: file.clone(),
-            settle_secs: 10,
-            primaries: Vec::new(),
-            key: None,
-            allow_transfer: Vec::new(),
-        }];
-        let files = ZoneFiles::default();
-        assert_eq!(serial(&read_in_force(&files, &config)), None);
-        assert!(files.fault().is_some_and(|fault| fault.contains("SERVFAIL")));
-        fs::write(&file, text(1, "")).unwrap();
-        assert!(!files.watch(100) && !files.watch(109) && files.watch(110));
-        assert_eq!(serial(&files.current()), Some(1));
-        assert_eq!((files.fault(), files.watch(120)), (None, false));
-        fs::write(&file, text(2, "a A 1.2.3 ; longer")).unwrap();
-        assert!(!files.watch(130) && !files.watch(140));
-        let fault = files.fault().unwrap();
-        assert!(fault.contains("serial 1 stays in force") && fault.contains(":5:5: "), "{fault}");
-        assert_eq!(serial(&read_in_force(&files, &config)), Some(1));
-        fs::write(&file, text(3, "; better and longer still")).unwrap();
-        assert_eq!(serial(&read_in_force(&files, &config)), Some(3));
-        assert_eq!(files.fault(), None);
-        fs::remove_file(&file).unwrap();
-        assert!(!files.watch(200) && !files.watch(210));
-        assert_eq!(serial(&read_in_force(&files, &config)), Some(3));
-        assert_eq!(serial(&read_in_force(&files, &[])), None);
-    }
-
-    /// Returns a zone whose file includes another, and the path of that.
-    fn including(name: &str) -> (ZoneConfig, PathBuf) {
-        let file = std::env::temp_dir().join(format!("avocet-{name}-{}", std::process::id()));
-        let included = file.with_extension("included");
-        let text = format!("@ 60 SOA ns h 1 2 3 4 5\n$INCLUDE {}\n", included.display());
-        fs::write(&file, text).unwrap();
-        let name = b"\x07example\x00"[..].into();
-        (
-            ZoneConfig {
-                name,
-                file,
-                settle_secs: 10,
-                primaries: Vec::new(),
-                key: None,
-                allow_transfer: Vec::new(),
-            },
-            included,
-        )
-    }
-
-    #[test]
-    fn an_included_file_that_is_missing_is_read_when_it_comes() {
-        let (config, included) = including("missing");
-        let files = ZoneFiles::of(std::slice::from_ref(&config));
-        assert!(files.fault().is_some() && !files.watch(100) && !files.watch(110));
-        fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
-        assert!(!files.watch(120) && files.watch(130));
-        assert_eq!(files.fault(), None);
-        fs::remove_file(&config.file).unwrap();
-        fs::remove_file(&included).unwrap();
-    }
-
-    #[test]
-    fn a_change_of_an_included_file_while_it_is_read_is_noticed() {
-        let (config, included) = including("changing");
-        fs::write(&included, "@ 60 NS ns.other.\n").unwrap();
-        let mut zone = KeptZone::new(config.clone());
-        let mut open_and_change = |path: &Path, most: u64| {
-            let text = open(path, most);
-            if path == included {
-                fs::write(path, "@ 60 NS ns.other.\n; one line more\n").unwrap();
-            }
-            text
-        };
-        assert!(zone.load_by(1, &mut open_and_change));
-        assert!(!zone.has_settled(100) && zone.has_settled(110));
-        assert!(zone.load(2) && !zone.has_settled(120));
-        fs::remove_file(&config.file).unwrap();
-        fs::remove_file(&included).unwrap();
-    }
-}
+mod tests;

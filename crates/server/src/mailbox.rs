@@ -8,10 +8,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use avocet_io::poll::Waker;
-use avocet_nameserver::query::miss::{Miss, StreamRoute};
+use avocet_nameserver::query::miss::{Miss, StreamRoute, Waiter};
 use avocet_resolver::{Trace, Traced};
 use avocet_session::quic::QuicPath;
-use avocet_wire::{QuestionBuf, SharedName};
+use avocet_wire::{QuestionBuf, Rcode, SharedName};
 
 /// Most waiting messages for one worker. Further ones are dropped and counted.
 const MAX_WAITING: usize = 65_536;
@@ -50,12 +50,24 @@ pub(crate) struct ForwardedDatagram {
     pub(crate) octets: Box<[u8]>,
 }
 
-/// A message from one worker to another.
+/// The reply to an update of a zone.
+pub(crate) struct LateUpdate {
+    /// The client.
+    pub(crate) waiter: Waiter,
+    /// The signed reply.
+    pub(crate) message: Vec<u8>,
+    /// Its RCODE.
+    pub(crate) rcode: Rcode,
+}
+
+/// A message to a worker, mostly from another one.
 pub(crate) enum Letter {
     /// A query whose name the receiver resolves.
     Miss(Box<Miss>),
     /// The response to a query on a stream of the receiver.
     Answer(StreamRoute, Box<[u8]>),
+    /// The reply to an update that the receiver took.
+    Updated(Box<LateUpdate>),
     /// A question to resolve with a trace.
     Trace(Box<TraceOrder>),
     /// A request for kept traces.
@@ -93,6 +105,7 @@ impl Mailbox {
             Letter::Answer(_, octets) => octets.len(),
             Letter::Datagram(datagram) => datagram.octets.len(),
             Letter::Miss(_)
+            | Letter::Updated(_)
             | Letter::Trace(_)
             | Letter::Kept(_)
             | Letter::MakeRoom(_)

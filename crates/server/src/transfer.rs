@@ -1,5 +1,5 @@
-//! The client side of a zone transfer over TCP (RFC 5936), with signatures (RFC 8945): for hosted
-//! zones of other servers, and for the copy of the root zone.
+//! The client side of a zone transfer over TCP (AXFR, RFC 5936; IXFR, RFC 1995), with signatures
+//! (RFC 8945): for hosted zones of other servers, and for the copy of the root zone.
 //!
 //! Incoming data is bounded in octets, records and time. The caller verifies or checks the zone as
 //! a whole before it is used.
@@ -17,7 +17,7 @@ use avocet_wire::header::{HEADER_LEN, Header, QR};
 use avocet_wire::rdata::RdataError;
 use avocet_wire::view::{RecordSection, RecordView};
 use avocet_wire::{Class, FoldedName, MessageView, Opcode, Rcode, Rtype, WireError};
-use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply};
+use avocet_zone::{TsigKey, TsigSigner, TsigVerifier, UntrustedReply, is_newer};
 
 /// Longest wait for a connection, and for each message.
 const MESSAGE_TIME: Duration = Duration::from_secs(10);
@@ -107,6 +107,32 @@ pub(crate) struct TransferLimits {
     pub(crate) time: Duration,
 }
 
+/// The response to IXFR.
+pub(crate) enum ReceivedChanges {
+    /// The whole zone, as after AXFR.
+    Whole(Vec<UnverifiedRecord>),
+    /// The changes since the version that was asked with: the SOA record of the latest version,
+    /// then for each change its removed and its added records, both with an SOA record first.
+    Changes(Vec<UnverifiedRecord>),
+    /// The primary has no later version.
+    Latest,
+}
+
+/// What a transfer still has to contain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Awaited {
+    /// The second record of IXFR, which shows whether there are changes.
+    Second,
+    /// The SOA record at the end of a whole zone.
+    LastSoa,
+    /// The SOA record behind the records that a change removes.
+    Added,
+    /// The SOA record of the next change, or at the end.
+    Removed,
+    /// Nothing.
+    Nothing,
+}
+
 /// A zone at a primary.
 pub(crate) struct ZoneSource<'s> {
     /// The server.
@@ -140,7 +166,30 @@ impl ZoneSource<'_> {
     /// # Errors
     /// See [`TransferError`].
     pub(crate) fn zone(&self) -> Result<Vec<UnverifiedRecord>, TransferError> {
-        let mut exchange = Exchange::begin(self, Rtype::AXFR)?;
+        let exchange = Exchange::begin(self, Rtype::AXFR)?;
+        self.collect(exchange, Awaited::LastSoa).map(|(lines, _)| lines)
+    }
+
+    /// Returns what has changed since the version with this SOA record.
+    ///
+    /// # Errors
+    /// See [`TransferError`].
+    pub(crate) fn changes(&self, soa: &[u8]) -> Result<ReceivedChanges, TransferError> {
+        let exchange = Exchange::begin_after(self, Rtype::IXFR, Some(soa))?;
+        let (lines, end) = self.collect(exchange, Awaited::Second)?;
+        Ok(match (lines.len(), end) {
+            (0 | 1, Awaited::Second) => ReceivedChanges::Latest,
+            (_, Awaited::LastSoa) => ReceivedChanges::Whole(lines),
+            _ => ReceivedChanges::Changes(lines),
+        })
+    }
+
+    /// Collects the records up to the last SOA record, and returns what announced it.
+    fn collect(
+        &self,
+        mut exchange: Exchange<'_>,
+        mut awaited: Awaited,
+    ) -> Result<(Vec<UnverifiedRecord>, Awaited), TransferError> {
         let (mut lines, mut octets): (Vec<UnverifiedRecord>, u64) = (Vec::new(), 0);
         loop {
             let message = exchange.receive()?;
@@ -154,16 +203,39 @@ impl ZoneSource<'_> {
             if !lines.first().is_some_and(|line| self.is_soa(line)) || lines.len() == before {
                 return Err(TransferError::Malformed);
             }
-            let mut later = lines.iter().enumerate().skip(before.max(1));
-            match later.find(|(_, line)| self.is_soa(line)).map(|(at, _)| at) {
-                Some(at) if at + 1 == lines.len() && lines[at].rdata == lines[0].rdata => {
+            // The latest version is that of the query (RFC 1995 §4).
+            if awaited == Awaited::Second && lines.len() == 1 && exchange.is_asked(&lines[0]) {
+                exchange.end()?;
+                return Ok((lines, awaited));
+            }
+            for at in before.max(1)..lines.len() {
+                let next = self.behind(awaited, &lines, at);
+                if next == Awaited::Nothing {
+                    if at + 1 != lines.len() {
+                        return Err(TransferError::Malformed);
+                    }
                     exchange.end()?;
                     lines.pop();
-                    return Ok(lines);
+                    return Ok((lines, awaited));
                 }
-                Some(_) => return Err(TransferError::Malformed),
-                None => {}
+                awaited = next;
             }
+        }
+    }
+
+    /// Returns what a transfer awaits behind the record at this place.
+    fn behind(&self, awaited: Awaited, lines: &[UnverifiedRecord], at: usize) -> Awaited {
+        let is_soa = self.is_soa(&lines[at]);
+        let is_last = is_soa && lines[at].rdata == lines[0].rdata;
+        match awaited {
+            Awaited::Second if is_soa && !is_last => Awaited::Added,
+            Awaited::Second if is_soa => Awaited::Nothing,
+            Awaited::Second => Awaited::LastSoa,
+            // An SOA record of another version in a whole zone makes it unusable later.
+            Awaited::LastSoa | Awaited::Removed if is_last => Awaited::Nothing,
+            Awaited::Removed if is_soa => Awaited::Added,
+            Awaited::Added if is_soa => Awaited::Removed,
+            other => other,
         }
     }
 
@@ -179,12 +251,23 @@ struct Exchange<'a> {
     ends: Instant,
     is_closed: &'a dyn Fn() -> bool,
     verifier: Option<TsigVerifier>,
+    /// The SOA record of the version that the changes are asked since.
+    asked: Option<Box<[u8]>>,
     /// Buffer for the data of one record.
     room: Vec<u8>,
 }
 
 impl<'a> Exchange<'a> {
     fn begin(source: &ZoneSource<'a>, qtype: Rtype) -> Result<Self, TransferError> {
+        Self::begin_after(source, qtype, None)
+    }
+
+    /// Asks with the SOA record of a version, for the changes since then.
+    fn begin_after(
+        source: &ZoneSource<'a>,
+        qtype: Rtype,
+        soa: Option<&[u8]>,
+    ) -> Result<Self, TransferError> {
         let mut id = [0; 2];
         getrandom::fill(&mut id).map_err(|error| io::Error::other(error.to_string()))?;
         let id = u16::from_be_bytes(id);
@@ -192,10 +275,17 @@ impl<'a> Exchange<'a> {
         stream.set_read_timeout(Some(MESSAGE_TIME))?;
         stream.set_write_timeout(Some(MESSAGE_TIME))?;
         let mut head = [0; HEADER_LEN];
-        Header { id, flags: 0, counts: [1, 0, 0, 0] }.write(&mut head);
+        let counts = [1, 0, u16::from(soa.is_some()), 0];
+        Header { id, flags: 0, counts }.write(&mut head);
         let mut query =
             [&head, source.apex.wire(), &qtype.0.to_be_bytes(), &Class::IN.0.to_be_bytes()]
                 .concat();
+        if let Some(rdata) = soa {
+            let len = (rdata.len() as u16).to_be_bytes();
+            // The owner is QNAME.
+            query.extend_from_slice(&[0xc0, HEADER_LEN as u8, 0, Rtype::SOA.0 as u8, 0, 1]);
+            query.extend_from_slice(&[&[0; 4], &len[..], rdata].concat());
+        }
         let verifier = source.key.map(|key| {
             let mut signer = TsigSigner::of_request(key);
             signer.sign(&mut query, wall_secs());
@@ -208,8 +298,16 @@ impl<'a> Exchange<'a> {
             ends: Instant::now() + source.limits.time,
             is_closed: source.is_closed,
             verifier,
+            asked: soa.map(Into::into),
             room: vec![0; usize::from(u16::MAX)],
         })
+    }
+
+    /// Returns whether this is the SOA record of the query, or of an earlier version.
+    fn is_asked(&self, soa: &UnverifiedRecord) -> bool {
+        let serial = |rdata: &[u8]| Timers::of(rdata).map(|timers| timers.serial);
+        let (asked, theirs) = (self.asked.as_deref().and_then(serial), serial(&soa.rdata));
+        matches!((asked, theirs), (Some(asked), Some(theirs)) if !is_newer(theirs, asked))
     }
 
     fn receive(&mut self) -> Result<Vec<u8>, TransferError> {

@@ -103,7 +103,10 @@ impl Rcode {
     pub const NOTIMP: Self = Self(4);
     pub const REFUSED: Self = Self(5);
     pub const YXDOMAIN: Self = Self(6);
+    pub const YXRRSET: Self = Self(7);
+    pub const NXRRSET: Self = Self(8);
     pub const NOTAUTH: Self = Self(9);
+    pub const NOTZONE: Self = Self(10);
     pub const BADVERS: Self = Self(16);
     pub const BADCOOKIE: Self = Self(23);
 

@@ -1,5 +1,7 @@
 //! Builds the tree of a zone from its records, which come in any order.
 
+use std::sync::OnceLock;
+
 use avocet_dnssec::nsec3::Nsec3;
 use avocet_dnssec::rrsig::Rrsig;
 use avocet_wire::canonical::compare_rdata;
@@ -465,6 +467,8 @@ impl<'b> Planting<'b> {
             denial: Denial::None,
             records: self.kept,
             names: self.nodes.len() as u32,
+            digest: OnceLock::new(),
+            changes: Vec::new(),
         };
         self.nsec3.sort_unstable();
         zone.denial = denial_of(&zone, self.nsec, self.nsec3);

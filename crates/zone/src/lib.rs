@@ -38,16 +38,21 @@
 
 mod answer;
 mod build;
+mod change;
 mod check;
 mod denial;
+mod edits;
 mod fault;
 mod find;
+mod journal;
 mod outbound;
 mod reader;
 mod serial;
 mod set;
+mod text;
 mod tree;
 mod tsig;
+mod update;
 
 use std::path::Path;
 
@@ -55,18 +60,23 @@ use avocet_wire::{FoldedName, NameBuf};
 
 pub use answer::{HostedAnswer, HostedEnd, HostedQuestion, Proofs, answer};
 pub use build::{MAX_HOSTED_RECORDS, ZoneBuilder};
+pub use change::{ChangeSize, MAX_KEPT_CHANGES, OwnedRecord, RecordList, ZoneChange, ZoneVersion};
 pub use check::MAX_SERVED_ITERATIONS;
+pub use edits::{NotExact, PresentRecord, UnsoundZone, ZoneEdits};
 pub use fault::{EntryPlace, Faults, MAX_FAULTS, Severity, ZoneFileFault, ZoneProblem};
+pub use journal::{JournalContent, append_change, append_written, journal_head, read_journal};
 pub use outbound::{OutboundTransfer, RecordTooLong};
 pub use reader::{MAX_INCLUDE_DEPTH, MAX_ZONE_TEXT, OpenFile, read};
-pub use serial::is_newer;
+pub use serial::{SerialPolicy, is_newer, with_serial};
 pub use set::HostedZones;
+pub use text::append_line;
 pub use tree::{HostedRecord, HostedRecords, HostedSet, HostedZone, Node};
 pub use tsig::{
     MAX_TSIG, MAX_TSIG_SECRET, MIN_TSIG_SECRET, TsigAlgorithm, TsigError, TsigFault, TsigKey,
     TsigMalformed, TsigRecord, TsigSigner, TsigVerifier, UntrustedReply, append_error,
     verify_request,
 };
+pub use update::{EditScope, MAX_UPDATE_RECORDS, ZoneUpdate};
 
 /// Reads and checks a zone. Returns it if it has no errors, and all faults.
 ///

@@ -1,7 +1,9 @@
-//! A zone as the messages of a transfer (AXFR, RFC 5936): made one by one, of bounded size.
+//! A zone as the messages of a transfer (AXFR, RFC 5936; IXFR, RFC 1995): made one by one, of
+//! bounded size.
 //!
 //! ```text
 //! Start --SOA--> Records --all others--> End --SOA--> Done
+//!       --SOA--> Changes --removed, added, of each change--> End
 //! ```
 //! The transfer holds one version of the zone. A new version that comes into force meanwhile
 //! changes nothing in it.
@@ -11,6 +13,7 @@ use std::sync::Arc;
 use avocet_wire::Rtype;
 use avocet_wire::header::{AA, HEADER_LEN, Header, QR};
 
+use crate::change::{OwnedRecord, ZoneChange};
 use crate::tree::{HostedRecord, HostedZone, Node, RECORD_HEAD};
 use crate::tsig::MAX_TSIG;
 
@@ -27,6 +30,8 @@ const _: () = assert!(MESSAGE / 12 < 0xffff);
 #[derive(Debug)]
 pub struct OutboundTransfer {
     zone: Arc<HostedZone>,
+    /// The changes to send; `None` for the whole zone.
+    changes: Option<Box<[Arc<ZoneChange>]>>,
     /// The question as received. QNAME is the name of the zone in any letter case.
     question: Box<[u8]>,
     id: u16,
@@ -42,6 +47,8 @@ enum TransferPlace {
     Start,
     /// The node at this offset, without as many of its records as were sent.
     Records { at: usize, sent: usize },
+    /// The record at this offset of a list of the changes: the lists are numbered through.
+    Changes { list: usize, at: usize },
     /// The SOA record again.
     End,
     /// Nothing.
@@ -58,7 +65,20 @@ impl OutboundTransfer {
     #[must_use]
     pub fn new(zone: Arc<HostedZone>, header: Header, question: &[u8]) -> Self {
         let flags = header.flags & avocet_wire::header::RD;
-        Self { zone, question: question.into(), id: header.id, flags, place: TransferPlace::Start }
+        let (id, place) = (header.id, TransferPlace::Start);
+        Self { zone, changes: None, question: question.into(), id, flags, place }
+    }
+
+    /// Sends the changes since the client's version in place of the zone (RFC 1995 §4).
+    #[must_use]
+    pub fn of_changes(self, changes: &[Arc<ZoneChange>]) -> Self {
+        Self { changes: Some(changes.into()), ..self }
+    }
+
+    /// Returns whether the changes are sent in place of the zone.
+    #[must_use]
+    pub fn is_incremental(&self) -> bool {
+        self.changes.is_some()
     }
 
     /// Returns the zone.
@@ -101,7 +121,26 @@ impl OutboundTransfer {
             self.place = match self.place {
                 TransferPlace::Start => {
                     page.put_soa(zone)?;
-                    TransferPlace::Records { at: 0, sent: 0 }
+                    match self.changes {
+                        Some(_) => TransferPlace::Changes { list: 0, at: 0 },
+                        None => TransferPlace::Records { at: 0, sent: 0 },
+                    }
+                }
+                TransferPlace::Changes { list, at } => {
+                    let changes = self.changes.as_deref().unwrap_or_default();
+                    let Some(change) = changes.get(list / 2) else {
+                        self.place = TransferPlace::End;
+                        continue;
+                    };
+                    let records = if list % 2 == 0 { &change.removed } else { &change.added };
+                    match records.at(at) {
+                        Some(one) if !page.has_room(&one) => return Ok(()),
+                        Some(one) => {
+                            page.put_owned(&one)?;
+                            TransferPlace::Changes { list, at: one.next }
+                        }
+                        None => TransferPlace::Changes { list: list + 1, at: 0 },
+                    }
                 }
                 TransferPlace::Records { at, .. } if at >= zone.block.len() => TransferPlace::End,
                 TransferPlace::Records { at, sent } => {
@@ -135,6 +174,17 @@ struct Page<'o> {
 impl Page<'_> {
     fn is_full(&self) -> bool {
         self.count > 0 && self.out.len() >= MESSAGE
+    }
+
+    /// Returns whether the message can take a record.
+    fn has_room(&self, one: &OwnedRecord<'_>) -> bool {
+        let len = one.owner.len() + RECORD_HEAD + one.record.rdata.len();
+        self.count == 0 || self.out.len() + len <= MESSAGE
+    }
+
+    fn put_owned(&mut self, one: &OwnedRecord<'_>) -> Result<(), RecordTooLong> {
+        let own = &one.owner.wire()[..one.owner.len() - self.apex_len];
+        self.put(&[own, &TO_APEX].concat(), &one.record)
     }
 
     fn put_soa(&mut self, zone: &HostedZone) -> Result<(), RecordTooLong> {
@@ -182,7 +232,7 @@ impl Page<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
     use std::fmt::Write;
 
@@ -191,9 +241,10 @@ mod tests {
 
     use super::*;
 
-    const APEX: FoldedName<'static> = FoldedName::from_folded_unchecked(b"\x07example\0");
+    pub(crate) const APEX: FoldedName<'static> =
+        FoldedName::from_folded_unchecked(b"\x07example\0");
 
-    fn zone(text: &str) -> Arc<HostedZone> {
+    pub(crate) fn zone(text: &str) -> Arc<HostedZone> {
         let mut open = |_: &std::path::Path, _: u64| Ok(text.as_bytes().to_vec());
         let (zone, faults) = crate::load(APEX, std::path::Path::new("z"), 0, &mut open);
         Arc::new(zone.unwrap_or_else(|| panic!("{:?}", faults.list())))
@@ -201,9 +252,15 @@ mod tests {
 
     /// The messages of a transfer, and their records.
     fn transfer(zone: &Arc<HostedZone>) -> (Vec<Vec<u8>>, Vec<String>) {
+        messages_of(begin(zone))
+    }
+
+    fn begin(zone: &Arc<HostedZone>) -> OutboundTransfer {
         let header = Header { id: 9, flags: 0x0100, counts: [1, 0, 0, 0] };
-        let question = b"\x07eXample\0\0\xfc\0\x01";
-        let mut transfer = OutboundTransfer::new(zone.clone(), header, question);
+        OutboundTransfer::new(zone.clone(), header, b"\x07eXample\0\0\xfc\0\x01")
+    }
+
+    fn messages_of(mut transfer: OutboundTransfer) -> (Vec<Vec<u8>>, Vec<String>) {
         let (mut messages, mut records) = (Vec::new(), Vec::new());
         while !transfer.is_done() {
             let mut message = Vec::new();
@@ -250,5 +307,29 @@ mod tests {
         }
         let (messages, records) = transfer(&zone(&text));
         assert_eq!((messages.len(), records.len()), (4, 6));
+    }
+
+    #[test]
+    fn changes_are_sent_in_their_order_each_with_the_soa_records_of_its_versions() {
+        let text = |serial: u32, hosts: u32| {
+            let mut text =
+                format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A 10.1.1.1\n");
+            for host in 0..hosts {
+                let _ = writeln!(text, "h{host}.a A 10.0.{}.{}", host >> 8, host & 255);
+            }
+            Arc::try_unwrap(zone(&text)).unwrap()
+        };
+        let (one, two, three) = (text(1, 3_000), text(2, 3_001), text(3, 1_000));
+        let two = two.following(&one, 0);
+        let three = Arc::new(three.following(&two, 0));
+        let changes = three.changes_since(1).unwrap();
+        let (messages, records) = messages_of(begin(&three).of_changes(changes));
+        assert!(messages.len() > 1 && messages.iter().all(|message| message.len() <= MESSAGE + 64));
+        let soa = |serial: u32| format!("example. 60 SOA ns.example. h.example. {serial} 2 3 4 5");
+        let places = records.iter().enumerate().filter(|(_, record)| record.contains(" SOA "));
+        let (places, found): (Vec<_>, Vec<_>) = places.map(|(at, one)| (at, one.clone())).unzip();
+        assert_eq!(found, [3, 1, 2, 2, 3, 3].map(soa));
+        assert_eq!(places, [0, 1, 2, 4, 2_006, 2_007]);
+        assert_eq!(three.changes_since(2).map(<[_]>::len), Some(1));
     }
 }

@@ -10,8 +10,12 @@
 //! finds the node of a name. An A record whose owner has no other record takes 38 octets, its
 //! name, and 11 octets of the table.
 
+use std::sync::{Arc, OnceLock};
+
 use avocet_wire::canonical::compare_names;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, hash, short};
+
+use crate::change::ZoneChange;
 
 /// Octets of a record before its data.
 pub(crate) const RECORD_HEAD: usize = 12;
@@ -48,6 +52,10 @@ pub struct HostedZone {
     pub(crate) denial: Denial,
     pub(crate) records: u32,
     pub(crate) names: u32,
+    /// See [`HostedZone::version`].
+    pub(crate) digest: OnceLock<u64>,
+    /// See [`HostedZone::changes`].
+    pub(crate) changes: Vec<Arc<ZoneChange>>,
 }
 
 /// The records that prove that something does not exist.
@@ -91,7 +99,7 @@ pub struct HostedSet<'z> {
 }
 
 /// TTL and data of a record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostedRecord<'z> {
     /// The type.
     pub rtype: Rtype,
@@ -128,7 +136,8 @@ impl HostedZone {
             Denial::Nsec(nodes) => size_of_val(&**nodes),
             Denial::Nsec3(chain) => size_of_val(&*chain.hashes) + chain.salt.len(),
         };
-        size_of::<Self>() + self.block.len() + size_of_val(&*self.slots) + denial
+        let changes: usize = self.changes.iter().map(|change| change.octets()).sum();
+        size_of::<Self>() + self.block.len() + size_of_val(&*self.slots) + denial + changes
     }
 
     /// Returns the serial of the SOA record.
@@ -265,6 +274,11 @@ impl<'z> Node<'z> {
     #[inline]
     pub(crate) fn set(self, rtype: Rtype) -> Option<HostedSet<'z>> {
         self.sets().find(|set| set.rtype == rtype && set.count > 0)
+    }
+
+    /// Returns the octets of its RRsets.
+    pub(crate) fn content(self) -> &'z [u8] {
+        self.block.get(self.sets_at()..self.end()).unwrap_or_default()
     }
 
     /// Returns whether the node has no records.

@@ -41,8 +41,11 @@ impl Program {
         match self {
             Self::Knot => {
                 let zone = match role {
-                    Role::Primary => "    file: zone\n    acl: out\n".to_owned(),
-                    Role::Secondary(_) => "    master: avocet\n".to_owned(),
+                    Role::Primary => "    file: zone\n    acl: out\n    zonefile-load: \
+                                      difference\n    zonefile-sync: -1\n    journal-content: \
+                                      all\n"
+                        .to_owned(),
+                    Role::Secondary(_) => "    master: avocet\n    acl: in\n".to_owned(),
                 };
                 let remote = match role {
                     Role::Primary => String::new(),
@@ -58,16 +61,20 @@ impl Program {
                      \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
                      storage: \"{dir}/knot\"\nkey:\n  - id: transfer\n    algorithm: \
                      hmac-sha256\n    secret: {SECRET}\nacl:\n  - id: out\n    key: transfer\n    \
-                     action: transfer\n{remote}template:\n  - id: default\n    storage: \
+                     action: transfer\n  - id: in\n    key: transfer\n    action: notify\n\
+                     {remote}template:\n  - id: default\n    storage: \
                      \"{dir}\"\nzone:\n  - domain: corp.example.\n{zone}"
                 );
                 ("knotd", vec!["-c"], text)
             }
             Self::Nsd => {
                 let zone = match role {
-                    Role::Primary => "  zonefile: zone\n  provide-xfr: 127.0.0.1 transfer\n".into(),
+                    Role::Primary => "  zonefile: zone\n  provide-xfr: 127.0.0.1 transfer\n  \
+                                      store-ixfr: yes\n  create-ixfr: yes\n"
+                        .into(),
                     Role::Secondary(addr) => format!(
-                        "  zonefile: copy\n  request-xfr: AXFR {}@{} transfer\n",
+                        "  zonefile: copy\n  allow-notify: 127.0.0.1 transfer\n  request-xfr: \
+                         {}@{} transfer\n",
                         addr.ip(),
                         addr.port()
                     ),
@@ -84,7 +91,9 @@ impl Program {
             Self::Bind => {
                 let zone = match role {
                     Role::Primary => {
-                        "type master; file \"zone\"; allow-transfer { key transfer; };".to_owned()
+                        "type master; file \"zone\"; ixfr-from-differences yes; allow-transfer { \
+                         key transfer; };"
+                            .to_owned()
                     }
                     Role::Secondary(addr) => format!(
                         "type slave; file \"copy\"; masters {{ {} port {} key transfer; }};",
@@ -114,11 +123,12 @@ struct Peer {
 
 impl Peer {
     /// Starts a server; `None` if the program is missing.
-    fn start(program: Program, role: Role, zone: &str) -> Option<Self> {
+    fn start(program: Program, role: Role, zone: &str, addr: SocketAddr) -> Option<Self> {
         let site = Site::new();
-        let addr = free_address();
         let at = site.directory.clone();
         fs::write(at.join("zone"), zone).unwrap();
+        // Knot does not make the directory of its journal.
+        fs::create_dir(at.join("knot")).unwrap();
         let (name, arguments, text) = program.setup(&at, addr, role);
         let conf = at.join("conf");
         fs::write(&conf, text).unwrap();
@@ -133,13 +143,18 @@ impl Peer {
 
     /// Waits until the server has the last host of the zone.
     fn wait_for_zone(&self) {
+        self.wait_for(&format!("h{}.corp.example", HOSTS - 1));
+    }
+
+    /// Waits until the server has addresses of a name.
+    fn wait_for(&self, name: &str) {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.connect(self.addr).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        let (until, name) = (Instant::now() + PATIENCE, format!("h{}.corp.example", HOSTS - 1));
+        let until = Instant::now() + PATIENCE;
         let mut reply = [0; 512];
         loop {
-            let _ = socket.send(&query(9, &name));
+            let _ = socket.send(&query(9, name));
             if let Ok(len) = socket.recv(&mut reply)
                 && len > 12
                 && (reply[3] & 15, reply[7]) == (0, 1)
@@ -147,7 +162,7 @@ impl Peer {
                 return;
             }
             let log = fs::read_to_string(self.site.directory.join("log")).unwrap_or_default();
-            assert!(Instant::now() < until, "no zone at {}: {log}", self.addr);
+            assert!(Instant::now() < until, "no {name} at {}: {log}", self.addr);
         }
     }
 }
@@ -163,11 +178,13 @@ impl Drop for Peer {
     }
 }
 
-fn zone_text() -> String {
+/// A zone whose hosts before `from` are missing.
+fn zone_text(serial: u32, from: usize) -> String {
     let host = |host: usize| format!("h{host} A 10.0.{}.{}\n", host >> 8, host & 255);
-    let hosts: String = (0..HOSTS).map(host).collect();
+    let hosts: String = (from..HOSTS).map(host).collect();
     format!(
-        "$ORIGIN corp.example.\n$TTL 60\n@ SOA ns host 7 2h 3m 4w 60\n@ NS ns\nns A 192.0.2.1\n{hosts}"
+        "$ORIGIN corp.example.\n$TTL 60\n@ SOA ns host {serial} 2h 3m 4w 60\n@ NS ns\nns A \
+         192.0.2.1\nv{serial} A 192.0.2.2\n{hosts}"
     )
 }
 
@@ -175,7 +192,7 @@ fn zone_text() -> String {
 fn serve(settings: &str) -> (Site, Server, Upstream) {
     let (upstream, site) = (Upstream::start(), Site::new());
     let (file, secret) = (site.directory.join("corp.zone"), site.directory.join("secret"));
-    fs::write(&file, zone_text()).unwrap();
+    fs::write(&file, zone_text(7, 0)).unwrap();
     fs::write(&secret, SECRET).unwrap();
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
     let settings = settings.replace("FILE", &file.display().to_string());
@@ -190,27 +207,73 @@ fn serve(settings: &str) -> (Site, Server, Upstream) {
 }
 
 #[test]
-fn knot_nsd_and_bind_transfer_a_zone_from_this_server() {
-    let (site, _server, _upstream) =
-        serve("file = \"FILE\"\nallow-transfer = [\"127.0.0.1 key transfer\"]");
-    for program in ALL {
-        if let Some(peer) = Peer::start(program, Role::Secondary(site.dns), "") {
-            peer.wait_for_zone();
+fn knot_nsd_and_bind_transfer_a_zone_and_its_changes_after_notify() {
+    let addresses = ALL.map(|_| free_address());
+    let notify = addresses.map(|addr| format!("\"{addr} key transfer\"")).join(", ");
+    let (site, mut server, _upstream) = serve(&format!(
+        "file = \"FILE\"\nallow-transfer = [\"127.0.0.1 key transfer\"]\nnotify = [{notify}]"
+    ));
+    let start = |(program, addr)| Peer::start(program, Role::Secondary(site.dns), "", addr);
+    let peers: Vec<_> = ALL.into_iter().zip(addresses).filter_map(start).collect();
+    peers.iter().for_each(Peer::wait_for_zone);
+    for (serial, from) in [(8, 1), (9, 60)] {
+        fs::write(site.directory.join("corp.zone"), zone_text(serial, from)).unwrap();
+        site.avocet_text(&["zone", "reload", "corp.example"]);
+        peers.iter().for_each(|peer| peer.wait_for(&format!("v{serial}.corp.example")));
+        for _ in &peers {
+            let line = server.wait_for_line("changes of zone corp.example. transferred");
+            assert!(line.contains(&format!("serial={serial}")), "{line}");
         }
     }
     assert_eq!(site.metric("avocet_zone_transfers_out_total{result=\"refused\"}"), 0.0);
+    let sent = site.metric("avocet_zone_notifies_out_total{result=\"sent\"}");
+    assert!(sent >= 2.0 * peers.len() as f64, "{sent}");
+}
+
+/// Says that the zone has changed, as a primary.
+fn notify(site: &Site) {
+    let mut message = query(5, "corp.example");
+    let at = message.len() - 4;
+    message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());
+    (message[2], message[3]) = (4 << 3 | 4, 0);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&message, site.dns).unwrap();
+    let mut reply = [0; 512];
+    socket.recv(&mut reply).unwrap();
+    assert_eq!(reply[3] & 15, 0);
 }
 
 #[test]
-fn this_server_transfers_a_zone_from_knot_nsd_and_bind() {
+fn this_server_transfers_a_zone_and_its_changes_from_knot_nsd_and_bind() {
     for program in ALL {
-        let Some(peer) = Peer::start(program, Role::Primary, &zone_text()) else { continue };
+        let text = zone_text(7, 0);
+        let Some(peer) = Peer::start(program, Role::Primary, &text, free_address()) else {
+            continue;
+        };
         peer.wait_for_zone();
         let settings = format!("primaries = [\"{}\"]\nkey = \"transfer\"", peer.addr);
         let (site, mut server, _upstream) = serve(&settings);
         server.wait_for_line("corp.example. transferred");
-        let text = site.avocet_text(&["zone", "export", "corp.example"]);
-        assert_eq!(text.lines().count(), HOSTS + 3, "{program:?}");
+        let lines = || site.avocet_text(&["zone", "export", "corp.example"]).lines().count();
+        assert_eq!(lines(), HOSTS + 4, "{program:?}");
         assert_eq!(site.ask("h300.corp.example").0, [10, 0, 1, 44], "{program:?}");
+
+        fs::write(peer.site.directory.join("zone"), zone_text(8, 5)).unwrap();
+        let _ = Command::new("kill").args(["-HUP", &peer.child.id().to_string()]).status();
+        peer.wait_for("v8.corp.example");
+        notify(&site);
+        let line = server.wait_for_line("corp.example. transferred");
+        assert!(line.contains("serial=8"), "{program:?}: {line}");
+        assert_eq!(site.metric("avocet_zone_changes_in_total"), 1.0, "{program:?}");
+        assert_eq!(lines(), HOSTS - 1, "{program:?}");
+
+        // A restart serves the latest version without the primary, killed or not.
+        drop(peer);
+        server.signal("KILL");
+        server.wait();
+        let server = site.start();
+        assert_eq!(lines(), HOSTS - 1, "{program:?}");
+        assert_eq!(site.ask("v8.corp.example").0, [192, 0, 2, 2]);
+        server.stop();
     }
 }

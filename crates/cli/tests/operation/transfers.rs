@@ -25,7 +25,7 @@ fn zone_text(serial: u32) -> String {
 /// A server with the zone `corp.example`.
 struct Primary {
     site: Site,
-    _server: Server,
+    server: Option<Server>,
     file: PathBuf,
     _upstream: Upstream,
 }
@@ -54,8 +54,20 @@ impl Primary {
             file.display()
         );
         site.configure(upstream.addr, "", &zone);
-        let server = site.start();
-        Self { site, _server: server, file, _upstream: upstream }
+        let server = Some(site.start());
+        Self { site, server, file, _upstream: upstream }
+    }
+
+    /// Kills the server.
+    fn kill(&mut self) {
+        let server = self.server.take().unwrap();
+        server.signal("KILL");
+        server.wait();
+    }
+
+    /// Starts it again.
+    fn start_again(&mut self) -> &Server {
+        self.server.insert(self.site.start())
     }
 
     /// Asks with a program; returns what it prints.
@@ -408,4 +420,179 @@ fn a_transfer_that_is_cut_at_any_message_changes_nothing() {
     assert_eq!(secondary.notify("127.0.0.1"), 0);
     cut_transfer(&listener, &soa, &messages, messages.len());
     transferred(&mut server, 2);
+}
+
+/// Returns the records of a reply in the order in which dig prints them, without names and TTLs.
+fn answers_of(text: &str) -> Vec<String> {
+    let lines = text.lines().filter(|line| line.contains("\tIN\t") && !line.starts_with(';'));
+    let short = |line: &str| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        if words[3] == "SOA" { format!("SOA {}", words[6]) } else { words[3..].join(" ") }
+    };
+    lines.map(short).collect()
+}
+
+#[test]
+fn changes_are_sent_over_tcp_and_udp_and_survive_a_kill() {
+    if !is_here("dig") {
+        return;
+    }
+    let mut primary = Primary::start(r#""127.0.0.0/8""#);
+    let publish = |primary: &Primary, serial: u32, last: u8| {
+        let text = zone_text(serial) + &format!("new A 192.0.2.{last}\n");
+        fs::write(&primary.file, text).unwrap();
+        primary.site.avocet_text(&["zone", "reload", "corp.example"]);
+    };
+    publish(&primary, 5, 1);
+    publish(&primary, 6, 2);
+    let ask = |primary: &Primary, more: &[&str]| {
+        answers_of(&primary.ask("dig", &[&["corp.example"], more].concat()))
+    };
+    let last = ["SOA 6", "SOA 5", "A 192.0.2.1", "SOA 6", "A 192.0.2.2", "SOA 6"];
+    let both = [&["SOA 6", "SOA 1", "SOA 5", "A 192.0.2.1"][..], &last[1..]].concat();
+    let check = |primary: &Primary| {
+        for transport in ["+tcp", "+notcp"] {
+            assert_eq!(ask(primary, &[transport, "IXFR=5"]), last, "{transport}");
+            assert_eq!(ask(primary, &[transport, "IXFR=1"]), both, "{transport}");
+            assert_eq!(ask(primary, &[transport, "IXFR=6"]), ["SOA 6"], "{transport}");
+            assert_eq!(ask(primary, &[transport, "IXFR=7"]), ["SOA 6"], "{transport}");
+        }
+        // Before the first version that is kept.
+        assert_eq!(ask(primary, &["+tcp", "IXFR=0"]).len(), HOSTS + 5);
+        assert_eq!(ask(primary, &["+notcp", "+ignore", "IXFR=0"]), ["SOA 6"]);
+    };
+    check(&primary);
+    primary.kill();
+    primary.start_again();
+    check(&primary);
+
+    // An end that was not written whole is cut off.
+    primary.kill();
+    let journal = primary.site.data().join("zones/corp.example.zone.journal");
+    let octets = fs::read(&journal).unwrap();
+    fs::write(&journal, &octets[..octets.len() - 3]).unwrap();
+    let seen = primary.start_again().seen().join("\n");
+    assert!(seen.contains("is not usable and was cut off"), "{seen}");
+    assert_eq!(primary.site.ask("new.corp.example").0, [192, 0, 2, 2]);
+    assert_eq!(ask(&primary, &["+tcp", "IXFR=5"]).len(), HOSTS + 5);
+}
+
+#[test]
+fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_transfer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let zone = format!(
+        "[[zone]]\nname = \"corp.example\"\nprimaries = [\"{}\"]\n",
+        listener.local_addr().unwrap()
+    );
+    site.configure(upstream.addr, "", &zone);
+    let mut server = site.start();
+    let secondary = Secondary { site, _upstream: upstream };
+    let site = &secondary.site;
+    let soa = |serial: u32| {
+        let numbers = [serial, 3_600, 3_600, 2_419_200, 60].map(u32::to_be_bytes).concat();
+        [&b"\x02ns\xc0\x0c\x01h\xc0\x0c"[..], &numbers].concat()
+    };
+    let one = |rtype, data: &[u8]| answers(&[(rtype, data)]);
+    let ns = one(2, b"\x03ns1\x05other\0");
+    // Answers the connections in their order: each with these messages.
+    let serve = |replies: &[Vec<Vec<u8>>]| {
+        for messages in replies {
+            let (mut stream, _) = listener.accept().unwrap();
+            let asked = receive(&mut stream);
+            for message in messages {
+                let mut message = message.clone();
+                message[..2].copy_from_slice(&asked[..2]);
+                stream.write_all(&(message.len() as u16).to_be_bytes()).unwrap();
+                stream.write_all(&message).unwrap();
+            }
+        }
+    };
+    let whole = |serial: u32| {
+        vec![one(6, &soa(serial)), ns.clone(), one(16, &[1, serial as u8]), one(6, &soa(serial))]
+    };
+    let changes = |from: u32, to: u32| {
+        vec![
+            one(6, &soa(to)),
+            one(6, &soa(from)),
+            one(16, &[1, from as u8]),
+            one(6, &soa(to)),
+            one(16, &[1, to as u8]),
+            one(6, &soa(to)),
+        ]
+    };
+    serve(&[vec![one(6, &soa(65))], whole(65)]);
+    transferred(&mut server, 65);
+    let held = || site.avocet_text(&["zone", "export", "corp.example"]);
+    let first = held();
+    for place in 0..6 {
+        assert_eq!(secondary.notify("127.0.0.1"), 0);
+        serve(&[vec![one(6, &soa(66))], changes(65, 66)[..place].to_vec()]);
+        server.wait_for_line("unexpected end of file");
+        assert_eq!(held(), first, "{place}");
+    }
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    serve(&[vec![one(6, &soa(66))], changes(65, 66)]);
+    transferred(&mut server, 66);
+    assert!(held().contains("TXT \"B\"") && !held().contains("TXT \"A\""), "{}", held());
+    // Changes of a version that is not in force, then the whole zone.
+    let mut other = changes(66, 67);
+    other[2] = one(16, &[1, 80]);
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    serve(&[vec![one(6, &soa(67))], other, whole(67)]);
+    server.wait_for_line("the difference is not one from the version in force");
+    transferred(&mut server, 67);
+    // A primary that does not know IXFR.
+    let mut refusal = one(6, &soa(68));
+    refusal.truncate(12);
+    (refusal[3], refusal[5], refusal[7]) = (4, 0, 0);
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    serve(&[vec![one(6, &soa(68))], vec![refusal], whole(68)]);
+    transferred(&mut server, 68);
+    assert_eq!(site.metric("avocet_zone_changes_in_total"), 1.0);
+    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 4.0);
+}
+
+/// Takes NOTIFY at a socket, and replies. Returns the serial.
+fn take_notify(socket: &UdpSocket, rcode: Option<u8>) -> u32 {
+    let mut message = [0; 1_024];
+    let (len, from) = socket.recv_from(&mut message).unwrap();
+    assert_eq!((message[2] & 0xf8, message[5], message[7]), (4 << 3, 1, 1));
+    if let Some(rcode) = rcode {
+        let mut reply = message[..len].to_vec();
+        (reply[2], reply[3]) = (reply[2] | 0x80, rcode);
+        socket.send_to(&reply, from).unwrap();
+    }
+    u32::from_be_bytes(*message[..len - 16].last_chunk().unwrap())
+}
+
+#[test]
+fn notify_is_repeated_until_it_is_acknowledged() {
+    let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (upstream, site) = (Upstream::start(), Site::new());
+    let file = site.directory.join("corp.zone");
+    fs::write(&file, small_zone(1, "4w")).unwrap();
+    let zone = format!(
+        "[[zone]]\nname = \"corp.example\"\nfile = \"{}\"\nnotify = [\"{}\"]\n",
+        file.display(),
+        other.local_addr().unwrap()
+    );
+    site.configure(upstream.addr, "", &zone);
+    let mut server = site.start();
+    assert_eq!(take_notify(&other, None), 1);
+    assert_eq!(take_notify(&other, Some(5)), 1);
+    let secondary = Secondary { site, _upstream: upstream };
+    assert_eq!(take_notify(&other, Some(0)), 1);
+    server.wait_for_line("NOTIFY acknowledged");
+    fs::write(&file, small_zone(2, "4w")).unwrap();
+    secondary.site.avocet_text(&["zone", "reload", "corp.example"]);
+    assert_eq!(take_notify(&other, Some(0)), 2);
+    let line = server.wait_for_line("NOTIFY acknowledged");
+    assert!(line.contains("serial=2"), "{line}");
+    let zone = secondary.zone();
+    let notify = &zone["notify"][0];
+    assert_eq!((&notify["serial"], &notify["acknowledged"]), (&2.into(), &true.into()), "{zone}");
+    let sample = |result: &str| format!("avocet_zone_notifies_out_total{{result=\"{result}\"}}");
+    assert_eq!(secondary.site.metric(&sample("acknowledged")), 2.0);
+    assert_eq!(secondary.site.metric(&sample("sent")), 4.0);
 }

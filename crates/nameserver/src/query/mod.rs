@@ -85,6 +85,7 @@ mod signed;
 pub mod special;
 mod transfer;
 mod ttl;
+mod update;
 pub mod witness;
 
 pub use context::{Client, Output, PROFILE, QueryContext, packet_hash};

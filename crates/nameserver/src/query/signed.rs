@@ -23,6 +23,7 @@ use super::decision::{Decision, Outgoing, QueryStep, Stage};
 use super::notify;
 use super::path::{self, Incoming};
 use super::respond::draft_empty;
+use super::update;
 use crate::transfers::ServerEvent;
 
 /// Octets of the shortest UDP reply that every client takes.
@@ -48,6 +49,9 @@ pub(super) fn answer(
         }
         Some(Ok(Some(record))) => signed(cx, octets, &record, client, output),
         Some(Ok(None)) | None => {
+            if error == QueryError::NotImplemented && is_ours && update::is_update(octets) {
+                return update::unsigned(cx, octets, client, output.message);
+            }
             if error == QueryError::NotImplemented
                 && let Some(step) = notify::answer(cx, octets, client, output.message)
             {
@@ -82,6 +86,9 @@ fn signed(
     };
     let bare = record.bare(octets);
     let Output { message, misses } = output;
+    if update::is_update(&bare) {
+        return update::signed(cx, &bare, signer, client, message);
+    }
     let before = misses.len();
     cx.scratch.set_signer(Some(signer.key().clone()));
     let incoming = Incoming { octets: &bare, seen: None };

@@ -2,15 +2,13 @@
 //!
 //! The reply to this query is the first message of the transfer. Those behind it are in the
 //! worker's memory ([`Scratch::take_transfer`](super::scratch::Scratch)), to be sent as the client
-//! reads them. No version before the one in force is kept, so IXFR gets the whole zone, which its
-//! standard permits (RFC 1995 §4).
-
-use std::sync::Arc;
+//! reads them. IXFR gets the changes since the client's version, or the whole zone if they are not
+//! kept or are longer (RFC 1995 §4).
 
 use avocet_wire::header::{HEADER_LEN, Header};
 use avocet_wire::view::{MessageView, RecordSection};
 use avocet_wire::{Ede, QueryView, Rcode, Rtype};
-use avocet_zone::{HostedQuestion, HostedZone, OutboundTransfer, Proofs, is_newer};
+use avocet_zone::{HostedQuestion, MAX_TSIG, OutboundTransfer, Proofs, is_newer};
 
 use super::asked::Transport;
 use super::context::{Arrival, Client, Query, QueryContext};
@@ -18,6 +16,9 @@ use super::decision::Stage;
 use super::finding::{Finding, Offer};
 use super::respond::{Draft, draft_empty};
 use crate::transfers::{ServerEvent, TransferRest};
+
+/// Octets of OPT with a cookie.
+const OPT_ROOM: usize = 64;
 
 /// Answers a query for a transfer.
 #[cold]
@@ -63,15 +64,26 @@ fn begin(
         let text = "no version of the zone is loaded";
         return Err((Stage::Hosted, Rcode::SERVFAIL, Some(Ede::NOT_READY), text));
     };
-    if view.qtype == Rtype::IXFR && (!is_stream || has_latest(view, zone)) {
+    let begun = OutboundTransfer::new(zone.clone(), view.header(), view.question());
+    let serial = serial_of(view).filter(|_| view.qtype == Rtype::IXFR);
+    if serial.is_some_and(|serial| !is_newer(zone.serial(), serial)) {
         return Ok(soa_alone(cx, query, out));
     }
+    let changes = serial.and_then(|serial| zone.changes_since(serial));
+    if view.qtype == Rtype::IXFR && !is_stream {
+        let len =
+            changes.and_then(|changes| in_datagram(cx, query, begun.of_changes(changes), out));
+        return Ok(len.map_or_else(|| soa_alone(cx, query, out), |len| whole(len)));
+    }
+    let mut messages = match changes {
+        Some(changes) => begun.of_changes(changes),
+        None => begun,
+    };
     let Some(permit) = ledger.permit(client.ip) else {
         ledger.count(ServerEvent::Limited);
         let text = "too many transfers in progress";
         return Err((Stage::Shed, Rcode::SERVFAIL, Some(Ede::NOT_READY), text));
     };
-    let mut messages = OutboundTransfer::new(zone.clone(), view.header(), view.question());
     let mut first = Vec::new();
     let written = messages.next(&mut first);
     let place = out.get_mut(..first.len()).filter(|_| written.is_ok());
@@ -80,20 +92,40 @@ fn begin(
     };
     place.copy_from_slice(&first);
     cx.scratch.put_transfer(Box::new(TransferRest::new(messages, permit)));
-    Ok(Draft { len: first.len(), rcode: Rcode::NOERROR, ede: None, note: 0 })
+    Ok(whole(first.len()))
 }
 
-/// Returns whether the client of an IXFR has this version or a later one (RFC 1995 §2).
-fn has_latest(view: &QueryView<'_>, zone: &Arc<HostedZone>) -> bool {
-    let serial = || {
-        let message = MessageView::new(view.octets()).ok()?;
-        let mut records = message.section(RecordSection::Authority).ok()?;
-        let soa = records.find_map(|record| record.ok().filter(|one| one.rtype == Rtype::SOA))?;
-        let rdata = soa.rdata();
-        let serial = rdata.get(rdata.len().checked_sub(20)?..)?.first_chunk()?;
-        Some(u32::from_be_bytes(*serial))
-    };
-    serial().is_some_and(|serial| !is_newer(zone.serial(), serial))
+/// Returns the draft of a message that is written as it is sent.
+const fn whole(len: usize) -> Draft {
+    Draft { len, rcode: Rcode::NOERROR, ede: None, note: 0 }
+}
+
+/// Writes the changes into one message if it fits into a datagram (RFC 1995 §2). Returns its
+/// length.
+fn in_datagram(
+    cx: &QueryContext<'_>,
+    query: &Query<'_>,
+    mut messages: OutboundTransfer,
+    out: &mut [u8],
+) -> Option<usize> {
+    let of_signature = cx.scratch.signer().map_or(0, |_| MAX_TSIG);
+    let limit = usize::from(query.asked.limit).checked_sub(OPT_ROOM + of_signature)?;
+    let mut only = Vec::new();
+    messages.next(&mut only).ok()?;
+    let is_short = messages.is_done() && only.len() <= limit;
+    out.get_mut(..only.len()).filter(|_| is_short)?.copy_from_slice(&only);
+    cx.shared.transfers.count(ServerEvent::Sent);
+    Some(only.len())
+}
+
+/// Returns the serial of the client's version (RFC 1995 §3).
+fn serial_of(view: &QueryView<'_>) -> Option<u32> {
+    let message = MessageView::new(view.octets()).ok()?;
+    let mut records = message.section(RecordSection::Authority).ok()?;
+    let soa = records.find_map(|record| record.ok().filter(|one| one.rtype == Rtype::SOA))?;
+    let rdata = soa.rdata();
+    let serial = rdata.get(rdata.len().checked_sub(20)?..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*serial))
 }
 
 /// Answers with the SOA record: the client has this version, or must ask over TCP.

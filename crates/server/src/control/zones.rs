@@ -1,18 +1,18 @@
 //! Hosted zones for `avocet zone`: their state, pages of their records, their text.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use avocet_config::name::{shown, typed_name};
 use avocet_control::zones::{
-    MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZonePage, ZoneRecord, ZoneRecords, ZoneState,
-    ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
+    MAX_ZONE_PAGE, ZoneExported, ZoneFault, ZoneNotify, ZonePage, ZoneRecord, ZoneRecords,
+    ZoneState, ZoneStatus, ZoneText, ZoneTransfers, ZonesReport,
 };
 use avocet_control::{ControlError, Parts};
 use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_wire::{FoldedName, FoldedNameBuf, Rtype, rdata};
-use avocet_zone::{HostedRecord, HostedSet, HostedZone};
+use avocet_zone::{HostedRecord, HostedSet, HostedZone, append_line};
 
+use crate::running::notifier::NotifyReport;
 use crate::running::{self, Running};
 
 /// Records of a page by default.
@@ -56,7 +56,15 @@ fn state(running: &Running, of: &ZoneFileState) -> ZoneStatus {
         error: of.fault.clone(),
         primaries: primaries.iter().map(ToString::to_string).collect(),
         transfers,
+        changes_since: zone.and_then(|zone| Some(zone.changes().first()?.from.serial)),
+        notify: running.notifier.reports(&of.name).into_iter().map(shown_notify).collect(),
     }
+}
+
+fn shown_notify(report: NotifyReport) -> ZoneNotify {
+    let NotifyReport { server, serial, is_acknowledged, tries, fault } = report;
+    let (server, acknowledged) = (server.to_string(), is_acknowledged);
+    ZoneNotify { server, serial, acknowledged, tries, error: fault }
 }
 
 /// Returns the state of one zone, or of all.
@@ -121,16 +129,8 @@ pub(super) fn export(
 ) -> Result<ZoneExported, ControlError> {
     let zone = loaded(running, name)?;
     let mut text = String::new();
-    let is_soa = |set: &HostedSet<'_>| set.rtype == Rtype::SOA;
-    let soa = zone.sets_of(zone.apex()).into_iter().flatten().filter(is_soa);
-    let soa = soa.map(|set| (zone.apex(), set));
-    let others = zone.iter().flat_map(|node| node.sets().map(move |set| (node.name(), set)));
-    for (owner, set) in soa.chain(others.filter(|(_, set)| !is_soa(set))) {
-        for record in all_of(&set) {
-            let ZoneRecord { name, ttl, rtype, data } = shown_record(owner, &record);
-            // Writing to a `String` does not fail.
-            let _ = writeln!(text, "{name} {ttl} IN {rtype} {data}");
-        }
+    for (owner, record) in zone.in_order() {
+        append_line(&mut text, owner, &record);
         if text.len() >= TEXT {
             texts(ZoneText { text: text.trim_end_matches('\n').to_owned() })?;
             text.clear();

@@ -59,6 +59,7 @@ use crate::running::conditions::{Condition, Conditions};
 use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
+use crate::running::notifier::{self, Notifier};
 use crate::running::persist::CacheFile;
 use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
@@ -66,6 +67,7 @@ use crate::running::revisions::Revisions;
 use crate::running::secondaries;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
+use crate::running::updates;
 use crate::running::zones::{self, ZoneWatch};
 use crate::running::{OperationError, Running, Visits};
 use crate::state::Shared;
@@ -180,6 +182,7 @@ impl Operation {
             web: WebStores::open(&config.data.directory, Arc::new(wall_secs)),
             reach: Reach::default(),
             zone_watch: ZoneWatch::default(),
+            notifier: Notifier::default(),
             conditions: Conditions::default(),
             unsaved_switches: Unsaved::default(),
             trust: KeptTrust::load(&config.data.directory, &shared),
@@ -238,6 +241,8 @@ impl Operation {
             reach::start(self.running.clone()).map_err(OperationError::System)?;
             zones::start(self.running.clone()).map_err(OperationError::System)?;
             secondaries::start(self.running.clone()).map_err(OperationError::System)?;
+            notifier::start(self.running.clone()).map_err(OperationError::System)?;
+            updates::start(self.running.clone()).map_err(OperationError::System)?;
             let rings = std::mem::take(&mut self.rings).into_iter();
             let (logged, tapped) = rings.map(|ends| (ends.logged, ends.tapped)).unzip();
             let started = keepers::dnstap::start(self.running.clone(), tapped);
@@ -303,6 +308,7 @@ impl Operation {
         self.running.reach.close();
         self.running.zone_watch.close();
         self.running.shared.name_server.notices.close();
+        self.running.shared.name_server.updates.close();
         self.neighbours.close();
         self.successor = None;
         let _ = self.poller.remove(&self.control);

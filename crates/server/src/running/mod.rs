@@ -13,6 +13,7 @@ pub(crate) mod leases;
 pub(crate) mod names;
 pub(crate) mod neighbours;
 pub(crate) mod networks;
+pub(crate) mod notifier;
 pub(crate) mod persist;
 pub(crate) mod ports;
 pub(crate) mod reach;
@@ -23,6 +24,7 @@ pub(crate) mod revisions;
 pub(crate) mod secondaries;
 pub(crate) mod switches;
 pub(crate) mod trust;
+pub(crate) mod updates;
 mod visits;
 pub(crate) mod zones;
 
@@ -149,6 +151,8 @@ pub(crate) struct Running {
     pub(crate) reach: Reach,
     /// The threads that watch the files of hosted zones, and the zones of other servers.
     pub(crate) zone_watch: zones::ZoneWatch,
+    /// What other servers know of hosted zones.
+    pub(crate) notifier: notifier::Notifier,
     /// The present defects of its environment.
     pub(crate) conditions: Conditions,
     /// Whether the server is about to end.

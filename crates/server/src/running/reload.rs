@@ -27,9 +27,10 @@ use avocet_nameserver::policy::Parts;
 use avocet_nameserver::query::cookie::CookieSecrets;
 use avocet_nameserver::snapshot::{Snapshot, Unconfigured};
 use avocet_nameserver::trust::LearntTrust;
-use avocet_nameserver::zone_files::ZoneFiles;
+use avocet_nameserver::zone_files::{ZoneChangeError, ZoneFiles};
 use avocet_revisions::ChangeOrigin;
 use avocet_wire::{FoldedName, FoldedNameBuf};
+use avocet_zone::HostedZone;
 use ipnet::IpNet;
 
 use crate::error::BackgroundError;
@@ -422,6 +423,19 @@ impl Reloader {
         let is_known = self.zones.reload(name);
         self.apply_zones();
         is_known
+    }
+
+    /// Puts the version of a zone in force that `make` makes; see [`ZoneFiles::change`].
+    pub(crate) fn change_zone<E>(
+        &self,
+        name: &[u8],
+        make: impl FnOnce(&HostedZone) -> Result<Option<HostedZone>, E>,
+    ) -> Result<Option<Arc<HostedZone>>, ZoneChangeError<E>> {
+        let changed = self.zones.change(name, make)?;
+        if changed.is_some() {
+            self.apply_zones();
+        }
+        Ok(changed)
     }
 
     /// Puts the zones in force that were read last: another thread may have read others meanwhile.

@@ -3,15 +3,17 @@
 //! ```text
 //! due, or NOTIFY --> SOA of a primary -- same serial ---> confirmed: the file's time is now
 //!                         |    older serial: not followed, a warning
-//!                         +-- newer --> transfer --> checked as a whole --> file --> in force
+//!                         +-- newer --> IXFR --> checked as a whole --> journal --> in force
+//!                                        | not possible
+//!                                        +-> AXFR --> checked as a whole --> file --> in force
 //! ```
-//! The copy is a master file that is replaced as a whole, so that a restart serves it at once. A
+//! The copy is a master file that is replaced as a whole, so that a restart serves it at once, with
+//! the changes of the journal that it does not have yet. A
 //! zone that no primary has confirmed for the time in its SOA record is no longer served. Each
 //! check runs on a thread of its own, at most [`MAX_CHECKS`] at the same time: a primary that hangs
 //! delays no other zone for long.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,14 +24,20 @@ use avocet_config::zone::ZoneConfig;
 use avocet_nameserver::clock::wall_secs;
 use avocet_nameserver::disk;
 use avocet_nameserver::transfers::ServerEvent;
+use avocet_nameserver::zone_files::ZoneChangeError;
 use avocet_resolver::Timers;
 use avocet_wire::master::MasterRecord;
-use avocet_wire::{Class, FoldedName, NameBuf, rdata};
-use avocet_zone::{EntryPlace, Faults, Severity, ZoneBuilder, is_newer};
+use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
+use avocet_zone::{
+    EntryPlace, Faults, HostedRecord, HostedZone, NotExact, Severity, UnsoundZone, ZoneBuilder,
+    ZoneEdits, append_line, is_newer,
+};
 
 use super::Running;
 use super::conditions::Condition;
-use crate::transfer::{TransferError, TransferLimits, UnverifiedRecord, ZoneSource};
+use crate::transfer::{
+    ReceivedChanges, TransferError, TransferLimits, UnverifiedRecord, ZoneSource,
+};
 
 /// Most checks at the same time.
 const MAX_CHECKS: usize = 8;
@@ -286,7 +294,11 @@ fn ask(
             return Err(CheckError::Older { theirs, ours });
         }
     }
-    let records = source.zone()?;
+    let records = match held.map(|held| changes(running, config, &source, held)).transpose()? {
+        Some(Transferred::Changes(timers)) => return Ok(Checked::Transferred(timers)),
+        Some(Transferred::Whole(records)) => records,
+        Some(Transferred::Nothing) | None => source.zone()?,
+    };
     let timers = checked(apex, &records)?;
     if held.is_some_and(|ours| !is_newer(timers.serial, ours.serial)) {
         let ours = held.map_or(0, |ours| ours.serial);
@@ -296,6 +308,101 @@ fn ask(
     running.reloader.reload_zones(Some(&config.name));
     running.shared.name_server.transfers.count(ServerEvent::Received);
     Ok(Checked::Transferred(timers))
+}
+
+/// The result of IXFR.
+enum Transferred {
+    /// The changes are in force.
+    Changes(Timers),
+    /// The primary sent the whole zone.
+    Whole(Vec<UnverifiedRecord>),
+    /// The primary cannot send changes, or they do not fit.
+    Nothing,
+}
+
+/// Transfers the changes since the version in force, and puts them in force.
+fn changes(
+    running: &Running,
+    config: &ZoneConfig,
+    source: &ZoneSource<'_>,
+    held: Timers,
+) -> Result<Transferred, CheckError> {
+    let zones = &running.reloader.zones;
+    let Some(zone) = zones.in_force(&config.name) else { return Ok(Transferred::Nothing) };
+    let soa = zone.soa().map(|soa| soa.rdata).unwrap_or_default();
+    let name = shown(&config.name);
+    let lines = match source.changes(soa) {
+        Ok(ReceivedChanges::Changes(lines)) => lines,
+        Ok(ReceivedChanges::Whole(records)) => return Ok(Transferred::Whole(records)),
+        Ok(ReceivedChanges::Latest) => return Ok(Transferred::Nothing),
+        Err(error @ (TransferError::Refused(_) | TransferError::Malformed)) => {
+            tracing::info!("zone {name}: IXFR from {}: {error}", source.primary);
+            return Ok(Transferred::Nothing);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let make = |zone: &HostedZone| changed(zone, &lines, held).map(Some);
+    match running.reloader.change_zone(&config.name, make) {
+        Ok(Some(zone)) => {
+            zones.confirm(&config.name).map_err(CheckError::Disk)?;
+            let events = &running.shared.name_server.transfers;
+            events.count(ServerEvent::Received);
+            events.count(ServerEvent::ReceivedChanges);
+            let soa = zone.soa().and_then(|soa| Timers::of(soa.rdata));
+            Ok(Transferred::Changes(soa.unwrap_or(held)))
+        }
+        Ok(None) | Err(ZoneChangeError::NotLoaded) => Ok(Transferred::Nothing),
+        Err(ZoneChangeError::Refused(fault)) => {
+            tracing::warn!("zone {name}: IXFR from {}: {fault}", source.primary);
+            Ok(Transferred::Nothing)
+        }
+        Err(ZoneChangeError::Disk(error)) => Err(CheckError::Disk(error)),
+    }
+}
+
+/// Applies received changes to the version that they were asked for.
+fn changed(
+    zone: &HostedZone,
+    lines: &[UnverifiedRecord],
+    held: Timers,
+) -> Result<HostedZone, UnusableChanges> {
+    if zone.serial() != held.serial {
+        return Err(UnusableChanges::Overtaken);
+    }
+    let mut edits = ZoneEdits::of(zone);
+    let mut is_added = true;
+    for line in lines.iter().skip(1) {
+        let owner = FoldedName::from_folded_unchecked(&line.owner);
+        let UnverifiedRecord { rtype, ttl_secs, rdata, .. } = line;
+        let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
+        is_added ^= *rtype == Rtype::SOA;
+        let is_exact = match is_added {
+            true => edits.add(owner, &record),
+            false => edits.remove(owner, &record),
+        };
+        if !is_exact {
+            return Err(UnusableChanges::NotExact(NotExact));
+        }
+    }
+    let after = edits.finish(wall_secs())?;
+    let latest = lines.first().and_then(|soa| Timers::of(&soa.rdata)).map(|soa| soa.serial);
+    match Some(after.serial()) == latest && is_newer(after.serial(), held.serial) {
+        true => Ok(after),
+        false => Err(UnusableChanges::OtherSerial),
+    }
+}
+
+/// Why received changes are not used.
+#[derive(Debug, thiserror::Error)]
+enum UnusableChanges {
+    #[error("another version came into force meanwhile")]
+    Overtaken,
+    #[error("{0}")]
+    NotExact(NotExact),
+    #[error("the zone would have errors: {0}")]
+    Unsound(#[from] UnsoundZone),
+    #[error("the changes lead to another serial than announced")]
+    OtherSerial,
 }
 
 /// Why a primary is not usable.
@@ -342,9 +449,8 @@ fn checked(apex: FoldedName<'_>, records: &[UnverifiedRecord]) -> Result<Timers,
 fn write(config: &ZoneConfig, records: &[UnverifiedRecord]) -> io::Result<()> {
     let mut text = String::new();
     for UnverifiedRecord { owner, rtype, ttl_secs, rdata } in records {
-        let owner = NameBuf::from_wire(owner).unwrap_or(NameBuf::ROOT);
-        // Writing to a `String` does not fail.
-        let _ = writeln!(text, "{owner} {ttl_secs} IN {rtype} {}", rdata::display(rtype.0, rdata));
+        let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
+        append_line(&mut text, FoldedName::from_folded_unchecked(owner), &record);
     }
     if let Some(directory) = config.file.parent() {
         std::fs::create_dir_all(directory)?;

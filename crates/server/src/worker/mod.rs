@@ -61,10 +61,12 @@ use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
 use avocet_nameserver::datagrams::Datagrams;
 use avocet_nameserver::metrics::WorkerMetrics;
+use avocet_nameserver::query::{Decision, Outgoing, QueryStep, Stage};
 use avocet_querylog::Producer;
 use avocet_resolver::SocketId;
+use avocet_wire::{Rcode, Rtype};
 
-use crate::mailbox::{ForwardedDatagram, Letter, Mailbox};
+use crate::mailbox::{ForwardedDatagram, LateUpdate, Letter, Mailbox};
 use crate::state::Shared;
 use busy::Busy;
 use frames::Frames;
@@ -378,6 +380,7 @@ impl Worker {
                 Letter::Answer(route, octets) => {
                     self.intake.reply(&StreamReply { route, message: &octets }, self.time);
                 }
+                Letter::Updated(late) => self.finish_update(*late),
                 Letter::Trace(order) => self.resolution.trace(*order, self.time),
                 Letter::Kept(order) => self.resolution.show_kept(&order),
                 Letter::MakeRoom(ip) => {
@@ -386,6 +389,22 @@ impl Worker {
                 Letter::Datagram(datagram) => self.take_datagram(&datagram),
                 Letter::Drain => self.begin_draining(),
             }
+        }
+    }
+
+    /// Counts and sends the reply to an update.
+    fn finish_update(&mut self, late: LateUpdate) {
+        let Self { intake, resolution, outbox, time, .. } = self;
+        let QueryPath { cx, .. } = resolution.lend(*time);
+        let LateUpdate { waiter, mut message, rcode } = late;
+        let stage = if rcode == Rcode::REFUSED { Stage::Refused } else { Stage::Hosted };
+        let at = Decision::at(stage, waiter.asked.transport, cx.state.revision);
+        let decision = Decision { qtype: Rtype::SOA, rcode, ..at };
+        let outgoing = Outgoing { len: message.len(), hash: 0, is_verified: true, decision };
+        let (step, message) = (QueryStep::Reply(outgoing), &mut message[..]);
+        let late = LateStep { waiter: &waiter, step, message, rtt_ms: None, cx: &cx };
+        if let Some(reply) = outbox.send(late) {
+            intake.reply(&reply, *time);
         }
     }
 

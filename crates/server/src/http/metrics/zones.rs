@@ -2,7 +2,8 @@
 
 use avocet_config::name::shown;
 use avocet_nameserver::transfers::{
-    NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS, TransferLedger,
+    NOTICE_RESULTS, SENT_NOTICE_RESULTS, SIGNATURE_ERRORS, ServerCounts, TRANSFER_RESULTS,
+    TransferLedger, UPDATE_RESULTS,
 };
 use avocet_nameserver::zone_files::ZoneFileState;
 use avocet_zone::HostedZone;
@@ -63,7 +64,8 @@ pub(super) fn write(metrics: &mut Exposition, running: &Running) {
 
 /// Writes the metrics of what happens between servers.
 fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
-    let ServerCounts { transfers, signatures, notices, received } = ledger.counts();
+    let counts = ledger.counts();
+    let ServerCounts { transfers, signatures, notices, received, .. } = counts;
     let help = "Transfers of hosted zones to other servers, by how they ended.";
     let mut family = metrics.family("avocet_zone_transfers_out_total", MetricType::Counter, help);
     for (result, count) in TRANSFER_RESULTS.iter().zip(transfers) {
@@ -73,6 +75,18 @@ fn write_transfers(metrics: &mut Exposition, ledger: &TransferLedger) {
     metrics.gauge("avocet_zone_transfers_out_open", help, ledger.in_progress() as u64);
     let help = "Transfers of zones from their primaries that were put in force.";
     metrics.counter("avocet_zone_transfers_in_total", help, received);
+    let help = "Transfers of zones from their primaries that had only the changes (IXFR).";
+    metrics.counter("avocet_zone_changes_in_total", help, counts.received_changes);
+    let help = "NOTIFY messages to other servers: sent, acknowledged, and given up.";
+    let mut family = metrics.family("avocet_zone_notifies_out_total", MetricType::Counter, help);
+    for (result, count) in SENT_NOTICE_RESULTS.iter().zip(counts.sent_notices) {
+        family.sample(&[("result", result)], count);
+    }
+    let help = "Updates of hosted zones (RFC 2136), by their result.";
+    let mut family = metrics.family("avocet_zone_updates_total", MetricType::Counter, help);
+    for (result, count) in UPDATE_RESULTS.iter().zip(counts.updates) {
+        family.sample(&[("result", result)], count);
+    }
     let help = "Messages with a transaction signature (TSIG) that was refused, by its error.";
     let mut family = metrics.family("avocet_tsig_errors_total", MetricType::Counter, help);
     for (error, count) in SIGNATURE_ERRORS.iter().zip(signatures) {

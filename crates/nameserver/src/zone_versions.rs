@@ -1,0 +1,129 @@
+//! Which version of a zone comes into force when its file was read: that of the file, or another
+//! one with changes that the file does not have yet.
+//!
+//! ```text
+//! at the start     the file has a version of the journal ---> the changes behind it are applied
+//!                  it was edited while the server was down -> the changes that it never had, too
+//! while it serves  the file is as the server wrote it ------> the version in force stays
+//!                  it was edited ---------------------------> both are merged
+//! ```
+
+use std::sync::Arc;
+
+use avocet_config::name::shown;
+use avocet_zone::{
+    HostedZone, JournalContent, ZoneChange, ZoneEdits, ZoneVersion, is_newer, with_serial,
+};
+
+use crate::clock::wall_secs;
+
+/// The version to serve at the start.
+pub(crate) struct RestoredZone {
+    /// Another version than that of the file.
+    pub(crate) other: Option<HostedZone>,
+    /// The changes that lead to the version of the file, if that is served.
+    pub(crate) changes: Vec<Arc<ZoneChange>>,
+}
+
+/// Returns the version to serve at the start: that of the file, with the changes of the journal
+/// that it does not have.
+pub(crate) fn restored(file: &HostedZone, content: &JournalContent) -> RestoredZone {
+    let name = shown(file.apex().wire());
+    let JournalContent { changes, written, .. } = content;
+    if let Some(place) = content.place_of(file.version()) {
+        let (known, behind) = changes.split_at(place);
+        let applied = applied(file, behind);
+        match &applied {
+            Some(zone) => {
+                let (serial, count) = (zone.serial(), behind.len());
+                tracing::info!(serial, "zone {name}: {count} changes taken from the journal");
+            }
+            None if behind.is_empty() => {}
+            None => {
+                tracing::error!("zone {name}: the journal does not fit the file, and is dropped");
+            }
+        }
+        let other = applied.map(|zone| zone.with_changes(changes.clone()));
+        return RestoredZone { other, changes: known.to_vec() };
+    }
+    let unwritten = written.and_then(|version| content.place_of(version));
+    let unwritten = unwritten.map_or(&[][..], |place| &changes[place..]);
+    let mut other = None;
+    if let Some(last) = unwritten.last() {
+        let mut edits = ZoneEdits::of(file);
+        unwritten.iter().for_each(|change| edits.merge(change));
+        other = finish(edits, later(file.serial(), last.to.serial));
+        let count = unwritten.len();
+        match &other {
+            Some(zone) => tracing::warn!(
+                serial = zone.serial(),
+                "zone {name}: its file was edited while the server was down; {count} changes \
+                 that it did not have yet are merged into it"
+            ),
+            None => tracing::error!(
+                "zone {name}: its file was edited while the server was down, and contradicts \
+                 {count} changes that it did not have yet: these are dropped"
+            ),
+        }
+    }
+    RestoredZone { other: other.map(|zone| zone.following(file, 0)), changes: Vec::new() }
+}
+
+/// Applies changes that follow from a version. Returns `None` if they do not, or are none.
+fn applied(file: &HostedZone, changes: &[Arc<ZoneChange>]) -> Option<HostedZone> {
+    let last = changes.last()?;
+    let mut edits = ZoneEdits::of(file);
+    changes.iter().try_for_each(|change| edits.apply(change)).ok()?;
+    let zone = edits.finish(wall_secs()).ok()?;
+    (zone.version() == last.to).then_some(zone)
+}
+
+/// Returns the version in force with the edits that were made in the file since it had the version
+/// `base`. Edits that contradict the later changes are dropped.
+pub(crate) fn merged(
+    served: &HostedZone,
+    base: &HostedZone,
+    file: &HostedZone,
+) -> Option<HostedZone> {
+    let name = shown(file.apex().wire());
+    let serial = later(served.serial(), file.serial());
+    let by_hand = ZoneChange::difference(base, file, usize::MAX);
+    let merged = by_hand.and_then(|change| {
+        let mut edits = ZoneEdits::of(served);
+        edits.merge(&change);
+        finish(edits, serial)
+    });
+    if merged.is_some() {
+        tracing::info!(serial, "zone {name}: its edited file and later changes are merged");
+    } else {
+        tracing::error!("zone {name}: its edited file contradicts later changes; these win");
+    }
+    let zone = merged.or_else(|| finish(ZoneEdits::of(served), serial));
+    zone.map(|zone| zone.following(served, usize::MAX - 1))
+}
+
+/// Returns the version of an edited file with a higher serial, if it has none.
+pub(crate) fn raised(served: &HostedZone, file: &HostedZone) -> Option<HostedZone> {
+    let is_raised = is_newer(file.serial(), served.serial());
+    if is_raised || file.version() == served.version() {
+        return None;
+    }
+    finish(ZoneEdits::of(file), later(served.serial(), file.serial()))
+}
+
+/// Returns how many of the last changes lead from a version to that in force.
+pub(crate) fn changes_behind(zone: &HostedZone, version: Option<ZoneVersion>) -> usize {
+    let place = zone.changes().iter().rposition(|change| Some(change.from) == version);
+    place.map_or(0, |place| zone.changes().len() - place)
+}
+
+/// Returns the serial behind both.
+fn later(a: u32, b: u32) -> u32 {
+    if is_newer(a, b) { a.wrapping_add(1) } else { b.wrapping_add(1) }
+}
+
+fn finish(mut edits: ZoneEdits<'_>, serial: u32) -> Option<HostedZone> {
+    let soa = edits.zone().soa()?;
+    edits.set_soa(soa.ttl_secs, &with_serial(soa.rdata, serial));
+    edits.finish(wall_secs()).ok()
+}

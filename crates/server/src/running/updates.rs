@@ -1,0 +1,207 @@
+//! Updates of hosted zones (RFC 2136): applied in the order in which they arrived, all that wait for
+//! one zone together.
+//!
+//! ```text
+//! worker: signature, rule --> queue --> all for one zone --> one version --> journal --> in force
+//! worker: counted, sent <-- letter <----- reply <------------------------------------------+
+//! ```
+//! An update is acknowledged when it is on disk and in force. One that would give the zone errors
+//! is refused without the others.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use avocet_config::name::shown;
+use avocet_config::zone::ZoneConfig;
+use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::transfers::ServerEvent;
+use avocet_nameserver::updates::WaitingUpdate;
+use avocet_nameserver::zone_files::ZoneChangeError;
+use avocet_wire::{Rcode, Rtype};
+use avocet_zone::{EditScope, HostedZone, UnsoundZone, ZoneEdits, ZoneUpdate, with_serial};
+
+use super::Running;
+use super::conditions::Condition;
+use crate::mailbox::{LateUpdate, Letter};
+
+/// Longest wait for updates.
+const TICK: Duration = Duration::from_secs(1);
+/// What a panic of the thread means.
+const FAULT: &str = "a panic ended the thread that updates zones; restart the server";
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let work = move || {
+        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+    };
+    thread::Builder::new().name("updates".to_owned()).spawn(work).map(drop)
+}
+
+fn work(running: &Running) {
+    loop {
+        let (updates, is_closed) = running.shared.name_server.updates.wait(TICK);
+        let mut updates = updates.into_iter().peekable();
+        while let Some(first) = updates.next() {
+            let mut group = vec![first];
+            while let Some(next) = updates.next_if(|next| next.zone == group[0].zone) {
+                group.push(next);
+            }
+            apply(running, group);
+        }
+        if is_closed {
+            return;
+        }
+    }
+}
+
+/// Applies updates of one zone, and replies.
+fn apply(running: &Running, group: Vec<WaitingUpdate>) {
+    let snapshot = running.shared.snapshot();
+    let config = snapshot.config.zones.iter().find(|zone| zone.name == group[0].zone);
+    let outcomes = match config {
+        None => vec![Outcome::rejected(Rcode::NOTAUTH); group.len()],
+        Some(config) => match attempt(running, config, &group) {
+            // One of them is at fault: each is tried alone.
+            Err(_) if group.len() > 1 => {
+                let alone =
+                    group.iter().map(|one| attempt(running, config, std::slice::from_ref(one)));
+                alone.map(|tried| tried.map_or_else(|outcome| outcome, |all| all[0])).collect()
+            }
+            Err(outcome) => vec![outcome],
+            Ok(outcomes) => outcomes,
+        },
+    };
+    for (update, outcome) in group.into_iter().zip(outcomes) {
+        running.shared.name_server.transfers.count(outcome.event);
+        reply(running, update, outcome.rcode);
+    }
+}
+
+/// The result of an update.
+#[derive(Clone, Copy)]
+struct Outcome {
+    rcode: Rcode,
+    event: ServerEvent,
+}
+
+impl Outcome {
+    const APPLIED: Self = Self { rcode: Rcode::NOERROR, event: ServerEvent::UpdateApplied };
+    const UNCHANGED: Self = Self { rcode: Rcode::NOERROR, event: ServerEvent::UpdateUnchanged };
+    const FAILED: Self = Self { rcode: Rcode::SERVFAIL, event: ServerEvent::UpdateFailed };
+
+    fn rejected(rcode: Rcode) -> Self {
+        Self { rcode, event: ServerEvent::UpdateRefused }
+    }
+
+    fn unmet(rcode: Rcode) -> Self {
+        let is_malformed = matches!(rcode, Rcode::FORMERR | Rcode::NOTZONE);
+        let event =
+            if is_malformed { ServerEvent::UpdateRefused } else { ServerEvent::UpdateUnmet };
+        Self { rcode, event }
+    }
+}
+
+/// Applies updates together. Fails if the zone would have errors.
+fn attempt(
+    running: &Running,
+    config: &ZoneConfig,
+    group: &[WaitingUpdate],
+) -> Result<Vec<Outcome>, Outcome> {
+    let mut outcomes = Vec::with_capacity(group.len());
+    let make = |zone: &HostedZone| -> Result<Option<HostedZone>, UnsoundZone> {
+        let mut edits = ZoneEdits::of(zone);
+        outcomes.extend(group.iter().map(|update| edit(config, update, &mut edits)));
+        changed(config, edits)
+    };
+    let name = shown(&config.name);
+    match running.reloader.change_zone(&config.name, make) {
+        Ok(Some(zone)) => {
+            let size = zone.changes().last().map(|change| change.size());
+            let (removed, added) = size.map_or((0, 0), |size| (size.removed, size.added));
+            let (serial, updates) = (zone.serial(), group.len());
+            let (client, key) = (group[0].waiter.ip, shown(group[0].key.name().wire()));
+            tracing::info!(%client, key, serial, updates, removed, added, "zone {name} updated");
+            Ok(outcomes)
+        }
+        Ok(None) => {
+            let is_applied = |one: &Outcome| one.event == ServerEvent::UpdateApplied;
+            let of = |one: Outcome| if is_applied(&one) { Outcome::UNCHANGED } else { one };
+            Ok(outcomes.into_iter().map(of).collect())
+        }
+        Err(ZoneChangeError::Refused(fault)) => {
+            let client = group[0].waiter.ip;
+            if group.len() == 1 {
+                tracing::warn!(%client, "zone {name}: an update is refused: {fault}");
+            }
+            Err(Outcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
+        }
+        Err(ZoneChangeError::NotLoaded) => Ok(vec![Outcome::FAILED; group.len()]),
+        Err(ZoneChangeError::Disk(error)) => {
+            tracing::error!("zone {name}: updates cannot be kept on disk: {error}");
+            Ok(vec![Outcome::FAILED; group.len()])
+        }
+    }
+}
+
+/// Applies an update to the edits, if it is permitted and its prerequisites are met.
+fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) -> Outcome {
+    // Signatures of others would no longer match.
+    if edits.zone().is_signed() {
+        return Outcome::rejected(Rcode::REFUSED);
+    }
+    let message = match ZoneUpdate::read(&update.message) {
+        Ok(message) => message,
+        Err(rcode) => return Outcome::rejected(rcode),
+    };
+    let (ip, key) = (update.waiter.ip, update.key.name().wire());
+    let rules: Vec<_> = config.allow_update.iter().filter(|rule| rule.admits(ip, key)).collect();
+    if rules.is_empty() {
+        return Outcome::rejected(Rcode::REFUSED);
+    }
+    if let Err(rcode) = message.check_prerequisites(edits) {
+        return Outcome::unmet(rcode);
+    }
+    let is_permitted = |scope: EditScope<'_>| rules.iter().any(|rule| rule.permits(scope));
+    if let Err(rcode) = message.check_edits(edits, &is_permitted) {
+        return Outcome::rejected(rcode);
+    }
+    message.apply(edits);
+    Outcome::APPLIED
+}
+
+/// Returns the edited version with a higher serial, if anything has changed.
+///
+/// # Errors
+/// The zone would have errors.
+pub(crate) fn changed(
+    config: &ZoneConfig,
+    mut edits: ZoneEdits<'_>,
+) -> Result<Option<HostedZone>, UnsoundZone> {
+    if edits.is_without_effect() {
+        return Ok(None);
+    }
+    let before = edits.zone().serial();
+    let soa = edits.records(edits.zone().apex()).into_iter().find(|one| one.rtype == Rtype::SOA);
+    if let Some(soa) = soa.filter(|soa| with_serial(&soa.rdata, before) == *soa.rdata) {
+        let serial = config.serial.next(before, wall_secs());
+        edits.set_soa(soa.ttl_secs, &with_serial(&soa.rdata, serial));
+    }
+    edits.finish(wall_secs()).map(Some)
+}
+
+/// Sends the reply by the worker that received the update.
+fn reply(running: &Running, mut update: WaitingUpdate, rcode: Rcode) {
+    let message = update.reply(rcode, wall_secs());
+    let worker = usize::from(update.worker);
+    let late = Box::new(LateUpdate { waiter: update.waiter, message, rcode });
+    if let Some(mailbox) = running.shared.mailboxes.get(worker)
+        && mailbox.send(Letter::Updated(late)).is_err()
+    {
+        tracing::warn!("a reply to an update is lost: the mailbox of its worker is full");
+    }
+}

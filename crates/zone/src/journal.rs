@@ -1,0 +1,223 @@
+//! The journal of a zone: the octets of a file that is only appended to.
+//!
+//! ```text
+//! file     "AVOJRNL1"  name of the zone  entries
+//! entry    length(4)  CRC-32 of the rest(4)  kind(1)  content
+//! change   kind 1: from(12)  to(12)  removed  added
+//! version  serial(4)  digest(8)
+//! list     records(4)  octets(4)  records
+//! written  kind 2: version(12) that the master file has
+//! ```
+//! A process that is killed leaves at most one incomplete entry at the end. Whatever does not
+//! follow from the entries before it is cut off and reported.
+
+use std::sync::Arc;
+
+use avocet_wire::FoldedName;
+
+use crate::change::{RecordList, ZoneChange, ZoneVersion};
+
+/// The first octets of a journal.
+const MAGIC: &[u8; 8] = b"AVOJRNL1";
+/// Octets of an entry before its kind.
+const ENTRY_HEAD: usize = 8;
+/// Octets of a version.
+const VERSION: usize = 12;
+/// Most octets of an entry: a change is at most as long as its zone, and 1 GiB is 30 million
+/// records.
+const MAX_ENTRY: u32 = 1 << 30;
+
+/// The kind of an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum EntryKind {
+    Change = 1,
+    Written = 2,
+}
+
+/// The content of a journal.
+#[derive(Debug, Default)]
+pub struct JournalContent {
+    /// The changes, each from the version that the one before leads to.
+    pub changes: Vec<Arc<ZoneChange>>,
+    /// The version that the master file had when the server wrote it last.
+    pub written: Option<ZoneVersion>,
+    /// Octets up to the last usable entry.
+    pub usable: usize,
+    /// Octets behind it.
+    pub cut: usize,
+}
+
+/// Returns the head of the journal of a zone.
+#[must_use]
+pub fn journal_head(apex: FoldedName<'_>) -> Vec<u8> {
+    [&MAGIC[..], apex.wire()].concat()
+}
+
+/// Appends the entry of a change.
+pub fn append_change(out: &mut Vec<u8>, change: &ZoneChange) {
+    append_entry(out, EntryKind::Change, |out| {
+        append_version(out, change.from);
+        append_version(out, change.to);
+        for list in [&change.removed, &change.added] {
+            out.extend_from_slice(&list.len().to_be_bytes());
+            out.extend_from_slice(&(list.octets().len() as u32).to_be_bytes());
+            out.extend_from_slice(list.octets());
+        }
+    });
+}
+
+/// Appends the entry of a version that was written to the master file.
+pub fn append_written(out: &mut Vec<u8>, version: ZoneVersion) {
+    append_entry(out, EntryKind::Written, |out| append_version(out, version));
+}
+
+fn append_version(out: &mut Vec<u8>, ZoneVersion { serial, digest }: ZoneVersion) {
+    out.extend_from_slice(&serial.to_be_bytes());
+    out.extend_from_slice(&digest.to_be_bytes());
+}
+
+fn append_entry(out: &mut Vec<u8>, kind: EntryKind, content: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; ENTRY_HEAD]);
+    out.push(kind as u8);
+    content(out);
+    let body = &out[start + ENTRY_HEAD..];
+    let (len, check) = (body.len() as u32, crc32fast::hash(body));
+    out[start..start + 4].copy_from_slice(&len.to_be_bytes());
+    out[start + 4..start + 8].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Reads the journal of a zone, up to what is not usable. The journal of another zone has nothing
+/// usable.
+#[must_use]
+pub fn read_journal(octets: &[u8], apex: FoldedName<'_>) -> JournalContent {
+    let mut content = JournalContent { cut: octets.len(), ..JournalContent::default() };
+    let head = journal_head(apex);
+    if !octets.starts_with(&head) {
+        return content;
+    }
+    let mut at = head.len();
+    while let Some((len, entry)) = octets.get(at..).and_then(entry)
+        && content.take(entry).is_some()
+    {
+        at += len;
+    }
+    (content.usable, content.cut) = (at, octets.len() - at);
+    content
+}
+
+/// Returns the first entry with its length, if it is whole.
+fn entry(octets: &[u8]) -> Option<(usize, &[u8])> {
+    let (head, rest) = octets.split_first_chunk::<ENTRY_HEAD>()?;
+    let [a, b, c, d, check @ ..] = *head;
+    let len = u32::from_be_bytes([a, b, c, d]);
+    let body = rest.get(..len as usize).filter(|_| len <= MAX_ENTRY)?;
+    let is_whole = crc32fast::hash(body) == u32::from_be_bytes(check);
+    is_whole.then_some((ENTRY_HEAD + body.len(), body))
+}
+
+impl JournalContent {
+    /// Takes an entry; `None` if it does not follow from those before it.
+    fn take(&mut self, entry: &[u8]) -> Option<()> {
+        let (kind, mut rest) = entry.split_first()?;
+        match *kind {
+            kind if kind == EntryKind::Change as u8 => {
+                let (from, to) = (version(&mut rest)?, version(&mut rest)?);
+                let (removed, added) = (list(&mut rest)?, list(&mut rest)?);
+                if self.changes.last().is_some_and(|last| last.to != from) || !rest.is_empty() {
+                    return None;
+                }
+                self.changes.push(Arc::new(ZoneChange { from, to, removed, added }));
+            }
+            kind if kind == EntryKind::Written as u8 => {
+                self.written = Some(version(&mut rest)?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Returns how many changes lead to a version; `None` if it is not among them.
+    #[must_use]
+    pub fn place_of(&self, version: ZoneVersion) -> Option<usize> {
+        let after = self.changes.iter().rposition(|change| change.to == version);
+        let before = || self.changes.iter().position(|change| change.from == version);
+        after.map(|at| at + 1).or_else(before)
+    }
+}
+
+fn version(rest: &mut &[u8]) -> Option<ZoneVersion> {
+    let (octets, after) = rest.split_first_chunk::<VERSION>()?;
+    *rest = after;
+    let (serial, digest) = (octets.first_chunk()?, octets.last_chunk()?);
+    Some(ZoneVersion { serial: u32::from_be_bytes(*serial), digest: u64::from_be_bytes(*digest) })
+}
+
+fn list(rest: &mut &[u8]) -> Option<RecordList> {
+    let (head, after) = rest.split_first_chunk::<8>()?;
+    let [a, b, c, d, octets @ ..] = *head;
+    let (list, after) = after.split_at_checked(u32::from_be_bytes(octets) as usize)?;
+    *rest = after;
+    RecordList::read(list, u32::from_be_bytes([a, b, c, d]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::tests::{APEX, zone};
+
+    fn three() -> (Vec<Arc<ZoneChange>>, Vec<u8>) {
+        let text = |serial: u8| {
+            format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A 10.0.0.{serial}\n")
+        };
+        let mut octets = journal_head(APEX);
+        let changes: Vec<_> = (1..4)
+            .map(|serial| {
+                let (before, after) = (zone(&text(serial)), zone(&text(serial + 1)));
+                let change = ZoneChange::between(&before, &after, 1 << 20).unwrap();
+                append_change(&mut octets, &change);
+                Arc::new(change)
+            })
+            .collect();
+        append_written(&mut octets, changes[1].to);
+        (changes, octets)
+    }
+
+    #[test]
+    fn a_journal_is_read_as_it_was_written_and_only_by_its_zone() {
+        let (changes, octets) = three();
+        let content = read_journal(&octets, APEX);
+        assert_eq!(content.changes, changes);
+        assert_eq!((content.written, content.cut), (Some(changes[1].to), 0));
+        assert_eq!(content.usable, octets.len());
+        assert_eq!(content.place_of(changes[0].from), Some(0));
+        assert_eq!(content.place_of(changes[2].to), Some(3));
+        assert_eq!(content.place_of(ZoneVersion { serial: 2, digest: 0 }), None);
+        let other = FoldedName::from_folded_unchecked(b"\x05other\0");
+        assert_eq!(read_journal(&octets, other).cut, octets.len());
+    }
+
+    #[test]
+    fn what_is_behind_the_last_whole_entry_is_cut_off() {
+        let (changes, octets) = three();
+        for len in 0..octets.len() {
+            let content = read_journal(&octets[..len], APEX);
+            assert_eq!(content.usable + content.cut, len);
+            assert_eq!(content.changes, changes[..content.changes.len()]);
+            let again = read_journal(&octets[..content.usable], APEX);
+            assert_eq!((again.cut, again.changes), (0, content.changes));
+        }
+    }
+
+    #[test]
+    fn a_changed_octet_never_changes_what_is_read_before_it() {
+        let (changes, octets) = three();
+        for at in journal_head(APEX).len()..octets.len() {
+            let mut damaged = octets.clone();
+            damaged[at] ^= 0x10;
+            let content = read_journal(&damaged, APEX);
+            assert!(content.usable <= at && content.cut > 0, "{at}");
+            assert_eq!(content.changes, changes[..content.changes.len()]);
+        }
+    }
+}

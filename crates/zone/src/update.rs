@@ -1,0 +1,417 @@
+//! Dynamic updates (RFC 2136): a message whose records are prerequisites and edits of a zone.
+//!
+//! ```text
+//! octets --read--> ZoneUpdate --prerequisites--> met --permitted--> all --apply--> ZoneEdits
+//! ```
+//! An update is applied as a whole or not at all: nothing is edited before all of it was checked.
+
+use std::collections::BTreeMap;
+
+use avocet_wire::canonical::compare_rdata;
+use avocet_wire::view::{RecordSection, RecordView};
+use avocet_wire::{Class, FoldedName, FoldedNameBuf, MessageView, Rcode, Rtype};
+
+use crate::edits::{PresentRecord, ZoneEdits};
+use crate::tree::HostedRecord;
+
+/// Most records of an update: a message of 65,535 octets with addresses of short names.
+pub const MAX_UPDATE_RECORDS: usize = 4_096;
+
+/// A message that was read.
+#[derive(Clone, Debug)]
+pub struct ZoneUpdate {
+    /// The zone.
+    pub zone: FoldedNameBuf,
+    prerequisites: Vec<UpdateRecord>,
+    edits: Vec<UpdateRecord>,
+}
+
+/// A record of an update.
+#[derive(Clone, Debug)]
+struct UpdateRecord {
+    owner: FoldedNameBuf,
+    class: Class,
+    rtype: Rtype,
+    ttl_secs: u32,
+    rdata: Box<[u8]>,
+}
+
+/// What a record of an update changes: the owner, and the type, or all types of the owner.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EditScope<'u> {
+    /// The owner.
+    pub owner: FoldedName<'u>,
+    /// The type.
+    pub rtype: Rtype,
+}
+
+impl UpdateRecord {
+    fn read(record: &RecordView<'_>, room: &mut [u8]) -> Result<Self, Rcode> {
+        let owner = record.owner().map_err(|_| Rcode::FORMERR)?.folded();
+        let RecordView { rtype, class, ttl_field: ttl_secs, .. } = *record;
+        let len = match record.rdata() {
+            // No data: a set or a name is meant.
+            [] => 0,
+            _ => record.expand_rdata(room).map_err(|_| Rcode::FORMERR)?,
+        };
+        let rdata = &room[..len];
+        if matches!(class, Class::IN | Class::NONE) && !rdata.is_empty() {
+            avocet_wire::rdata::check(rtype.0, rdata).map_err(|_| Rcode::FORMERR)?;
+        }
+        Ok(Self { owner, class, rtype, ttl_secs, rdata: rdata.into() })
+    }
+
+    fn record(&self) -> HostedRecord<'_> {
+        HostedRecord { rtype: self.rtype, ttl_secs: self.ttl_secs, rdata: &self.rdata }
+    }
+}
+
+impl ZoneUpdate {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// The RCODE of the reply: FORMERR, or NOTAUTH for a class other than IN.
+    pub fn read(message: &[u8]) -> Result<Self, Rcode> {
+        let view = MessageView::new(message).map_err(|_| Rcode::FORMERR)?;
+        let question = view.question().map_err(|_| Rcode::FORMERR)?;
+        let zone = question.qname().map_err(|_| Rcode::FORMERR)?.folded();
+        if question.qtype != Rtype::SOA {
+            return Err(Rcode::FORMERR);
+        }
+        if question.qclass != Class::IN {
+            return Err(Rcode::NOTAUTH);
+        }
+        let mut update = Self { zone, prerequisites: Vec::new(), edits: Vec::new() };
+        let mut room = vec![0; usize::from(u16::MAX)];
+        for record in view.records().map_err(|_| Rcode::FORMERR)? {
+            let record = record.map_err(|_| Rcode::FORMERR)?;
+            let list = match record.section {
+                RecordSection::Answer => &mut update.prerequisites,
+                RecordSection::Authority => &mut update.edits,
+                RecordSection::Additional => break,
+            };
+            if list.len() >= MAX_UPDATE_RECORDS {
+                return Err(Rcode::FORMERR);
+            }
+            list.push(UpdateRecord::read(&record, &mut room)?);
+        }
+        Ok(update)
+    }
+
+    /// Checks the prerequisites against a zone (RFC 2136 §3.2).
+    ///
+    /// # Errors
+    /// The RCODE of the reply.
+    pub fn check_prerequisites(&self, zone: &ZoneEdits<'_>) -> Result<(), Rcode> {
+        let mut sets: BTreeMap<(&[u8], Rtype), Vec<&[u8]>> = BTreeMap::new();
+        for one in &self.prerequisites {
+            let owner = one.owner.view();
+            if one.ttl_secs != 0 {
+                return Err(Rcode::FORMERR);
+            }
+            if !owner.is_at_or_below(zone.zone().apex()) {
+                return Err(Rcode::NOTZONE);
+            }
+            let is_plain = one.rdata.is_empty();
+            let records = || zone.records(owner);
+            let has_set = || records().iter().any(|record| record.rtype == one.rtype);
+            match (one.class, one.rtype) {
+                (Class::ANY, Rtype::ANY) if is_plain => {
+                    met(!records().is_empty(), Rcode::NXDOMAIN)?
+                }
+                (Class::ANY, _) if is_plain => met(has_set(), Rcode::NXRRSET)?,
+                (Class::NONE, Rtype::ANY) if is_plain => {
+                    met(records().is_empty(), Rcode::YXDOMAIN)?
+                }
+                (Class::NONE, _) if is_plain => met(!has_set(), Rcode::YXRRSET)?,
+                (Class::IN, rtype) if !rtype.is_meta() => {
+                    sets.entry((owner.wire(), rtype)).or_default().push(&one.rdata);
+                }
+                _ => return Err(Rcode::FORMERR),
+            }
+        }
+        for ((owner, rtype), mut wanted) in sets {
+            let records = zone.records(FoldedName::from_folded_unchecked(owner));
+            let set = records.iter().filter(|record| record.rtype == rtype);
+            let mut present: Vec<&[u8]> = set.map(|record| &*record.rdata).collect();
+            for list in [&mut wanted, &mut present] {
+                list.sort_by(|a, b| compare_rdata(rtype.0, a, b));
+                list.dedup_by(|a, b| compare_rdata(rtype.0, a, b).is_eq());
+            }
+            let is_same = wanted.len() == present.len()
+                && wanted.iter().zip(&present).all(|(a, b)| compare_rdata(rtype.0, a, b).is_eq());
+            met(is_same, Rcode::NXRRSET)?;
+        }
+        Ok(())
+    }
+
+    /// Checks the form of the edits (RFC 2136 §3.4.1), and whether the client may make each of
+    /// them. Deleting all of a name needs the right for each type that the name has.
+    ///
+    /// # Errors
+    /// The RCODE of the reply.
+    pub fn check_edits(
+        &self,
+        zone: &ZoneEdits<'_>,
+        is_permitted: &dyn Fn(EditScope<'_>) -> bool,
+    ) -> Result<(), Rcode> {
+        for one in &self.edits {
+            let owner = one.owner.view();
+            if !owner.is_at_or_below(zone.zone().apex()) {
+                return Err(Rcode::NOTZONE);
+            }
+            let is_stored = !one.rtype.is_meta();
+            let is_well_formed = match one.class {
+                Class::IN => is_stored && !one.rdata.is_empty(),
+                Class::ANY => {
+                    let is_known = is_stored || one.rtype == Rtype::ANY;
+                    is_known && one.ttl_secs == 0 && one.rdata.is_empty()
+                }
+                Class::NONE => is_stored && one.ttl_secs == 0,
+                _ => false,
+            };
+            met(is_well_formed, Rcode::FORMERR)?;
+        }
+        for one in &self.edits {
+            let owner = one.owner.view();
+            let is_allowed = match one.rtype {
+                Rtype::ANY => zone.records(owner).iter().all(|record| {
+                    let rtype = record.rtype;
+                    is_of_apex(zone, owner, rtype) || is_permitted(EditScope { owner, rtype })
+                }),
+                rtype => is_permitted(EditScope { owner, rtype }),
+            };
+            met(is_allowed, Rcode::REFUSED)?;
+        }
+        Ok(())
+    }
+
+    /// Applies the edits in their order (RFC 2136 §3.4.2). They were checked before.
+    pub fn apply(&self, zone: &mut ZoneEdits<'_>) {
+        for one in &self.edits {
+            let owner = one.owner.view();
+            match one.class {
+                Class::IN => add(zone, owner, &one.record()),
+                Class::ANY => {
+                    for record in zone.records(owner) {
+                        let is_meant = one.rtype == Rtype::ANY || one.rtype == record.rtype;
+                        if is_meant && !is_of_apex(zone, owner, record.rtype) {
+                            zone.remove(owner, &record.view());
+                        }
+                    }
+                }
+                _ => remove(zone, owner, &one.record()),
+            }
+        }
+    }
+}
+
+fn met(is_met: bool, rcode: Rcode) -> Result<(), Rcode> {
+    if is_met { Ok(()) } else { Err(rcode) }
+}
+
+/// Returns whether a set is one that every zone needs.
+fn is_of_apex(zone: &ZoneEdits<'_>, owner: FoldedName<'_>, rtype: Rtype) -> bool {
+    owner == zone.zone().apex() && matches!(rtype, Rtype::SOA | Rtype::NS)
+}
+
+/// Returns whether a record may be next to a CNAME (RFC 4034 §2.5, §3, §4).
+const fn may_join_alias(rtype: Rtype) -> bool {
+    matches!(rtype, Rtype::CNAME | Rtype::RRSIG | Rtype::NSEC)
+}
+
+/// Adds a record, unless it is one that the zone cannot have (RFC 2136 §3.4.2.2).
+fn add(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_>) {
+    let present = zone.records(owner);
+    let of_type = |one: &&PresentRecord| one.rtype == record.rtype;
+    match record.rtype {
+        Rtype::SOA => {
+            let serial = |rdata: &[u8]| {
+                rdata.len().checked_sub(20).and_then(|at| rdata[at..].first_chunk().copied())
+            };
+            let before = present.iter().find(of_type).and_then(|soa| serial(&soa.rdata));
+            let (Some(before), Some(after)) = (before, serial(record.rdata)) else { return };
+            let is_newer = crate::is_newer(u32::from_be_bytes(after), u32::from_be_bytes(before));
+            if owner == zone.zone().apex() && is_newer {
+                zone.set_soa(record.ttl_secs, record.rdata);
+            }
+            return;
+        }
+        Rtype::CNAME if present.iter().any(|one| !may_join_alias(one.rtype)) => return,
+        rtype if !may_join_alias(rtype) && present.iter().any(|one| one.rtype == Rtype::CNAME) => {
+            return;
+        }
+        // A name has one of these.
+        Rtype::CNAME | Rtype::DNAME => {
+            for other in present.iter().filter(of_type) {
+                zone.remove(owner, &other.view());
+            }
+        }
+        // All records of a set have the TTL of the last one (RFC 2181 §5.2).
+        _ => {
+            for other in present.iter().filter(of_type) {
+                let ttl_secs = record.ttl_secs;
+                zone.add(owner, &HostedRecord { ttl_secs, ..other.view() });
+            }
+        }
+    }
+    zone.add(owner, record);
+}
+
+/// Removes a record, unless the zone needs it (RFC 2136 §3.4.2.4).
+fn remove(zone: &mut ZoneEdits<'_>, owner: FoldedName<'_>, record: &HostedRecord<'_>) {
+    if is_of_apex(zone, owner, record.rtype) {
+        let left = zone.records(owner).iter().filter(|one| one.rtype == record.rtype).count();
+        if record.rtype == Rtype::SOA || left < 2 {
+            return;
+        }
+    }
+    zone.remove(owner, record);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::tests::zone;
+
+    const TEXT: &str = "$TTL 60\n@ SOA ns h 1 2 3 4 5\n@ NS ns\nns A 192.0.2.1\na A 192.0.2.2\n\
+                        a TXT x\nc CNAME a\n";
+
+    /// Class, type, TTL and data of a record of `NAME.example`.
+    type Line<'l> = (&'l str, Class, (Rtype, u32), &'l [u8]);
+
+    fn message(lines: [&[Line<'_>]; 2]) -> Vec<u8> {
+        let [first, second] = lines.map(|lines| lines.len() as u8);
+        let mut message = vec![0, 7, 5 << 3, 0, 0, 1, 0, first, 0, second, 0, 0];
+        message.extend_from_slice(b"\x07example\0\0\x06\0\x01");
+        for (name, class, (rtype, ttl_secs), data) in lines.into_iter().flatten() {
+            if !name.is_empty() {
+                message.push(name.len() as u8);
+                message.extend_from_slice(name.as_bytes());
+            }
+            message.extend_from_slice(&[0xc0, 12]);
+            message.extend_from_slice(&rtype.0.to_be_bytes());
+            message.extend_from_slice(&class.0.to_be_bytes());
+            message.extend_from_slice(&ttl_secs.to_be_bytes());
+            message.extend_from_slice(&(data.len() as u16).to_be_bytes());
+            message.extend_from_slice(data);
+        }
+        message
+    }
+
+    fn updated(lines: [&[Line<'_>]; 2]) -> Result<Vec<String>, Rcode> {
+        let zone = zone(TEXT);
+        let update = ZoneUpdate::read(&message(lines))?;
+        let mut edits = ZoneEdits::of(&zone);
+        update.check_prerequisites(&edits)?;
+        update.check_edits(&edits, &|scope| scope.rtype != Rtype::DS)?;
+        update.apply(&mut edits);
+        let zone = edits.finish(0).unwrap();
+        Ok(zone.text().lines().skip(1).map(|line| line.replace(" IN", "")).collect())
+    }
+
+    #[test]
+    fn prerequisites_have_their_response_codes() {
+        let check = |line: Line<'_>, expected: Result<(), Rcode>| {
+            assert_eq!(updated([&[line], &[]]).map(drop), expected, "{line:?}");
+        };
+        let (any, none, of_in) = (Class::ANY, Class::NONE, Class::IN);
+        let (a, any_type) = ((Rtype::A, 0), (Rtype::ANY, 0));
+        check(("a", any, any_type, &[]), Ok(()));
+        check(("b", any, any_type, &[]), Err(Rcode::NXDOMAIN));
+        check(("a", any, a, &[]), Ok(()));
+        check(("c", any, a, &[]), Err(Rcode::NXRRSET));
+        check(("b", none, any_type, &[]), Ok(()));
+        check(("a", none, any_type, &[]), Err(Rcode::YXDOMAIN));
+        check(("c", none, a, &[]), Ok(()));
+        check(("a", none, a, &[]), Err(Rcode::YXRRSET));
+        check(("a", of_in, a, &[192, 0, 2, 2]), Ok(()));
+        check(("a", of_in, a, &[192, 0, 2, 3]), Err(Rcode::NXRRSET));
+        check(("a", any, (Rtype::A, 1), &[]), Err(Rcode::FORMERR));
+        check(("a", any, a, &[192, 0, 2, 2]), Err(Rcode::FORMERR));
+        check(("a", Class(3), a, &[192, 0, 2, 2]), Err(Rcode::FORMERR));
+        check(("a", of_in, a, &[192, 0, 2]), Err(Rcode::FORMERR));
+    }
+
+    #[test]
+    fn edits_add_replace_and_delete() {
+        let check = |lines: &[Line<'_>], expected: &[&str]| {
+            let found = updated([&[], lines]).unwrap();
+            assert_eq!(found, expected, "{lines:?}");
+        };
+        let (ns, ns_a) = ("example. 60 NS ns.example.", "ns.example. 60 A 192.0.2.1");
+        let (a, txt) = ("a.example. 60 A 192.0.2.2", "a.example. 60 TXT \"x\"");
+        let cname = "c.example. 60 CNAME a.example.";
+        let (any, none, of_in) = (Class::ANY, Class::NONE, Class::IN);
+        check(&[], &[ns, a, txt, cname, ns_a]);
+        // The set gets the TTL of the latest record.
+        check(
+            &[("a", of_in, (Rtype::A, 30), &[192, 0, 2, 9])],
+            &[ns, "a.example. 30 A 192.0.2.2", "a.example. 30 A 192.0.2.9", txt, cname, ns_a],
+        );
+        check(&[("a", any, (Rtype::ANY, 0), &[])], &[ns, cname, ns_a]);
+        check(&[("a", any, (Rtype::A, 0), &[])], &[ns, txt, cname, ns_a]);
+        check(&[("a", none, (Rtype::A, 0), &[192, 0, 2, 2])], &[ns, txt, cname, ns_a]);
+        check(&[("a", none, (Rtype::A, 0), &[192, 0, 2, 3])], &[ns, a, txt, cname, ns_a]);
+        // What a zone needs stays.
+        let apex = [
+            ("", any, (Rtype::ANY, 0), &[][..]),
+            ("", any, (Rtype::NS, 0), &[]),
+            ("", none, (Rtype::NS, 0), b"\x02ns\x07example\0"),
+        ];
+        check(&apex, &[ns, a, txt, cname, ns_a]);
+        // Aliases and other records do not meet.
+        check(&[("c", of_in, (Rtype::A, 1), &[1, 1, 1, 1])], &[ns, a, txt, cname, ns_a]);
+        check(&[("a", of_in, (Rtype::CNAME, 1), &[0])], &[ns, a, txt, cname, ns_a]);
+        let other = [("c", of_in, (Rtype::CNAME, 5), &[0][..])];
+        check(&other, &[ns, a, txt, "c.example. 5 CNAME .", ns_a]);
+    }
+
+    #[test]
+    fn malformed_and_forbidden_edits_are_refused_whole() {
+        let check = |line: Line<'_>, expected: Rcode| {
+            let fine = ("z", Class::IN, (Rtype::A, 1), &[1, 1, 1, 1][..]);
+            assert_eq!(updated([&[], &[fine, line]]).unwrap_err(), expected, "{line:?}");
+        };
+        let of_in = Class::IN;
+        check(("a", of_in, (Rtype::ANY, 1), &[1]), Rcode::FORMERR);
+        check(("a", of_in, (Rtype::AXFR, 1), &[1]), Rcode::FORMERR);
+        check(("a", of_in, (Rtype::A, 1), &[]), Rcode::FORMERR);
+        check(("a", Class::ANY, (Rtype::A, 1), &[]), Rcode::FORMERR);
+        check(("a", Class::NONE, (Rtype::A, 1), &[1, 1, 1, 1]), Rcode::FORMERR);
+        check(("a", Class(4), (Rtype::A, 1), &[1, 1, 1, 1]), Rcode::FORMERR);
+        check(("a", of_in, (Rtype::DS, 1), &[0, 1, 8, 2, 0]), Rcode::REFUSED);
+        let mut other = message([&[], &[("a", of_in, (Rtype::A, 1), &[1, 1, 1, 1])]]);
+        let owner = other.windows(4).position(|octets| octets == [1, b'a', 0xc0, 12]).unwrap();
+        (other[owner + 2], other[owner + 3]) = (0xc0, 20);
+        let update = ZoneUpdate::read(&other).unwrap();
+        let zone = zone(TEXT);
+        assert_eq!(update.check_edits(&ZoneEdits::of(&zone), &|_| true), Err(Rcode::NOTZONE));
+        let mut random = 11_u32;
+        let valid = message([
+            &[("a", Class::ANY, (Rtype::A, 0), &[])],
+            &[
+                ("a", of_in, (Rtype::MX, 1), b"\0\x01\xc0\x0c"),
+                ("c", Class::ANY, (Rtype::ANY, 0), &[]),
+            ],
+        ]);
+        for _ in 0..20_000 {
+            let mut damaged = valid.clone();
+            for _ in 0..3 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let at = (random >> 8) as usize % damaged.len();
+                damaged[at] = (random >> 24) as u8;
+            }
+            let Ok(update) = ZoneUpdate::read(&damaged) else { continue };
+            let mut edits = ZoneEdits::of(&zone);
+            if update.check_prerequisites(&edits).is_ok()
+                && update.check_edits(&edits, &|_| true).is_ok()
+            {
+                update.apply(&mut edits);
+                if let Ok(zone) = edits.finish(0) {
+                    assert!(zone.soa().is_some());
+                }
+            }
+        }
+    }
+}
