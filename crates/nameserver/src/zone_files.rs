@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use avocet_config::name::shown;
 use avocet_config::zone::ZoneConfig;
@@ -58,6 +58,8 @@ const NO_COPY: &str = "it has not been transferred yet";
 const WRITTEN: &str = "; Written by Avocet from its changes; comments are not kept. Serial ";
 /// Seconds between two writings of a file for each second that one takes.
 const WRITE_PAUSE: u64 = 20;
+/// Octets of a zone that are written in a second, at least.
+const WRITTEN_IN_SECOND: u64 = 16 << 20;
 
 /// Why a version cannot be put in force.
 #[derive(Debug, thiserror::Error)]
@@ -524,10 +526,9 @@ impl KeptZone {
         if is_written || now_secs < self.next_write_secs || self.now() != self.seen {
             return;
         }
-        let begun = Instant::now();
         let written = self.write(&zone).and_then(|()| journal.note_written(&zone));
-        let took_secs = begun.elapsed().as_secs() + 1;
-        self.next_write_secs = now_secs + took_secs * WRITE_PAUSE;
+        let large = zone.memory_octets() as u64 / WRITTEN_IN_SECOND;
+        self.next_write_secs = now_secs + 1 + large * WRITE_PAUSE;
         let (name, file) = (shown(&self.config.name), self.config.file.display());
         self.write_fault = written.err().map(|error| {
             let fault = format!("zone {name}: its changes are kept, but not in {file}: {error}");

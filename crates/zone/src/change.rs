@@ -341,11 +341,10 @@ mod tests {
 
     #[test]
     fn changes_are_kept_within_bounds_and_found_by_serial() {
+        let hosts: String = (0..40).map(|host| format!("h{host} A 10.0.0.{host}\n")).collect();
         let of = |serial: u32| {
-            let text = format!(
-                "$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\nns A 10.0.0.{}\n",
-                serial & 255
-            );
+            let head = format!("$TTL 60\n@ SOA ns h {serial} 2 3 4 5\n@ NS ns\n{hosts}");
+            let text = format!("{head}ns A 10.0.0.{}\n", serial & 255);
             Arc::try_unwrap(zone(&text)).unwrap()
         };
         let mut last = of(1);

@@ -25,7 +25,7 @@ const ENTRY_HEAD: usize = 8;
 const VERSION: usize = 12;
 /// Most octets of an entry: a change is at most as long as its zone, and 1 GiB is 30 million
 /// records.
-const MAX_ENTRY: u32 = 1 << 30;
+const MAX_JOURNAL_ENTRY: u32 = 1 << 30;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ fn entry(octets: &[u8]) -> Option<(usize, &[u8])> {
     let (head, rest) = octets.split_first_chunk::<ENTRY_HEAD>()?;
     let [a, b, c, d, check @ ..] = *head;
     let len = u32::from_be_bytes([a, b, c, d]);
-    let body = rest.get(..len as usize).filter(|_| len <= MAX_ENTRY)?;
+    let body = rest.get(..len as usize).filter(|_| len <= MAX_JOURNAL_ENTRY)?;
     let is_whole = crc32fast::hash(body) == u32::from_be_bytes(check);
     is_whole.then_some((ENTRY_HEAD + body.len(), body))
 }

@@ -117,13 +117,13 @@ impl ZoneUpdate {
             let has_set = || records().iter().any(|record| record.rtype == one.rtype);
             match (one.class, one.rtype) {
                 (Class::ANY, Rtype::ANY) if is_plain => {
-                    met(!records().is_empty(), Rcode::NXDOMAIN)?
+                    (!records().is_empty()).then_some(()).ok_or(Rcode::NXDOMAIN)?
                 }
-                (Class::ANY, _) if is_plain => met(has_set(), Rcode::NXRRSET)?,
+                (Class::ANY, _) if is_plain => has_set().then_some(()).ok_or(Rcode::NXRRSET)?,
                 (Class::NONE, Rtype::ANY) if is_plain => {
-                    met(records().is_empty(), Rcode::YXDOMAIN)?
+                    records().is_empty().then_some(()).ok_or(Rcode::YXDOMAIN)?
                 }
-                (Class::NONE, _) if is_plain => met(!has_set(), Rcode::YXRRSET)?,
+                (Class::NONE, _) if is_plain => (!has_set()).then_some(()).ok_or(Rcode::YXRRSET)?,
                 (Class::IN, rtype) if !rtype.is_meta() => {
                     sets.entry((owner.wire(), rtype)).or_default().push(&one.rdata);
                 }
@@ -140,7 +140,7 @@ impl ZoneUpdate {
             }
             let is_same = wanted.len() == present.len()
                 && wanted.iter().zip(&present).all(|(a, b)| compare_rdata(rtype.0, a, b).is_eq());
-            met(is_same, Rcode::NXRRSET)?;
+            is_same.then_some(()).ok_or(Rcode::NXRRSET)?;
         }
         Ok(())
     }
@@ -170,7 +170,7 @@ impl ZoneUpdate {
                 Class::NONE => is_stored && one.ttl_secs == 0,
                 _ => false,
             };
-            met(is_well_formed, Rcode::FORMERR)?;
+            is_well_formed.then_some(()).ok_or(Rcode::FORMERR)?;
         }
         for one in &self.edits {
             let owner = one.owner.view();
@@ -181,7 +181,7 @@ impl ZoneUpdate {
                 }),
                 rtype => is_permitted(EditScope { owner, rtype }),
             };
-            met(is_allowed, Rcode::REFUSED)?;
+            is_allowed.then_some(()).ok_or(Rcode::REFUSED)?;
         }
         Ok(())
     }
@@ -204,10 +204,6 @@ impl ZoneUpdate {
             }
         }
     }
-}
-
-fn met(is_met: bool, rcode: Rcode) -> Result<(), Rcode> {
-    if is_met { Ok(()) } else { Err(rcode) }
 }
 
 /// Returns whether a set is one that every zone needs.

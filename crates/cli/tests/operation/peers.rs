@@ -39,34 +39,7 @@ impl Program {
     fn setup(self, at: &Path, own: SocketAddr, role: Role) -> (&'static str, Vec<&str>, String) {
         let (dir, port) = (at.display(), own.port());
         match self {
-            Self::Knot => {
-                let zone = match role {
-                    Role::Primary => "    file: zone\n    acl: out\n    zonefile-load: \
-                                      difference\n    zonefile-sync: -1\n    journal-content: \
-                                      all\n"
-                        .to_owned(),
-                    Role::Secondary(_) => "    master: avocet\n    acl: in\n".to_owned(),
-                };
-                let remote = match role {
-                    Role::Primary => String::new(),
-                    Role::Secondary(addr) => format!(
-                        "remote:\n  - id: avocet\n    address: {}@{}\n    key: transfer\n",
-                        addr.ip(),
-                        addr.port()
-                    ),
-                };
-                let text = format!(
-                    "server:\n  listen: 127.0.0.1@{port}\n  rundir: \"{dir}\"\n  udp-workers: 1\n  \
-                     tcp-workers: 1\n  background-workers: 1\ncontrol:\n  listen: \
-                     \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
-                     storage: \"{dir}/knot\"\nkey:\n  - id: transfer\n    algorithm: \
-                     hmac-sha256\n    secret: {SECRET}\nacl:\n  - id: out\n    key: transfer\n    \
-                     action: transfer\n  - id: in\n    key: transfer\n    action: notify\n\
-                     {remote}template:\n  - id: default\n    storage: \
-                     \"{dir}\"\nzone:\n  - domain: corp.example.\n{zone}"
-                );
-                ("knotd", vec!["-c"], text)
-            }
+            Self::Knot => ("knotd", vec!["-c"], knot(at, port, role)),
             Self::Nsd => {
                 let zone = match role {
                     Role::Primary => "  zonefile: zone\n  provide-xfr: 127.0.0.1 transfer\n  \
@@ -112,6 +85,36 @@ impl Program {
             }
         }
     }
+}
+
+/// Returns the configuration of Knot DNS.
+fn knot(at: &Path, port: u16, role: Role) -> String {
+    let dir = at.display();
+    let zone = match role {
+        Role::Primary => "    file: zone\n    acl: out\n    zonefile-load: \
+                          difference\n    zonefile-sync: -1\n    journal-content: \
+                          all\n"
+            .to_owned(),
+        Role::Secondary(_) => "    master: avocet\n    acl: in\n".to_owned(),
+    };
+    let remote = match role {
+        Role::Primary => String::new(),
+        Role::Secondary(addr) => format!(
+            "remote:\n  - id: avocet\n    address: {}@{}\n    key: transfer\n",
+            addr.ip(),
+            addr.port()
+        ),
+    };
+    format!(
+        "server:\n  listen: 127.0.0.1@{port}\n  rundir: \"{dir}\"\n  udp-workers: 1\n  \
+         tcp-workers: 1\n  background-workers: 1\ncontrol:\n  listen: \
+         \"{dir}/knot.sock\"\nlog:\n  - target: stderr\n    any: info\ndatabase:\n  \
+         storage: \"{dir}/knot\"\nkey:\n  - id: transfer\n    algorithm: \
+         hmac-sha256\n    secret: {SECRET}\nacl:\n  - id: out\n    key: transfer\n    \
+         action: transfer\n  - id: in\n    key: transfer\n    action: notify\n\
+         {remote}template:\n  - id: default\n    storage: \
+         \"{dir}\"\nzone:\n  - domain: corp.example.\n{zone}"
+    )
 }
 
 /// A running server of another kind.

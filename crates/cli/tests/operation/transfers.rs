@@ -477,6 +477,44 @@ fn changes_are_sent_over_tcp_and_udp_and_survive_a_kill() {
     assert_eq!(ask(&primary, &["+tcp", "IXFR=5"]).len(), HOSTS + 5);
 }
 
+/// The data of an SOA record.
+fn soa(serial: u32) -> Vec<u8> {
+    let numbers = [serial, 3_600, 3_600, 2_419_200, 60].map(u32::to_be_bytes).concat();
+    [&b"\x02ns\xc0\x0c\x01h\xc0\x0c"[..], &numbers].concat()
+}
+
+/// A message with one answer.
+fn one(rtype: u8, data: &[u8]) -> Vec<u8> {
+    answers(&[(rtype, data)])
+}
+
+/// The messages of a whole zone.
+fn whole(serial: u32) -> Vec<Vec<u8>> {
+    let (soa, ns) = (one(6, &soa(serial)), one(2, b"\x03ns1\x05other\0"));
+    vec![soa.clone(), ns, one(16, &[1, serial as u8]), soa]
+}
+
+/// The messages of a change.
+fn changes(from: u32, to: u32) -> Vec<Vec<u8>> {
+    let text = |serial: u32| one(16, &[1, serial as u8]);
+    let last = one(6, &soa(to));
+    vec![last.clone(), one(6, &soa(from)), text(from), last.clone(), text(to), last]
+}
+
+/// Answers connections in their order: each with these messages.
+fn answer_connections(listener: &TcpListener, replies: &[Vec<Vec<u8>>]) {
+    for messages in replies {
+        let (mut stream, _) = listener.accept().unwrap();
+        let asked = receive(&mut stream);
+        for message in messages {
+            let mut message = message.clone();
+            message[..2].copy_from_slice(&asked[..2]);
+            stream.write_all(&(message.len() as u16).to_be_bytes()).unwrap();
+            stream.write_all(&message).unwrap();
+        }
+    }
+}
+
 #[test]
 fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_transfer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -489,38 +527,7 @@ fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_tra
     let mut server = site.start();
     let secondary = Secondary { site, _upstream: upstream };
     let site = &secondary.site;
-    let soa = |serial: u32| {
-        let numbers = [serial, 3_600, 3_600, 2_419_200, 60].map(u32::to_be_bytes).concat();
-        [&b"\x02ns\xc0\x0c\x01h\xc0\x0c"[..], &numbers].concat()
-    };
-    let one = |rtype, data: &[u8]| answers(&[(rtype, data)]);
-    let ns = one(2, b"\x03ns1\x05other\0");
-    // Answers the connections in their order: each with these messages.
-    let serve = |replies: &[Vec<Vec<u8>>]| {
-        for messages in replies {
-            let (mut stream, _) = listener.accept().unwrap();
-            let asked = receive(&mut stream);
-            for message in messages {
-                let mut message = message.clone();
-                message[..2].copy_from_slice(&asked[..2]);
-                stream.write_all(&(message.len() as u16).to_be_bytes()).unwrap();
-                stream.write_all(&message).unwrap();
-            }
-        }
-    };
-    let whole = |serial: u32| {
-        vec![one(6, &soa(serial)), ns.clone(), one(16, &[1, serial as u8]), one(6, &soa(serial))]
-    };
-    let changes = |from: u32, to: u32| {
-        vec![
-            one(6, &soa(to)),
-            one(6, &soa(from)),
-            one(16, &[1, from as u8]),
-            one(6, &soa(to)),
-            one(16, &[1, to as u8]),
-            one(6, &soa(to)),
-        ]
-    };
+    let serve = |replies: &[Vec<Vec<u8>>]| answer_connections(&listener, replies);
     serve(&[vec![one(6, &soa(65))], whole(65)]);
     transferred(&mut server, 65);
     let held = || site.avocet_text(&["zone", "export", "corp.example"]);

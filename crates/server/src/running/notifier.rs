@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -44,8 +44,13 @@ const FAULT: &str =
 /// What other servers know of the zones.
 #[derive(Default)]
 pub(crate) struct Notifier {
-    targets: Mutex<BTreeMap<(Box<[u8]>, NotifyTarget), NotifyState>>,
+    targets: Mutex<NotifyTargets>,
+    /// Never notified: for a wait without a socket.
+    idle: Condvar,
 }
+
+/// The state of each server of each zone.
+type NotifyTargets = BTreeMap<(Box<[u8]>, NotifyTarget), NotifyState>;
 
 /// What one server knows of one zone.
 #[derive(Default)]
@@ -87,8 +92,13 @@ impl Notifier {
         of_zone.map(report).collect()
     }
 
-    fn targets(&self) -> MutexGuard<'_, BTreeMap<(Box<[u8]>, NotifyTarget), NotifyState>> {
+    fn targets(&self) -> MutexGuard<'_, NotifyTargets> {
         self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a tick.
+    fn pause(&self) {
+        drop(self.idle.wait_timeout(self.targets(), TICK));
     }
 
     /// Takes the servers of the configuration and the serials in force.
@@ -251,6 +261,9 @@ fn work(running: &Running) {
             }
         }
         drop(snapshot);
+        if sockets.are_closed() {
+            notifier.pause();
+        }
         sockets.receive(|from, reply| {
             if notifier.take_reply(from, reply) {
                 shared.transfers.count(ServerEvent::NoticeAcknowledged);
@@ -267,6 +280,11 @@ struct Sockets {
 }
 
 impl Sockets {
+    /// Returns whether none is open.
+    const fn are_closed(&self) -> bool {
+        self.v4.is_none() && self.v6.is_none()
+    }
+
     fn send(&mut self, server: SocketAddr, message: &[u8]) -> io::Result<()> {
         let (socket, any) = match server {
             SocketAddr::V4(_) => (&mut self.v4, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
@@ -284,9 +302,6 @@ impl Sockets {
         let ends = Instant::now() + TICK;
         let mut room = [0; REPLY];
         let sockets: Vec<_> = self.v4.iter().chain(&self.v6).collect();
-        if sockets.is_empty() {
-            thread::sleep(TICK);
-        }
         let part = TICK / sockets.len().max(1) as u32;
         for socket in sockets {
             let ends = ends.min(Instant::now() + part);

@@ -1,5 +1,5 @@
-//! Updates of hosted zones (RFC 2136): applied in the order in which they arrived, all that wait for
-//! one zone together.
+//! Updates of hosted zones (RFC 2136): applied in the order in which they arrived, all that wait
+//! for one zone together.
 //!
 //! ```text
 //! worker: signature, rule --> queue --> all for one zone --> one version --> journal --> in force
@@ -64,7 +64,7 @@ fn apply(running: &Running, group: Vec<WaitingUpdate>) {
     let snapshot = running.shared.snapshot();
     let config = snapshot.config.zones.iter().find(|zone| zone.name == group[0].zone);
     let outcomes = match config {
-        None => vec![Outcome::rejected(Rcode::NOTAUTH); group.len()],
+        None => vec![UpdateOutcome::rejected(Rcode::NOTAUTH); group.len()],
         Some(config) => match attempt(running, config, &group) {
             // One of them is at fault: each is tried alone.
             Err(_) if group.len() > 1 => {
@@ -84,12 +84,12 @@ fn apply(running: &Running, group: Vec<WaitingUpdate>) {
 
 /// The result of an update.
 #[derive(Clone, Copy)]
-struct Outcome {
+struct UpdateOutcome {
     rcode: Rcode,
     event: ServerEvent,
 }
 
-impl Outcome {
+impl UpdateOutcome {
     const APPLIED: Self = Self { rcode: Rcode::NOERROR, event: ServerEvent::UpdateApplied };
     const UNCHANGED: Self = Self { rcode: Rcode::NOERROR, event: ServerEvent::UpdateUnchanged };
     const FAILED: Self = Self { rcode: Rcode::SERVFAIL, event: ServerEvent::UpdateFailed };
@@ -111,7 +111,7 @@ fn attempt(
     running: &Running,
     config: &ZoneConfig,
     group: &[WaitingUpdate],
-) -> Result<Vec<Outcome>, Outcome> {
+) -> Result<Vec<UpdateOutcome>, UpdateOutcome> {
     let mut outcomes = Vec::with_capacity(group.len());
     let make = |zone: &HostedZone| -> Result<Option<HostedZone>, UnsoundZone> {
         let mut edits = ZoneEdits::of(zone);
@@ -129,8 +129,9 @@ fn attempt(
             Ok(outcomes)
         }
         Ok(None) => {
-            let is_applied = |one: &Outcome| one.event == ServerEvent::UpdateApplied;
-            let of = |one: Outcome| if is_applied(&one) { Outcome::UNCHANGED } else { one };
+            let is_applied = |one: &UpdateOutcome| one.event == ServerEvent::UpdateApplied;
+            let of =
+                |one: UpdateOutcome| if is_applied(&one) { UpdateOutcome::UNCHANGED } else { one };
             Ok(outcomes.into_iter().map(of).collect())
         }
         Err(ZoneChangeError::Refused(fault)) => {
@@ -138,40 +139,40 @@ fn attempt(
             if group.len() == 1 {
                 tracing::warn!(%client, "zone {name}: an update is refused: {fault}");
             }
-            Err(Outcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
+            Err(UpdateOutcome { rcode: Rcode::REFUSED, event: ServerEvent::UpdateFailed })
         }
-        Err(ZoneChangeError::NotLoaded) => Ok(vec![Outcome::FAILED; group.len()]),
+        Err(ZoneChangeError::NotLoaded) => Ok(vec![UpdateOutcome::FAILED; group.len()]),
         Err(ZoneChangeError::Disk(error)) => {
             tracing::error!("zone {name}: updates cannot be kept on disk: {error}");
-            Ok(vec![Outcome::FAILED; group.len()])
+            Ok(vec![UpdateOutcome::FAILED; group.len()])
         }
     }
 }
 
 /// Applies an update to the edits, if it is permitted and its prerequisites are met.
-fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) -> Outcome {
+fn edit(config: &ZoneConfig, update: &WaitingUpdate, edits: &mut ZoneEdits<'_>) -> UpdateOutcome {
     // Signatures of others would no longer match.
     if edits.zone().is_signed() {
-        return Outcome::rejected(Rcode::REFUSED);
+        return UpdateOutcome::rejected(Rcode::REFUSED);
     }
     let message = match ZoneUpdate::read(&update.message) {
         Ok(message) => message,
-        Err(rcode) => return Outcome::rejected(rcode),
+        Err(rcode) => return UpdateOutcome::rejected(rcode),
     };
     let (ip, key) = (update.waiter.ip, update.key.name().wire());
     let rules: Vec<_> = config.allow_update.iter().filter(|rule| rule.admits(ip, key)).collect();
     if rules.is_empty() {
-        return Outcome::rejected(Rcode::REFUSED);
+        return UpdateOutcome::rejected(Rcode::REFUSED);
     }
     if let Err(rcode) = message.check_prerequisites(edits) {
-        return Outcome::unmet(rcode);
+        return UpdateOutcome::unmet(rcode);
     }
     let is_permitted = |scope: EditScope<'_>| rules.iter().any(|rule| rule.permits(scope));
     if let Err(rcode) = message.check_edits(edits, &is_permitted) {
-        return Outcome::rejected(rcode);
+        return UpdateOutcome::rejected(rcode);
     }
     message.apply(edits);
-    Outcome::APPLIED
+    UpdateOutcome::APPLIED
 }
 
 /// Returns the edited version with a higher serial, if anything has changed.
