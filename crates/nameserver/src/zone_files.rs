@@ -246,8 +246,9 @@ impl ZoneFiles {
     /// Reads a zone, or all without a name, even if the files have not changed. Returns whether
     /// there is such a zone.
     pub fn reload(&self, name: Option<&[u8]>) -> bool {
-        let is_chosen = |zone: &&Box<[u8]>| name.is_none_or(|name| ***zone == *name);
-        let names: Vec<_> = self.kept().keys().filter(is_chosen).cloned().collect();
+        let is_chosen = |zone: &[u8]| name.is_none_or(|name| *zone == *name);
+        let mut names: Vec<_> = self.kept().keys().cloned().collect();
+        names.retain(|zone| is_chosen(zone));
         let is_known = name.is_none() || !names.is_empty();
         for name in names {
             self.alter(&name, |zone, journal| zone.load(self.next_reading(), journal));
@@ -457,7 +458,7 @@ impl KeptZone {
         if !self.config.keeps_changes() {
             return Arc::new(file);
         }
-        let before = std::mem::replace(&mut self.on_file, Some(file.version()));
+        let before = self.on_file.replace(file.version());
         let (other, changes) = match &self.zone {
             // The file is as the server wrote it, before the changes that it does not have yet.
             Some(served) if before == self.on_file && before != Some(served.version()) => {

@@ -73,7 +73,7 @@ fn begin(
     if view.qtype == Rtype::IXFR && !is_stream {
         let len =
             changes.and_then(|changes| in_datagram(cx, query, begun.of_changes(changes), out));
-        return Ok(len.map_or_else(|| soa_alone(cx, query, out), |len| whole(len)));
+        return Ok(len.map_or_else(|| soa_alone(cx, query, out), whole));
     }
     let mut messages = match changes {
         Some(changes) => begun.of_changes(changes),
