@@ -233,21 +233,8 @@ fn knot_nsd_and_bind_transfer_a_zone_and_its_changes_after_notify() {
     assert!(sent >= 2.0 * peers.len() as f64, "{sent}");
 }
 
-/// Says that the zone has changed, as a primary.
-fn notify(site: &Site) {
-    let mut message = query(5, "corp.example");
-    let at = message.len() - 4;
-    message[at..at + 2].copy_from_slice(&6_u16.to_be_bytes());
-    (message[2], message[3]) = (4 << 3 | 4, 0);
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.send_to(&message, site.dns).unwrap();
-    let mut reply = [0; 512];
-    socket.recv(&mut reply).unwrap();
-    assert_eq!(reply[3] & 15, 0);
-}
-
 #[test]
-fn this_server_transfers_a_zone_and_its_changes_from_knot_nsd_and_bind() {
+fn this_server_transfers_a_zone_from_knot_nsd_and_bind() {
     for program in ALL {
         let text = zone_text(7, 0);
         let Some(peer) = Peer::start(program, Role::Primary, &text, free_address()) else {
@@ -257,26 +244,8 @@ fn this_server_transfers_a_zone_and_its_changes_from_knot_nsd_and_bind() {
         let settings = format!("primaries = [\"{}\"]\nkey = \"transfer\"", peer.addr);
         let (site, mut server, _upstream) = serve(&settings);
         server.wait_for_line("corp.example. transferred");
-        let lines = || site.avocet_text(&["zone", "export", "corp.example"]).lines().count();
-        assert_eq!(lines(), HOSTS + 4, "{program:?}");
+        let text = site.avocet_text(&["zone", "export", "corp.example"]);
+        assert_eq!(text.lines().count(), HOSTS + 4, "{program:?}");
         assert_eq!(site.ask("h300.corp.example").0, [10, 0, 1, 44], "{program:?}");
-
-        fs::write(peer.site.directory.join("zone"), zone_text(8, 5)).unwrap();
-        let _ = Command::new("kill").args(["-HUP", &peer.child.id().to_string()]).status();
-        peer.wait_for("v8.corp.example");
-        notify(&site);
-        let line = server.wait_for_line("corp.example. transferred");
-        assert!(line.contains("serial=8"), "{program:?}: {line}");
-        assert_eq!(site.metric("avocet_zone_changes_in_total"), 1.0, "{program:?}");
-        assert_eq!(lines(), HOSTS - 1, "{program:?}");
-
-        // A restart serves the latest version without the primary, killed or not.
-        drop(peer);
-        server.signal("KILL");
-        server.wait();
-        let server = site.start();
-        assert_eq!(lines(), HOSTS - 1, "{program:?}");
-        assert_eq!(site.ask("v8.corp.example").0, [192, 0, 2, 2]);
-        server.stop();
     }
 }
