@@ -1,4 +1,5 @@
-//! The clients that follow the query log: each gets all entries, in the batches of the log's thread.
+//! The clients that follow the query log: each gets all entries, in batches of the thread of the
+//! log.
 //!
 //! A client is woken for a batch, not for an entry, and the entries of a batch are shared: what one
 //! client has written as JSON, the others send.
