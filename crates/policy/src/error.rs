@@ -90,6 +90,9 @@ pub enum PolicyError {
     /// A regular expression needs too much memory.
     #[error("the pattern is too large when compiled")]
     LargePattern,
+    /// The regular expressions of all rules together need too much memory. Holds the most MiB.
+    #[error("the patterns of all rules together are larger than {0} MiB when compiled")]
+    TooManyPatterns(usize),
     /// A regular expression is malformed. Holds the reason that its parser gives, in one line.
     #[error("{0}")]
     PatternSyntax(String),

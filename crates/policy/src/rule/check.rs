@@ -6,7 +6,7 @@ use super::Vocabulary;
 use super::fault::{Fault, Span};
 use super::schedule::TimeTest;
 use super::syntax::{Comparison, Expr, Kind, Word, parse};
-use super::text::{Pattern, TextTest};
+use super::text::{PatternBudget, TextTest};
 use super::tree::{Country, ListId, NameKey, NameTest, Node, NodeKind, NumberTest, Reach, Test};
 use crate::client::{ClientTest, Mac, Transport, canonical};
 
@@ -15,7 +15,19 @@ use crate::client::{ClientTest, Mac, Transport, canonical};
 /// # Errors
 /// The expression is malformed, uses an unknown name, or compares incompatible values.
 pub(super) fn check(expression: &str, vocabulary: &Vocabulary) -> Result<Node, Fault> {
-    Checker { vocabulary }.condition(&parse(expression)?)
+    check_within(expression, vocabulary, &PatternBudget::default())
+}
+
+/// Does the same with a budget that several expressions share.
+///
+/// # Errors
+/// Its first error, with position.
+pub(super) fn check_within(
+    expression: &str,
+    vocabulary: &Vocabulary,
+    patterns: &PatternBudget,
+) -> Result<Node, Fault> {
+    Checker { vocabulary, patterns }.condition(&parse(expression)?)
 }
 
 /// The value of a subexpression.
@@ -98,6 +110,7 @@ impl Field {
 
 struct Checker<'a> {
     vocabulary: &'a Vocabulary,
+    patterns: &'a PatternBudget,
 }
 
 impl Checker<'_> {
@@ -198,9 +211,10 @@ impl Checker<'_> {
         arguments: &[Expr],
     ) -> Result<Value<'e>, Fault> {
         if field.has_text() && is_text_method(&word.text) {
-            let text = text_of(only(word, arguments)?)?;
-            return text_test(&word.text, &text, only(word, arguments)?.span)
-                .map(|text| Value::Condition(test(on_text(field, text))));
+            let argument = only(word, arguments)?;
+            return TextTest::called(&word.text, &text_of(argument)?, self.patterns)
+                .map(|text| Value::Condition(test(on_text(field, text))))
+                .map_err(|error| Fault::at(argument.span, error.to_string()));
         }
         let kind = match (field, word.text.as_str()) {
             (Field::Qname, "levels") if arguments.is_empty() => {
@@ -508,17 +522,6 @@ fn text_of(expr: &Expr) -> Result<String, Fault> {
         Kind::Text(text) => Ok(text.clone()),
         _ => Err(Fault::at(expr.span, "expected text in quotes")),
     }
-}
-
-fn text_test(method: &str, text: &str, span: Span) -> Result<TextTest, Fault> {
-    Ok(match method {
-        "matches" => TextTest::Matches(
-            Pattern::new(text).map_err(|error| Fault::at(span, error.to_string()))?,
-        ),
-        "starts_with" => TextTest::StartsWith(text.to_ascii_lowercase()),
-        "ends_with" => TextTest::EndsWith(text.to_ascii_lowercase()),
-        _ => TextTest::Contains(text.to_ascii_lowercase()),
-    })
 }
 
 fn name_key(expr: &Expr, reach: Reach) -> Result<NameKey, Fault> {

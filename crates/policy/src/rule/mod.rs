@@ -64,6 +64,9 @@ pub const MAX_RULES: usize = 20_000;
 pub const MAX_PATTERN: usize = 4_096;
 /// Octets of a compiled regular expression.
 pub const MAX_PATTERN_MEMORY: usize = 1 << 20;
+/// Octets of the compiled regular expressions of all rules together: some tens of thousands of
+/// simple ones. To compile as many takes about a second.
+pub const MAX_ALL_PATTERNS: usize = 64 << 20;
 /// Most distinct tests of clients in all rules together.
 pub const MAX_CLIENT_TESTS: usize = 16_384;
 /// Most distinct conditions on the time in all rules together. Each thread re-evaluates all of them

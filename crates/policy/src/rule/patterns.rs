@@ -19,6 +19,16 @@ const GROUP_MEMORY: usize = 4 << 20;
 /// Octets of all automata. Further patterns are matched one by one.
 const ALL_MEMORY: usize = 64 << 20;
 
+/// Most automata that are given up because they grow too large. Each costs the work of one with
+/// [`GROUP_MEMORY`]; after these, patterns are matched one by one.
+const MAX_FAILURES: usize = 128;
+
+/// What is left while automata are built.
+struct Left {
+    memory: usize,
+    failures: usize,
+}
+
 /// All patterns of a program. A pattern is identified by its group and its bit there.
 #[derive(Default)]
 pub(super) struct Patterns {
@@ -64,26 +74,30 @@ impl Patterns {
     pub(super) fn build(tests: &[TextTest]) -> (Self, Vec<PatternId>) {
         let mut patterns = Self::default();
         let mut places = Vec::new();
-        let mut memory = ALL_MEMORY;
+        let mut left = Left { memory: ALL_MEMORY, failures: MAX_FAILURES };
         for chunk in tests.chunks(GROUP) {
-            patterns.add(chunk, &mut memory, &mut places);
+            patterns.add(chunk, &mut left, &mut places);
         }
         (patterns, places)
     }
 
-    fn add(&mut self, tests: &[TextTest], memory: &mut usize, places: &mut Vec<PatternId>) {
+    fn add(&mut self, tests: &[TextTest], left: &mut Left, places: &mut Vec<PatternId>) {
         let group = self.groups.len() as u32;
-        if let Some(dfa) = automaton(tests, (*memory).min(GROUP_MEMORY)) {
-            *memory = memory.saturating_sub(dfa.memory_usage());
+        let memory = left.memory.min(GROUP_MEMORY);
+        let dfa = if left.failures > 0 { automaton(tests, memory) } else { None };
+        if let Some(dfa) = dfa {
+            left.memory = left.memory.saturating_sub(dfa.memory_usage());
             self.groups.push(TestGroup::Automaton(Box::new(dfa)));
             places.extend((0..tests.len() as u32).map(|bit| PatternId { group, bit }));
         } else if let [test] = tests {
+            left.failures = left.failures.saturating_sub(1);
             self.groups.push(TestGroup::Alone(test.clone()));
             places.push(PatternId { group, bit: 0 });
         } else {
-            let (left, right) = tests.split_at(tests.len() / 2);
-            self.add(left, memory, places);
-            self.add(right, memory, places);
+            left.failures = left.failures.saturating_sub(1);
+            let (first, rest) = tests.split_at(tests.len() / 2);
+            self.add(first, left, places);
+            self.add(rest, left, places);
         }
     }
 

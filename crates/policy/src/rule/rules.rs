@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::action::{Action, RuleSpec};
-use super::check::check;
+use super::check::check_within;
 use super::program::Compiled;
 use super::schedule::NamedTimeZone;
+use super::text::PatternBudget;
 use super::tree::{Node, Reads};
 use super::{MAX_RULES, Vocabulary};
 use crate::PolicyError;
@@ -124,8 +125,9 @@ impl Rules {
             return Err(vec![fault(MAX_RULES, &specs[MAX_RULES], (RulePart::Whole, error))]);
         }
         let (mut ordered, mut faults) = (Vec::new(), Vec::new());
+        let patterns = PatternBudget::default();
         for (place, spec) in specs.iter().enumerate() {
-            match rule(spec, vocabulary) {
+            match rule(spec, vocabulary, &patterns) {
                 Ok(rule) if spec.enabled => ordered.push((spec.priority, rule)),
                 Ok(_) => {}
                 Err(found) => {
@@ -165,7 +167,11 @@ fn fault(place: usize, spec: &RuleSpec, (part, error): PartFault) -> RuleFault {
 /// An error in a part of a rule.
 type PartFault = (RulePart, PolicyError);
 
-fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>> {
+fn rule(
+    spec: &RuleSpec,
+    vocabulary: &Vocabulary,
+    patterns: &PatternBudget,
+) -> Result<Rule, Vec<PartFault>> {
     let mut faults = Vec::new();
     if spec.name.trim().is_empty() {
         faults.push((RulePart::Whole, PolicyError::NoName));
@@ -174,7 +180,7 @@ fn rule(spec: &RuleSpec, vocabulary: &Vocabulary) -> Result<Rule, Vec<PartFault>
     let action = Action::of(spec).map_err(|error| noted(RulePart::Action, error)).ok();
     let zone = spec.time_zone.as_deref().unwrap_or(&vocabulary.time_zone);
     let named = NamedTimeZone::find(zone).map_err(|error| noted(RulePart::TimeZone, error)).ok();
-    let tree = check(&spec.when, vocabulary)
+    let tree = check_within(&spec.when, vocabulary, patterns)
         .map_err(|fault| {
             noted(RulePart::When, PolicyError::Condition { when: spec.when.clone(), fault })
         })

@@ -3,6 +3,7 @@
 //! Names are tested as lower-case text without the final dot. Octets outside printable ASCII, and
 //! dots within a label, are replaced by `?`. The root is the empty text.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use avocet_wire::name::MAX_NAME;
@@ -10,7 +11,7 @@ use avocet_wire::short;
 use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 
-use super::{MAX_PATTERN, MAX_PATTERN_MEMORY};
+use super::{MAX_ALL_PATTERNS, MAX_PATTERN, MAX_PATTERN_MEMORY};
 use crate::PolicyError;
 
 /// A test of a text.
@@ -29,6 +30,23 @@ pub enum TextTest {
 }
 
 impl TextTest {
+    /// Creates the test with the name of a method in expressions.
+    ///
+    /// # Errors
+    /// Those of a pattern.
+    pub(super) fn called(
+        method: &str,
+        text: &str,
+        patterns: &PatternBudget,
+    ) -> Result<Self, PolicyError> {
+        Ok(match method {
+            "matches" => Self::Matches(Pattern::within(patterns, text)?),
+            "starts_with" => Self::StartsWith(text.to_ascii_lowercase()),
+            "ends_with" => Self::EndsWith(text.to_ascii_lowercase()),
+            _ => Self::Contains(text.to_ascii_lowercase()),
+        })
+    }
+
     /// Reports whether the test holds for the text, which is in lower case.
     #[must_use]
     pub fn holds(&self, text: &[u8]) -> bool {
@@ -62,6 +80,24 @@ fn escaped(text: &str) -> String {
     text.bytes().map(|octet| format!(r"\x{octet:02x}")).collect()
 }
 
+/// The memory that the regular expressions of all rules together may take, and with it the work of
+/// compiling them: a user that may check configurations can have this done by each request.
+pub(super) struct PatternBudget {
+    left: Cell<usize>,
+}
+
+impl Default for PatternBudget {
+    fn default() -> Self {
+        Self { left: Cell::new(MAX_ALL_PATTERNS) }
+    }
+}
+
+impl PatternBudget {
+    fn take(&self, octets: usize) {
+        self.left.set(self.left.get().saturating_sub(octets));
+    }
+}
+
 /// A regular expression over octets, matched in linear time and ignoring case.
 #[derive(Clone, Debug)]
 pub struct Pattern {
@@ -75,6 +111,27 @@ impl Pattern {
     /// # Errors
     /// The text is not a regular expression or exceeds a limit. The message is one line.
     pub fn new(source: &str) -> Result<Self, PolicyError> {
+        Self::within(&PatternBudget::default(), source)
+    }
+
+    /// Compiles a pattern, as far as the budget goes.
+    ///
+    /// # Errors
+    /// The same as for [`Pattern::new`], and the budget is used up.
+    pub(super) fn within(budget: &PatternBudget, source: &str) -> Result<Self, PolicyError> {
+        if budget.left.get() == 0 {
+            return Err(PolicyError::TooManyPatterns(MAX_ALL_PATTERNS >> 20));
+        }
+        let compiled = Self::compile(source);
+        budget.take(match &compiled {
+            Ok(pattern) => pattern.regex.memory_usage(),
+            Err(PolicyError::LargePattern) => MAX_PATTERN_MEMORY,
+            Err(_) => source.len(),
+        });
+        compiled
+    }
+
+    fn compile(source: &str) -> Result<Self, PolicyError> {
         if source.len() > MAX_PATTERN {
             return Err(PolicyError::LongPattern(MAX_PATTERN));
         }
@@ -176,6 +233,23 @@ fn seen(octet: u8) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_patterns_together_have_a_budget_and_refused_ones_take_from_it() {
+        let budget = PatternBudget::default();
+        let large = r"(?:[a-z]{1,60}[0-9]{1,60}){4}";
+        let compiled = (0..).take_while(|_| Pattern::within(&budget, large).is_ok()).count();
+        assert!((1..=MAX_ALL_PATTERNS / 4_096).contains(&compiled), "{compiled}");
+        let error = Pattern::within(&budget, "ads").unwrap_err();
+        assert_eq!(error, PolicyError::TooManyPatterns(64));
+        assert!(Pattern::new("ads").is_ok(), "each configuration has a budget of its own");
+
+        let budget = PatternBudget::default();
+        let too_large = r"(?:[a-z]{1,900}){900}";
+        let results = (0..100).map(|_| Pattern::within(&budget, too_large).unwrap_err());
+        let refused = results.filter(|error| *error == PolicyError::LargePattern).count();
+        assert_eq!(refused, MAX_ALL_PATTERNS / MAX_PATTERN_MEMORY);
+    }
 
     #[track_caller]
     fn check(test: &TextTest, text: &str, expected: bool) {
