@@ -3,6 +3,7 @@
 use avocet_wire::hash::HashKey;
 
 use super::entry::{self, Effect, Entry, Target};
+use super::format::Format;
 use super::hash::Suffixes;
 use super::limits::{MAX_ENTRIES, MAX_LINES_A_NAME, MAX_REPEATS};
 use super::modifier::Limit;
@@ -95,8 +96,13 @@ impl Compiler {
         }
         self.entries.room_for(1, source.origin)?;
         let limit = entry.modifiers.as_ref().map_or(Limit::Nothing, |modifiers| modifiers.limit());
+        let is_own = source.origin == Origin::Own;
+        // Expressions that the operator wrote, as those of Pi-hole, may deny a group everything.
+        let is_written = is_own
+            && source.rewrites == Rewrites::Permitted
+            && source.format == Some(Format::PiholeRegex);
         let may_be_every_name =
-            limit == Limit::Named || limit == Limit::AllBut && source.origin == Origin::Own;
+            limit == Limit::Named || limit == Limit::AllBut && is_own || is_written;
         if entry.target.is_every_name() && !may_be_every_name {
             return Err(Reason::Everything);
         }

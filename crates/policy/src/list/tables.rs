@@ -121,7 +121,16 @@ struct Pattern<R> {
     text: Box<str>,
     /// Own if one of the operator's own lists has it.
     origin: Origin,
+    covers_everything: bool,
     rows: Vec<R>,
+}
+
+/// Refuses a pattern that covers every name to a list that may have none. That another list has
+/// the same pattern gives no permission.
+fn may_cover_everything(form: PatternKind, admission: Admission) -> Result<(), Reason> {
+    // Only the operator may block everything except some names.
+    let may_invert = form == PatternKind::NotRegex && admission.origin == Origin::Own;
+    if admission.may_be_every_name || may_invert { Ok(()) } else { Err(Reason::Everything) }
 }
 
 /// The number of patterns selected by one literal, and of their states.
@@ -199,7 +208,12 @@ impl<R> PatternTable<R> {
         row: R,
     ) -> Result<(), Reason> {
         let number = match self.numbers.get(&(form, Box::from(text))) {
-            Some(number) => *number,
+            Some(number) => {
+                if self.patterns[*number].covers_everything {
+                    may_cover_everything(form, admission)?;
+                }
+                *number
+            }
             None => self.admit(form, text, admission)?,
         };
         let pattern = &mut self.patterns[number];
@@ -216,7 +230,7 @@ impl<R> PatternTable<R> {
         text: &str,
         admission: Admission,
     ) -> Result<usize, Reason> {
-        let Admission { origin, may_be_every_name } = admission;
+        let origin = admission.origin;
         let count = match form {
             PatternKind::Glob => &self.globs,
             PatternKind::Regex | PatternKind::NotRegex => &self.regexes,
@@ -227,15 +241,20 @@ impl<R> PatternTable<R> {
             self.tries.take(1);
         }
         let checked = patterns::check(form, text)?;
-        // Only the operator may block everything except some names.
-        let may_invert = form == PatternKind::NotRegex && origin == Origin::Own;
-        if checked.covers_everything && !may_be_every_name && !may_invert {
-            return Err(Reason::Everything);
+        let covers_everything = checked.covers_everything;
+        if covers_everything {
+            may_cover_everything(form, admission)?;
         }
         self.room_for(&checked, origin)?;
         self.take(form, checked);
         let number = self.patterns.len();
-        self.patterns.push(Pattern { form, text: text.into(), origin, rows: Vec::new() });
+        self.patterns.push(Pattern {
+            form,
+            text: text.into(),
+            origin,
+            covers_everything,
+            rows: Vec::new(),
+        });
         self.numbers.insert((form, text.into()), number);
         Ok(number)
     }

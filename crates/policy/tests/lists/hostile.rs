@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use avocet_policy::list::{Compiler, Format, Image, Kind, Origin, Reason, Refusal, Report, Source};
+use avocet_policy::list::{
+    Compiler, Format, Image, Kind, Origin, Reason, Refusal, Report, Rewrites, Source,
+};
 
 use crate::material::{SECRET, ask, read, source};
 
@@ -94,13 +96,6 @@ fn the_root_and_top_level_domains_are_reported_and_not_blocked() {
         1,
         "line 1: the line matches every name",
     );
-    check(
-        Some(Format::PiholeRegex),
-        b".*\n.\n^\n[a-z0-9]\n",
-        0,
-        4,
-        "line 1: the line matches every name",
-    );
 }
 
 #[test]
@@ -136,6 +131,22 @@ fn a_fetched_list_is_about_every_name_only_for_clients_tags_and_types_that_it_na
     let text = b"*$denyallow=com|net\n*$dnstype=~A\n";
     check(Some(Format::Adblock), text, 2, 0, "");
     check(Some(Format::PiholeRegex), b".*;querytype=!A\nexample$;invert\n", 2, 0, "");
+}
+
+#[test]
+fn the_expressions_that_an_operator_wrote_may_deny_everything_and_give_others_no_permission() {
+    let mut compiler = Compiler::new(SECRET);
+    let list = |place| source(place, Kind::Block, Some(Format::PiholeRegex));
+    let own = |place, rewrites| Source { origin: Origin::Own, rewrites, ..list(place) };
+    let fetched = Source { origin: Origin::Fetched, rewrites: Rewrites::Permitted, ..list(2) };
+    let mut load = |of, text: &str| {
+        let report = read(&mut compiler, of, text.as_bytes(), 100);
+        (report.entries, report.faults)
+    };
+    let text = ".*\n.\n[a-z0-9]\n";
+    assert_eq!(load(own(0, Rewrites::Refused), text), (0, 3));
+    assert_eq!(load(own(1, Rewrites::Permitted), text), (3, 0));
+    assert_eq!(load(fetched, text), (0, 3), "the pattern is known, and still refused");
 }
 
 #[test]
