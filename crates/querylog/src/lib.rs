@@ -147,6 +147,6 @@ pub use search::{
     SearchExtent, Tallied, TallyBy, TallyTimes,
 };
 #[cfg(not(loom))]
-pub use upkeep::{OutcomeDays, Retention, Upkeep, UpkeepCounters};
+pub use upkeep::{Ages, OutcomeDays, Retention, Upkeep, UpkeepCounters};
 #[cfg(not(loom))]
 pub use writer::{DEFAULT_HEAD_ENTRIES, DEFAULT_HEAD_SECS, Writer, WriterCounters, WriterOptions};

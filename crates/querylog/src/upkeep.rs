@@ -48,6 +48,15 @@ pub struct OutcomeDays {
     pub days: u64,
 }
 
+/// Whether the ages of entries are known. A clock that is wrong makes recent entries old.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ages {
+    /// The clock has been consistent for long enough.
+    Known,
+    /// It was set, or not watched for long enough: nothing is deleted by age.
+    Doubtful,
+}
+
 /// Numbers since the start, for metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct UpkeepCounters {
@@ -67,6 +76,7 @@ pub struct UpkeepCounters {
 pub struct Upkeep {
     directory: PathBuf,
     retention: Retention,
+    ages: Ages,
     counters: UpkeepCounters,
     /// Files that failed. They stay as they are until the next start.
     refused: HashSet<PathBuf>,
@@ -86,6 +96,7 @@ impl Upkeep {
         Ok(Self {
             directory,
             retention,
+            ages: Ages::Known,
             counters: UpkeepCounters::default(),
             refused: HashSet::new(),
             examined: HashSet::new(),
@@ -103,6 +114,11 @@ impl Upkeep {
     /// Changes how long entries are kept.
     pub fn set_retention(&mut self, retention: Retention) {
         self.retention = retention;
+    }
+
+    /// Sets whether entries are deleted by their age.
+    pub fn set_ages(&mut self, ages: Ages) {
+        self.ages = ages;
     }
 
     /// Returns the numbers since the start.
@@ -138,6 +154,9 @@ impl Upkeep {
         if self.prune(now_us)? {
             return Ok(true);
         }
+        if self.ages == Ages::Doubtful {
+            return Ok(false);
+        }
         listing.segments.retain(|segment| !self.refused.contains(&segment.path));
         for segment in &listing.segments {
             let thinned = self.thin(segment, now_us);
@@ -162,7 +181,8 @@ impl Upkeep {
         let segment = Segment::open(oldest).ok();
         let limit_us = now_us.saturating_sub(self.retention.days.saturating_mul(DAY_US));
         let last_us = segment.as_ref().and_then(latest);
-        let is_old = self.retention.days > 0 && last_us.is_some_and(|last| last < limit_us);
+        let goes_by_age = self.retention.days > 0 && self.ages == Ages::Known;
+        let is_old = goes_by_age && last_us.is_some_and(|last| last < limit_us);
         if is_large || is_old {
             delete(&oldest.path)?;
             self.counters.deleted += segment.map_or(0, |segment| segment.rows());

@@ -25,6 +25,7 @@ use crate::query_log::followers::Collector;
 use crate::query_log::rates::QueryTally;
 use crate::query_log::shown::shown;
 use crate::query_log::states::LoggedStates;
+use crate::query_log::steady::SteadyClock;
 use crate::query_log::{LogCounts, QueryLog, WriterOrder, WrittenLog};
 use crate::running::Running;
 use crate::running::conditions::Condition;
@@ -245,8 +246,10 @@ fn is_this_host(client: IpAddr, own: IpAddr) -> bool {
 pub(crate) fn start_upkeep(running: Arc<Running>) -> io::Result<JoinHandle<()>> {
     let work = move || {
         let mut upkeep: Option<LogUpkeep> = None;
+        let mut clock = SteadyClock::default();
         while running.query_log.wait_for_upkeep(UPKEEP_AFTER) {
-            let done = catch_unwind(AssertUnwindSafe(|| keep_up(&running, &mut upkeep)));
+            let done =
+                catch_unwind(AssertUnwindSafe(|| keep_up(&running, &mut upkeep, &mut clock)));
             let text = match done {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(format!(
@@ -276,7 +279,7 @@ impl LogUpkeep {
     }
 
     /// Does what clients order, and all that is due.
-    fn work(&mut self, log: &QueryLog) -> Result<(), LogError> {
+    fn work(&mut self, log: &QueryLog, clock: &mut SteadyClock) -> Result<(), LogError> {
         let goes_on = || log.wait(Duration::ZERO);
         for order in log.upkeep_orders() {
             let pruned = self.upkeep.prune_entries(&order.filter, order.before_id, goes_on);
@@ -284,8 +287,14 @@ impl LogUpkeep {
             // The client may be gone.
             let _ = order.reply.send(pruned);
         }
-        while self.upkeep.step(now_us())? && goes_on() {}
-        Ok(())
+        loop {
+            // The time by which a step deletes is the one that was judged.
+            let now_us = now_us();
+            self.upkeep.set_ages(clock.note(now_us, Instant::now()));
+            if !self.upkeep.step(now_us)? || !goes_on() {
+                return Ok(());
+            }
+        }
     }
 
     /// Adds to the counts of the log.
@@ -307,7 +316,11 @@ impl LogUpkeep {
 }
 
 /// Does all upkeep that is due, and what clients of the control socket order.
-fn keep_up(running: &Running, upkeep: &mut Option<LogUpkeep>) -> Result<(), LogError> {
+fn keep_up(
+    running: &Running,
+    upkeep: &mut Option<LogUpkeep>,
+    clock: &mut SteadyClock,
+) -> Result<(), LogError> {
     let log = &running.query_log;
     let Some(WrittenLog { directory, .. }) = log.written() else {
         // The clients learn from the end of their channels that nothing was done.
@@ -321,7 +334,7 @@ fn keep_up(running: &Running, upkeep: &mut Option<LogUpkeep>) -> Result<(), LogE
         None => LogUpkeep::open(directory.clone(), retention.clone())?,
     };
     known.upkeep.set_retention(retention);
-    let done = known.work(log);
+    let done = known.work(log, clock);
     known.count(log);
     log.counts.stored_octets.store(stored_octets(&directory), Ordering::Relaxed);
     *upkeep = Some(known);

@@ -19,6 +19,7 @@ pub(crate) mod rates;
 pub(crate) mod searches;
 pub(crate) mod shown;
 pub(crate) mod states;
+pub(crate) mod steady;
 pub(crate) mod stored;
 
 use std::path::PathBuf;
