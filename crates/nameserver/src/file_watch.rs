@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Properties that change when a file is written or replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +62,28 @@ impl FileWatch {
     }
 }
 
+/// Tells when a file has not changed for some time: a program that saves it in place may have
+/// written half of it.
+pub struct QuietWatch {
+    seen: Option<FileFingerprint>,
+    since: Instant,
+}
+
+impl QuietWatch {
+    /// Begins with the present fingerprint.
+    pub fn begin(seen: Option<FileFingerprint>, now: Instant) -> Self {
+        Self { seen, since: now }
+    }
+
+    /// Takes the present fingerprint, and returns for how long it has been the same.
+    pub fn quiet_for(&mut self, seen: Option<FileFingerprint>, now: Instant) -> Duration {
+        if seen != self.seen {
+            *self = Self::begin(seen, now);
+        }
+        now.saturating_duration_since(self.since)
+    }
+}
+
 /// The configuration file, with its fingerprint from before it was read at the start.
 pub struct ConfigFile {
     /// `None` if there is no file.
@@ -104,6 +127,18 @@ mod tests {
         ];
         for (number, (now, expected)) in looks.into_iter().enumerate() {
             assert_eq!(watch.has_settled(now), expected, "look {number}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_quiet_from_its_last_change_on() {
+        let start = Instant::now();
+        let after = |millis| start + Duration::from_millis(millis);
+        let mut watch = QuietWatch::begin(print(0), start);
+        let looks = [(900, 0, 900), (950, 5, 0), (1_900, 5, 950), (1_940, 9, 0), (2_940, 9, 1_000)];
+        for (at, size, expected) in looks {
+            let quiet = watch.quiet_for(print(size), after(at));
+            assert_eq!(quiet, Duration::from_millis(expected), "at {at}");
         }
     }
 

@@ -8,10 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use avocet_config::RevisionsConfig;
 use avocet_control::revisions::Submitter;
 use avocet_nameserver::clock::wall_secs;
+use avocet_nameserver::file_watch::{FileFingerprint, QuietWatch};
 use avocet_nameserver::metrics::Stage;
 use avocet_revisions::{
     Band, ChangeOrigin, Facts, Health, Probation, Reason, RevisionError, Store, Submission, replace,
@@ -22,6 +25,14 @@ use crate::running::Running;
 use crate::running::conditions::Condition;
 use crate::running::reload::Reloader;
 use crate::state::Shared;
+
+/// How long a file with another text than the one in force must not have changed before it is
+/// edited.
+const QUIET: Duration = Duration::from_secs(1);
+/// The longest wait for that.
+const LONGEST_SAVE: Duration = Duration::from_secs(10);
+/// Time between two looks at the file.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The directory of the revisions, in the data directory.
 const DIRECTORY: &str = "revisions";
@@ -153,6 +164,30 @@ impl Revisions {
     pub(crate) fn file_text(&self) -> Result<String, BackgroundError> {
         let path = self.file.clone().ok_or(BackgroundError::NoFile)?;
         fs::read_to_string(&path).map_err(|source| BackgroundError::Unreadable { path, source })
+    }
+
+    /// Returns the text of the file to edit it. A program that saves the file in place empties it
+    /// first, and what it has written so far may be valid. So a text that is not in force counts
+    /// only if the file has not changed for a while.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is being written.
+    pub(crate) fn quiet_text(&self) -> Result<String, BackgroundError> {
+        let path = self.file.clone().ok_or(BackgroundError::NoFile)?;
+        let began = Instant::now();
+        let mut watch = QuietWatch::begin(FileFingerprint::of(&path), began);
+        loop {
+            // The text of a file that is in force is whole.
+            let text = self.file_text()?;
+            let quiet_for = watch.quiet_for(FileFingerprint::of(&path), Instant::now());
+            if text == self.text() || self.is_rolled_back(&text) || quiet_for >= QUIET {
+                return Ok(text);
+            }
+            if began.elapsed() >= LONGEST_SAVE {
+                return Err(BackgroundError::BeingWritten(path));
+            }
+            thread::park_timeout(LOOK_AGAIN);
+        }
     }
 
     /// Calls `read` with the store.
