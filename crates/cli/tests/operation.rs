@@ -76,6 +76,8 @@ mod revisions;
 mod server;
 #[path = "operation/start_and_stop.rs"]
 mod start_and_stop;
+#[path = "operation/strangers.rs"]
+mod strangers;
 #[path = "operation/surroundings.rs"]
 mod surroundings;
 #[path = "operation/tables.rs"]

@@ -16,6 +16,7 @@ pub mod clock;
 pub mod file;
 pub mod handover;
 pub mod interfaces;
+pub mod links;
 pub mod neighbours;
 mod netlink;
 mod options;

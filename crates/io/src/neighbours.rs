@@ -2,10 +2,10 @@
 //! (rtnetlink(7), `RTM_GETNEIGH`).
 
 use std::io::{self, ErrorKind};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use crate::netlink::{KernelTable, Listener, attributes, dump, ip};
+use crate::netlink::{KernelTable, Listener, Queries, attributes, dump, ip};
 
 /// Octets of `struct ndmsg`.
 const FACTS: usize = 12;
@@ -31,6 +31,81 @@ pub fn neighbours(most: usize) -> io::Result<Vec<Neighbour>> {
         }
     })?;
     Ok(found)
+}
+
+/// Looks up single entries of the table.
+#[derive(Debug)]
+pub struct NeighbourQueries {
+    queries: Queries,
+}
+
+impl NeighbourQueries {
+    /// Opens a socket to the kernel.
+    ///
+    /// # Errors
+    /// The system has no such table for this process.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { queries: Queries::open()? })
+    }
+
+    /// Returns the hardware address of a neighbour on an interface; `None` if the kernel does not
+    /// know it. Takes a few microseconds.
+    ///
+    /// # Errors
+    /// The kernel cannot look up single entries (before Linux 5.0), or did not answer. A late
+    /// answer must not be taken for that of the next query: open another socket.
+    pub fn find(&mut self, address: IpAddr, interface: u32) -> io::Result<Option<[u8; 6]>> {
+        let mut facts = [0; FACTS];
+        facts[0] = match address {
+            IpAddr::V4(_) => libc::AF_INET as u8,
+            IpAddr::V6(_) => libc::AF_INET6 as u8,
+        };
+        facts[4..8].copy_from_slice(&interface.to_ne_bytes());
+        let mut found = None;
+        let mut each = |entry: &[u8]| {
+            found = read_neighbour(entry).filter(|(ip, _)| *ip == address).map(|(_, mac)| mac);
+        };
+        let asked = match address {
+            IpAddr::V4(ip) => self.ask(&facts, &ip.octets(), &mut each),
+            IpAddr::V6(ip) => self.ask(&facts, &ip.octets(), &mut each),
+        };
+        match asked {
+            Ok(()) => Ok(found),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+            // The interface is gone.
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the kernel ask the link for the hardware address of a neighbour, by an empty datagram
+    /// to its port for discarded data (RFC 863).
+    ///
+    /// # Errors
+    /// The kernel does not send it.
+    pub fn provoke(&self, address: IpAddr, interface: u32) -> io::Result<()> {
+        const DISCARD: u16 = 9;
+        let (own, to): (SocketAddr, SocketAddr) = match address {
+            IpAddr::V4(ip) => ((Ipv4Addr::UNSPECIFIED, 0).into(), (ip, DISCARD).into()),
+            IpAddr::V6(ip) => {
+                let scope = if ip.is_unicast_link_local() { interface } else { 0 };
+                let to = SocketAddrV6::new(ip, DISCARD, 0, scope);
+                ((Ipv6Addr::UNSPECIFIED, 0).into(), to.into())
+            }
+        };
+        let socket = UdpSocket::bind(own)?;
+        socket.set_nonblocking(true)?;
+        socket.send_to(&[], to).map(drop)
+    }
+
+    fn ask(
+        &mut self,
+        facts: &[u8],
+        address: &[u8],
+        each: &mut impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        self.queries.find(TABLE, facts, (NDA_DST, address), each)
+    }
 }
 
 /// What was read of the changes of the table.
@@ -171,6 +246,17 @@ mod tests {
             }
         }
         assert_eq!(events.read(|_| {}).unwrap(), Heard::Changes, "nothing waits");
+        find_single_neighbours();
+    }
+
+    /// The links are `d0`, which has a neighbour, and `d1`.
+    fn find_single_neighbours() {
+        let ip = IpAddr::from([192, 0, 2, 9]);
+        let mut queries = NeighbourQueries::open().unwrap();
+        let found: Vec<_> = (1..64).filter_map(|at| queries.find(ip, at).unwrap()).collect();
+        assert_eq!(found, [[2, 0, 0, 0, 0, 8]]);
+        let other = IpAddr::from([0xfd; 16]);
+        assert!((1..64).all(|at| queries.find(other, at).unwrap().is_none()));
     }
 
     #[test]

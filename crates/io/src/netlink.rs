@@ -54,6 +54,43 @@ pub(crate) fn dump(table: KernelTable, mut each: impl FnMut(&[u8])) -> io::Resul
     }
 }
 
+/// A socket that asks for single entries of a table.
+#[derive(Debug)]
+pub(crate) struct Queries {
+    socket: Socket,
+    part: Box<[u8]>,
+}
+
+impl Queries {
+    /// Opens the socket.
+    pub(crate) fn open() -> io::Result<Self> {
+        let socket = open()?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(Self { socket, part: vec![0; PART].into() })
+    }
+
+    /// Calls `each` with the entry that fits the fixed part and the attribute. The kernel answers
+    /// while it takes the request.
+    pub(crate) fn find(
+        &mut self,
+        table: KernelTable,
+        fixed: &[u8],
+        (kind, value): (u16, &[u8]),
+        each: &mut impl FnMut(&[u8]),
+    ) -> io::Result<()> {
+        debug_assert_eq!(fixed.len(), table.fixed);
+        let len = HEADER + fixed.len() + ATTRIBUTE + value.len();
+        let mut request = header(table, len, libc::NLM_F_REQUEST);
+        request.extend(fixed);
+        request.extend(((ATTRIBUTE + value.len()) as u16).to_ne_bytes());
+        request.extend(kind.to_ne_bytes());
+        request.extend(value);
+        self.socket.write_all(&request)?;
+        let len = self.socket.read(&mut self.part)?;
+        read_part(&self.part[..len], table, each).map(drop)
+    }
+}
+
 fn open() -> io::Result<Socket> {
     let route = Protocol::from(libc::NETLINK_ROUTE);
     Socket::new(Domain::from(libc::AF_NETLINK), Type::RAW, Some(route))
@@ -104,12 +141,18 @@ impl AsFd for Listener {
 }
 
 fn request(table: KernelTable) -> Vec<u8> {
-    let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
-    let mut request = ((HEADER + table.fixed) as u32).to_ne_bytes().to_vec();
-    request.extend(table.request.to_ne_bytes());
-    request.extend(flags.to_ne_bytes());
+    let mut request = header(table, HEADER + table.fixed, libc::NLM_F_REQUEST | libc::NLM_F_DUMP);
     request.resize(HEADER + table.fixed, 0);
     request
+}
+
+/// Returns the header of a request with `len` octets.
+fn header(table: KernelTable, len: usize, flags: libc::c_int) -> Vec<u8> {
+    let mut header = (len as u32).to_ne_bytes().to_vec();
+    header.extend(table.request.to_ne_bytes());
+    header.extend((flags as u16).to_ne_bytes());
+    header.resize(HEADER, 0);
+    header
 }
 
 /// Whether more parts follow.

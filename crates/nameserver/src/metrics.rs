@@ -148,6 +148,10 @@ pub struct WorkerMetrics {
     pub panics: Counter,
     /// Queries handed to the worker that owns their name.
     pub handed_over: Counter,
+    /// Queries held until their client was looked up.
+    pub held: Counter,
+    /// Queries whose client could not be identified in time.
+    pub unidentified: Counter,
     /// Monotonic seconds of the last sweep, as a sign of life; 0 before the first.
     pub turned_at_secs: Counter,
 }

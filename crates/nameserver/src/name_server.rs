@@ -12,6 +12,7 @@ use avocet_wire::hash::HashKey;
 
 use crate::callers::Callers;
 use crate::clock::Clock;
+use crate::identified::Identified;
 use crate::notices::NoticeBoard;
 use crate::snapshot::{Snapshot, ttl_bounds};
 use crate::transfers::TransferLedger;
@@ -34,6 +35,8 @@ pub struct NameServer {
     pub failures: FailureCache,
     /// The clients that asked each worker lately, where the policy goes by names of clients.
     pub callers: Vec<Callers>,
+    /// The clients whose device or name was looked up, where the policy goes by these.
+    pub identified: Identified,
     /// The zones whose primaries sent NOTIFY.
     pub notices: NoticeBoard,
     /// Transfers of zones between servers.
@@ -72,6 +75,7 @@ impl NameServer {
             rrsets: RrsetCache::new(cache.rrset_bytes, stale_secs, bounds, rrset_key)?,
             failures: FailureCache::new(FAILURE_BYTES, failure_key)?,
             callers: (0..workers).map(|_| Callers::default()).collect(),
+            identified: Identified::default(),
             notices: NoticeBoard::default(),
             transfers: Arc::default(),
             updates: UpdateQueue::default(),

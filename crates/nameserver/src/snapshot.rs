@@ -41,6 +41,7 @@ use ipnet::IpNet;
 
 use crate::StateError;
 use crate::admitted::Admitted;
+use crate::identified::Strangers;
 use crate::policy::{Parts, Policy, PolicySources};
 use crate::query::chaos::ChaosTexts;
 use crate::query::cookie::CookieSecrets;
@@ -89,6 +90,10 @@ pub struct Snapshot {
     pub rate_limit: Option<Arc<RateLimiter>>,
     /// The inputs of the policy other than the configuration.
     pub parts: Parts,
+    /// The clients to identify before they are judged.
+    pub strangers: Strangers,
+    /// Whether there may be any.
+    pub has_strangers: bool,
     /// The other inputs that are not configured.
     unconfigured: Unconfigured,
 }
@@ -198,9 +203,12 @@ impl Snapshot {
         &self,
         config: Arc<Config>,
         unconfigured: &Unconfigured,
-        parts: Parts,
+        mut parts: Parts,
     ) -> Result<Self, StateError> {
         let outdated = Outdated::of(self, &config, unconfigured, &parts);
+        if outdated.config && outdated.policy {
+            parts.start_over();
+        }
         let (mut generations, number) = (self.generations, self.generations.following());
         if outdated.config {
             generations.configuration = number;
@@ -274,6 +282,7 @@ impl Snapshot {
             keepalive: (server.tcp.idle.as_millis() / 100).min(u128::from(u16::MAX)) as u16,
             notes: policy.as_ref().map_or_else(Arc::default, |policy| policy.notes().clone()),
         };
+        let strangers = parts.strangers(&config.policy);
         let chaos =
             ChaosTexts { version: server.version.clone(), identity: server.id_server.clone() };
         Self {
@@ -289,6 +298,8 @@ impl Snapshot {
             cookies,
             rate_limit: extras.rate_limit,
             ports: extras.ports,
+            has_strangers: strangers.are_wanted(),
+            strangers,
             parts,
             config,
             policy,

@@ -74,6 +74,8 @@ pub(crate) enum Letter {
     Kept(Box<KeptOrder>),
     /// A datagram for a connection of the receiver.
     Datagram(Box<ForwardedDatagram>),
+    /// Strangers are identified: their queries can be answered.
+    Identified,
     /// Close an idle connection of a client that is over its limit.
     MakeRoom(IpAddr),
     /// Stop reading queries, complete those in flight, and end.
@@ -109,6 +111,7 @@ impl Mailbox {
             | Letter::Trace(_)
             | Letter::Kept(_)
             | Letter::MakeRoom(_)
+            | Letter::Identified
             | Letter::Drain => 0,
         };
         let mut waiting = self.lock();

@@ -35,7 +35,7 @@ use crate::operate::{self, Beginnings, ListeningSockets, Operation, RingEnds};
 use crate::running::networks::own_networks;
 use crate::running::ports::own_reserved_ports;
 use crate::running::reload::without_missing_families;
-use crate::running::{OperationError, switches};
+use crate::running::{OperationError, strangers, switches};
 use crate::state::Shared;
 use crate::upstream_tls::UpstreamPeers;
 use crate::worker::{Listeners, Setup, Worker, WorkerRings};
@@ -227,10 +227,10 @@ pub fn run(start: Start) -> Result<(), StartError> {
     let lists = store.load(&config.policy, random()?).map(Arc::new);
     let switches = switches::load(&config.data.directory);
     let counts = Arc::new(Counts::new(workers));
-    let parts = Parts { lists, switches, countries, counts, ..Parts::new(random()?) };
+    let links = strangers::links_for(&config.policy);
+    let parts = Parts { lists, switches, countries, counts, links, ..Parts::new(random()?) };
     let snapshot = Snapshot::first(config, &secrets, parts).map_err(StartError::State)?;
-    let key = random::<32>()?;
-    let shared = Shared::new(snapshot, mailboxes, key, (tls, peers))
+    let shared = Shared::new(snapshot, mailboxes, random()?, (tls, peers))
         .map_err(|error| StartError::State(error.into()))?;
     let shared = Arc::new(shared);
     let (ends, rings) = (0..workers).map(|_| rings()).unzip();

@@ -1,6 +1,8 @@
 //! The shared state of the server's threads: the name server, and the workers' counters, mailboxes
 //! and reports.
 
+pub(crate) mod strangers;
+
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +17,7 @@ use crate::load_report::LoadReport;
 use crate::mailbox::Mailbox;
 use crate::resolver_report::ResolverReport;
 use crate::upstream_tls::UpstreamPeers;
+use strangers::StrangerQueue;
 
 /// The state that lives as long as the process.
 pub(crate) struct Shared {
@@ -37,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) upstream_peers: Arc<UpstreamPeers>,
     /// The TCP connections of all workers.
     pub(crate) connections: ConnectionCounts,
+    /// The clients to be looked up.
+    pub(crate) strangers: StrangerQueue,
 }
 
 impl Shared {
@@ -57,6 +62,7 @@ impl Shared {
             tls,
             upstream_peers: Arc::new(upstream_peers),
             connections: ConnectionCounts::default(),
+            strangers: StrangerQueue::default(),
         })
     }
 

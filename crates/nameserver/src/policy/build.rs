@@ -11,11 +11,13 @@ use avocet_policy::list::{ListId, ListSet};
 use avocet_policy::rpz::{TriggerKind, Zone, ZoneSet, Zones};
 use avocet_policy::rule::{Action, Exceptions, Limiter, Program, Rule, RuleSpec, Switches};
 use avocet_wire::Ede;
+use ipnet::IpNet;
 
 use super::verdict::{FIRST_LIST_NOTE, FIRST_RULE_NOTE, FIRST_ZONE_NOTE};
 use super::{Counts, GeoDatabase, Lists, Policy, list_clients};
 use crate::StateError;
-use crate::policy::are_wanted;
+use crate::identified::Strangers;
+use crate::policy::{are_wanted, macs_are_wanted};
 use crate::query::respond::Note;
 
 /// Most octets of a zone's name in an extended error; every answer has room for these.
@@ -30,6 +32,12 @@ pub struct Parts {
     pub switches: Switches,
     /// The host behind each address.
     pub neighbours: Arc<[Neighbour]>,
+    /// How often the neighbours have changed.
+    pub neighbours_version: u32,
+    /// The version at which the policy last started to identify clients in another way.
+    pub identified_since: u32,
+    /// The networks whose hosts are neighbours.
+    pub links: Arc<[IpNet]>,
     /// The country of each address.
     pub countries: Option<Arc<GeoDatabase>>,
     /// The buckets of rate limits, which outlive a policy.
@@ -48,6 +56,9 @@ impl Parts {
             lists: None,
             switches: Switches::default(),
             neighbours: Arc::default(),
+            neighbours_version: 0,
+            identified_since: 0,
+            links: Arc::default(),
             countries: None,
             limiter: Arc::new(Limiter::new(secret)),
             counts: Arc::new(Counts::new(1)),
@@ -55,9 +66,34 @@ impl Parts {
         }
     }
 
+    /// Replaces the neighbours.
+    pub fn change_neighbours(&mut self, neighbours: Arc<[Neighbour]>) {
+        self.neighbours = neighbours;
+        self.neighbours_version = self.neighbours_version.wrapping_add(1);
+    }
+
+    /// Makes every client a stranger: it is identified by what the configuration now asks for.
+    pub(crate) fn start_over(&mut self) {
+        self.neighbours_version = self.neighbours_version.wrapping_add(1);
+        self.identified_since = self.neighbours_version;
+    }
+
+    /// Returns the clients to identify.
+    pub(crate) fn strangers(&self, config: &PolicyConfig) -> Strangers {
+        Strangers {
+            links: if macs_are_wanted(config) { self.links.clone() } else { Arc::default() },
+            by_name: are_wanted(config),
+            since: self.identified_since,
+            version: self.neighbours_version,
+        }
+    }
+
     /// Reports whether these inputs make the same policy from the same configuration.
     pub(crate) fn build_the_same(&self, other: &Self) -> bool {
-        let Self { lists, switches, neighbours, countries, limiter, counts, clock_settings } = self;
+        // Versions and links tell which clients to identify, which the policy does not see.
+        let Self {
+            lists, switches, neighbours, countries, limiter, counts, clock_settings, ..
+        } = self;
         is_one(lists.as_ref(), other.lists.as_ref())
             && *switches == other.switches
             && *neighbours == other.neighbours

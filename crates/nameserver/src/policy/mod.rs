@@ -44,7 +44,7 @@ pub use explanation::{Outcome, Treatment};
 pub use geo::GeoDatabase;
 pub use load::Lists;
 pub use names::has_service_target;
-pub use names_wanted::are_wanted;
+pub use names_wanted::{are_wanted, macs_are_wanted};
 pub use noted::Noted;
 pub use ruling::{
     AnswerRuling, AnswerVerdict, Decider, Made, QuestionRuling, QuestionVerdict, Validity,

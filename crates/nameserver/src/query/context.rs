@@ -54,6 +54,12 @@ impl QueryContext<'_> {
         }
     }
 
+    /// Returns whether a client must be identified before its queries are judged.
+    pub fn is_stranger(&self, ip: IpAddr) -> bool {
+        let strangers = &self.state.strangers;
+        !self.shared.identified.holds(ip, strangers, self.now.secs()) && strangers.include(ip)
+    }
+
     /// Counts an answer of the policy for its rule or list.
     #[inline]
     pub fn count_note(&self, decision: &Decision) {

@@ -13,9 +13,11 @@ use super::alias::End;
 use super::context::{Output, Query, QueryContext, key_flags, question_behind};
 use super::decision::{QueryStep, Stage};
 use super::finding::{Finding, Obtained, Offer};
+use super::held::HeldQuery;
 use super::miss::Waiter;
-use super::path::{conclude, copied, from_rrsets, settle};
+use super::path::{Incoming, answer, conclude, copied, from_rrsets, reject, settle};
 use super::respond::{Draft, draft_empty};
+use super::strangers::{client_of, turned_off};
 use super::ttl::ttl_offsets;
 use super::{judge, packet, rrsets};
 
@@ -45,6 +47,19 @@ pub fn resume(
         },
     };
     conclude(cx, query, finding, output)
+}
+
+/// Answers a held query as if it had just arrived: its client is identified.
+pub fn answer_held(cx: &QueryContext<'_>, held: &HeldQuery, output: Output<'_>) -> QueryStep {
+    let incoming = Incoming { octets: &held.octets, seen: None };
+    answer(cx, incoming, &client_of(held), output)
+}
+
+/// Answers a held query without data: its client could not be identified in time.
+#[cold]
+pub fn unidentified(cx: &QueryContext<'_>, held: &HeldQuery, output: Output<'_>) -> QueryStep {
+    let rejection = turned_off(cx, held, output.message);
+    reject(cx, &rejection, &client_of(held), output.message)
 }
 
 /// Answers a query with a question that the resolver rejected.

@@ -41,6 +41,16 @@ pub enum ReplyRoute {
     Stream(StreamRoute),
 }
 
+impl ReplyRoute {
+    /// Returns the borrowed form.
+    pub fn way(&self) -> Way<'_> {
+        match self {
+            Self::Datagram { listener, peer } => Way::Datagram { listener: *listener, peer },
+            Self::Stream(route) => Way::Stream(*route),
+        }
+    }
+}
+
 /// The borrowed form of [`ReplyRoute`]: most queries are answered at once and copy nothing.
 #[derive(Clone, Copy)]
 pub enum Way<'c> {

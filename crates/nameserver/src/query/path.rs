@@ -22,7 +22,7 @@ use super::question::LocalQuestion;
 use super::respond::{Draft, draft_empty, finish, truncated};
 use super::scratch::Ahead;
 use super::ttl::{self, Terms};
-use super::{hosted, judge, minimal_any, packet, rrsets, signed, transfer};
+use super::{hosted, judge, minimal_any, packet, rrsets, signed, strangers, transfer};
 
 /// A client's message, as received.
 #[derive(Clone, Copy)]
@@ -55,6 +55,9 @@ pub fn answer(
     if !cx.state.allow.admits(client.entrance, client.ip) {
         let rejection = admission::refused(cx, &view, octets, client, out);
         return reject(cx, &rejection, client, out);
+    }
+    if let Some(step) = strangers::hold(cx, octets, view.qtype, client) {
+        return step;
     }
     let Ok(asked) = Asked::read(&view, &reader(cx, client)) else {
         let rejection = admission::bad_option(&view, client, out);

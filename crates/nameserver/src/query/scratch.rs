@@ -8,6 +8,7 @@ use avocet_querylog::Producer;
 use avocet_resolver::{Answers, Assembler};
 use avocet_zone::TsigKey;
 
+use super::held::HeldQuery;
 use super::witness::Witness;
 use crate::policy;
 use crate::transfers::TransferRest;
@@ -36,6 +37,8 @@ pub struct Scratch {
     signer: RefCell<Option<Arc<TsigKey>>>,
     /// What follows the reply in the buffer, if that is the first message of a transfer.
     transfer: Cell<Option<Box<TransferRest>>>,
+    /// The queries of strangers since the worker last took them.
+    held: RefCell<Vec<HeldQuery>>,
     worker: usize,
     /// The witness of the policy's decisions, for rehearsals only.
     witness: Option<RefCell<Witness>>,
@@ -56,6 +59,7 @@ impl Scratch {
             tap: RefCell::default(),
             signer: RefCell::default(),
             transfer: Cell::default(),
+            held: RefCell::default(),
             worker,
             witness: None,
         }
@@ -109,6 +113,22 @@ impl Scratch {
     #[inline]
     pub fn take_transfer(&self) -> Option<Box<TransferRest>> {
         self.transfer.take()
+    }
+
+    /// Holds the query of a stranger, until the worker takes it.
+    pub(super) fn hold(&self, query: HeldQuery) {
+        self.held.borrow_mut().push(query);
+    }
+
+    /// Returns whether there are queries of strangers to be taken.
+    #[inline]
+    pub fn has_held(&self) -> bool {
+        !self.held.borrow().is_empty()
+    }
+
+    /// Takes the queries of strangers.
+    pub fn take_held(&self) -> Vec<HeldQuery> {
+        self.held.take()
     }
 
     /// Sets the worker's end of its ring for the query log.

@@ -20,10 +20,9 @@ use super::admission;
 use super::asked::Transport;
 use super::context::{Client, Output, QueryContext};
 use super::decision::{Decision, Outgoing, QueryStep, Stage};
-use super::notify;
 use super::path::{self, Incoming};
 use super::respond::draft_empty;
-use super::update;
+use super::{notify, strangers, update};
 use crate::transfers::ServerEvent;
 
 /// Octets of the shortest UDP reply that every client takes.
@@ -71,6 +70,12 @@ fn signed(
     client: &Client<'_>,
     output: Output<'_>,
 ) -> QueryStep {
+    // The signature is verified when the client is known.
+    if let Ok(view) = QueryView::parse(&record.bare(octets))
+        && let Some(step) = strangers::hold(cx, octets, view.qtype, client)
+    {
+        return step;
+    }
     let mut keys = cx.state.config.keys.iter();
     let key = keys.find(|key| key.key.name() == record.name.view()).map(|key| &key.key);
     let mut signer = match verify_request(octets, record, key, cx.wall_secs) {

@@ -317,7 +317,7 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
         let cpu_us = load.lock().unwrap_or_else(PoisonError::into_inner).cpu_us;
         family.sample(&[("worker", &index.to_string())], cpu_us as f64 / 1e6);
     }
-    let counters: [(&str, &str, Count); 9] = [
+    let counters: [(&str, &str, Count); 11] = [
         ("avocet_udp_batches_total", "Batches of datagrams received.", |worker| {
             worker.batches.value()
         }),
@@ -351,6 +351,16 @@ fn workers(metrics: &mut Exposition, shared: &Shared) {
             "avocet_handed_over_total",
             "Queries passed to the worker that is responsible for their name.",
             |worker| worker.handed_over.value(),
+        ),
+        (
+            "avocet_held_total",
+            "Queries that waited until the device or name of their client was looked up.",
+            |worker| worker.held.value(),
+        ),
+        (
+            "avocet_unidentified_total",
+            "Queries without data in the reply, because their client could not be identified.",
+            |worker| worker.unidentified.value(),
         ),
         ("avocet_worker_panics_total", "Panics in a worker that continued.", |worker| {
             worker.panics.value()

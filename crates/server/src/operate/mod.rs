@@ -56,6 +56,7 @@ use crate::query_log::QueryLog;
 use crate::root::RootKeeping;
 use crate::running::access_requests::AccessRequests;
 use crate::running::conditions::{Condition, Conditions};
+use crate::running::devices::Devices;
 use crate::running::names::{self, ClientNames};
 use crate::running::neighbours::NeighbourWatch;
 use crate::running::networks::NetworkWatch;
@@ -65,6 +66,7 @@ use crate::running::reach::{self, Reach};
 use crate::running::reload::Reloader;
 use crate::running::revisions::Revisions;
 use crate::running::secondaries;
+use crate::running::strangers;
 use crate::running::switches::Unsaved;
 use crate::running::trust::KeptTrust;
 use crate::running::updates;
@@ -176,6 +178,7 @@ impl Operation {
             lists: Keeping::default(),
             query_log: QueryLog::default(),
             tap_counts: TapCounts::default(),
+            devices: Devices::default(),
             names: ClientNames::default(),
             visits: Visits::default(),
             requests: AccessRequests::default(),
@@ -237,6 +240,7 @@ impl Operation {
         if let Some(store) = self.store.take() {
             keepers::lists::start(self.running.clone(), store).map_err(OperationError::System)?;
             keepers::root::start(self.running.clone()).map_err(OperationError::System)?;
+            strangers::start(self.running.clone()).map_err(OperationError::System)?;
             names::start(self.running.clone()).map_err(OperationError::System)?;
             reach::start(self.running.clone()).map_err(OperationError::System)?;
             zones::start(self.running.clone()).map_err(OperationError::System)?;
@@ -453,6 +457,7 @@ impl Operation {
             }
             self.control.remove();
         }
+        self.running.shared.strangers.close();
         // The workers have ended: what they logged last is taken.
         self.running.query_log.close();
         for thread in self.query_log {

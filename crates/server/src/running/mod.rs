@@ -7,6 +7,7 @@
 pub(crate) mod access_requests;
 pub(crate) mod certificate;
 pub(crate) mod conditions;
+pub(crate) mod devices;
 pub(crate) mod fingerprint;
 pub(crate) mod geo;
 pub(crate) mod leases;
@@ -22,6 +23,7 @@ pub(crate) mod removed;
 pub(crate) mod restart;
 pub(crate) mod revisions;
 pub(crate) mod secondaries;
+pub(crate) mod strangers;
 pub(crate) mod switches;
 pub(crate) mod trust;
 pub(crate) mod updates;
@@ -47,6 +49,7 @@ use crate::tap::TapCounts;
 use access_requests::AccessRequests;
 pub use certificate::fault_of_certificate;
 use conditions::{Condition, Conditions};
+use devices::Devices;
 pub(crate) use geo::GeoWatch;
 pub use leases::fault_of_leases;
 use names::ClientNames;
@@ -139,6 +142,8 @@ pub(crate) struct Running {
     pub(crate) query_log: QueryLog,
     /// The counts of dnstap.
     pub(crate) tap_counts: TapCounts,
+    /// The devices behind addresses.
+    pub(crate) devices: Devices,
     /// The names of clients by PTR records.
     pub(crate) names: ClientNames,
     /// Visits to the block page.

@@ -9,10 +9,10 @@
 //! A PTR record is a statement of the operator of the reverse zone: local records, or the servers
 //! to which a rule forwards it. All other private addresses have no such zone and are not queried.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -30,6 +30,8 @@ use crate::running::conditions::Condition;
 const MAX_KEPT: usize = 4_096;
 /// Most queries in one round: the names of a new network are known after a few.
 const MAX_ASKED: usize = 64;
+/// Most queries that are saved up for many new clients at the same time, as after the start.
+const MAX_SAVED: usize = 512;
 /// The longest duration of a round in which no query is answered.
 const ROUND: Duration = Duration::from_secs(10);
 /// Time between rounds.
@@ -54,15 +56,45 @@ pub(crate) struct ClientNames {
     /// The names in the latest queries of the thread, in wire format, each with the time until
     /// which the query log may still meet it.
     own: Mutex<HashMap<Box<[u8]>, Instant>>,
-    is_closed: Mutex<bool>,
-    closing: Condvar,
+    /// The addresses that were queried, successfully or not.
+    looked_up: Mutex<HashSet<IpAddr>>,
+    orders: Mutex<NameOrders>,
+    arrived: Condvar,
     /// Queries that were sent.
     pub(crate) asked: AtomicU64,
     /// Addresses that were ignored because the table was full.
     pub(crate) passed_over: AtomicU64,
 }
 
+/// The orders to the thread.
+#[derive(Default)]
+struct NameOrders {
+    /// Addresses whose clients wait for their first answer.
+    wanted: Vec<IpAddr>,
+    is_closed: bool,
+}
+
 impl ClientNames {
+    /// Has the name of an address queried at once, if it was not. Returns whether it was, or cannot
+    /// be.
+    pub(crate) fn is_looked_up(&self, ip: IpAddr) -> bool {
+        let looked_up = self.looked_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if looked_up.contains(&ip) || looked_up.len() >= MAX_KEPT {
+            return true;
+        }
+        drop(looked_up);
+        let mut orders = self.orders();
+        if orders.wanted.len() < MAX_KEPT && !orders.wanted.contains(&ip) {
+            orders.wanted.push(ip);
+            self.arrived.notify_all();
+        }
+        false
+    }
+
+    fn orders(&self) -> MutexGuard<'_, NameOrders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The known names, ordered by address.
     pub(crate) fn found(&self) -> Arc<[Neighbour]> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -83,19 +115,21 @@ impl ClientNames {
 
     /// Ends the thread after the query in progress.
     pub(crate) fn close(&self) {
-        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.closing.notify_all();
+        self.orders().is_closed = true;
+        self.arrived.notify_all();
     }
 
     fn is_closed(&self) -> bool {
-        *self.is_closed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.orders().is_closed
     }
 
-    /// Waits for the next round. Returns false if the thread must end.
-    fn wait(&self) -> bool {
-        let is_closed = self.is_closed.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.closing.wait_timeout_while(is_closed, PAUSE, |is_closed| !*is_closed);
-        !*waited.unwrap_or_else(PoisonError::into_inner).0
+    /// Waits for the next round, or for addresses that are wanted at once, and returns these.
+    /// Returns `None` if the thread must end.
+    fn wait(&self, pause: Duration) -> Option<Vec<IpAddr>> {
+        let is_idle = |orders: &mut NameOrders| !orders.is_closed && orders.wanted.is_empty();
+        let waited = self.arrived.wait_timeout_while(self.orders(), pause, is_idle);
+        let mut orders = waited.unwrap_or_else(PoisonError::into_inner).0;
+        (!orders.is_closed).then(|| std::mem::take(&mut orders.wanted))
     }
 
     fn publish(&self, table: &NameTable) {
@@ -104,6 +138,10 @@ impl ClientNames {
         if **published != *found {
             *published = found.into();
         }
+        drop(published);
+        let looked_up = table.known.iter().filter(|(_, known)| known.is_looked_up);
+        let looked_up = looked_up.map(|(ip, _)| *ip).collect();
+        *self.looked_up.lock().unwrap_or_else(PoisonError::into_inner) = looked_up;
     }
 }
 
@@ -121,34 +159,75 @@ pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
 
 fn work(running: &Running) {
     let (mut table, names) = (NameTable::default(), &running.names);
+    let (mut allowance, mut round) = (Allowance::begin(Instant::now()), Instant::now());
     loop {
+        let pause = round.saturating_duration_since(Instant::now());
+        let Some(wanted) = names.wait(pause) else { return };
         let state = running.shared.snapshot();
-        if are_wanted(&state.config.policy) {
-            let server = stub_client::from_here(state.config.server.own_address());
-            let passed_over = table.meet(addresses(running), Instant::now());
-            names.passed_over.fetch_add(passed_over, Ordering::Relaxed);
-            drop(state);
-            ask(&mut table, server, names);
-        } else {
-            table = NameTable::default();
+        if !are_wanted(&state.config.policy) {
+            (table, round) = (NameTable::default(), Instant::now() + PAUSE);
+            names.publish(&table);
+            continue;
         }
+        let server = stub_client::from_here(state.config.server.own_address());
+        drop(state);
+        let mut due = wanted;
+        let mut passed_over = table.meet(due.iter().copied(), Instant::now());
+        due.retain(|ip| table.known.get(ip).is_some_and(|known| !known.is_looked_up));
+        if due.is_empty() && Instant::now() >= round {
+            passed_over += table.meet(addresses(running), Instant::now());
+            table.forget(Instant::now());
+            due = table.due(Instant::now());
+            due.truncate(MAX_ASKED);
+            round = Instant::now() + PAUSE;
+        }
+        names.passed_over.fetch_add(passed_over, Ordering::Relaxed);
+        ask(&mut table, &due, (server, names), &mut allowance);
         names.publish(&table);
-        if !names.wait() {
-            return;
-        }
     }
 }
 
-/// Queries the names that are due.
-fn ask(table: &mut NameTable, server: SocketAddr, names: &ClientNames) {
+/// Queries names as far as the allowance goes. A client that waits is not kept waiting for those
+/// of others.
+fn ask(
+    table: &mut NameTable,
+    due: &[IpAddr],
+    (server, names): (SocketAddr, &ClientNames),
+    allowance: &mut Allowance,
+) {
     let began = Instant::now();
-    for ip in table.due(began).into_iter().take(MAX_ASKED) {
-        if names.is_closed() || began.elapsed() > ROUND {
+    for &ip in due {
+        if names.is_closed() || began.elapsed() > ROUND || !allowance.take(Instant::now()) {
             return;
         }
         names.asked.fetch_add(1, Ordering::Relaxed);
         names.note_own(ip, Instant::now());
         table.learn(ip, stub_client::name_of(server, ip), Instant::now());
+        names.publish(table);
+    }
+}
+
+/// The queries that the thread may send: [`MAX_ASKED`] in each [`PAUSE`], and more after a pause,
+/// such as at the start, when all clients are new.
+struct Allowance {
+    left: usize,
+    at: Instant,
+}
+
+impl Allowance {
+    fn begin(now: Instant) -> Self {
+        Self { left: MAX_SAVED, at: now }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let pauses = now.saturating_duration_since(self.at).as_secs() / PAUSE.as_secs();
+        if pauses > 0 {
+            let more = usize::try_from(pauses).unwrap_or(MAX_SAVED).saturating_mul(MAX_ASKED);
+            (self.left, self.at) = (self.left.saturating_add(more).min(MAX_SAVED), now);
+        }
+        let is_left = self.left > 0;
+        self.left = self.left.saturating_sub(1);
+        is_left
     }
 }
 
@@ -178,11 +257,12 @@ struct KnownName {
     due: Instant,
     /// Whether the address appeared since its last query.
     is_met: bool,
+    /// Whether it was queried at all.
+    is_looked_up: bool,
 }
 
 impl NameTable {
-    /// Adds addresses; returns the number for which there is no room. Removes expired addresses
-    /// that have not appeared since.
+    /// Adds addresses; returns the number for which there is no room.
     fn meet(&mut self, addresses: impl Iterator<Item = IpAddr>, now: Instant) -> u64 {
         let mut passed_over = 0;
         for ip in addresses {
@@ -190,13 +270,20 @@ impl NameTable {
             match self.known.get_mut(&ip) {
                 Some(known) => known.is_met = true,
                 None if has_room => {
-                    self.known.insert(ip, KnownName { name: None, due: now, is_met: true });
+                    self.known.insert(
+                        ip,
+                        KnownName { name: None, due: now, is_met: true, is_looked_up: false },
+                    );
                 }
                 None => passed_over += 1,
             }
         }
-        self.known.retain(|_, known| known.is_met || known.due > now);
         passed_over
+    }
+
+    /// Removes expired addresses that have not appeared since.
+    fn forget(&mut self, now: Instant) {
+        self.known.retain(|_, known| known.is_met || known.due > now);
     }
 
     /// The addresses that are due, the longest overdue first.
@@ -227,6 +314,7 @@ impl NameTable {
             Err(_) => NO_NAME_SECS,
         };
         (known.due, known.is_met) = (now + Duration::from_secs(secs), false);
+        known.is_looked_up = true;
     }
 
     fn found(&self) -> Vec<Neighbour> {
@@ -269,8 +357,31 @@ mod tests {
         table.learn(ip(1), Err(ClientError::Rcode(Rcode::SERVFAIL)), after(300));
         assert_eq!(names(&table), ["short.lan.", "long.lan."], "a name stays while nobody answers");
         assert_eq!(table.due(after(600)), [ip(3)]);
-        table.meet([].into_iter(), after(86_400));
+        table.forget(after(86_400));
         assert_eq!((names(&table), table.known.len()), (vec![], 1), "who has gone is forgotten");
+    }
+
+    #[test]
+    fn many_new_clients_are_asked_for_at_once_and_then_so_many_in_five_seconds() {
+        let start = Instant::now();
+        let mut allowance = Allowance::begin(start);
+        let mut taken = |now| (0..).take_while(|_| allowance.take(now)).count();
+        assert_eq!(taken(start), MAX_SAVED);
+        assert_eq!((taken(start + PAUSE), taken(start + PAUSE)), (MAX_ASKED, 0));
+        assert_eq!(taken(start + PAUSE * 1_000), MAX_SAVED);
+    }
+
+    #[test]
+    fn a_wanted_name_wakes_the_thread_and_is_looked_up_once_it_was_asked_for() {
+        let (names, mut table) = (ClientNames::default(), NameTable::default());
+        assert!(!names.is_looked_up(ip(1)) && !names.is_looked_up(ip(1)));
+        assert_eq!(names.wait(Duration::ZERO), Some(vec![ip(1)]));
+        table.meet([ip(1), ip(2)].into_iter(), Instant::now());
+        table.learn(ip(1), Err(ClientError::Rcode(Rcode::SERVFAIL)), Instant::now());
+        names.publish(&table);
+        assert!(names.is_looked_up(ip(1)) && !names.is_looked_up(ip(2)));
+        names.close();
+        assert_eq!(names.wait(Duration::ZERO), None);
     }
 
     #[test]

@@ -41,6 +41,7 @@ use crate::running::ports::{self, RESERVED_PORTS};
 use crate::running::removed::Removed;
 use crate::running::restart::{PendingRestart, keep_what_needs_a_restart};
 use crate::running::revisions::{Change, FileWrite, Revisions};
+use crate::running::strangers;
 use crate::state::Shared;
 use crate::upstream_tls;
 
@@ -154,7 +155,7 @@ impl Reloader {
         base: Option<u32>,
         by: Submitter,
     ) -> Result<Reloaded, BackgroundError> {
-        let file = self.revisions.file_text()?;
+        let file = self.revisions.quiet_text()?;
         let text = self.base(&file);
         if text != self.revisions.text() {
             self.reload()?;
@@ -172,7 +173,7 @@ impl Reloader {
     /// # Errors
     /// The file cannot be read, or the result has errors.
     pub(crate) fn check_edit(&self, edits: &[KeyEdit<'_>]) -> Result<CheckedEdit, BackgroundError> {
-        let present = self.base(&self.revisions.file_text()?);
+        let present = self.base(&self.revisions.quiet_text()?);
         let changed = edited(&present, edits)?;
         let config = Config::from_text(self.path(), &changed, &environment().collect())?;
         let doubts = config.doubts.iter().map(ToString::to_string);
@@ -287,6 +288,7 @@ impl Reloader {
         let restart = keep_what_needs_a_restart(&mut config, &old.config);
         let mut parts = old.parts.clone();
         self.geo.take(&config.policy, &mut parts)?;
+        parts.links = strangers::links_for(&config.policy);
         let tls = self.shared.tls.read(&config)?;
         let peers = upstream_tls::read(&config).map_err(BackgroundError::Upstream)?;
         let read = self.zones.read(&config.zones);

@@ -387,6 +387,12 @@ impl Worker {
                     self.intake.make_room(self.resolution.state(), ip, self.time);
                 }
                 Letter::Datagram(datagram) => self.take_datagram(&datagram),
+                Letter::Identified => {
+                    let time = self.time;
+                    let (resolution, mut turn) = self.resolving();
+                    resolution.refresh(time);
+                    resolution.resume_held(&mut turn);
+                }
                 Letter::Drain => self.begin_draining(),
             }
         }

@@ -23,7 +23,7 @@ use std::io;
 use std::sync::Arc;
 
 use avocet_io::udp::{Batch, LateReplies, UdpListener};
-use avocet_nameserver::close::{Delivery, Ended, close};
+use avocet_nameserver::close::{Delivery, close};
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::QueryStep;
 use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
@@ -72,20 +72,19 @@ impl Outbox {
     /// Counts the step of a query that has waited, and sends its reply, if there is one. Returns
     /// what a connection of this worker gets.
     pub(crate) fn send<'r>(&mut self, late: LateStep<'r>) -> Option<StreamReply<'r>> {
-        let LateStep { waiter, step, message, cx, rtt_ms } = late;
+        let LateStep { ended, route, step, message, cx } = late;
         if let QueryStep::Reply(_) = step {
-            let took_us = cx.now.micros().saturating_sub(waiter.since.micros());
+            let took_us = cx.now.micros().saturating_sub(ended.since.micros());
             self.metrics().miss_latency.record(took_us, 1);
         }
-        let ended = || Ended::waiting(waiter, rtt_ms);
-        let len = match close(cx, self.metrics(), &step, ended, message) {
+        let len = match close(cx, self.metrics(), &step, || ended, message) {
             Delivery::Message(len) => len,
             // A connection must learn that there is nothing to wait for.
             Delivery::Nothing => 0,
             Delivery::Later => return None,
         };
         let message = &message[..len];
-        match &waiter.route {
+        match route {
             ReplyRoute::Datagram { listener, peer } => {
                 let place = usize::from(*listener) % self.late.len().max(1);
                 if let Some(late) = self.late.get_mut(place).filter(|_| len > 0) {

@@ -4,7 +4,8 @@
 
 use avocet_io::poll::Poller;
 use avocet_nameserver::clock::{Clock, Moment};
-use avocet_nameserver::query::miss::{StreamRoute, Waiter};
+use avocet_nameserver::close::Ended;
+use avocet_nameserver::query::miss::{ReplyRoute, StreamRoute};
 use avocet_nameserver::query::{Client, QueryContext, QueryStep};
 use avocet_nameserver::transfers::TransferRest;
 
@@ -44,14 +45,14 @@ pub(crate) struct WorkerTurn<'t, D> {
 
 /// The step of a query that has waited: from resolution to the outbox.
 pub(crate) struct LateStep<'s> {
-    /// The client, and where the reply goes.
-    pub(crate) waiter: &'s Waiter,
+    /// The query.
+    pub(crate) ended: Ended<'s>,
+    /// Where the reply goes.
+    pub(crate) route: &'s ReplyRoute,
     /// The step.
     pub(crate) step: QueryStep,
     /// The buffer that begins with the reply, if there is one.
     pub(crate) message: &'s mut [u8],
-    /// The round-trip time of the upstream that answered, in milliseconds.
-    pub(crate) rtt_ms: Option<u32>,
     /// The state and the time by which the step was taken.
     pub(crate) cx: &'s QueryContext<'s>,
 }

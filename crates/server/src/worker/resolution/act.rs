@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use avocet_nameserver::close::Ended;
 use avocet_nameserver::query::miss::Waiter;
 use avocet_nameserver::query::{self, Obtained, Output, QueryContext, QueryStep};
 use avocet_resolver::{Action, Actions};
@@ -104,13 +105,15 @@ impl Resolution {
         // A client whose query caused a panic gets no reply, and its connection learns that.
         let step = contained(metrics, || take(&cx, output))
             .unwrap_or_else(|| QueryStep::Silent(waiter.failed(state.revision)));
-        turn.late.deliver(LateStep { waiter, step, message, rtt_ms, cx: &cx });
+        let (ended, route) = (Ended::waiting(waiter, rtt_ms), &waiter.route);
+        turn.late.deliver(LateStep { ended, route, step, message, cx: &cx });
     }
 
     /// Ends a query that is turned away without a reply. It was not counted among the waiting ones.
     pub(super) fn turn_away<D: Deliver>(&mut self, waiter: &Waiter, turn: &mut WorkerTurn<'_, D>) {
         let step = QueryStep::Silent(waiter.turned_away(self.state.revision));
         let cx = self.query_context(turn.time);
-        turn.late.deliver(LateStep { waiter, step, message: &mut [], rtt_ms: None, cx: &cx });
+        let (ended, route) = (Ended::waiting(waiter, None), &waiter.route);
+        turn.late.deliver(LateStep { ended, route, step, message: &mut [], cx: &cx });
     }
 }

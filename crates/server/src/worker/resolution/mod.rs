@@ -25,6 +25,7 @@
 mod act;
 mod connection;
 mod endpoints;
+mod held;
 mod recover;
 mod share;
 mod source;
@@ -52,6 +53,7 @@ use super::values::{Deliver, Time, WorkerTurn};
 use super::{Setup, WorkerRings};
 use crate::resolver_report::{ResolverReport, UpstreamReport};
 use crate::state::Shared;
+use held::HeldQueries;
 use share::Shares;
 use traces::TraceOrders;
 use upstreams::{SocketLimits, Upstreams};
@@ -76,6 +78,8 @@ pub(crate) struct Resolution {
     shares: Shares,
     /// Traces that control clients wait for.
     wanted: TraceOrders,
+    /// Queries of strangers.
+    held: HeldQueries,
     actions: Actions<Waiter>,
     spare_actions: Actions<Waiter>,
     upstreams: Upstreams,
@@ -115,6 +119,7 @@ impl Resolution {
             resolver: Resolver::new(state.plan.clone(), seed, limits.pool_size as usize),
             shares: Shares::new(shares_key),
             wanted: TraceOrders::default(),
+            held: HeldQueries::default(),
             actions: Actions::default(),
             spare_actions: Actions::default(),
             upstreams: Upstreams::new(
@@ -248,6 +253,7 @@ impl Resolution {
         }
         self.report();
         self.act(turn);
+        self.resume_held(turn);
     }
 
     fn report(&self) {
@@ -279,9 +285,9 @@ impl Resolution {
         self.upstreams.is_warming()
     }
 
-    /// Returns the number of questions in flight.
+    /// Returns the number of questions in flight and of queries that are held.
     pub(crate) fn in_flight(&self) -> usize {
-        self.resolver.in_flight()
+        self.resolver.in_flight() + self.held.len()
     }
 
     /// Notes the percentage of time for which the worker was busy.

@@ -31,6 +31,7 @@ impl Resolution {
         self.wanted = TraceOrders::default();
         (self.actions, self.spare_actions) = (Actions::default(), Actions::default());
         let (log, tap) = (self.scratch.take_log(), self.scratch.take_tap());
+        self.hold_strangers(turn);
         self.scratch = Scratch::of(usize::from(self.index));
         self.scratch.set_log(log);
         self.scratch.set_tap(tap);

@@ -12,6 +12,9 @@ use crate::worker::values::{Deliver, WorkerTurn};
 impl Resolution {
     /// Gives the queries that must wait to the workers that own their names.
     pub(crate) fn submit_misses<D: Deliver>(&mut self, turn: &mut WorkerTurn<'_, D>) {
+        if self.scratch.has_held() {
+            self.hold_strangers(turn);
+        }
         if self.misses.is_empty() {
             return;
         }

@@ -1,0 +1,141 @@
+//! The networks on the host's links: those whose hosts the kernel reaches without a router, by
+//! their hardware addresses (rtnetlink(7), `RTM_GETLINK` and `RTM_GETROUTE`).
+
+use std::collections::HashSet;
+use std::io;
+use std::net::IpAddr;
+
+use crate::netlink::{KernelTable, attributes, dump, ip};
+
+/// Most networks that are read. A host with a bridge for each of many containers has hundreds.
+pub const MAX_LINK_NETWORKS: usize = 256;
+
+/// `RTM_GETLINK` and `RTM_NEWLINK`, and the octets of `struct ifinfomsg`.
+const LINKS: KernelTable = KernelTable { request: 18, entry: 16, fixed: 16 };
+/// `RTM_GETROUTE` and `RTM_NEWROUTE`, and the octets of `struct rtmsg`.
+const ROUTES: KernelTable = KernelTable { request: 26, entry: 24, fixed: 12 };
+/// The type of interfaces with hardware addresses of six octets: Ethernet, Wi-Fi, bridges, VLANs.
+const ETHERNET: u16 = 1;
+/// Flags of interfaces without hardware addresses: loopback and those without ARP.
+const WITHOUT_NEIGHBOURS: u32 = (libc::IFF_LOOPBACK | libc::IFF_NOARP) as u32;
+/// The type of routes to single hosts and networks.
+const UNICAST: u8 = 1;
+const RTA_DST: u16 = 1;
+const RTA_OIF: u16 = 4;
+const RTA_GATEWAY: u16 = 5;
+const RTA_MULTIPATH: u16 = 9;
+const RTA_VIA: u16 = 18;
+
+/// A network whose hosts are neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct LinkNetwork {
+    /// Its first address.
+    pub ip: IpAddr,
+    /// Length of its prefix in bits.
+    pub prefix_len: u8,
+    /// Number of the interface.
+    pub interface: u32,
+}
+
+/// Returns the networks on the links of this host, in order, at most [`MAX_LINK_NETWORKS`].
+///
+/// # Errors
+/// The system does not report them.
+pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
+    let mut links = HashSet::new();
+    dump(LINKS, |entry| links.extend(read_link(entry)))?;
+    let mut found = Vec::new();
+    dump(ROUTES, |entry| {
+        let network = read_route(entry).filter(|network| links.contains(&network.interface));
+        if found.len() < MAX_LINK_NETWORKS {
+            found.extend(network);
+        }
+    })?;
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// Returns the number of an interface whose neighbours have hardware addresses.
+fn read_link(entry: &[u8]) -> Option<u32> {
+    let facts: &[u8; 16] = entry.first_chunk()?;
+    let kind = u16::from_ne_bytes([facts[2], facts[3]]);
+    let word =
+        |at: usize| u32::from_ne_bytes([facts[at], facts[at + 1], facts[at + 2], facts[at + 3]]);
+    (kind == ETHERNET && word(8) & WITHOUT_NEIGHBOURS == 0).then(|| word(4))
+}
+
+/// Returns the network of a route without a router.
+fn read_route(entry: &[u8]) -> Option<LinkNetwork> {
+    let (facts, rest) = entry.split_first_chunk::<12>()?;
+    let (prefix_len, kind) = (facts[1], facts[7]);
+    let (mut network, mut interface) = (None, None);
+    for (attribute, value) in attributes(rest) {
+        match attribute {
+            RTA_DST => network = ip(value),
+            RTA_OIF => interface = value.try_into().ok().map(u32::from_ne_bytes),
+            RTA_GATEWAY | RTA_MULTIPATH | RTA_VIA => return None,
+            _ => {}
+        }
+    }
+    let ip = network?;
+    let longest = if ip.is_ipv4() { 32 } else { 128 };
+    let is_unicast = kind == UNICAST && !ip.is_multicast() && !ip.is_loopback();
+    (is_unicast && (1..=longest).contains(&prefix_len)).then_some(LinkNetwork {
+        ip,
+        prefix_len,
+        interface: interface?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::netlink::read_part;
+    use crate::netlink::tests::message;
+
+    fn route(prefix_len: u8, kind: u8, attributes: &[(u16, &[u8])]) -> Vec<u8> {
+        let mut facts = [0; 12];
+        (facts[1], facts[7]) = (prefix_len, kind);
+        message(ROUTES.entry, &facts, attributes)
+    }
+
+    #[test]
+    fn routes_without_a_router_are_networks_of_links() {
+        let device = 7_u32.to_ne_bytes();
+        let lan: (u16, &[u8]) = (RTA_DST, &[192, 0, 2, 0]);
+        let mut part = route(24, UNICAST, &[lan, (RTA_OIF, &device)]);
+        part.extend(route(24, UNICAST, &[lan, (RTA_OIF, &device), (RTA_GATEWAY, &[192, 0, 2, 1])]));
+        part.extend(route(24, UNICAST, &[lan, (RTA_MULTIPATH, &[0; 8])]));
+        part.extend(route(32, 2, &[lan, (RTA_OIF, &device)]));
+        part.extend(route(0, UNICAST, &[(RTA_OIF, &device)]));
+        part.extend(route(129, UNICAST, &[(RTA_DST, &[0xfd; 16]), (RTA_OIF, &device)]));
+        part.extend(route(24, UNICAST, &[lan, (RTA_OIF, &[7])]));
+        let mut found = Vec::new();
+        read_part(&part, ROUTES, &mut |entry| found.extend(read_route(entry))).unwrap();
+        let ip = IpAddr::from([192, 0, 2, 0]);
+        assert_eq!(found, [LinkNetwork { ip, prefix_len: 24, interface: 7 }]);
+    }
+
+    #[test]
+    fn interfaces_without_hardware_addresses_have_no_neighbours() {
+        let link = |kind: u16, flags: u32| {
+            let mut facts = [0; 16];
+            facts[2..4].copy_from_slice(&kind.to_ne_bytes());
+            facts[4] = 3;
+            facts[8..12].copy_from_slice(&flags.to_ne_bytes());
+            read_link(&facts)
+        };
+        let up = libc::IFF_UP as u32;
+        assert_eq!(link(ETHERNET, up), Some(u32::from_ne_bytes([3, 0, 0, 0])));
+        assert_eq!(link(ETHERNET, up | libc::IFF_NOARP as u32), None);
+        assert_eq!(link(772, up | libc::IFF_LOOPBACK as u32), None);
+        assert_eq!((link(65_534, up), read_link(&[0; 15])), (None, None));
+    }
+
+    #[test]
+    fn the_kernel_answers() {
+        // There may be no link at all, as in a new network namespace.
+        assert!(link_networks().unwrap().len() <= MAX_LINK_NETWORKS);
+    }
+}

@@ -1,0 +1,322 @@
+//! Strangers: looks up the device and the name of clients before their first verdict.
+//!
+//! ```text
+//! worker -- address --> StrangerQueue --> kernel: who has this address?     } until known,
+//!                                         names: PTR record                 } or given up
+//!                       Devices, names --> Parts in force
+//!                       Identified     --> Letter::Identified --> worker
+//! ```
+//! The kernel often knows the device: it has completed a handshake with it, or answered its request
+//! for this host's address. If not, an empty datagram to the client makes the kernel ask the link.
+//! A client that does not answer that gets no reply either: the kernel could not deliver one.
+//!
+//! Every table and rate here has a bound, because any host on the link can send queries from many
+//! addresses. Beyond the bounds, clients wait; see [`held`](crate::worker).
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use avocet_config::policy::PolicyConfig;
+use avocet_io::interfaces::{OwnAddress, own_addresses};
+use avocet_io::links::{LinkNetwork, link_networks};
+use avocet_io::neighbours::{NeighbourQueries, neighbours};
+use avocet_nameserver::policy::macs_are_wanted;
+use avocet_nameserver::snapshot::Snapshot;
+use avocet_policy::client::MAX_NEIGHBOURS;
+use avocet_wire::special_purpose::Scope;
+use ipnet::IpNet;
+
+use crate::mailbox::Letter;
+use crate::running::Running;
+use crate::running::conditions::Condition;
+use crate::running::devices::Met;
+
+/// Most addresses that are looked up at the same time.
+const MAX_CASES: usize = 4_096;
+/// Most look-ups in a round, and the shortest duration of a round with this number: at most 12,800
+/// look-ups a second, of some microseconds each.
+const MAX_LOOKUPS: usize = 64;
+const ROUND: Duration = Duration::from_millis(5);
+/// How many times as long as a change of the policy took the thread rests after it. A flood of new
+/// addresses of a known device thus takes at most a fifth of a core.
+const REST: u32 = 4;
+/// The first and the longest wait between two looks at the same address.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(100));
+/// How long a device is looked for: so long the kernel tries.
+const DEVICE_PATIENCE: Duration = Duration::from_secs(3);
+/// How long a name is looked for. A device chooses its name, and the server of the names may be
+/// down: a client without a name is judged as such.
+const NAME_PATIENCE: Duration = Duration::from_secs(1);
+/// Looks after which the kernel is made to ask the link again.
+const LOOKS_A_PROBE: u32 = 8;
+/// Time between two readings of the networks on the links, and how many times as long as it took is
+/// waited for: a router may have a million routes.
+const LINKS_PAUSE: Duration = Duration::from_secs(5);
+const LINKS_SHARE: u32 = 200;
+
+/// The log line after a panic of the thread.
+const FAULT: &str = "a panic ended the thread that identifies clients, see the log; restart the \
+                     server";
+
+/// Returns the networks whose hosts a policy identifies by device; none if it tests no hardware
+/// addresses, or if the system does not report them.
+pub(crate) fn links_for(policy: &PolicyConfig) -> Arc<[IpNet]> {
+    if !macs_are_wanted(policy) {
+        return Arc::default();
+    }
+    nets(&link_networks().unwrap_or_default())
+}
+
+fn nets(links: &[LinkNetwork]) -> Arc<[IpNet]> {
+    let mut nets: Vec<IpNet> = links.iter().filter_map(net).collect();
+    nets.dedup();
+    nets.into()
+}
+
+fn net(link: &LinkNetwork) -> Option<IpNet> {
+    IpNet::new(link.ip, link.prefix_len).ok().map(|net| net.trunc())
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start a thread.
+pub(crate) fn start(running: Arc<Running>) -> io::Result<()> {
+    let watched = move || {
+        running.conditions.contain(Condition::Threads, FAULT, || work(&running));
+    };
+    thread::Builder::new().name("strangers".to_owned()).spawn(watched).map(drop)
+}
+
+fn work(running: &Running) {
+    let mut desk = Desk::new(Instant::now());
+    while let Some(new) = running.shared.strangers.take(MAX_CASES, desk.pause(Instant::now())) {
+        let now = Instant::now();
+        desk.open(&new, now);
+        desk.look_at_links(running, now);
+        let began = Instant::now();
+        let rest = desk.look(running, now);
+        // New addresses do not shorten a rest.
+        thread::park_timeout(rest.saturating_sub(began.elapsed()));
+    }
+}
+
+/// The addresses that are being looked up.
+struct Desk {
+    cases: HashMap<IpAddr, Case>,
+    links: Vec<LinkNetwork>,
+    links_due: Instant,
+    /// `None` until the first look-up, and after a failure.
+    queries: Option<NeighbourQueries>,
+}
+
+/// An address that is being looked up.
+#[derive(Clone, Copy)]
+struct Case {
+    since: Instant,
+    due: Instant,
+    looks: u32,
+}
+
+/// The result of a look at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    Identified,
+    Later,
+    GivenUp,
+}
+
+impl Desk {
+    fn new(now: Instant) -> Self {
+        Self { cases: HashMap::new(), links: Vec::new(), links_due: now, queries: None }
+    }
+
+    /// Returns the time until there is something to do.
+    fn pause(&self, now: Instant) -> Duration {
+        let due = self.cases.values().map(|case| case.due).min();
+        due.unwrap_or(self.links_due).min(self.links_due).saturating_duration_since(now)
+    }
+
+    fn open(&mut self, addresses: &[IpAddr], now: Instant) {
+        for ip in addresses {
+            if self.cases.len() < MAX_CASES {
+                self.cases.entry(*ip).or_insert(Case { since: now, due: now, looks: 0 });
+            }
+        }
+    }
+
+    /// Reads the networks on the links if that is due, and puts them in force.
+    fn look_at_links(&mut self, running: &Running, now: Instant) {
+        if now < self.links_due {
+            return;
+        }
+        let state = running.shared.snapshot();
+        self.links_due = now + LINKS_PAUSE;
+        if !macs_are_wanted(&state.config.policy) {
+            return;
+        }
+        // The condition for neighbours tells why there are none.
+        self.links = link_networks().unwrap_or_default();
+        self.links_due = now + LINKS_PAUSE.max(now.elapsed() * LINKS_SHARE);
+        let links = nets(&self.links);
+        if links != state.parts.links
+            && let Err(error) = running.reloader.change_policy(|parts| parts.links = links)
+        {
+            tracing::error!(error = error.to_string(), "cannot apply the networks of the links");
+        }
+    }
+
+    /// Looks at the addresses that are due, and puts what was found in force. Returns the time to
+    /// rest.
+    fn look(&mut self, running: &Running, now: Instant) -> Duration {
+        let mut due: Vec<_> = self.cases.iter().filter(|(_, case)| case.due <= now).collect();
+        due.sort_by_key(|(ip, case)| (case.due, **ip));
+        let due: Vec<(IpAddr, Case)> =
+            due.into_iter().take(MAX_LOOKUPS).map(|(ip, case)| (*ip, *case)).collect();
+        let state = running.shared.snapshot();
+        running.devices.lock().follow(&state.config);
+        let mut identified = Vec::new();
+        for (ip, case) in &due {
+            match self.look_at(*ip, case, &state, running) {
+                Look::Identified => identified.push(*ip),
+                Look::GivenUp => drop(self.cases.remove(ip)),
+                Look::Later => {
+                    let wait = LOOK_AGAIN.0 * 2_u32.saturating_pow(case.looks.min(6));
+                    let due = now + wait.min(LOOK_AGAIN.1);
+                    self.cases.insert(*ip, Case { due, looks: case.looks + 1, ..*case });
+                }
+            }
+        }
+        let rest = self.settle(&identified, &state, running);
+        if due.len() < MAX_LOOKUPS { rest } else { rest.max(ROUND) }
+    }
+
+    /// Puts what was found in force, records the addresses as identified and tells the workers. A
+    /// configuration that came into force meanwhile may ask for other devices: then the addresses
+    /// are looked at again. Returns the time to rest.
+    fn settle(&mut self, found: &[IpAddr], state: &Snapshot, running: &Running) -> Duration {
+        if found.is_empty() {
+            return Duration::ZERO;
+        }
+        let began = Instant::now();
+        running.devices.lock().put_in_force(running);
+        let present = running.shared.snapshot();
+        let took = match present.strangers.version == state.strangers.version {
+            true => Duration::ZERO,
+            false => began.elapsed(),
+        };
+        if present.strangers.since == state.strangers.since {
+            let (shared, version) = (&running.shared.name_server, present.strangers.version);
+            for ip in found {
+                shared.identified.put(*ip, version, shared.clock.now().secs());
+                self.cases.remove(ip);
+            }
+        }
+        for mailbox in &running.shared.mailboxes {
+            // A worker whose box is full looks at its next sweep.
+            let _ = mailbox.send(Letter::Identified);
+        }
+        took * REST
+    }
+
+    fn look_at(&mut self, ip: IpAddr, case: &Case, state: &Snapshot, running: &Running) -> Look {
+        let strangers = &state.strangers;
+        if strangers.links.iter().any(|network| network.contains(&ip)) {
+            match self.look_for_device(ip, case, running) {
+                Look::Identified => {}
+                Look::Later if case.since.elapsed() > DEVICE_PATIENCE => return Look::GivenUp,
+                look => return look,
+            }
+        }
+        let has_name = !strangers.by_name
+            || !Scope::Local.contains(ip)
+            || case.since.elapsed() > NAME_PATIENCE
+            || running.names.is_looked_up(ip);
+        if has_name { Look::Identified } else { Look::Later }
+    }
+
+    fn look_for_device(&mut self, ip: IpAddr, case: &Case, running: &Running) -> Look {
+        let on_link = |link: &&LinkNetwork| net(link).is_some_and(|net| net.contains(&ip));
+        let mut links: Vec<u32> =
+            self.links.iter().filter(on_link).map(|link| link.interface).collect();
+        links.dedup();
+        for &link in &links {
+            if let Some(mac) = self.find(ip, link) {
+                let now = running.shared.name_server.clock.now().secs();
+                return match running.devices.lock().meet((ip, mac), now) {
+                    Met::Known | Met::Changed => Look::Identified,
+                    Met::NoRoom => Look::Later,
+                };
+            }
+        }
+        if links.is_empty() {
+            // A new configuration, or a network that has gone: the links have to be read.
+            self.links_due = Instant::now();
+            return if case.looks == 0 { Look::Later } else { Look::Identified };
+        }
+        if !case.looks.is_multiple_of(LOOKS_A_PROBE) {
+            return Look::Later;
+        }
+        // This host has no entry for itself.
+        let is_own = |own: Vec<OwnAddress>| own.iter().any(|own| own.ip == ip);
+        if own_addresses().is_ok_and(is_own) {
+            return Look::Identified;
+        }
+        for &link in &links {
+            if let Some(queries) = &self.queries {
+                // If the kernel sends nothing, it cannot reply to the client either.
+                let _ = queries.provoke(ip, link);
+            }
+        }
+        Look::Later
+    }
+
+    /// Returns the hardware address of a neighbour.
+    fn find(&mut self, ip: IpAddr, link: u32) -> Option<[u8; 6]> {
+        if self.queries.is_none() {
+            self.queries = NeighbourQueries::open().ok();
+        }
+        match self.queries.as_mut()?.find(ip, link) {
+            Ok(found) => found,
+            Err(_) => {
+                self.queries = None;
+                let table = neighbours(MAX_NEIGHBOURS).unwrap_or_default();
+                table.into_iter().find(|(address, _)| *address == ip).map(|(_, mac)| mac)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use avocet_config::Config;
+
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_case_and_cases_are_bounded() {
+        let now = Instant::now();
+        let mut desk = Desk::new(now + LINKS_PAUSE);
+        assert_eq!(desk.pause(now), LINKS_PAUSE);
+        let address = |at: u32| IpAddr::from((0x0a00_0000 + at).to_be_bytes());
+        desk.open(&[address(1), address(1), address(2)], now);
+        assert_eq!((desk.cases.len(), desk.pause(now)), (2, Duration::ZERO));
+        let many: Vec<IpAddr> = (0..2 * MAX_CASES as u32).map(address).collect();
+        desk.open(&many, now + ROUND);
+        assert_eq!(desk.cases.len(), MAX_CASES);
+        assert_eq!(desk.cases[&address(1)].since, now, "it is not younger than its first query");
+    }
+
+    #[test]
+    fn networks_of_links_are_looked_for_only_for_hardware_addresses() {
+        let config = Config::from_text(None, "", &BTreeMap::new()).unwrap();
+        assert!(links_for(&config.policy).is_empty());
+        let link = |interface| LinkNetwork { ip: [192, 0, 2, 0].into(), prefix_len: 24, interface };
+        assert_eq!(*nets(&[link(1), link(2)]), ["192.0.2.0/24".parse::<IpNet>().unwrap()]);
+    }
+}
