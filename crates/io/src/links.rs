@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::io;
 use std::net::IpAddr;
 
-use crate::netlink::{KernelTable, attributes, dump, ip};
+use crate::netlink::{KernelTable, Queries, attributes, dump, ip};
 
 /// Most networks that are read. A host with a bridge for each of many containers has hundreds.
 pub const MAX_LINK_NETWORKS: usize = 256;
@@ -54,6 +54,64 @@ pub fn link_networks() -> io::Result<Vec<LinkNetwork>> {
     found.sort_unstable();
     found.dedup();
     Ok(found)
+}
+
+/// The way of packets to an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RouteTo {
+    /// Over the link of the interface with this number, without a router.
+    Link(u32),
+    /// Over a router or a tunnel, to this host itself, or nowhere.
+    Elsewhere,
+}
+
+/// Looks up routes to single addresses.
+#[derive(Debug)]
+pub struct RouteQueries {
+    queries: Queries,
+}
+
+impl RouteQueries {
+    /// Opens a socket to the kernel.
+    ///
+    /// # Errors
+    /// The system has no routes for this process.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { queries: Queries::open()? })
+    }
+
+    /// Returns the way to an address. Not for link-local addresses, which have one on each link.
+    ///
+    /// # Errors
+    /// The kernel did not answer. A late answer must not be taken for that of the next query: open
+    /// another socket.
+    pub fn find(&mut self, address: IpAddr) -> io::Result<RouteTo> {
+        let mut facts = [0; 12];
+        let mut found = RouteTo::Elsewhere;
+        let mut each = |entry: &[u8]| {
+            if let Some(network) = read_route(entry) {
+                found = RouteTo::Link(network.interface);
+            }
+        };
+        let asked = match address {
+            IpAddr::V4(ip) => {
+                (facts[0], facts[1]) = (libc::AF_INET as u8, 32);
+                self.queries.find(ROUTES, &facts, (RTA_DST, &ip.octets()), &mut each)
+            }
+            IpAddr::V6(ip) => {
+                (facts[0], facts[1]) = (libc::AF_INET6 as u8, 128);
+                self.queries.find(ROUTES, &facts, (RTA_DST, &ip.octets()), &mut each)
+            }
+        };
+        let unreachable = [libc::ENETUNREACH, libc::EHOSTUNREACH, libc::EACCES, libc::EINVAL];
+        match asked {
+            Err(error) if !error.raw_os_error().is_some_and(|code| unreachable.contains(&code)) => {
+                Err(error)
+            }
+            Err(_) => Ok(RouteTo::Elsewhere),
+            Ok(()) => Ok(found),
+        }
+    }
 }
 
 /// Returns the number of an interface whose neighbours have hardware addresses.

@@ -177,6 +177,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::links::{LinkNetwork, RouteQueries, RouteTo, link_networks};
     use crate::netlink::read_part;
     use crate::netlink::tests::message;
     use crate::poll::{Events, Interest, Poller, Trigger};
@@ -223,12 +224,13 @@ mod tests {
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
+    fn run(line: &str) {
+        let mut words = line.split(' ');
+        let status = Command::new(words.next().unwrap()).args(words).status();
+        assert!(status.is_ok_and(|status| status.success()), "{line}");
+    }
+
     fn hear_changes() {
-        let run = |line: &str| {
-            let mut words = line.split(' ');
-            let status = Command::new(words.next().unwrap()).args(words).status();
-            assert!(status.is_ok_and(|status| status.success()), "{line}");
-        };
         run("ip link add d0 type veth peer name d1");
         run("ip link set d0 up");
         let mut events = NeighbourEvents::subscribe().unwrap();
@@ -255,6 +257,19 @@ mod tests {
         let mut queries = NeighbourQueries::open().unwrap();
         let found: Vec<_> = (1..64).filter_map(|at| queries.find(ip, at).unwrap()).collect();
         assert_eq!(found, [[2, 0, 0, 0, 0, 8]]);
+        run("ip address add 192.0.2.1/24 dev d0");
+        run("ip route add 192.0.2.77/32 via 192.0.2.9");
+        let networks = link_networks().unwrap();
+        let lan = |network: &&LinkNetwork| network.ip == IpAddr::from([192, 0, 2, 0]);
+        let lan = networks.iter().find(lan).unwrap();
+        assert_eq!(lan.prefix_len, 24);
+        let mut routes = RouteQueries::open().unwrap();
+        let mut route = |last| routes.find(IpAddr::from([192, 0, 2, last])).unwrap();
+        assert_eq!(route(9), RouteTo::Link(lan.interface));
+        assert_eq!(route(77), RouteTo::Elsewhere, "a router");
+        assert_eq!(route(1), RouteTo::Elsewhere, "this host");
+        assert_eq!(routes.find(IpAddr::from([198, 51, 100, 1])).unwrap(), RouteTo::Elsewhere);
+        assert_eq!(routes.find(IpAddr::from([0xfd; 16])).unwrap(), RouteTo::Elsewhere);
         let other = IpAddr::from([0xfd; 16]);
         assert!((1..64).all(|at| queries.find(other, at).unwrap().is_none()));
     }

@@ -21,7 +21,7 @@ use std::{io, thread};
 
 use avocet_config::policy::PolicyConfig;
 use avocet_io::interfaces::{OwnAddress, own_addresses};
-use avocet_io::links::{LinkNetwork, link_networks};
+use avocet_io::links::{LinkNetwork, RouteQueries, RouteTo, link_networks};
 use avocet_io::neighbours::{NeighbourQueries, neighbours};
 use avocet_nameserver::policy::macs_are_wanted;
 use avocet_nameserver::snapshot::Snapshot;
@@ -111,6 +111,8 @@ struct Desk {
     links_due: Instant,
     /// `None` until the first look-up, and after a failure.
     queries: Option<NeighbourQueries>,
+    /// As `queries`.
+    routes: Option<RouteQueries>,
 }
 
 /// An address that is being looked up.
@@ -131,7 +133,13 @@ enum Look {
 
 impl Desk {
     fn new(now: Instant) -> Self {
-        Self { cases: HashMap::new(), links: Vec::new(), links_due: now, queries: None }
+        Self {
+            cases: HashMap::new(),
+            links: Vec::new(),
+            links_due: now,
+            queries: None,
+            routes: None,
+        }
     }
 
     /// Returns the time until there is something to do.
@@ -239,10 +247,15 @@ impl Desk {
     }
 
     fn look_for_device(&mut self, ip: IpAddr, case: &Case, running: &Running) -> Look {
-        let on_link = |link: &&LinkNetwork| net(link).is_some_and(|net| net.contains(&ip));
-        let mut links: Vec<u32> =
-            self.links.iter().filter(on_link).map(|link| link.interface).collect();
-        links.dedup();
+        let links = match self.route(ip) {
+            // A route to the client alone, such as that of a tunnel, counts more than the network.
+            Some(RouteTo::Elsewhere) => return Look::Identified,
+            Some(RouteTo::Link(link)) if self.links.iter().any(|one| one.interface == link) => {
+                vec![link]
+            }
+            Some(RouteTo::Link(_)) if !self.links.is_empty() => return Look::Identified,
+            _ => self.links_of(ip),
+        };
         for &link in &links {
             if let Some(mac) = self.find(ip, link) {
                 let now = running.shared.name_server.clock.now().secs();
@@ -272,6 +285,30 @@ impl Desk {
             }
         }
         Look::Later
+    }
+
+    /// Returns the way to an address; `None` if it may be on several links, or is unknown.
+    fn route(&mut self, ip: IpAddr) -> Option<RouteTo> {
+        if matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local()) {
+            return None;
+        }
+        if self.routes.is_none() {
+            self.routes = RouteQueries::open().ok();
+        }
+        let found = self.routes.as_mut()?.find(ip);
+        if found.is_err() {
+            self.routes = None;
+        }
+        found.ok()
+    }
+
+    /// Returns the links with a network that has the address.
+    fn links_of(&self, ip: IpAddr) -> Vec<u32> {
+        let on_link = |link: &&LinkNetwork| net(link).is_some_and(|net| net.contains(&ip));
+        let mut links: Vec<u32> =
+            self.links.iter().filter(on_link).map(|link| link.interface).collect();
+        links.dedup();
+        links
     }
 
     /// Returns the hardware address of a neighbour.
