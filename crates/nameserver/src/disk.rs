@@ -6,6 +6,8 @@ use std::path::Path;
 
 use avocet_io::file::open_regular;
 
+use crate::file_watch::FileFingerprint;
+
 /// Octets per read or write. On kernels that yield the core only between calls, a worker waits this
 /// long: about 30 us.
 pub const PIECE: usize = 64 << 10;
@@ -63,15 +65,28 @@ impl Write for Paced {
 ///
 /// The disk is full or cannot be written.
 pub fn replace(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    replace_known(path, parts).map(|_| ())
+}
+
+/// Replaces a file like [`replace`], and returns the fingerprint of what was written. A later one
+/// has the same content only if nobody else has written the file since.
+///
+/// # Errors
+///
+/// The disk is full or cannot be written.
+pub fn replace_known(path: &Path, parts: &[&[u8]]) -> io::Result<Option<FileFingerprint>> {
     let beside = path.with_added_extension("new");
-    let written = write(&beside, parts).and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
+    let written = write(&beside, parts).and_then(|()| {
+        let fingerprint = FileFingerprint::of(&beside);
+        fs::rename(&beside, path).map(|()| fingerprint)
+    });
+    let fingerprint = written.inspect_err(|_| {
         // An incomplete file only takes space.
         let _ = fs::remove_file(&beside);
-        return written;
-    }
+    })?;
     // Makes the new name durable.
-    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+    path.parent().map_or(Ok(()), |directory| File::open(directory)?.sync_all())?;
+    Ok(fingerprint)
 }
 
 fn write(path: &Path, parts: &[&[u8]]) -> io::Result<()> {

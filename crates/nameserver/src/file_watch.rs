@@ -28,6 +28,12 @@ impl FileFingerprint {
             changed: (facts.ctime(), facts.ctime_nsec()),
         })
     }
+
+    /// Returns whether both are of the same file with the same content. A new name or other
+    /// permissions make no difference.
+    pub fn has_content_of(&self, other: &Self) -> bool {
+        Self { changed: other.changed, ..*self } == *other
+    }
 }
 
 /// Detects changes of a file by polling.

@@ -554,12 +554,17 @@ impl KeptZone {
             std::fs::copy(file, file.with_added_extension("before-updates"))?;
         }
         let head = format!("{WRITTEN}{}.\n", zone.serial());
-        disk::replace(file, &[head.as_bytes(), zone.text().as_bytes()])?;
-        if self.config.is_secondary() {
+        let written = disk::replace_known(file, &[head.as_bytes(), zone.text().as_bytes()])?;
+        let seen = if self.config.is_secondary() {
             // The time of the last confirmation.
             File::options().append(true).open(file)?.set_modified(confirmed?)?;
-        }
-        self.seen = SeenFiles::from([(file.clone(), FileFingerprint::of(file))]);
+            FileFingerprint::of(file)
+        } else {
+            // An edit of the new file, however soon, is one that has not been read.
+            let is_same = |now: &FileFingerprint| written.is_some_and(|it| now.has_content_of(&it));
+            FileFingerprint::of(file).filter(is_same).or(written)
+        };
+        self.seen = SeenFiles::from([(file.clone(), seen)]);
         (self.on_file, self.base) = (Some(zone.version()), None);
         Ok(())
     }

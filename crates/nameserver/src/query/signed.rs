@@ -48,12 +48,11 @@ pub(super) fn answer(
         }
         Some(Ok(Some(record))) => signed(cx, octets, &record, client, output),
         Some(Ok(None)) | None => {
-            if error == QueryError::NotImplemented && is_ours && update::is_update(octets) {
+            let is_unknown = error == QueryError::NotImplemented;
+            if is_unknown && is_ours && update::is_update(octets) && update::are_taken(cx) {
                 return update::unsigned(cx, octets, client, output.message);
             }
-            if error == QueryError::NotImplemented
-                && let Some(step) = notify::answer(cx, octets, client, output.message)
-            {
+            if is_unknown && let Some(step) = notify::answer(cx, octets, client, output.message) {
                 return step;
             }
             let rejection = admission::malformed(cx, octets, error, client, output.message);

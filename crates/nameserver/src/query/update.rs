@@ -18,6 +18,11 @@ use super::octets::Octets;
 use crate::transfers::ServerEvent;
 use crate::updates::{WaitingUpdate, reply};
 
+/// Returns whether a zone takes updates. Otherwise the opcode is not implemented.
+pub(super) fn are_taken(cx: &QueryContext<'_>) -> bool {
+    cx.state.config.zones.iter().any(|zone| !zone.allow_update.is_empty())
+}
+
 /// Returns whether a message is an update.
 pub(super) fn is_update(octets: &[u8]) -> bool {
     Header::read(octets).is_some_and(|header| !header.has(QR) && header.opcode() == Opcode::UPDATE)
@@ -64,6 +69,9 @@ fn waiting(
     (key, signer): (&Arc<TsigKey>, &TsigSigner),
     client: &Client<'_>,
 ) -> Result<WaitingUpdate, Rcode> {
+    if !are_taken(cx) {
+        return Err(Rcode::NOTIMP);
+    }
     let header = Header::read(message).ok_or(Rcode::FORMERR)?;
     let question = QueryView::question_behind_header(message).ok_or(Rcode::FORMERR)?;
     let (name, _) = question.split_last_chunk::<4>().ok_or(Rcode::FORMERR)?;

@@ -59,6 +59,7 @@ use avocet_dnstap::TapSender;
 use avocet_io::poll::{Event, Events, Poller};
 use avocet_io::tcp::TcpListener;
 use avocet_io::udp::UdpListener;
+use avocet_nameserver::close::Ended;
 use avocet_nameserver::datagrams::Datagrams;
 use avocet_nameserver::metrics::WorkerMetrics;
 use avocet_nameserver::query::{Decision, Outgoing, QueryStep, Stage};
@@ -408,7 +409,8 @@ impl Worker {
         let decision = Decision { qtype: Rtype::SOA, rcode, ..at };
         let outgoing = Outgoing { len: message.len(), hash: 0, is_verified: true, decision };
         let (step, message) = (QueryStep::Reply(outgoing), &mut message[..]);
-        let late = LateStep { waiter: &waiter, step, message, rtt_ms: None, cx: &cx };
+        let (ended, route) = (Ended::waiting(&waiter, None), &waiter.route);
+        let late = LateStep { ended, route, step, message, cx: &cx };
         if let Some(reply) = outbox.send(late) {
             intake.reply(&reply, *time);
         }

@@ -52,7 +52,7 @@ fn a_backup_has_the_form_of_the_file_and_is_recorded() {
     assert_eq!(reply.header("content-type"), "application/jsonl");
     let text = String::from_utf8(reply.body).unwrap();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], r#"{"at":7,"avocet-backup":1,"version":"1"}"#);
+    assert_eq!(lines[0], r#"{"avocet-backup":1,"version":"1","at":7}"#);
     assert!(lines[1].contains(r#""done":true"#), "{text}");
     let entries = site.audit.newest(1).unwrap();
     assert_eq!((entries[0].what.as_str(), entries[0].by.as_str()), ("GET /api/v1/backup", "token"));
