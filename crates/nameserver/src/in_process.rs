@@ -289,10 +289,20 @@ impl InProcess {
         self.shared.rrsets.insert(&key, &set, self.now.secs());
     }
 
+    /// Identifies the client at once: in the server, a thread does that while the query is held.
+    #[cold]
+    fn identify(&self) {
+        let (version, now_secs) = (self.state.strangers.version, self.now.secs());
+        self.shared.identified.put(self.peer.ip(), version, now_secs);
+    }
+
     /// Answers a datagram into `out`, which has 4 KiB. Returns `None` if the query gets no answer,
     /// or none without the network.
     #[inline]
     pub fn answer(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
+        if self.state.has_strangers {
+            self.identify();
+        }
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, seen, .. } = self;
         misses.clear();
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };
@@ -312,6 +322,9 @@ impl InProcess {
 
     /// Answers a query over TCP into `out`. Returns `None` as [`Self::answer`].
     pub fn answer_over_tcp(&mut self, query: &[u8], out: &mut [u8]) -> Option<usize> {
+        if self.state.has_strangers {
+            self.identify();
+        }
         let Self { shared, state, now, wall_secs, peer, metrics, scratch, misses, .. } = self;
         misses.clear();
         let cx = QueryContext { shared, state, now: *now, wall_secs: *wall_secs, scratch };

@@ -549,15 +549,22 @@ fn received_changes_that_do_not_fit_or_are_cut_change_nothing_before_a_whole_tra
     serve(&[vec![one(6, &soa(67))], other, whole(67)]);
     server.wait_for_line("the difference is not one from the version in force");
     transferred(&mut server, 67);
+    // Changes with an address of three octets, then the whole zone.
+    let mut malformed = changes(67, 68);
+    malformed[4] = one(1, &[192, 0, 2]);
+    assert_eq!(secondary.notify("127.0.0.1"), 0);
+    serve(&[vec![one(6, &soa(68))], malformed, whole(68)]);
+    server.wait_for_line("the data of a record of type A is malformed");
+    transferred(&mut server, 68);
     // A primary that does not know IXFR.
-    let mut refusal = one(6, &soa(68));
+    let mut refusal = one(6, &soa(69));
     refusal.truncate(12);
     (refusal[3], refusal[5], refusal[7]) = (4, 0, 0);
     assert_eq!(secondary.notify("127.0.0.1"), 0);
-    serve(&[vec![one(6, &soa(68))], vec![refusal], whole(68)]);
-    transferred(&mut server, 68);
+    serve(&[vec![one(6, &soa(69))], vec![refusal], whole(69)]);
+    transferred(&mut server, 69);
     assert_eq!(site.metric("avocet_zone_changes_in_total"), 1.0);
-    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 4.0);
+    assert_eq!(site.metric("avocet_zone_transfers_in_total"), 5.0);
 }
 
 /// Takes NOTIFY at a socket, and replies. Returns the serial.

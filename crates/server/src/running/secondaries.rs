@@ -27,7 +27,7 @@ use avocet_nameserver::transfers::ServerEvent;
 use avocet_nameserver::zone_files::ZoneChangeError;
 use avocet_resolver::Timers;
 use avocet_wire::master::MasterRecord;
-use avocet_wire::{Class, FoldedName, NameBuf, Rtype};
+use avocet_wire::{Class, FoldedName, NameBuf, Rtype, rdata};
 use avocet_zone::{
     EntryPlace, Faults, HostedRecord, HostedZone, NotExact, Severity, UnsoundZone, ZoneBuilder,
     ZoneEdits, append_line, is_newer,
@@ -376,6 +376,9 @@ fn changed(
         let UnverifiedRecord { rtype, ttl_secs, rdata, .. } = line;
         let record = HostedRecord { rtype: *rtype, ttl_secs: *ttl_secs, rdata };
         is_added ^= *rtype == Rtype::SOA;
+        if rdata::check(rtype.0, rdata).is_err() {
+            return Err(UnusableChanges::Malformed { rtype: *rtype });
+        }
         let is_exact = match is_added {
             true => edits.add(owner, &record),
             false => edits.remove(owner, &record),
@@ -399,6 +402,8 @@ enum UnusableChanges {
     Overtaken,
     #[error("{0}")]
     NotExact(NotExact),
+    #[error("the data of a record of type {rtype} is malformed")]
+    Malformed { rtype: Rtype },
     #[error("the zone would have errors: {0}")]
     Unsound(#[from] UnsoundZone),
     #[error("the changes lead to another serial than announced")]
